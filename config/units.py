@@ -1,0 +1,192 @@
+"""Durations, sizes and counts as people write them (`30s`, `10MiB`, `infinity`), parsed and formatted.
+
+After loading, a duration is a float in seconds (math.inf = never), a size an int in bytes and a count an int; for the
+last two 0 means "no limit". Parsing is exact (decimal, not binary fractions; durations to the microsecond), so
+formatting and parsing again gives the same value.
+"""
+
+import math
+import re
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Final
+
+INFINITY: Final = "infinity"
+"""How "no limit" and "never" are written."""
+
+LONGEST_DURATION: Final = 2**32 - 2
+"""Seconds; the longest interval that MQTT itself can express short of "never" (136 years)."""
+
+LARGEST_NUMBER: Final = 2**63 - 1
+"""The largest count or size: what a signed 64-bit column of the exported metrics can hold."""
+
+_SECONDS: Final = {
+    "us": Decimal("0.000001"),
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86400),
+}
+_BYTES: Final = {
+    "B": 1,
+    "kB": 1000,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "TB": 1000**4,
+    "KiB": 1024,
+    "MiB": 1024**2,
+    "GiB": 1024**3,
+    "TiB": 1024**4,
+}
+_QUANTITY: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-z]*)", re.ASCII)
+_WHOLE: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
+
+
+def parse_duration(value: object, *, bare_numbers: bool = True) -> float:
+    """Turn a written duration into seconds.
+
+    `bare_numbers` accepts ints and floats as seconds, which is what Python code hands in; in a file or a variable a
+    number without a unit could mean anything, so the loader does not accept it. Raises ValueError saying what was
+    found and what would be right.
+    """
+    right = f"write a number with a unit (us, ms, s, m, h, d) such as 30s, or {INFINITY}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not bare_numbers:
+            raise ValueError(f"found {value!r}, a number without a unit: {right}")
+        if math.isnan(value) or value < 0:
+            raise ValueError(f"found {value!r}: {right}")
+        seconds = float(value)
+    elif isinstance(value, str):
+        if value.strip() == INFINITY:
+            return math.inf
+        seconds = float(_parse_quantity(value, _SECONDS, right))
+    else:
+        raise ValueError(f"found {found(value)}: {right}")
+    if LONGEST_DURATION < seconds < math.inf:
+        raise ValueError(
+            f"found {value!r}, more than {LONGEST_DURATION}s (136 years): write {INFINITY} for never"
+        )
+    return round(seconds, 6)
+
+
+def parse_size(value: object) -> int:
+    """Turn a written size into bytes; `infinity` gives 0, which is no limit. Raises ValueError."""
+    right = f"write a number of bytes, one with a unit (B, KB, MB, GB, KiB, MiB, GiB) such as 10MiB, or {INFINITY}"
+    number = _infinite_or_whole(value)
+    if number is None:
+        if not isinstance(value, str):
+            raise ValueError(f"found {found(value)}: {right}")
+        exact = _parse_quantity(value, {unit: Decimal(factor) for unit, factor in _BYTES.items()}, right)
+        if exact != exact.to_integral_value():
+            raise ValueError(f"found {value!r}, which is not a whole number of bytes: {right}")
+        number = int(exact)
+    return _in_range(number, value, right)
+
+
+def parse_count(value: object) -> int:
+    """Turn a written count into an int; `infinity` gives 0, which is no limit. Raises ValueError."""
+    right = f"write a whole number, or {INFINITY} for no limit"
+    number = _infinite_or_whole(value)
+    if number is None:
+        raise ValueError(f"found {found(value)}: {right}")
+    return _in_range(number, value, right)
+
+
+def parse_number(value: object) -> int:
+    """Turn a written whole number into an int, where there is no such thing as no limit. Raises ValueError."""
+    right = "write a whole number"
+    number = None if value == INFINITY else _infinite_or_whole(value)
+    if number is None:
+        raise ValueError(f"found {found(value)}: {right}")
+    return _in_range(number, value, right)
+
+
+def format_duration(seconds: float) -> str:
+    """Write seconds with the largest unit that keeps the number whole: 7200.0 -> `2h`, 0.25 -> `250ms`."""
+    if math.isinf(seconds):
+        return INFINITY
+    exact = Decimal(repr(float(seconds)))
+    if exact == 0:
+        return "0s"
+    for unit in ("d", "h", "m", "s", "ms", "us"):
+        number = exact / _SECONDS[unit]
+        if number == number.to_integral_value() and number * _SECONDS[unit] == exact:
+            return f"{int(number)}{unit}"
+    return f"{exact:f}s"
+
+
+def format_size(size: int) -> str:
+    """Write bytes with the largest binary unit that keeps the number whole; 0 -> `infinity`, 300 -> `300B`."""
+    if size == 0:
+        return INFINITY
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size % _BYTES[unit] == 0:
+            return f"{size // _BYTES[unit]}{unit}"
+    return f"{size}B"
+
+
+def format_count(count: int) -> int | str:
+    """Write a count; 0 -> `infinity`."""
+    return count or INFINITY
+
+
+def found(value: object) -> str:
+    """Name a value the way a person who wrote the YAML would: `null` and `true`, not `None` and `True`."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a mapping (key: value)"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _infinite_or_whole(value: object) -> int | None:
+    """The int that `value` stands for without any unit, or None if it stands for none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        text = value.strip()
+        if text == INFINITY:
+            return 0
+        if _WHOLE.fullmatch(text):
+            return int(text)
+    return None
+
+
+def _in_range(number: int, value: object, right: str) -> int:
+    if number < 0:
+        raise ValueError(f"found {found(value)}, which is below zero: {right}")
+    if number > LARGEST_NUMBER:
+        raise ValueError(f"found {found(value)}, more than {LARGEST_NUMBER}: {right}")
+    return number
+
+
+def _parse_quantity(text: str, units: dict[str, Decimal], right: str) -> Decimal:
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"found {found(text)}: {right}")
+    number, unit = match.groups()
+    if not unit:
+        raise ValueError(f"found {text!r}, a number without a unit: {right}")
+    if unit not in units:
+        raise ValueError(f"found {text!r}, and {unit!r} is not a unit{_meant_unit(unit, units)}: {right}")
+    return Decimal(number) * units[unit]
+
+
+def _meant_unit(unit: str, units: dict[str, Decimal]) -> str:
+    """`, did you mean 'MiB'?` for what is nearly a unit (`mib`, `Mib`, `secs`), else nothing."""
+    same_but_case = [known for known in units if known.lower() == unit.lower()]
+    meant = (
+        same_but_case
+        or get_close_matches(unit, units, n=1)
+        or [known for known in units if unit[:1] == known]
+    )
+    return f" (did you mean {meant[0]!r}?)" if meant else ""
