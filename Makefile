@@ -1,0 +1,103 @@
+# Everything one does with Sluice. Each target sets up what it needs by itself, once, and again when it has changed.
+#   make run ARGS="--help"      make run PYTHON=python3.12      make test PYTEST_ARGS="-k retained"
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := .venv
+ARGS ?=
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+STAMPS := $(VENV)/.sluice
+WHEELS := build/wheel
+WHEEL = $$(ls $(WHEELS)/sluice_mqtt-*.whl)
+SOURCES := $(shell find protocol session broker config spark_jobs -type f \
+	-not -name '*.pyc' -not -name '.*' 2>/dev/null) setup.py pyproject.toml LICENSE
+
+# Run from a folder without sources, so that it is the installed package that answers.
+HOW := $(CURDIR)/$(BIN)/python -I -c "import importlib.util as u; s = u.find_spec('protocol.decoder'); \
+	print('compiled' if s and s.origin and not s.origin.endswith('.py') else 'interpreted')"
+
+.PHONY: help
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: $(STAMPS)/run ## Start the broker on loopback; metrics go to ./metrics. ARGS: flags of `sluice run`.
+	SLUICE_METRICS__DIRECTORY="$${SLUICE_METRICS__DIRECTORY:-metrics}" $(BIN)/sluice run $(ARGS)
+
+.PHONY: test
+test: lint types $(STAMPS)/test ## Lint, check types, run all tests interpreted, then compiled.
+	PYTHONPATH="$(CURDIR)" SLUICE_EXPECT=interpreted $(BIN)/pytest $(PYTEST_ARGS)
+	@if [ "$$(cd / && $(HOW))" = compiled ]; then \
+		echo 'SLUICE_EXPECT=compiled $(BIN)/pytest -m "not once and not spark" $(PYTEST_ARGS)'; \
+		env -u PYTHONPATH SLUICE_EXPECT=compiled $(BIN)/pytest -m "not once and not spark" $(PYTEST_ARGS); \
+	else \
+		echo "The compiled run is left out: the wheel was built without a C compiler (apt install gcc python3-dev)."; \
+	fi
+
+.PHONY: lint
+lint: $(STAMPS)/test ## Check style with ruff.
+	$(BIN)/ruff check
+
+.PHONY: types
+types: $(STAMPS)/test ## Check types with mypy.
+	$(BIN)/mypy
+
+.PHONY: demo
+demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gate off, then on, and the report on both.
+	$(BIN)/python tests/bench/demo.py $(ARGS)
+
+.PHONY: bench
+bench: $(STAMPS)/test ## Measure Sluice beside the other brokers that are installed. ARGS: flags of the runner.
+	$(BIN)/python tests/bench/run.py $(ARGS)
+
+.PHONY: report
+report: $(STAMPS)/report ## Make the Spark report of ./metrics in ./report. ARGS: flags of `sluice report`.
+	$(BIN)/sluice report --metrics metrics --out report $(ARGS)
+
+.PHONY: install
+install: $(STAMPS)/run ## Only set up: environment, dependencies, the broker, compiled if there is a compiler.
+
+.PHONY: clean
+clean: ## Remove the environment and everything that was built or cached.
+	rm -rf $(VENV) build dist ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What the targets stand on
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Sluice needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/wheel: $(SOURCES) | $(STAMPS)/venv
+	@echo "Building Sluice (compiling takes a minute or two) ..."
+	@rm -rf $(WHEELS) build/lib* build/bdist*
+	$(PIP) wheel --quiet --no-deps --wheel-dir $(WHEELS) .
+	@touch $@
+
+$(STAMPS)/run: $(STAMPS)/wheel
+	$(PIP) install --quiet "$(WHEEL)"
+	$(PIP) install --quiet --no-deps --force-reinstall "$(WHEEL)"
+	@how=$$(cd / && $(HOW)); echo "Sluice is installed, $$how."; \
+	if [ "$$how" = interpreted ]; then \
+		echo "It runs several times faster compiled: apt install gcc python3-dev, make clean, and again."; fi
+	@touch $@
+
+$(STAMPS)/report: $(STAMPS)/run
+	$(PIP) install --quiet "$(WHEEL)[report]"
+	@touch $@
+
+$(STAMPS)/test: $(STAMPS)/run
+	$(PIP) install --quiet "$(WHEEL)[report,dev]"
+	@touch $@

@@ -1,0 +1,70 @@
+"""Compiles the hot packages with mypyc where there is a C compiler; everything else is in pyproject.toml.
+
+`SLUICE_COMPILE=0` builds plain Python, `SLUICE_COMPILE=1` insists on compiling. Left unset, it depends on whether a
+program that includes Python.h can be compiled. If it can, a failure of mypyc is an error and nothing is hidden.
+"""
+
+import os
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from setuptools import Distribution, Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CCompilerError, ExecError, PlatformError
+
+ROOT = Path(__file__).parent
+PACKAGES = ("protocol", "session")
+HOT = (
+    "broker/connection.py",
+    "broker/retained.py",
+    "broker/router.py",
+    "broker/session_task.py",
+    "broker/timewheel.py",
+    "broker/topic_trie.py",
+)
+"""The files of broker/ that are on the way of each message."""
+
+
+def hot_files() -> list[str]:
+    """Return the files to compile, as paths from the root."""
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).glob("*.py"))]
+    files += [ROOT / name for name in HOT if (ROOT / name).exists()]
+    return [str(path.relative_to(ROOT)) for path in files]
+
+
+def why_not() -> str:
+    """Say what keeps extension modules from being compiled here; empty if nothing does."""
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "the headers of Python are missing (Debian: apt install python3-dev)"
+    command = build_ext(Distribution())
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.c")
+        source.write_text("#include <Python.h>\nPyMODINIT_FUNC PyInit_probe(void) { return NULL; }\n")
+        command.build_temp = command.build_lib = folder
+        command.extensions = [Extension("probe", [str(source)])]
+        try:
+            command.ensure_finalized()
+            command.run()
+        except (CCompilerError, ExecError, PlatformError, OSError) as error:
+            return f"there is no working C compiler (Debian: apt install gcc libc6-dev): {error}"
+    return ""
+
+
+def extensions() -> list[Extension]:
+    """Return the compiled modules, or none."""
+    wish = os.environ.get("SLUICE_COMPILE", "")
+    reason = "SLUICE_COMPILE=0" if wish == "0" else why_not()
+    if reason and wish == "1":
+        raise SystemExit(f"sluice: SLUICE_COMPILE=1, but {reason}")
+    if reason or not hot_files():
+        print(f"sluice: built as plain Python, not compiled: {reason or 'nothing to compile'}")
+        return []
+    from mypyc.build import mypycify
+
+    print(f"sluice: compiling {len(hot_files())} files with mypyc")
+    modules: list[Extension] = mypycify(hot_files(), opt_level="3", debug_level="0", group_name="sluice")
+    return modules
+
+
+setup(ext_modules=extensions())

@@ -1,0 +1,49 @@
+"""Says how the code under test runs, compiled or interpreted, and refuses to start when that is not what was asked.
+
+`PYTHONPATH=. pytest` tests the source tree, interpreted. Plain `pytest` tests the installed wheel, which is compiled
+where there is a C compiler. `SLUICE_EXPECT=compiled` or `=interpreted` makes a mix-up an error at once.
+"""
+
+import importlib.util
+import os
+from importlib.machinery import EXTENSION_SUFFIXES
+from typing import Final
+
+import pytest
+
+PROBE: Final = "protocol.decoder"
+"""A module that is always among the compiled ones."""
+
+
+def how_it_runs() -> tuple[str, str]:
+    """Return `compiled`, `interpreted` or `missing`, and the file that says so."""
+    try:
+        spec = importlib.util.find_spec(PROBE)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        return "missing", PROBE
+    compiled = spec.origin.endswith(tuple(EXTENSION_SUFFIXES))
+    return ("compiled" if compiled else "interpreted"), spec.origin
+
+
+def pytest_report_header() -> str:
+    """Name what is tested at the head of each run."""
+    how, where = how_it_runs()
+    return f"sluice: {how} ({where})"
+
+
+def pytest_sessionstart() -> None:
+    """Stop a run that would test the wrong build."""
+    expected = os.environ.get("SLUICE_EXPECT")
+    if expected is None:
+        return
+    how, where = how_it_runs()
+    if expected not in ("compiled", "interpreted"):
+        pytest.exit(f"SLUICE_EXPECT is {expected!r}: write compiled or interpreted", returncode=pytest.ExitCode.USAGE_ERROR)
+    if how != expected:
+        pytest.exit(
+            f"SLUICE_EXPECT={expected}, but the code is {how} ({where}): run with PYTHONPATH=. for the source tree, "
+            "or install the wheel with `make install` and run the pytest script outside PYTHONPATH",
+            returncode=pytest.ExitCode.USAGE_ERROR,
+        )
