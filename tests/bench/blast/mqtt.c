@@ -1,0 +1,229 @@
+/* blast: the few MQTT packets that a load needs, 3.1.1 and 5.0. */
+#include "blast.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum packet { CONNACK = 2, PUBLISH = 3, PUBACK = 4, PUBREC = 5, PUBREL = 6, PUBCOMP = 7, SUBACK = 9, PINGRESP = 13, DISCONNECT = 14 };
+
+int receive_maximum = 65535;
+static uint32_t *last_sequences;
+static const char filler[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+
+static size_t put_remaining_length(uint8_t *p, size_t length) {
+  size_t n = 0;
+  do {
+    p[n++] = (length & 127) | (length > 127 ? 128 : 0);
+    length >>= 7;
+  } while (length);
+  return n;
+}
+
+static size_t put_text(uint8_t *p, const char *text) {
+  size_t n = strlen(text);
+  p[0] = n >> 8;
+  p[1] = n;
+  memcpy(p + 2, text, n);
+  return 2 + n;
+}
+
+static void put_packet(struct conn *c, uint8_t first, const uint8_t *body, size_t length) {
+  uint8_t *p = reserve(&c->out, length + 5);
+  p[0] = first;
+  size_t n = 1 + put_remaining_length(p + 1, length);
+  memcpy(p + n, body, length);
+  c->out.end += n + length;
+}
+
+void put_connect(struct conn *c) {
+  char id[48];
+  uint8_t body[96] = {0, 4, 'M', 'Q', 'T', 'T', opt.version, 2 /* clean start */, 0, 0 /* no keep alive */};
+  size_t n = 10;
+  if (opt.version == 5) body[n++] = 0; /* no properties */
+  snprintf(id, sizeof id, "blast-%d-%c%d", (int)getpid(), "pszwi"[c->role], c->index);
+  n += put_text(body + n, id);
+  put_packet(c, 0x10, body, n);
+}
+
+static void put_subscribe(struct conn *c) {
+  char filter[64];
+  uint8_t body[96] = {0, 1 /* packet id */};
+  size_t n = 2;
+  if (opt.version == 5) body[n++] = 0;
+  if (c->role != SUBSCRIBER || opt.mode == FANIN) snprintf(filter, sizeof filter, "%s/#", opt.prefix);
+  else snprintf(filter, sizeof filter, "%s/%d", opt.prefix, opt.mode == PAIR ? c->index : 0);
+  n += put_text(body + n, filter);
+  body[n++] = opt.qos;
+  put_packet(c, 0x82, body, n);
+}
+
+void put_publish(struct conn *c, int qos, uint64_t at_ns) {
+  struct publisher *pub = c->pub;
+  char topic[64];
+  size_t topic_length = snprintf(topic, sizeof topic, "%s/%d", opt.prefix, opt.mode == FANOUT ? 0 : c->index);
+  size_t remaining = 2 + topic_length + (qos ? 2 : 0) + (opt.version == 5) + opt.size;
+  uint8_t *p = reserve(&c->out, remaining + 5), *start = p;
+  *p++ = 0x30 | qos << 1;
+  p += put_remaining_length(p, remaining);
+  *p++ = topic_length >> 8;
+  *p++ = topic_length;
+  memcpy(p, topic, topic_length);
+  p += topic_length;
+  if (qos) {
+    if (!++pub->packet_id) pub->packet_id = 1;
+    *p++ = pub->packet_id >> 8;
+    *p++ = pub->packet_id;
+    pub->sent_at[pub->packet_id & packet_id_mask] = at_ns;
+  }
+  if (opt.version == 5) *p++ = 0;
+  uint32_t publisher = c->index, sequence = ++pub->sequence[qos];
+  memcpy(p, &at_ns, 8);
+  memcpy(p + 8, &publisher, 4);
+  memcpy(p + 12, &sequence, 4);
+  size_t rest = opt.size - STAMP_BYTES;
+  if (rest < sizeof filler) memcpy(p + STAMP_BYTES, filler, rest);
+  else memset(p + STAMP_BYTES, 'x', rest);
+  c->out.end += p + opt.size - start;
+}
+
+int deliveries_per_message(void) { return opt.mode == PAIR ? 1 : opt.subscribers; }
+
+uint32_t *last_sequence(int subscriber, int publisher, int qos) {
+  size_t pairs = opt.mode == PAIR ? (size_t)opt.publishers : (size_t)opt.publishers * opt.subscribers;
+  if (!last_sequences && !(last_sequences = calloc(pairs * 3, sizeof *last_sequences)))
+    fail(BROKER_FAILED, "no memory for the sequence numbers of %zu pairs of publisher and subscriber", pairs);
+  size_t pair = opt.mode == PAIR ? (size_t)publisher : (size_t)subscriber * opt.publishers + publisher;
+  return &last_sequences[pair * 3 + qos];
+}
+
+/* Counts a measured delivery. A gap in the sequence numbers is a loss, and no longer outstanding. */
+static void on_delivery(struct conn *c, int qos, const uint8_t *payload, uint64_t at_ns) {
+  uint64_t sent_at;
+  uint32_t publisher, sequence;
+  memcpy(&sent_at, payload, 8);
+  memcpy(&publisher, payload + 8, 4);
+  memcpy(&sequence, payload + 12, 4);
+  if (publisher >= (uint32_t)opt.publishers) {
+    count.foreign++;
+    return;
+  }
+  struct publisher *pub = conns[publisher].pub;
+  uint32_t *last = last_sequence(c->index, publisher, qos);
+  if (sequence <= *last) {
+    count.out_of_order++;
+    return;
+  }
+  count.lost += sequence - *last - 1;
+  pub->arrived += sequence - *last;
+  *last = sequence;
+  progress++;
+  if (measuring) {
+    count.received[qos]++;
+    record(&count.latency[qos], at_ns - sent_at);
+  }
+  may_have_room(&conns[publisher]);
+}
+
+static void on_publish(struct conn *c, uint8_t first, const uint8_t *body, size_t length, uint64_t at_ns) {
+  int qos = first >> 1 & 3;
+  size_t n = 2 + (body[0] << 8 | body[1]);
+  const uint8_t *packet_id = body + n;
+  if (qos) n += 2;
+  if (opt.version == 5) {
+    size_t properties = 0;
+    int shift = 0;
+    do properties |= (size_t)(body[n] & 127) << shift, shift += 7;
+    while (body[n++] & 128);
+    n += properties;
+  }
+  if (n + STAMP_BYTES > length) count.foreign++;
+  else if (c->role == SUBSCRIBER) on_delivery(c, qos, body + n, at_ns);
+  else if (measuring) count.slow_received++;
+  uint8_t reply[2] = {qos ? packet_id[0] : 0, qos ? packet_id[1] : 0};
+  if (qos) put_packet(c, qos == 1 ? PUBACK << 4 : PUBREC << 4, reply, 2);
+}
+
+static void on_acknowledged(struct conn *c, const uint8_t *body, size_t length, int qos, uint64_t at_ns) {
+  struct publisher *pub = c->pub;
+  if (!pub) return; /* a PUBCOMP to nobody */
+  if (length > 2 && body[2] >= 0x80) count.refused++;
+  pub->acked++;
+  progress++;
+  if (measuring) {
+    count.acked[qos]++;
+    record(&count.to_ack[qos], at_ns - pub->sent_at[(body[0] << 8 | body[1]) & packet_id_mask]);
+  }
+  may_have_room(c);
+}
+
+static void on_connack(struct conn *c, const uint8_t *body, size_t length, uint64_t at_ns) {
+  if (body[1]) fail(BROKER_FAILED, "%s %d: the broker refused the connection with code 0x%02x", role_name(c), c->index, body[1]);
+  record(&count.connect, at_ns - c->opened_at);
+  for (size_t n = 3; opt.version == 5 && n < length;) { /* properties before Receive Maximum are of fixed size */
+    uint8_t id = body[n++];
+    if (id == 0x21) receive_maximum = body[n] << 8 | body[n + 1], n += 2;
+    else if (id == 0x24 && body[n] < opt.qos) fail(BROKER_FAILED, "the broker's Maximum QoS is %d", body[n]);
+    else if (id == 0x24 || id == 0x25 || id == 0x28 || id == 0x29 || id == 0x2A) n += 1;
+    else if (id == 0x22 || id == 0x13) n += 2;
+    else if (id == 0x11 || id == 0x27) n += 4;
+    else if (id == 0x26) n += 2 + (body[n] << 8 | body[n + 1]), n += 2 + (body[n] << 8 | body[n + 1]);
+    else n += 2 + (body[n] << 8 | body[n + 1]);
+  }
+  bool subscribes = c->role == SUBSCRIBER || c->role == STALLED || c->role == SLOW;
+  c->state = subscribes ? GREETED : READY;
+  if (subscribes) put_subscribe(c);
+  else ready_count++;
+}
+
+static void on_suback(struct conn *c, const uint8_t *body, size_t length) {
+  if (body[length - 1] != opt.qos)
+    fail(BROKER_FAILED, "%s %d: subscription answered with 0x%02x, not QoS %d", role_name(c), c->index, body[length - 1], opt.qos);
+  c->state = READY;
+  ready_count++;
+  if (c->role == STALLED || c->role == SLOW) stop_reading(c);
+}
+
+static void on_packet(struct conn *c, uint8_t first, const uint8_t *body, size_t length, uint64_t at_ns) {
+  switch (first >> 4) {
+    case CONNACK: on_connack(c, body, length, at_ns); break;
+    case SUBACK: on_suback(c, body, length); break;
+    case PUBLISH: on_publish(c, first, body, length, at_ns); break;
+    case PUBACK: on_acknowledged(c, body, length, 1, at_ns); break;
+    case PUBCOMP: on_acknowledged(c, body, length, 2, at_ns); break;
+    case PUBREL: put_packet(c, PUBCOMP << 4, body, 2); break;
+    case PUBREC:
+      if (length > 2 && body[2] >= 0x80) on_acknowledged(c, body, length, 2, at_ns);
+      else put_packet(c, PUBREL << 4 | 2, body, 2);
+      break;
+    case PINGRESP: break;
+    case DISCONNECT: {
+      char why[64];
+      snprintf(why, sizeof why, "the broker disconnected with reason 0x%02x", length ? body[0] : 0);
+      close_connection(c, why);
+      break;
+    }
+    default: fail(BROKER_FAILED, "%s %d: a packet with first byte 0x%02x makes no sense here", role_name(c), c->index, first);
+  }
+}
+
+/* Handles the complete packets and says how many bytes they were. */
+size_t take_packets(struct conn *c, uint8_t *bytes, size_t length, uint64_t at_ns) {
+  size_t done = 0;
+  while (length - done >= 2 && c->state != CLOSED) {
+    size_t remaining = 0, n = 1;
+    int shift = 0;
+    do {
+      if (done + n == length) return done;
+      if (n == 5) fail(BROKER_FAILED, "%s %d: a remaining length of more than four bytes", role_name(c), c->index);
+      remaining |= (size_t)(bytes[done + n] & 127) << shift;
+      shift += 7;
+    } while (bytes[done + n++] & 128);
+    if (length - done - n < remaining) break;
+    if (remaining < 2 && bytes[done] >> 4 < PINGRESP) fail(BROKER_FAILED, "%s %d: a packet without content", role_name(c), c->index);
+    on_packet(c, bytes[done], bytes + done + n, remaining, at_ns);
+    done += n + remaining;
+  }
+  return done;
+}

@@ -1,0 +1,136 @@
+/* blast: command line, and the one way to give up. */
+#include "blast.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options opt = {
+    .host = "127.0.0.1", .port = "1883", .prefix = "b", .mode = PAIR, .version = 4, .publishers = 1, .subscribers = 1,
+    .burst = 64, .size = 64, .window = 200, .slow_rate = 1000, .seconds = 5, .warmup = 1, .setup_limit = 60,
+};
+
+static const char *usage =
+    "usage: blast [--option value]...\n"
+    "  --host ADDRESS --port N        the broker (127.0.0.1, 1883)\n"
+    "  --version 4|5                  MQTT 3.1.1 or 5.0 (4)\n"
+    "  --mode pair|fanout|fanin|connect\n"
+    "  --publishers N --subscribers N measured clients (1, 1; pair: as many subscribers as publishers)\n"
+    "  --qos 0|1|2                    of messages and subscriptions (0)\n"
+    "  --mix A:B:C                    weights of QoS 0, 1 and 2 among the messages; subscriptions are at QoS 2\n"
+    "  --size BYTES                   of the payload, 16 or more (64)\n"
+    "  --window N                     messages a publisher may have under way (200)\n"
+    "  --rate N                       messages a second and publisher, instead of as fast as the window allows\n"
+    "  --seconds T --warmup T         measured and unmeasured time (5, 1)\n"
+    "  --stalled N                    more subscribers of everything that never read\n"
+    "  --slow N --slow-rate BYTES     more subscribers of everything that read so many bytes a second (1000)\n"
+    "  --receive-buffer BYTES         SO_RCVBUF of stalled and slow subscribers (the system's)\n"
+    "  --idle N                       connections that do nothing; mode connect has only these\n"
+    "  --burst N                      connections being opened at the same time (64)\n"
+    "  --setup-limit T                seconds for all connections to be ready (60)\n"
+    "  --prefix TEXT                  first level of the topics (b)\n"
+    "  --pid N[,N...]                 the broker's processes: measures their CPU time and memory\n";
+
+void fail(enum exit_code code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fputs("blast: ", stderr);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  va_end(arguments);
+  exit(code);
+}
+
+static double number(const char *name, const char *text, double lowest, double highest) {
+  char *end;
+  double value = strtod(text, &end);
+  if (end == text || *end || value < lowest || value > highest)
+    fail(USAGE, "%s is to be a number from %g to %g, not \"%s\"", name, lowest, highest, text);
+  return value;
+}
+
+static enum mode mode_named(const char *text) {
+  static const char *names[] = {"pair", "fanout", "fanin", "connect"};
+  for (int i = 0; i < 4; i++)
+    if (!strcmp(text, names[i])) return i;
+  fail(USAGE, "--mode is to be pair, fanout, fanin or connect, not \"%s\"", text);
+}
+
+static void parse_mix(const char *text) {
+  char rest;
+  int *m = opt.mix;
+  if (sscanf(text, "%d:%d:%d%c", &m[0], &m[1], &m[2], &rest) != 3 || m[0] < 0 || m[1] < 0 || m[2] < 0 || !(m[0] + m[1] + m[2]))
+    fail(USAGE, "--mix is to be three weights such as 8:1:1, not \"%s\"", text);
+}
+
+static void parse_pids(const char *text) {
+  for (const char *at = text; *at;) {
+    char *end;
+    long pid = strtol(at, &end, 10);
+    if (end == at || pid < 1 || opt.pid_count == MAX_PIDS) fail(USAGE, "--pid is to be process ids, not \"%s\"", text);
+    opt.pids[opt.pid_count++] = pid;
+    at = *end == ',' ? end + 1 : end;
+  }
+}
+
+struct number_option {
+  const char *name;
+  int *whole;
+  double *real;
+  double lowest, highest;
+};
+
+static const struct number_option numbers[] = {
+    {"--version", &opt.version, NULL, 4, 5},
+    {"--publishers", &opt.publishers, NULL, 0, 1e6},
+    {"--subscribers", &opt.subscribers, NULL, 0, 1e6},
+    {"--qos", &opt.qos, NULL, 0, 2},
+    {"--size", &opt.size, NULL, STAMP_BYTES, 268000000},
+    {"--window", &opt.window, NULL, 1, 1e9},
+    {"--rate", NULL, &opt.rate, 0, 1e9},
+    {"--seconds", NULL, &opt.seconds, 0, 1e6},
+    {"--warmup", NULL, &opt.warmup, 0, 1e6},
+    {"--stalled", &opt.stalled, NULL, 0, 1e6},
+    {"--slow", &opt.slow, NULL, 0, 1e6},
+    {"--slow-rate", NULL, &opt.slow_rate, 1, 1e12},
+    {"--receive-buffer", &opt.receive_buffer, NULL, 0, 1e9},
+    {"--idle", &opt.idle, NULL, 0, 1e6},
+    {"--burst", &opt.burst, NULL, 1, 1e6},
+    {"--setup-limit", NULL, &opt.setup_limit, 1, 1e6},
+};
+
+static bool parse_number(const char *name, const char *value) {
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    const struct number_option *o = &numbers[i];
+    if (strcmp(name, o->name)) continue;
+    double parsed = number(name, value, o->lowest, o->highest);
+    if (o->whole) *o->whole = parsed;
+    else *o->real = parsed;
+    return true;
+  }
+  return false;
+}
+
+void parse_options(int argc, char **argv) {
+  for (int i = 1; i < argc; i += 2) {
+    const char *name = argv[i], *value = argv[i + 1];
+    if (!strcmp(name, "--help")) {
+      fputs(usage, stdout);
+      exit(0);
+    }
+    if (i + 1 == argc) fail(USAGE, "%s has no value; --help lists the options", name);
+    if (!strcmp(name, "--host")) opt.host = value;
+    else if (!strcmp(name, "--port")) opt.port = value;
+    else if (!strcmp(name, "--prefix")) opt.prefix = value;
+    else if (!strcmp(name, "--mode")) opt.mode = mode_named(value);
+    else if (!strcmp(name, "--mix")) parse_mix(value);
+    else if (!strcmp(name, "--pid")) parse_pids(value);
+    else if (!parse_number(name, value)) fail(USAGE, "there is no option %s; --help lists them", name);
+  }
+  if (strlen(opt.prefix) > 32) fail(USAGE, "--prefix is to be at most 32 bytes");
+  if (opt.mix[0] + opt.mix[1] + opt.mix[2]) opt.qos = 2;
+  if (opt.mode == PAIR) opt.subscribers = opt.publishers;
+  if (opt.mode == CONNECT) opt.publishers = opt.subscribers = opt.stalled = opt.slow = 0;
+  if (opt.mode != CONNECT && (!opt.publishers || !opt.subscribers)) fail(USAGE, "a load needs a publisher and a subscriber");
+}
