@@ -1,0 +1,1 @@
+"""What several test folders share: broker processes, certificates, a client at the level of packets."""

@@ -1,0 +1,154 @@
+"""A broker as a subprocess: its standard error is collected, its end noticed, its memory read."""
+
+import os
+import re
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, NamedTuple, Self
+
+import psutil
+
+from tests.support.waiting import wait_until
+
+TROUBLE = re.compile(r"Traceback \(most recent call last\)|was never awaited|never retrieved|[a-z]Warning: ")
+"""What standard error must not hold: an exception that nobody handled, or a warning of Python's."""
+
+
+class Address(NamedTuple):
+    """Where one listener is reached."""
+
+    host: str
+    port: int
+
+
+class BrokerError(Exception):
+    """The broker did not start, or ended by itself; the message holds what it printed."""
+
+
+class BrokerProcess:
+    """One running broker; as a context manager it is stopped at the end and must not have printed trouble."""
+
+    def __init__(self, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> None:
+        self.listeners: dict[str, Address] = {}
+        self.folder = folder
+        self._lines: list[str] = []
+        self._news = threading.Condition()
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        assert self._process.stderr is not None
+        self._reader = threading.Thread(target=self._read, args=(self._process.stderr,), daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def stderr(self) -> str:
+        """Everything printed on standard error so far."""
+        with self._news:
+            return "".join(self._lines)
+
+    def address(self, listener: str = "tcp") -> Address:
+        """Return where a listener is reached."""
+        return self.listeners[listener]
+
+    def pids(self) -> list[int]:
+        """Return the process and its children, if any."""
+        me = psutil.Process(self.pid)
+        return [self.pid, *(child.pid for child in me.children(recursive=True))]
+
+    def rss(self) -> int:
+        """Return resident memory in bytes, children included."""
+        return sum(int(psutil.Process(pid).memory_info().rss) for pid in self.pids())
+
+    def open_files(self) -> int:
+        """Return how many file descriptors are open: a count of connections, up to a constant."""
+        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
+
+    def trouble(self) -> list[str]:
+        """Return the lines of standard error that no input may cause; empty is good."""
+        return [line for line in self.stderr.splitlines() if TROUBLE.search(line)]
+
+    def assert_healthy(self) -> None:
+        """Fail if the broker is gone or has printed a traceback or a warning."""
+        assert self._process.poll() is None, f"the broker ended with {self._process.poll()}:\n{self.stderr}"
+        assert not self.trouble(), self.stderr
+
+    def wait_for_output(self, enough: Callable[[list[str]], bool], what: str, seconds: float = 30.0) -> None:
+        """Wait until the lines of standard error satisfy `enough`; raise BrokerError if they never do."""
+        deadline = time.monotonic() + seconds
+        with self._news:
+            while not enough(self._lines):
+                if self._process.poll() is not None and not self._reader.is_alive():
+                    code = self._process.returncode
+                    raise BrokerError(f"ended with {code} before {what}:\n{''.join(self._lines)}")
+                if time.monotonic() > deadline:
+                    raise BrokerError(f"no {what} after {seconds:g} s:\n{''.join(self._lines)}")
+                self._news.wait(0.1)
+
+    def wait_until_accepting(self, address: Address, seconds: float = 30.0) -> None:
+        """Wait until a TCP connection succeeds, for brokers that do not say that they listen."""
+
+        def accepts() -> bool:
+            if self._process.poll() is not None:
+                self._reader.join(1)
+                raise BrokerError(f"ended with {self._process.returncode} at start:\n{self.stderr}")
+            try:
+                socket.create_connection(address, timeout=1).close()
+            except OSError:
+                return False
+            return True
+
+        wait_until(accepts, f"accepting connections on {address.host} port {address.port}", seconds)
+
+    def stop(self, seconds: float = 15.0) -> int:
+        """Ask the broker to end, insist after `seconds`, and return its exit code."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+        finally:
+            self._reader.join()
+            assert self._process.stderr is not None
+            self._process.stderr.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if kind is None:
+            assert not self.trouble(), self.stderr
+
+    def _read(self, stream: IO[bytes]) -> None:
+        for line in stream:
+            with self._news:
+                self._lines.append(line.decode(errors="replace"))
+                self._news.notify_all()
+        with self._news:
+            self._news.notify_all()
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a port that nobody uses at this moment, for brokers that cannot take port 0 themselves."""
+    with socket.create_server((host, 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def clean_environment(**extra: str) -> dict[str, str]:
+    """Return this process's environment without SLUICE_ variables, which would configure the broker."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    return kept | extra
