@@ -1,0 +1,131 @@
+"""PUBACK, PUBREC, PUBREL and PUBCOMP: the acknowledgements of QoS 1 and 2 (sections 3.4 to 3.7)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+from protocol.packet import Packet
+from protocol.packet_types import FLAGS, NAMES, PUBACK, PUBCOMP, PUBREC, PUBREL
+from protocol.primitives import encode_packet, encode_packet_id, expect_end, read_packet_id, read_reason_code
+from protocol.properties import Properties, decode_properties, encode_properties
+
+
+class Acknowledgement(Packet):
+    """What the four have in common: a packet identifier, in MQTT 5 also a reason code and properties."""
+
+    __slots__ = ("packet_id", "properties", "reason_code")
+
+    fields: ClassVar[tuple[str, ...]] = ("packet_id", "reason_code", "properties")
+
+    def __init__(self, packet_id: int, reason_code: int = 0, properties: Properties | None = None) -> None:
+        self.packet_id: int = packet_id
+        self.reason_code: int = reason_code
+        self.properties: Properties | None = properties
+
+
+@final
+class Puback(Acknowledgement):
+    """Answer to a QoS 1 PUBLISH."""
+
+    __slots__ = ()
+
+    packet_type: ClassVar[int] = PUBACK
+
+    def encode(self, version: int) -> bytes:
+        """Return the packet as bytes."""
+        return _encode(PUBACK, self, version)
+
+
+@final
+class Pubrec(Acknowledgement):
+    """First answer to a QoS 2 PUBLISH."""
+
+    __slots__ = ()
+
+    packet_type: ClassVar[int] = PUBREC
+
+    def encode(self, version: int) -> bytes:
+        """Return the packet as bytes."""
+        return _encode(PUBREC, self, version)
+
+
+@final
+class Pubrel(Acknowledgement):
+    """Answer to PUBREC: the sender has let go of the message."""
+
+    __slots__ = ()
+
+    packet_type: ClassVar[int] = PUBREL
+
+    def encode(self, version: int) -> bytes:
+        """Return the packet as bytes."""
+        return _encode(PUBREL, self, version)
+
+
+@final
+class Pubcomp(Acknowledgement):
+    """Answer to PUBREL: the last packet of QoS 2."""
+
+    __slots__ = ()
+
+    packet_type: ClassVar[int] = PUBCOMP
+
+    def encode(self, version: int) -> bytes:
+        """Return the packet as bytes."""
+        return _encode(PUBCOMP, self, version)
+
+
+def encode_acknowledgement(packet_type: int, packet_id: int) -> bytes:
+    """Return the four bytes of a successful acknowledgement, the same in both versions.
+
+    The packet id is taken as it is: it must be 1 to 65535.
+    """
+    if packet_type == PUBACK:
+        return b"\x40\x02" + packet_id.to_bytes(2, "big")
+    if packet_type == PUBREC:
+        return b"\x50\x02" + packet_id.to_bytes(2, "big")
+    if packet_type == PUBREL:
+        return b"\x62\x02" + packet_id.to_bytes(2, "big")
+    return b"\x70\x02" + packet_id.to_bytes(2, "big")
+
+
+def _encode(packet_type: int, packet: Acknowledgement, version: int) -> bytes:
+    body = encode_packet_id(packet.packet_id, NAMES[packet_type])
+    if version == 5 and (packet.reason_code or packet.properties):
+        body += bytes((packet.reason_code,))
+        if packet.properties:  # without them the property length is left out too (section 3.4.2.2.1)
+            body += encode_properties(packet.properties, packet_type)
+    return encode_packet(packet_type << 4 | FLAGS[packet_type], body)
+
+
+def decode_acknowledgement(
+    packet_type: int, data: bytes, position: int, end: int, version: int
+) -> Acknowledgement:
+    """Read what follows the fixed header of any of the four."""
+    if end - position == 2:  # by far the most frequent form, and the only one of 3.1.1
+        packet_id = data[position] << 8 | data[position + 1]
+        if packet_id != 0:
+            return _make(packet_type, packet_id, 0, None)
+    packet_id = read_packet_id(data, position, end, f"{NAMES[packet_type]} packet identifier")
+    position += 2
+    reason_code = 0
+    properties: Properties | None = None
+    if version == 5 and position < end:
+        reason_code = read_reason_code(data, position, end, packet_type)
+        position += 1
+        if position < end:
+            properties, position = decode_properties(data, position, end, packet_type)
+    expect_end(position, end, packet_type)
+    return _make(packet_type, packet_id, reason_code, properties)
+
+
+def _make(
+    packet_type: int, packet_id: int, reason_code: int, properties: Properties | None
+) -> Acknowledgement:
+    if packet_type == PUBACK:
+        return Puback(packet_id, reason_code, properties)
+    if packet_type == PUBREC:
+        return Pubrec(packet_id, reason_code, properties)
+    if packet_type == PUBREL:
+        return Pubrel(packet_id, reason_code, properties)
+    return Pubcomp(packet_id, reason_code, properties)

@@ -1,0 +1,280 @@
+"""The decoder: bytes in as they come, packets out."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from protocol.acknowledgements import decode_acknowledgement
+from protocol.auth import decode_auth
+from protocol.connack import decode_connack
+from protocol.connect import decode_connect, read_protocol_level
+from protocol.disconnect import decode_disconnect
+from protocol.errors import MalformedPacket, MQTTError, PacketTooLarge, ProtocolError
+from protocol.packet import Packet
+from protocol.packet_types import (
+    AUTH,
+    CONNACK,
+    CONNECT,
+    DISCONNECT,
+    FLAGS,
+    NAMES,
+    PINGREQ,
+    PINGRESP,
+    PUBACK,
+    PUBCOMP,
+    SUBACK,
+    SUBSCRIBE,
+    UNSUBACK,
+    UNSUBSCRIBE,
+)
+from protocol.ping import Pingreq, Pingresp
+from protocol.primitives import encode_variable_byte_integer, expect_end
+from protocol.publish import decode_publish
+from protocol.suback import decode_suback
+from protocol.subscribe import decode_subscribe
+from protocol.unsuback import decode_unsuback
+from protocol.unsubscribe import decode_unsubscribe
+
+# Pieces of a packet that is still incomplete are put together up to this size, so that a peer which sends
+# byte by byte cannot make us keep an object per byte.
+_PIECE: Final = 4096
+
+
+@final
+class Decoder:
+    """Turns a stream of bytes, split anyhow, into packets.
+
+    `version` is 0 until a CONNECT says 4 (3.1.1) or 5; a client sets it itself. `maximum_packet_size` counts
+    the whole packet and is checked as soon as its length is known (0 = none); `known_topics` holds topic
+    names that are valid for sure. All three may be changed between packets. After an error the decoder holds
+    nothing, and `next_packet` raises the same error again.
+    """
+
+    __slots__ = (
+        "_chunk",
+        "_connected",
+        "_error",
+        "_missing",
+        "_next",
+        "_next_position",
+        "_pieces",
+        "_position",
+        "known_topics",
+        "maximum_packet_size",
+        "version",
+    )
+
+    def __init__(
+        self, maximum_packet_size: int = 0, known_topics: dict[bytes, Any] | None = None, version: int = 0
+    ) -> None:
+        self.version: int = version
+        self.maximum_packet_size: int = maximum_packet_size
+        self.known_topics: dict[bytes, Any] = known_topics if known_topics is not None else {}
+        # What is being read, and from where on.
+        self._chunk: bytes = b""
+        self._position: int = 0
+        # The beginning of one incomplete packet, and how many bytes it still lacks.
+        self._pieces: list[bytes] | None = None
+        self._missing: int = 0
+        # The chunk whose beginning has completed it (then _chunk is that packet), and where it goes on.
+        self._next: bytes | None = None
+        self._next_position: int = 0
+        self._connected: bool = False
+        self._error: MQTTError | None = None
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes are held: once `next_packet` has said None, those of one incomplete packet."""
+        count = len(self._chunk) - self._position
+        if self._next is not None:
+            count += len(self._next) - self._next_position
+        if self._pieces is not None:
+            for piece in self._pieces:
+                count += len(piece)
+        return count
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read from the peer. Best called when `next_packet` has said None."""
+        if self._error is not None:
+            return
+        if self._pieces is not None:
+            self._complete(data)
+        elif self._position >= len(self._chunk) and self._next is None:
+            self._chunk = data
+            self._position = 0
+        else:
+            rest = self._chunk[self._position :]
+            if self._next is not None:
+                rest += self._next[self._next_position :]
+                self._next = None
+            self._chunk = rest + data
+            self._position = 0
+
+    def next_packet(self) -> Packet | None:
+        """Return the next packet, or None if more bytes are needed; raises MQTTError for what is wrong."""
+        data = self._chunk
+        start = self._position
+        available = len(data) - start
+        if available < 2:
+            return self._advance()
+        first = data[start]
+        remaining = data[start + 1]
+        position = start + 2
+        try:
+            if remaining >= 0x80:
+                remaining, position = _long_length(data, position, remaining & 0x7F)
+                if remaining < 0:
+                    return self._advance()
+            end = position + remaining
+            if end - start > self.maximum_packet_size > 0:  # [MQTT-3.1.2-24] for the other side
+                raise _too_large(first, end - start, self.maximum_packet_size)
+            if end - start > available:
+                self._check_first_byte(first)
+                self._keep(end - start - available)
+                return None
+            packet: Packet
+            if position > start + 2 and data[position - 1] == 0:
+                packet = self._decode_padded(data, start, position, end)
+            elif first & 0xF0 == 0x30 and self.version != 0:
+                packet = decode_publish(data, start, position, end, self.version, self.known_topics)
+            else:
+                self._check_first_byte(first)
+                packet = self._decode(first >> 4, data, position, end)
+        except MQTTError as error:
+            self._fail(error)
+            raise
+        self._position = end
+        return packet
+
+    def _advance(self) -> Packet | None:
+        """Go on where the chunk has come to its end (but for the bytes of an incomplete fixed header)."""
+        if self._error is not None:
+            raise self._error
+        following = self._next
+        if following is not None:
+            self._chunk = following
+            self._position = self._next_position
+            self._next = None
+            return self.next_packet()
+        self._chunk = self._chunk[self._position :]
+        self._position = 0
+        return None
+
+    def _keep(self, missing: int) -> None:
+        """Keep the beginning of a packet that is not complete, and nothing else."""
+        self._pieces = [self._chunk[self._position :] if self._position else self._chunk]
+        self._missing = missing
+        self._chunk = b""
+        self._position = 0
+
+    def _complete(self, data: bytes) -> None:
+        """Add to the incomplete packet only what belongs to it; the rest of the chunk stays where it is."""
+        pieces = self._pieces
+        assert pieces is not None
+        missing = self._missing
+        if len(data) < missing:
+            self._missing = missing - len(data)
+            if len(pieces[-1]) < _PIECE:
+                pieces[-1] += data
+            else:
+                pieces.append(data)
+            return
+        pieces.append(data[:missing] if len(data) > missing else data)
+        self._chunk = b"".join(pieces)
+        self._position = 0
+        self._pieces = None
+        if len(data) > missing:
+            self._next = data
+            self._next_position = missing
+
+    def _fail(self, error: MQTTError) -> None:
+        """Let go of everything: what follows an error cannot be read."""
+        self._error = error
+        self._chunk = b""
+        self._position = 0
+        self._pieces = None
+        self._next = None
+
+    def _check_first_byte(self, first: int) -> None:
+        """Refuse what can be refused before a packet is complete, or even kept."""
+        packet_type = first >> 4
+        flags = FLAGS[packet_type]
+        if flags >= 0 and first & 0x0F != flags:
+            # [MQTT-2.1.3-1] [MQTT-3.6.1-1] [MQTT-3.8.1-1] [MQTT-3.10.1-1] [MQTT-3.14.1-1] [MQTT-3.15.1-1]
+            # (3.1.1: [MQTT-2.2.2-2])
+            raise MalformedPacket(
+                f"{NAMES[packet_type]} fixed header: flags are 0x{first & 0x0F:X}, but must be 0x{flags:X}"
+            )
+        if packet_type == 0 or (packet_type == AUTH and self.version == 4):  # section 2.1.2 (3.1.1: 2.2.1)
+            raise MalformedPacket(f"fixed header: packet type {packet_type} is reserved")
+        if self.version == 0 and packet_type != CONNECT:  # [MQTT-3.1.0-1]
+            raise ProtocolError(f"{NAMES[packet_type]}: the first packet must be CONNECT")
+        if self._connected and packet_type == CONNECT:  # [MQTT-3.1.0-2]
+            raise ProtocolError("CONNECT: came a second time on the same connection")
+
+    def _decode_padded(self, data: bytes, start: int, position: int, end: int) -> Packet:
+        """Read a packet whose Remaining Length has needless bytes: MQTT 5 forbids it, 3.1.1 does not say."""
+        first = data[start]
+        self._check_first_byte(first)
+        head = bytes((first,)) + encode_variable_byte_integer(end - position)
+        if self.version == 4 and first & 0xF0 == 0x30:
+            # Rebuilt, because others will get these very bytes.
+            packet = head + data[position:end]
+            return decode_publish(packet, 0, len(head), len(packet), 4, self.known_topics)
+        decoded = self._decode(first >> 4, data, position, end)
+        if self.version == 5:  # [MQTT-1.5.5-1]
+            raise MalformedPacket(
+                f"fixed header: Remaining Length {end - position} is not encoded in the fewest bytes"
+            )
+        return decoded
+
+    def _decode(self, packet_type: int, data: bytes, position: int, end: int) -> Packet:
+        """Read any packet but PUBLISH."""
+        version = self.version
+        if PUBACK <= packet_type <= PUBCOMP:
+            return decode_acknowledgement(packet_type, data, position, end, version)
+        if packet_type == PINGREQ:
+            expect_end(position, end, PINGREQ)
+            return Pingreq()
+        if packet_type == SUBSCRIBE:
+            return decode_subscribe(data, position, end, version)
+        if packet_type == UNSUBSCRIBE:
+            return decode_unsubscribe(data, position, end, version)
+        if packet_type == CONNECT:
+            # Known before the rest is read, so that what is wrong there is answered in the right version.
+            self.version = read_protocol_level(data, position, end)
+            connect = decode_connect(data, position, end)
+            self._connected = True
+            return connect
+        if packet_type == DISCONNECT:
+            return decode_disconnect(data, position, end, version)
+        if packet_type == CONNACK:
+            return decode_connack(data, position, end, version)
+        if packet_type == SUBACK:
+            return decode_suback(data, position, end, version)
+        if packet_type == UNSUBACK:
+            return decode_unsuback(data, position, end, version)
+        if packet_type == PINGRESP:
+            expect_end(position, end, PINGRESP)
+            return Pingresp()
+        return decode_auth(data, position, end)
+
+
+def _long_length(data: bytes, position: int, value: int) -> tuple[int, int]:
+    """Read a Remaining Length from its second byte on; -1 if it is not there yet (section 2.1.4)."""
+    stop = len(data)
+    for shift in (7, 14, 21):
+        if position >= stop:
+            return -1, position
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise MalformedPacket("fixed header: Remaining Length has at most four bytes, this one goes on")
+
+
+def _too_large(first: int, size: int, limit: int) -> PacketTooLarge:
+    return PacketTooLarge(
+        f"{NAMES[first >> 4]}: the packet has {size} bytes, but at most {limit} are allowed"
+    )

@@ -1,0 +1,90 @@
+"""What may be wrong with what a peer sent. Each error carries the reason code to answer with.
+
+    MQTTError
+    +-- MalformedPacket              0x81  the bytes cannot be read as the standard says
+    +-- ProtocolError                0x82  readable, but not allowed here
+    +-- UnsupportedProtocolVersion   0x84  CONNECT of another version; carries the answer to send
+    +-- TopicFilterInvalid           0x8F
+    +-- TopicNameInvalid             0x90
+    +-- TopicAliasInvalid            0x94
+    +-- PacketTooLarge               0x95
+
+"Need more bytes" is no error: the decoder says None. A mistake of our own side (a packet that cannot be
+encoded) is a ValueError.
+"""
+
+from __future__ import annotations
+
+from protocol.reason_codes import (
+    MALFORMED_PACKET,
+    PACKET_TOO_LARGE,
+    PROTOCOL_ERROR,
+    TOPIC_ALIAS_INVALID,
+    TOPIC_FILTER_INVALID,
+    TOPIC_NAME_INVALID,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+
+
+class MQTTError(Exception):
+    """The peer broke the protocol: `reason_code` is for the answer, the message is for the log."""
+
+    def __init__(self, reason_code: int, message: str) -> None:
+        super().__init__(message)
+        self.reason_code = reason_code
+        self.message = message
+
+
+class MalformedPacket(MQTTError):
+    """The packet cannot be parsed according to the standard (0x81)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(MALFORMED_PACKET, message)
+
+
+class ProtocolError(MQTTError):
+    """The packet can be parsed but holds what the standard does not allow there (0x82)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(PROTOCOL_ERROR, message)
+
+
+class UnsupportedProtocolVersion(MQTTError):
+    """A CONNECT that is neither MQTT 3.1.1 nor 5.0 (0x84).
+
+    `level` is the protocol level that was asked for (0: not MQTT at all). `answer` is the CONNACK to send
+    before closing, in the form that the peer can read; it is empty where nothing should be sent.
+    """
+
+    def __init__(self, message: str, level: int, answer: bytes) -> None:
+        super().__init__(UNSUPPORTED_PROTOCOL_VERSION, message)
+        self.level = level
+        self.answer = answer
+
+
+class TopicFilterInvalid(MQTTError):
+    """A topic filter breaks the rules of section 4.7 (0x8F)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(TOPIC_FILTER_INVALID, message)
+
+
+class TopicNameInvalid(MQTTError):
+    """A topic name is empty or has wildcards (0x90)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(TOPIC_NAME_INVALID, message)
+
+
+class TopicAliasInvalid(MQTTError):
+    """A topic alias is 0 or above the maximum that was agreed (0x94)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(TOPIC_ALIAS_INVALID, message)
+
+
+class PacketTooLarge(MQTTError):
+    """A packet is larger than the Maximum Packet Size (0x95)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(PACKET_TOO_LARGE, message)

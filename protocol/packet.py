@@ -1,0 +1,26 @@
+"""What all control packets have in common."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Packet:
+    """A control packet. `fields` names the attributes that make up its content."""
+
+    __slots__ = ()
+
+    packet_type: ClassVar[int] = 0
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def encode(self, version: int) -> bytes:
+        """Return the packet as bytes for protocol version 4 (3.1.1) or 5; ValueError if it cannot be."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        parts = []
+        for field in self.fields:
+            # A secret never gets into a log by way of a repr.
+            shown = "..." if field == "password" else repr(getattr(self, field))
+            parts.append(f"{field}={shown}")
+        return f"{type(self).__name__}({', '.join(parts)})"

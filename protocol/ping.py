@@ -1,0 +1,37 @@
+"""PINGREQ and PINGRESP: the heartbeat (sections 3.12 and 3.13)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, final
+
+from protocol.packet import Packet
+from protocol.packet_types import PINGREQ, PINGRESP
+
+PINGREQ_BYTES: Final = b"\xc0\x00"
+PINGRESP_BYTES: Final = b"\xd0\x00"
+
+
+@final
+class Pingreq(Packet):
+    """Sign of life from the client."""
+
+    __slots__ = ()
+
+    packet_type: ClassVar[int] = PINGREQ
+
+    def encode(self, version: int) -> bytes:
+        """Return the packet as bytes, the same in both versions."""
+        return PINGREQ_BYTES
+
+
+@final
+class Pingresp(Packet):
+    """The server's answer to it."""
+
+    __slots__ = ()
+
+    packet_type: ClassVar[int] = PINGRESP
+
+    def encode(self, version: int) -> bytes:
+        """Return the packet as bytes, the same in both versions."""
+        return PINGRESP_BYTES
