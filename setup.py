@@ -1,7 +1,7 @@
 """Compiles the hot packages with mypyc where there is a C compiler; everything else is in pyproject.toml.
 
-`SLUICE_COMPILE=0` builds plain Python, `SLUICE_COMPILE=1` insists on compiling. Left unset, it depends on whether a
-program that includes Python.h can be compiled. If it can, a failure of mypyc is an error and nothing is hidden.
+`SLUICE_COMPILE=0` builds plain Python, `SLUICE_COMPILE=1` insists on compiling. Left unset, it depends on
+whether a program that includes Python.h can be compiled. If it can, a failure of mypyc is an error.
 """
 
 import os
@@ -16,12 +16,17 @@ from setuptools.errors import CCompilerError, ExecError, PlatformError
 ROOT = Path(__file__).parent
 PACKAGES = ("protocol", "session")
 HOT = (
+    "broker/broker.py",
+    "broker/clients.py",
+    "broker/clock.py",
     "broker/connection.py",
+    "broker/filter_tree.py",
+    "broker/handshake.py",
     "broker/retained.py",
     "broker/router.py",
     "broker/session_task.py",
-    "broker/timewheel.py",
-    "broker/topic_trie.py",
+    "broker/subscribing.py",
+    "broker/wheel.py",
 )
 """The files of broker/ that are on the way of each message."""
 

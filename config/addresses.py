@@ -32,7 +32,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it. A name other than localhost could be anything, so it is not."""
+        """Whether only this machine can reach it; a name other than localhost could be anything."""
         ip = self.ip
         if ip is None:
             return self.host.lower().rstrip(".") == "localhost"
@@ -40,7 +40,7 @@ class Address:
         return (mapped or ip).is_loopback
 
     def clashes(self, other: "Address") -> bool:
-        """Whether both cannot be bound at once: same port, and the same host or one is its family's wildcard."""
+        """Whether both cannot be bound at once: same port, and same host or one is its family's wildcard."""
         if self.port == 0 or self.port != other.port:
             return False
         mine, theirs = self.ip, other.ip

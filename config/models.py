@@ -1,8 +1,9 @@
 """The whole configuration as frozen pydantic models: every key, its type, unit, default and bounds.
 
-Names, defaults and units of `Session` are FLOW-CONTROL's. In every model a count or size of 0 means no limit and a
-duration is in seconds with math.inf for never. Unknown keys are errors. A `Config` that exists is consistent in itself:
-what holds between keys is checked here too (`config.rules`), what needs the disk (certificate files) by `config.load`.
+Names, defaults and units of `Session` are FLOW-CONTROL's. In every model a count or size of 0 means no limit
+and a duration is in seconds with math.inf for never. Unknown keys are errors. A `Config` that exists is
+consistent in itself: what holds between keys is checked here too (`config.rules`); what needs the disk
+(certificate files) is checked by the loader.
 """
 
 import platform
@@ -16,9 +17,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from pydantic_core import PydanticCustomError
 
 from config import addresses, rules, units
+from config.layers import dotted
 
 WRITTEN: Final = "written"
-"""Key of the validation context that says: these values were written by a person, so a duration needs its unit."""
+"""Key of the validation context that says: a person wrote these values, so a duration needs its unit."""
+
+DEFAULT_BIND: Final = "127.0.0.1:1883"
+"""Where a broker without any configuration listens: this machine only, MQTT's own port."""
 
 MAX_NAME: Final = 64
 """Characters of a node or listener name: it becomes part of file names."""
@@ -27,7 +32,7 @@ SMALLEST_MAX_PACKET: Final = 256
 """Bytes; below this, ordinary CONNECT and SUBSCRIBE packets no longer fit."""
 
 LARGEST_PACKET: Final = 5 + 268_435_455
-"""Bytes; the largest packet that MQTT can express: its fixed header and the largest remaining length [MQTT-2.1.4]."""
+"""Bytes; the largest packet that MQTT can express: fixed header and largest remaining length (2.1.4)."""
 
 MAX_UINT16: Final = 65_535
 """Packet ids, Receive Maximum and string lengths are 16-bit numbers in MQTT."""
@@ -46,8 +51,21 @@ def _duration(value: object, info: ValidationInfo) -> float:
     return units.parse_duration(value, bare_numbers=not (info.context or {}).get(WRITTEN, False))
 
 
+def _finite_duration(value: object, info: ValidationInfo) -> float:
+    bare_numbers = not (info.context or {}).get(WRITTEN, False)
+    return units.parse_duration(value, bare_numbers=bare_numbers, unlimited=False)
+
+
+def _finite_size(value: object) -> int:
+    return units.parse_size(value, unlimited=False)
+
+
+def _finite_count(value: object) -> int:
+    return units.parse_count(value, unlimited=False)
+
+
 def _name(value: object) -> object:
-    """Refuse names that could not be part of a file name; Spark skips files that begin with a dot or underscore."""
+    """Refuse what could not begin a file name; Spark skips files that begin with a dot or underscore."""
     if isinstance(value, str) and (not _NAME.fullmatch(value) or len(value) > MAX_NAME):
         raise ValueError(
             f"found {units.found(value)}: write 1 to {MAX_NAME} of the characters A-Z a-z 0-9 . _ -, "
@@ -86,7 +104,9 @@ def _host_name() -> str:
 Duration = Annotated[float, BeforeValidator(_duration), Written(units.format_duration)]
 Size = Annotated[int, BeforeValidator(units.parse_size), Written(units.format_size)]
 Count = Annotated[int, BeforeValidator(units.parse_count), Written(units.format_count)]
-Number = Annotated[int, BeforeValidator(units.parse_number)]
+FiniteDuration = Annotated[float, BeforeValidator(_finite_duration), Written(units.format_duration)]
+FiniteSize = Annotated[int, BeforeValidator(_finite_size), Written(units.format_size)]
+FiniteCount = Annotated[int, BeforeValidator(_finite_count)]
 Name = Annotated[str, BeforeValidator(_name)]
 
 
@@ -134,11 +154,11 @@ class Listener(_Model):
 class Mqtt(_Model):
     """Limits and times of the protocol itself."""
 
-    max_packet_size: Size = Field(default=1024 * 1024, ge=SMALLEST_MAX_PACKET, le=LARGEST_PACKET)
+    max_packet_size: FiniteSize = Field(default=1024 * 1024, ge=SMALLEST_MAX_PACKET, le=LARGEST_PACKET)
     """Bytes of the largest packet accepted, fixed header included; told to MQTT 5 clients in CONNACK."""
-    max_topic_levels: Number = Field(default=128, ge=1, le=MAX_UINT16)
+    max_topic_levels: FiniteCount = Field(default=128, ge=1, le=MAX_UINT16)
     """Levels (parts between slashes) of the deepest topic name or filter accepted."""
-    max_clientid_len: Number = Field(default=MAX_UINT16, ge=23, le=MAX_UINT16)
+    max_clientid_len: FiniteCount = Field(default=MAX_UINT16, ge=23, le=MAX_UINT16)
     """Bytes of the longest client id accepted; servers must take 23 [MQTT-3.1.3-5]."""
     connect_timeout: Duration = Field(default=15.0, gt=0)
     """Seconds from accepting a connection to its CONNECT; then it is closed."""
@@ -169,7 +189,7 @@ class Session(_Model):
     """FC-7: whether sessions that are offline queue QoS 0."""
     retry_interval: Duration = Field(default=30.0, gt=0)
     """FC-8: seconds after which a connected 3.1.1 session resends. math.inf = never."""
-    receive_maximum: Number = Field(default=32, ge=1, le=MAX_UINT16)
+    receive_maximum: FiniteCount = Field(default=32, ge=1, le=MAX_UINT16)
     """FC-20: QoS 1 and 2 PUBLISHes that an MQTT 5 client may have unacknowledged."""
     receive_maximum_policy: Literal["disconnect", "tolerate"] = "disconnect"
     """FC-20: what happens to a client that exceeds receive_maximum."""
@@ -184,7 +204,7 @@ class Metrics(_Model):
 
     directory: Annotated[Path | None, BeforeValidator(_directory)] = None
     """Where the files go; None = no export."""
-    interval: Duration = Field(default=10.0, ge=0.1, allow_inf_nan=False)
+    interval: FiniteDuration = Field(default=10.0, ge=0.1)
     """Seconds that one row covers."""
     heartbeat: Duration = Field(default=300.0, gt=0)
     """Seconds after which a session with nothing new writes a row nevertheless. math.inf = never."""
@@ -198,7 +218,7 @@ class Log(_Model):
 
 
 def _default_listeners() -> list[Listener]:
-    return [Listener(bind="127.0.0.1:1883")]
+    return [Listener(bind=DEFAULT_BIND)]
 
 
 class Config(_Model):
@@ -216,11 +236,11 @@ class Config(_Model):
 
     @model_validator(mode="after")
     def _hold_the_rules(self) -> "Config":
-        """Refuse what is wrong only in combination; the loader finds the same per key and reports each by itself."""
+        """Refuse what is wrong only in combination; the loader reports the same, each by itself."""
         facts = [_facts(index, listener) for index, listener in enumerate(self.listeners)]
         broken = rules.broken(facts, self.allow_anonymous)
         if broken:
-            text = "; ".join(f"{problem.path}: {problem.message}" for problem in broken)
+            text = "; ".join(f"{dotted(problem.path)}: {problem.message}" for problem in broken)
             raise PydanticCustomError(rules.ERROR_TYPE, "{problems}", {"problems": text})
         return self
 

@@ -1,7 +1,7 @@
-"""What must hold between several keys of the configuration: TLS, names and addresses of listeners, authentication.
+"""What must hold between several keys: TLS, names and addresses of listeners, authentication.
 
-The rules work on facts, not on finished models, so that the loader can apply them to whatever part of a configuration
-could be understood and so report every mistake at once.
+The rules work on facts, not on finished models, so that the loader can apply them to whatever part of a
+configuration could be understood, and so report every mistake at once.
 """
 
 from collections.abc import Sequence
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.addresses import Address
+from config.layers import Path, dotted
 
 ERROR_TYPE: Final = "config_rules"
-"""The type of the validation error that Config raises for broken rules; the loader reports them one by one instead."""
+"""The type of the error that Config raises for broken rules; the loader reports them one by one instead."""
 
 
 @dataclass(frozen=True)
 class ListenerFacts:
-    """What the rules need to know of one listener; None = could not be understood, so no rule speaks about it."""
+    """What the rules need to know of one listener; None = not understood, so no rule speaks about it."""
 
     index: int
     name: str | None
@@ -25,16 +26,19 @@ class ListenerFacts:
     has_cafile: bool | None
 
     @property
-    def path(self) -> str:
-        """The dotted path of this listener."""
-        return f"listeners[{self.index}]"
+    def path(self) -> Path:
+        """Where this listener stands."""
+        return ("listeners", self.index)
+
+    def __str__(self) -> str:
+        return dotted(self.path) + (f" ({self.address.text})" if self.address else "")
 
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """One broken rule: the dotted path of the key to change and what would be right."""
+    """One broken rule: the key to change and what would be right."""
 
-    path: str
+    path: Path
     message: str
 
 
@@ -52,7 +56,7 @@ def broken(listeners: Sequence[ListenerFacts], allow_anonymous: bool | None) -> 
 
 def _tls(listener: ListenerFacts) -> list[BrokenRule]:
     if listener.client_certificate and listener.has_cafile is False:
-        path = f"{listener.path}.tls.require_client_certificate"
+        path = (*listener.path, "tls", "require_client_certificate")
         return [
             BrokenRule(
                 path,
@@ -65,21 +69,16 @@ def _tls(listener: ListenerFacts) -> list[BrokenRule]:
 def _same_name(listener: ListenerFacts, earlier: Sequence[ListenerFacts]) -> list[BrokenRule]:
     for other in earlier:
         if listener.name is not None and listener.name == other.name:
-            message = (
-                f"found {listener.name!r}, which is the name of {other.path} already: give each its own name"
-            )
-            return [BrokenRule(f"{listener.path}.name", message)]
+            message = f"found {listener.name!r}, which is the name of {other} already: give each its own name"
+            return [BrokenRule((*listener.path, "name"), message)]
     return []
 
 
 def _same_address(listener: ListenerFacts, earlier: Sequence[ListenerFacts]) -> list[BrokenRule]:
     for other in earlier:
         if listener.address and other.address and listener.address.clashes(other.address):
-            message = (
-                f"found {listener.address.text!r}, which {other.path} ({other.address.text}) takes already: "
-                "give each its own port"
-            )
-            return [BrokenRule(f"{listener.path}.bind", message)]
+            message = f"found {listener.address.text!r}, which {other} takes already: give each its own port"
+            return [BrokenRule((*listener.path, "bind"), message)]
     return []
 
 
@@ -87,18 +86,18 @@ def _authentication(listener: ListenerFacts, allow_anonymous: bool | None) -> li
     """Never open to a network by accident, never a listener that could let no one in."""
     if listener.client_certificate is not False or listener.address is None or allow_anonymous is True:
         return []
-    path, text = f"{listener.path}.bind", listener.address.text
+    text = listener.address.text
     if allow_anonymous is False:
         message = (
-            f"{text} has no authentication, so with allow_anonymous: false no client could ever connect: "
-            "set tls.require_client_certificate: true on this listener, or allow_anonymous: true"
+            f"found false, but {listener} has no authentication, so that no client could ever "
+            "connect there: set tls.require_client_certificate: true on it, or allow_anonymous: true"
         )
-        return [BrokenRule(path, message)]
+        return [BrokenRule(("allow_anonymous",), message)]
     if listener.address.is_loopback:
         return []
     message = (
-        f"{text} can be reached from other machines and has no authentication: set tls.require_client_certificate: "
-        "true on this listener, or bind it to 127.0.0.1 or [::1], or write out allow_anonymous: true "
-        "to let everyone in"
+        f"{text} can be reached from other machines and has no authentication: set "
+        "tls.require_client_certificate: true on this listener, or bind it to 127.0.0.1 or [::1], "
+        "or write out allow_anonymous: true to let everyone in"
     )
-    return [BrokenRule(path, message)]
+    return [BrokenRule((*listener.path, "bind"), message)]

@@ -1,7 +1,7 @@
 """Durations, sizes and counts as people write them (`30s`, `10MiB`, `infinity`), parsed and formatted.
 
-After loading, a duration is a float in seconds (math.inf = never), a size an int in bytes and a count an int; for the
-last two 0 means "no limit". Parsing is exact (decimal, not binary fractions; durations to the microsecond), so
+After loading, a duration is a float in seconds (math.inf = never), a size an int in bytes and a count an int;
+for the last two 0 means "no limit". Parsing is exact (decimal fractions; durations to the microsecond), so
 formatting and parsing again gives the same value.
 """
 
@@ -44,22 +44,22 @@ _QUANTITY: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-z]*)", r
 _WHOLE: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 
-def parse_duration(value: object, *, bare_numbers: bool = True) -> float:
-    """Turn a written duration into seconds.
+def parse_duration(value: object, *, bare_numbers: bool = True, unlimited: bool = True) -> float:
+    """Turn a written duration into seconds; `infinity` gives math.inf, which is never.
 
-    `bare_numbers` accepts ints and floats as seconds, which is what Python code hands in; in a file or a variable a
-    number without a unit could mean anything, so the loader does not accept it. Raises ValueError saying what was
-    found and what would be right.
+    `bare_numbers` accepts ints and floats as seconds, which is what Python code hands in; in a file a number
+    without a unit could mean anything, so the loader does not accept it. Without `unlimited`, infinity is
+    refused. Raises ValueError saying what was found and what would be right.
     """
-    right = f"write a number with a unit (us, ms, s, m, h, d) such as 30s, or {INFINITY}"
+    right = "write a number with a unit (us, ms, s, m, h, d) such as 30s" + _or_infinity(unlimited)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not bare_numbers:
             raise ValueError(f"found {value!r}, a number without a unit: {right}")
-        if math.isnan(value) or value < 0:
+        if math.isnan(value) or value < 0 or (math.isinf(value) and not unlimited):
             raise ValueError(f"found {value!r}: {right}")
         seconds = float(value)
     elif isinstance(value, str):
-        if value.strip() == INFINITY:
+        if value.strip() == INFINITY and unlimited:
             return math.inf
         seconds = float(_parse_quantity(value, _SECONDS, right))
     else:
@@ -71,10 +71,11 @@ def parse_duration(value: object, *, bare_numbers: bool = True) -> float:
     return round(seconds, 6)
 
 
-def parse_size(value: object) -> int:
+def parse_size(value: object, *, unlimited: bool = True) -> int:
     """Turn a written size into bytes; `infinity` gives 0, which is no limit. Raises ValueError."""
-    right = f"write a number of bytes, one with a unit (B, KB, MB, GB, KiB, MiB, GiB) such as 10MiB, or {INFINITY}"
-    number = _infinite_or_whole(value)
+    right = "write a size such as 10MiB (units B, KB, MB, GB, KiB, MiB, GiB) or a number of bytes"
+    right += _or_infinity(unlimited)
+    number = _infinite_or_whole(value, unlimited)
     if number is None:
         if not isinstance(value, str):
             raise ValueError(f"found {found(value)}: {right}")
@@ -85,19 +86,10 @@ def parse_size(value: object) -> int:
     return _in_range(number, value, right)
 
 
-def parse_count(value: object) -> int:
+def parse_count(value: object, *, unlimited: bool = True) -> int:
     """Turn a written count into an int; `infinity` gives 0, which is no limit. Raises ValueError."""
-    right = f"write a whole number, or {INFINITY} for no limit"
-    number = _infinite_or_whole(value)
-    if number is None:
-        raise ValueError(f"found {found(value)}: {right}")
-    return _in_range(number, value, right)
-
-
-def parse_number(value: object) -> int:
-    """Turn a written whole number into an int, where there is no such thing as no limit. Raises ValueError."""
-    right = "write a whole number"
-    number = None if value == INFINITY else _infinite_or_whole(value)
+    right = "write a whole number" + _or_infinity(unlimited)
+    number = _infinite_or_whole(value, unlimited)
     if number is None:
         raise ValueError(f"found {found(value)}: {right}")
     return _in_range(number, value, right)
@@ -118,7 +110,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_size(size: int) -> str:
-    """Write bytes with the largest binary unit that keeps the number whole; 0 -> `infinity`, 300 -> `300B`."""
+    """Write bytes with the largest binary unit that keeps the number whole; 0 -> `infinity`."""
     if size == 0:
         return INFINITY
     for unit in ("TiB", "GiB", "MiB", "KiB"):
@@ -146,7 +138,11 @@ def found(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _infinite_or_whole(value: object) -> int | None:
+def _or_infinity(unlimited: bool) -> str:
+    return f", or {INFINITY} for no limit" if unlimited else ""
+
+
+def _infinite_or_whole(value: object, unlimited: bool) -> int | None:
     """The int that `value` stands for without any unit, or None if it stands for none."""
     if isinstance(value, bool):
         return None
@@ -154,7 +150,7 @@ def _infinite_or_whole(value: object) -> int | None:
         return value
     if isinstance(value, str):
         text = value.strip()
-        if text == INFINITY:
+        if text == INFINITY and unlimited:
             return 0
         if _WHOLE.fullmatch(text):
             return int(text)

@@ -1,0 +1,71 @@
+"""Reads `SLUICE_...` environment variables into a layer, and finds those that name no key.
+
+`SLUICE_SESSION__MAX_INFLIGHT=64` sets session.max_inflight; lists and whole sections are JSON. Names and
+nesting are pydantic-settings' work, one variable at a time, so that each mistake knows its variable.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
+
+from config.errors import Problem
+from config.layers import Layer, Origin, origins_of
+from config.models import Config
+from config.schema import ENV_NESTED, ENV_PREFIX, suggest_variable
+
+NOT_SETTINGS: Final = re.compile(
+    r"SLUICE_(COMPILE|EXPECT)"  # how it is built and tested
+    r"|SLUICE_DEV_\w+"  # switches for developers, which are no configuration
+    # What Kubernetes tells every container about a service named sluice, sluice-mqtt ...
+    r"|SLUICE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)",
+    re.ASCII,
+)
+"""Variables that begin like ours and are not meant for the configuration."""
+
+_SERVICE_PORT: Final = re.compile(r"SLUICE_(\w+_)?PORT", re.ASCII)
+_SERVICE_URL: Final = re.compile(r"(tcp|udp|sctp)://.+", re.ASCII)
+
+
+class _Environment(BaseSettings, Config):
+    """Config as pydantic-settings needs it to find the variables; never instantiated."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=ENV_NESTED)
+
+
+def read(environ: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
+    """Read all variables that are ours. Returns their layer and the mistakes in them."""
+    layer, problems = Layer(), list[Problem]()
+    # Whole sections first, so that a variable for one key prevails over the JSON for its section.
+    for name in sorted((name for name in environ if is_ours(name, environ[name])), key=_by_depth):
+        values = _values(name, environ[name])
+        if isinstance(values, str):
+            problems.append(Problem("", name, None, values))
+        else:
+            layer.put(Layer(values, origins_of(values, Origin(name))))
+    return layer, problems
+
+
+def is_ours(name: str, value: str) -> bool:
+    """Whether a variable is meant for the configuration."""
+    if not name.startswith(ENV_PREFIX) or NOT_SETTINGS.fullmatch(name):
+        return False
+    return not (_SERVICE_PORT.fullmatch(name) and _SERVICE_URL.fullmatch(value))
+
+
+def _by_depth(name: str) -> tuple[int, str]:
+    return name.count(ENV_NESTED), name
+
+
+def _values(name: str, value: str) -> dict[str, object] | str:
+    """The tree that one variable stands for, or what is wrong with it."""
+    if name != name.upper():
+        return f"unknown variable; did you mean {name.upper()}?"
+    source = EnvSettingsSource(_Environment)
+    source.env_vars = {name.lower(): value}
+    try:
+        values: dict[str, object] = source()
+    except SettingsError as error:
+        return f"found {value!r}, which is not JSON ({error.__cause__}): write lists and sections as JSON"
+    return values or f"unknown variable; {suggest_variable(name)}"

@@ -1,0 +1,59 @@
+"""Checks the certificate files that a configuration names, as far as that goes without TLS itself."""
+
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from config.layers import Path
+
+MAX_BYTES: Final = 1024 * 1024
+"""The largest PEM file that is read."""
+
+_CERTIFICATE: Final = (b"-----BEGIN CERTIFICATE-----", b"-----BEGIN TRUSTED CERTIFICATE-----")
+_KEY: Final = (b"PRIVATE KEY-----",)
+_ENCRYPTED: Final = (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED")
+
+
+def broken(listeners: object) -> Iterator[tuple[Path, str]]:
+    """Find TLS files that are missing, unreadable or not what they should be, in raw or loaded values."""
+    for index, listener in enumerate(listeners if isinstance(listeners, list) else ()):
+        tls = listener.get("tls") if isinstance(listener, dict) else None
+        if isinstance(tls, dict):
+            for key, message in _tls(tls):
+                yield ("listeners", index, "tls", key), message
+
+
+def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    has_keyfile = tls.get("keyfile") is not None
+    wanted: dict[str, list[tuple[str, tuple[bytes, ...]]]] = {
+        "certfile": [("certificate", _CERTIFICATE)] + ([] if has_keyfile else [("private key", _KEY)]),
+        "keyfile": [("private key", _KEY)],
+        "cafile": [("certificate", _CERTIFICATE)],
+    }
+    for key, contents in wanted.items():
+        if not isinstance(tls.get(key), str | FilePath):
+            continue
+        name = str(tls[key])
+        text, problem = _read(name)
+        if problem:
+            yield key, problem
+            continue
+        for what, marks in contents:
+            if not any(mark in text for mark in marks):
+                hint = ", and there is no keyfile" if key == "certfile" and what == "private key" else ""
+                yield key, f"{name!r} holds no {what} in PEM form{hint}"
+        if any(mark in text for mark in _ENCRYPTED):
+            yield key, f"the private key in {name!r} is encrypted: write it out without a passphrase"
+
+
+def _read(name: str) -> tuple[bytes, str]:
+    """The start of a file, or what keeps it from being read."""
+    try:
+        with FilePath(name).open("rb") as file:
+            return file.read(MAX_BYTES), ""
+    except FileNotFoundError:
+        return b"", f"there is no file {name!r}"
+    except IsADirectoryError:
+        return b"", f"{name!r} is a directory: name the file in it"
+    except (OSError, ValueError) as error:
+        return b"", f"{name!r} cannot be read: {getattr(error, 'strerror', None) or error}"

@@ -1,0 +1,145 @@
+"""Loads a configuration: flags over environment over file over defaults, and every mistake at once.
+
+loaded = load(Path("sluice.yaml"))
+loaded.config.session.max_inflight, loaded.sources["session.max_inflight"]
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from config import environment, files, messages, partial, rules, yaml_file
+from config.errors import ConfigError, Problem
+from config.layers import Layer, Origin, Path, dotted, origins_of
+from config.models import DEFAULT_BIND, WRITTEN, Config
+from config.schema import field_at
+
+DEFAULT: Final = "default"
+"""The source of values that nobody wrote."""
+
+DEFAULT_LISTENERS: Final = [{"bind": DEFAULT_BIND}]
+"""The raw form of the listeners that there are when nobody wrote any."""
+
+
+class Flag(NamedTuple):
+    """A value from the command line together with the name of its flag: Flag("--bind", ...)."""
+
+    name: str
+    value: object
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A configuration that is right, and for each dotted key where its value comes from."""
+
+    config: Config
+    sources: dict[str, str]
+
+
+def load(
+    path: FilePath | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Loaded:
+    """Load the configuration.
+
+    `path` is a YAML file (None = no file), `environ` the variables to read (None = this process's own) and
+    `flags` maps dotted keys to values or Flags, where None means not given. Values are as written: durations
+    have a unit. Raises ConfigError with all mistakes.
+    """
+    raw, problems, whole = _read(path, os.environ if environ is None else environ, flags or {})
+    config: Config | None = None
+    try:
+        config = Config.model_validate(raw.values, context={WRITTEN: True})
+    except ValidationError as error:
+        problems += [
+            _problem(details["loc"], messages.explain(details, raw), raw)
+            for details in error.errors(include_url=False)
+            if details["type"] != rules.ERROR_TYPE
+        ]
+    if whole:
+        problems += _between_keys(raw)
+    if config is None or problems:
+        raise ConfigError(sorted(set(problems), key=_order))
+    return Loaded(config, dict(_sources(config, (), raw)))
+
+
+def check(path: FilePath) -> list[Problem]:
+    """Find every mistake in one file, whatever the environment; an empty list means that it is right."""
+    try:
+        load(path, environ={})
+    except ConfigError as error:
+        return error.problems
+    return []
+
+
+def _read(
+    path: FilePath | None, environ: Mapping[str, str], flags: Mapping[str, object]
+) -> tuple[Layer, list[Problem], bool]:
+    """Lay all layers over each other. The last of the three: whether the file could be understood at all."""
+    raw, problems, whole = Layer(), list[Problem](), True
+    if path is not None:
+        layer, problems, whole = yaml_file.read(path)
+        raw.put(layer)
+        _drop_empty_sections(raw)
+    layer, more = environment.read(environ)
+    raw.put(layer)
+    raw.put(_flags(flags))
+    return raw, problems + more, whole
+
+
+def _drop_empty_sections(raw: Layer) -> None:
+    """Take `session:` with nothing (or only comments) under it as the section without any keys."""
+    for key, value in raw.values.items():
+        field = field_at((key,))
+        if value is None and field is not None and isinstance(field.annotation, type(BaseModel)):
+            raw.values[key] = {}
+
+
+def _flags(flags: Mapping[str, object]) -> Layer:
+    layer = Layer()
+    for key, given in flags.items():
+        flag = given if isinstance(given, Flag) else Flag(f"--{key}", given)
+        if flag.value is None:
+            continue
+        path = tuple(key.split("."))
+        tree: Any = flag.value
+        for name in reversed(path):
+            tree = {name: tree}
+        layer.put(Layer(tree, origins_of(tree, Origin(flag.name))))
+    return layer
+
+
+def _between_keys(raw: Layer) -> Iterator[Problem]:
+    """Find what is wrong between keys and on the disk, in whatever part of the values could be understood."""
+    listeners = raw.values.get("listeners", DEFAULT_LISTENERS)
+    for broken in rules.broken(partial.listeners(listeners), partial.allow_anonymous(raw.values)):
+        yield _problem(broken.path, broken.message, raw)
+    for path, message in files.broken(listeners):
+        yield _problem(path, message, raw)
+
+
+def _problem(path: Path, message: str, raw: Layer) -> Problem:
+    origin = raw.origin(path) or Origin(DEFAULT)
+    return Problem(dotted(path), origin.source, origin.line, message)
+
+
+def _order(problem: Problem) -> tuple[bool, int, str, str, str]:
+    """In the order of the file's lines, then the variables and flags by name."""
+    return problem.line is None, problem.line or 0, problem.source, problem.path, problem.message
+
+
+def _sources(value: object, path: Path, raw: Layer) -> Iterator[tuple[str, str]]:
+    """Name the origin of every value that is not a section."""
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _sources(getattr(value, name), (*path, name), raw)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _sources(item, (*path, index), raw)
+    else:
+        yield dotted(path), str(raw.origins.get(path, DEFAULT))

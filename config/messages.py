@@ -1,0 +1,96 @@
+"""Turns validation errors into messages that say what was found and what would be right."""
+
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
+
+from pydantic_core import ErrorDetails
+
+from config.layers import Layer, Path
+from config.schema import (
+    ENV_PREFIX,
+    field_at,
+    section_at,
+    suggest_key,
+    suggest_variable,
+    variable,
+    written,
+)
+from config.units import found
+
+_BOUNDS = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+_EXPECTED = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "finite_number": "a finite value",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "list_type": "a list",
+    "path_type": "a path",
+    "string_type": "text",
+}
+
+
+def explain(error: ErrorDetails, raw: Layer) -> str:
+    """Say what is wrong with the value at the error's place, and what would be right."""
+    path, kind, context = error["loc"], error["type"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return _unknown(path, raw)
+    if kind == "missing":
+        return "is missing: write it"
+    if kind == "value_error":
+        return str(context["error"])  # a parser of ours, which says both by itself
+    return f"found {found(_raw_value(raw.values, path))}: {_right(error, raw)}"
+
+
+def _right(error: ErrorDetails, raw: Layer) -> str:
+    """What would be right in place of a value that is of the wrong kind or out of bounds."""
+    path, kind, context = error["loc"], error["type"], error.get("ctx", {})
+    if kind == "literal_error":
+        return f"write {_choices(path)}"
+    if kind == "too_short":
+        return "write at least one, or leave the key out for the default"
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return f"write {words} {written(path, context[name])}"
+    if kind == "model_type":
+        section = section_at(path)
+        return f"write keys under it ({', '.join(section.model_fields) if section is not None else ''})"
+    if kind in _EXPECTED:
+        return f"write {_EXPECTED[kind]}{_as_json(path, raw)}"
+    return error["msg"]
+
+
+def _unknown(path: Path, raw: Layer) -> str:
+    origin = raw.origin(path)
+    if origin is not None and origin.source.startswith(ENV_PREFIX):
+        return f"unknown variable; {suggest_variable(origin.source)}"
+    return f"unknown key; {suggest_key(path)}"
+
+
+def _choices(path: Path) -> str:
+    """The values that a field of literals takes: `console or json`."""
+    field = field_at(path)
+    names = [str(choice) for choice in get_args(field.annotation)] if field is not None else []
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _as_json(path: Path, raw: Layer) -> str:
+    """Lists from a variable are JSON, and whole."""
+    origin, field = raw.origin(path), field_at(path)
+    is_list = field is not None and get_origin(field.annotation) is list
+    if not is_list or origin is None or not origin.source.startswith(ENV_PREFIX):
+        return ""
+    return f" as JSON in {variable(path[:1])}"
+
+
+def _raw_value(values: Mapping[str, Any], path: Path) -> object:
+    """The value as it was written; the validator's own view may be converted already."""
+    value: Any = values
+    for key in path:
+        value = value[key]
+    return value

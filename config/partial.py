@@ -1,0 +1,64 @@
+"""Understands as much as possible of raw values that may hold mistakes, for the rules between keys.
+
+What cannot be understood becomes None, so that one mistake neither hides another nor causes a false one.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from config.addresses import Address, parse
+from config.rules import ListenerFacts
+
+_BOOL: Final = TypeAdapter[bool](bool)
+
+
+def listeners(raw: object) -> list[ListenerFacts]:
+    """The facts of each listener that is a mapping at all."""
+    items = raw if isinstance(raw, list) else []
+    return [_facts(index, item) for index, item in enumerate(items) if isinstance(item, dict)]
+
+
+def allow_anonymous(raw: Mapping[str, Any]) -> bool | None:
+    """The raw setting; one that cannot be understood counts as true, which breaks no rule."""
+    value = raw.get("allow_anonymous")
+    if value is None:
+        return None
+    understood = _bool(value)
+    return True if understood is None else understood
+
+
+def _facts(index: int, item: Mapping[str, Any]) -> ListenerFacts:
+    name = item.get("name", "default")
+    certificate, cafile = _tls(item.get("tls"))
+    return ListenerFacts(
+        index=index,
+        name=name if isinstance(name, str) else None,
+        address=_address(item.get("bind")),
+        client_certificate=certificate,
+        has_cafile=cafile,
+    )
+
+
+def _tls(raw: object) -> tuple[bool | None, bool | None]:
+    """Whether a client certificate is required, and whether there is a cafile."""
+    if raw is None:
+        return False, False
+    if not isinstance(raw, dict):
+        return None, None
+    return _bool(raw.get("require_client_certificate", False)), raw.get("cafile") is not None
+
+
+def _address(raw: object) -> Address | None:
+    try:
+        return parse(raw)
+    except ValueError:
+        return None
+
+
+def _bool(raw: object) -> bool | None:
+    try:
+        return _BOOL.validate_python(raw)
+    except ValidationError:
+        return None

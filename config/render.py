@@ -1,0 +1,62 @@
+"""Writes a loaded configuration as YAML, each value with a comment that says where it comes from.
+
+The text can be loaded again and gives the same configuration; only secrets are not in it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Final
+
+import yaml
+from pydantic import BaseModel, SecretBytes, SecretStr
+
+from config.layers import Path, dotted
+from config.load import Loaded
+from config.schema import written
+
+HIDDEN: Final = "***"
+"""What stands in place of a secret."""
+
+INDENT: Final = "  "
+
+
+def render(loaded: Loaded) -> str:
+    """Return the effective configuration as YAML text."""
+    lines = list(_section(loaded.config, (), loaded.sources, ""))
+    width = max(len(text) for text, source in lines if source)
+    return "".join(f"{text:<{width}}  # {source}\n" if source else f"{text}\n" for text, source in lines)
+
+
+def _section(model: BaseModel, path: Path, sources: dict[str, str], indent: str) -> Iterator[tuple[str, str]]:
+    """Each line of a section, and where its value comes from ("" for the headings)."""
+    for name in type(model).model_fields:
+        value, here = getattr(model, name), (*path, name)
+        if isinstance(value, BaseModel):
+            yield f"{indent}{name}:", ""
+            yield from _section(value, here, sources, indent + INDENT)
+        elif isinstance(value, list):
+            yield f"{indent}{name}:", ""
+            for index, item in enumerate(value):
+                yield from _item(item, (*here, index), sources, indent + INDENT)
+        else:
+            yield f"{indent}{name}: {_scalar(written(here, value))}", sources[dotted(here)]
+
+
+def _item(item: object, path: Path, sources: dict[str, str], indent: str) -> Iterator[tuple[str, str]]:
+    """The lines of one item of a list; a dash takes the place of the first indent."""
+    if isinstance(item, BaseModel):
+        dash = "- "
+        for text, source in _section(item, path, sources, indent + INDENT):
+            yield indent + dash + text[len(indent) + len(dash) :], source
+            dash = INDENT
+    else:
+        yield f"{indent}- {_scalar(item)}", sources[dotted(path)]
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, SecretStr | SecretBytes):
+        value = HIDDEN
+    elif isinstance(value, FilePath):
+        value = str(value)
+    text: str = yaml.safe_dump(value, allow_unicode=True, default_flow_style=True, width=10**6)
+    return text.removesuffix("...\n").rstrip("\n")

@@ -1,0 +1,91 @@
+"""What the models know of each key, by path: field, section, written form, what it was meant to be."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from config.layers import Path, dotted
+from config.models import Config, Written
+
+ENV_PREFIX = "SLUICE_"
+"""What the names of all environment variables begin with."""
+
+ENV_NESTED = "__"
+"""What separates section and key in them."""
+
+
+def section_of(annotation: object) -> type[BaseModel] | None:
+    """The model in a field's type: itself, the items of a list, or the other half of `... | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in get_args(annotation):
+        if (found := section_of(argument)) is not None:
+            return found
+    return None
+
+
+def section_at(path: Path) -> type[BaseModel] | None:
+    """The model whose keys stand directly under `path`, or None if no section is there."""
+    section: type[BaseModel] | None = Config
+    for key in path:
+        if section is None:
+            return None
+        if isinstance(key, str):
+            field = section.model_fields.get(key)
+            section = None if field is None else section_of(field.annotation)
+    return section
+
+
+def field_at(path: Path) -> FieldInfo | None:
+    """The field that `path` names, or None if it names a list item or nothing known."""
+    section = section_at(path[:-1])
+    key = path[-1] if path else None
+    return section.model_fields.get(key) if section is not None and isinstance(key, str) else None
+
+
+def written(path: Path, value: object) -> object:
+    """Write a loaded value the way a person would at `path`: 7200.0 as `2h`, 0 as `infinity`."""
+    field = field_at(path)
+    for mark in field.metadata if field is not None else ():
+        if isinstance(mark, Written):
+            return mark.format(value)
+    return value
+
+
+def known_keys(section: type[BaseModel] = Config, path: Path = ()) -> Iterator[Path]:
+    """Every key outside lists, sections included: ("session",), ("session", "max_inflight"), ..."""
+    for name, field in section.model_fields.items():
+        yield (*path, name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from known_keys(field.annotation, (*path, name))
+
+
+def variable(path: Path) -> str:
+    """The environment variable of a key: `SLUICE_SESSION__MAX_INFLIGHT`."""
+    return ENV_PREFIX + ENV_NESTED.join(str(key).upper() for key in path)
+
+
+def suggest_key(path: Path) -> str:
+    """What an unknown key was probably meant to be, or which keys there are."""
+    section = section_at(path[:-1])
+    siblings = list(section.model_fields) if section is not None else []
+    key = str(path[-1])
+    if close := get_close_matches(key.replace("-", "_").lower(), siblings, n=1):
+        return f"did you mean {close[0]!r}?"
+    if elsewhere := [dotted(known) for known in known_keys() if known[-1] == key]:
+        return f"did you mean {' or '.join(elsewhere)}?"
+    return f"the keys here are {', '.join(siblings)}"
+
+
+def suggest_variable(name: str) -> str:
+    """What an unknown variable was probably meant to be, or where the names come from."""
+    names = [variable(path) for path in known_keys()]
+    last = name.upper().removeprefix(ENV_PREFIX)
+    close = [known for known in names if known.endswith(ENV_NESTED + last)]
+    close = close or get_close_matches(name.upper(), names, n=1, cutoff=0.8)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"names are like {variable(('session', 'max_inflight'))} for session.max_inflight"
