@@ -1,0 +1,5 @@
+"""`python -m broker`: the same as `sluice`."""
+
+from broker.cli import main
+
+main()

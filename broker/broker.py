@@ -1,0 +1,201 @@
+"""The broker's core: clients and their sessions, routing, retained messages, wills. It opens no socket; `Server` does."""
+
+from typing import Final, final
+
+import structlog
+
+from broker.clients import (
+    NEVER_EXPIRES,
+    SECOND,
+    Away,
+    Client,
+    ExpiryTimer,
+    WillTimer,
+    will_delay,
+    will_publish,
+)
+from broker.connection import Connection
+from broker.retained import Retained
+from broker.router import Router
+from broker.wheel import Wheel
+from config.models import Config
+from protocol import properties as props
+from protocol import reason_codes
+from protocol.connect import Will
+from protocol.errors import MQTTError, ProtocolError, TopicAliasInvalid
+from protocol.properties import Properties
+from protocol.publish import Publish
+from session.counters import Counters
+from session.limits import Limits
+from session.outbound import Outbound
+from session.session import Session
+
+ENDED_SESSIONS: Final = 100_000
+"""Last counters of ended sessions that are kept for the next export; past that the oldest are given up, and counted."""
+
+
+def microseconds(seconds: float) -> int:
+    """A configured duration for the clocks of `session`, where 0 stands for `infinity`."""
+    return 0 if seconds == float("inf") else int(seconds * SECOND)
+
+
+def whole_seconds(seconds: float) -> int:
+    """A configured duration as a Session Expiry Interval."""
+    return min(int(seconds), NEVER_EXPIRES) if seconds != float("inf") else NEVER_EXPIRES
+
+
+def session_limits(config: Config, gate: bool) -> Limits:
+    """What the configuration says of flow control, in the form that sessions use."""
+    own = config.session
+    return Limits(
+        max_inflight=own.max_inflight,
+        max_mqueue_len=own.max_mqueue_len,
+        max_mqueue_bytes=own.max_mqueue_bytes,
+        mqueue_overflow=own.mqueue_overflow,
+        mqueue_store_qos0=own.mqueue_store_qos0,
+        retry_interval=microseconds(own.retry_interval),
+        receive_maximum=own.receive_maximum,
+        tolerate_receive_maximum=own.receive_maximum_policy == "tolerate",
+        max_awaiting_rel=own.max_awaiting_rel,
+        await_rel_timeout=microseconds(own.await_rel_timeout),
+        gate=gate,
+    )
+
+
+@final
+class Broker:
+    """Everything that connections share."""
+
+    def __init__(self, config: Config, now: int, gate: bool = True) -> None:
+        self.limits = session_limits(config, gate)
+        mqtt = config.mqtt
+        self.max_packet_size: int = mqtt.max_packet_size
+        self.max_topic_levels: int = mqtt.max_topic_levels
+        self.max_clientid_len: int = mqtt.max_clientid_len
+        self.max_connections: int = mqtt.max_connections
+        self.connect_timeout: int = microseconds(mqtt.connect_timeout)
+        self.keepalive_multiplier: float = mqtt.keepalive_multiplier
+        self.session_expiry_interval: int = whole_seconds(mqtt.session_expiry_interval)
+        self.max_session_expiry_interval: int = whole_seconds(mqtt.max_session_expiry_interval)
+        self.wheel = Wheel(now)
+        self.router = Router(self.max_topic_levels)
+        self.retained = Retained()
+        self.clients: dict[str, Client] = {}
+        self.connections: set[Connection] = set()
+        self.ended: list[tuple[Session, Counters]] = []
+        """Last counters of the sessions that have ended since the last export."""
+        self.ended_lost = 0
+        self.keep_ended = False
+        """Whether anybody collects `ended`."""
+        self.log = structlog.get_logger("sluice")
+
+    # -- messages
+
+    def publish(self, publish: Publish, publisher: Outbound | None, now: int) -> bool:
+        """Route a PUBLISH, and retain it if it says so; returns whether anybody is subscribed."""
+        properties = publish.properties
+        if properties is not None:
+            self._read_properties(publish, properties, now)
+        matched = self.router.route(publish, publisher)
+        if publish.retain:
+            self.retained.store(publish)
+        return matched
+
+    def _read_properties(self, publish: Publish, properties: Properties, now: int) -> None:
+        if props.TOPIC_ALIAS in properties:
+            raise TopicAliasInvalid("PUBLISH with a Topic Alias; the CONNACK allows none [MQTT-3.3.2-9]")
+        if props.SUBSCRIPTION_IDENTIFIER in properties:
+            raise ProtocolError("PUBLISH from a client with a Subscription Identifier [MQTT-3.3.4-6]")
+        interval = properties.get(props.MESSAGE_EXPIRY_INTERVAL)
+        if isinstance(interval, int):
+            publish.expires_at = now + interval * SECOND
+
+    def publish_own(self, publish: Publish, now: int) -> None:
+        """Publish a message that the broker makes itself, such as a will."""
+        publish.received_at = now
+        self.publish(publish, None, now)
+
+    # -- connections
+
+    def connected(self, connection: Connection) -> None:
+        """A client has opened a connection."""
+        self.connections.add(connection)
+
+    def disconnected(self, connection: Connection, now: int) -> None:
+        """A connection is gone."""
+        self.connections.discard(connection)
+        client = connection.client
+        if client is not None and client.connection is connection:
+            client.connection = None
+            self.detach(connection, client, now, True)
+
+    def detach(self, connection: Connection, client: Client, now: int, stays: bool) -> None:
+        """Part a client's session from its connection; `stays` is False if a clean start is about to end the session."""
+        task = connection.task
+        if task is not None:
+            task.cancel()
+            connection.task = None
+        connection.session = None
+        connection.client = None
+        will = connection.will
+        connection.will = None
+        client.session.disconnect(Away(self, client), now)
+        expiry = client.expiry_interval if stays else 0
+        if will is not None:
+            self._schedule_will(client, will, expiry, now)
+        if expiry == 0:
+            self.end_session(client, now)
+        elif expiry != NEVER_EXPIRES:
+            client.expires_at = now + expiry * SECOND
+            self.wheel.add(client.expires_at, ExpiryTimer(self, client))
+
+    def _schedule_will(self, client: Client, will: Will, expiry: int, now: int) -> None:
+        delay = will_delay(will, expiry)
+        publish = will_publish(will)
+        if delay == 0:
+            self.publish_own(publish, now)
+            return
+        client.will = WillTimer(self, client, publish)
+        self.wheel.add(now + delay * SECOND, client.will)
+
+    # -- sessions
+
+    def new_client(self, client_id: str, now: int) -> Client:
+        """Register a client with a fresh session. The id must not be in use."""
+        client = Client(client_id, self, now)
+        self.clients[client_id] = client
+        return client
+
+    def end_session(self, client: Client, now: int) -> None:
+        """Forget a session that has no connection: subscriptions, what waits, its delayed will is published now."""
+        session = client.session
+        del self.clients[session.client_id]
+        subscriptions = session.subscriptions
+        if subscriptions is not None:
+            for topic_filter in subscriptions:
+                self.router.unsubscribe(session.outbound, topic_filter.encode())
+        session.outbound.end()
+        if self.keep_ended:
+            if len(self.ended) >= ENDED_SESSIONS:
+                self.ended_lost += 1
+            else:
+                self.ended.append((session, session.take_counters(now)))
+        if client.will is not None:
+            client.will.due(now)  # [MQTT5 3.1.3.2.2]: the session's end does not let a will wait longer
+
+    # -- what operators read
+
+    def report(self, event: str, client: Client | None) -> None:
+        """Log something about a client, once per episode."""
+        self.log.warning(event, client_id="" if client is None else client.session.client_id)
+
+    def refused(self, connection: Connection, error: MQTTError) -> None:
+        """Log that a client broke the protocol."""
+        client = connection.client
+        self.log.info(
+            "client_refused",
+            client_id="" if client is None else client.session.client_id,
+            listener=connection.listener,
+            reason=reason_codes.name(error.reason_code),
+            detail=error.message,
+        )

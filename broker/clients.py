@@ -1,0 +1,128 @@
+"""The clients that the broker knows: for each client id its session, its connection if there is one, and what happens later."""
+
+from typing import TYPE_CHECKING, Final, final
+
+from broker.clock import monotonic_us
+from broker.wheel import Timer
+from protocol import properties as props
+from protocol.connect import Will
+from protocol.disconnect import Disconnect
+from protocol.errors import ProtocolError
+from protocol.publish import Publish
+from session.host import Host
+from session.session import Session
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import Connection
+
+SECOND: Final = 1_000_000
+NEVER_EXPIRES: Final = 0xFFFFFFFF
+"""MQTT 5's Session Expiry Interval for a session that stays [MQTT5 3.1.2.11.2]."""
+
+
+@final
+class Client:
+    """One client id: the broker's record of it, for as long as its session lives."""
+
+    def __init__(self, client_id: str, broker: "Broker", now: int) -> None:
+        self.session = Session(client_id, broker.limits, Away(broker, self), now)
+        self.connection: Connection | None = None
+        self.expiry_interval = 0
+        """Seconds that the session outlives its connection; 0 = not at all, NEVER_EXPIRES = until it is taken over."""
+        self.expires_at = 0
+        """When an offline session ends, in microseconds; 0 = it does not."""
+        self.will: WillTimer | None = None
+        """A will that waits for its delay."""
+
+    def change_expiry(self, packet: Disconnect) -> None:
+        """A DISCONNECT may change the Session Expiry Interval, but not from zero [MQTT-3.14.2-2]."""
+        if packet.properties is None or props.SESSION_EXPIRY_INTERVAL not in packet.properties:
+            return
+        wanted = packet.properties[props.SESSION_EXPIRY_INTERVAL]
+        assert isinstance(wanted, int)  # the codec's type for this property
+        if self.expiry_interval == 0 and wanted:
+            raise ProtocolError(
+                "DISCONNECT gives a session an expiry that CONNECT set to zero [MQTT-3.14.2-2]"
+            )
+        self.expiry_interval = wanted
+
+
+@final
+class Away(Host):
+    """Stands in for a client that is not connected: what is delivered to it is stored (FC-7)."""
+
+    def __init__(self, broker: "Broker", client: Client) -> None:
+        self.broker = broker
+        self.client = client
+
+    def wake(self) -> None:
+        """Store at once: nobody else will take up the mailbox."""
+        self.client.session.outbound.store_offline(monotonic_us())
+
+    def arm(self, at: int) -> None:
+        """Have the session's timers looked at."""
+        self.broker.wheel.add(at, SessionTimer(self.client.session))
+
+    def report(self, event: str) -> None:
+        """Log it, with who it is about."""
+        self.broker.report(event, self.client)
+
+
+@final
+class SessionTimer(Timer):
+    """Calls a session when something in it is due (FC-8, FC-22)."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def due(self, now: int) -> None:
+        """Let the session look, and its host write what it has to say."""
+        self.session.on_timer(now)
+        self.session.outbound.host.wake()
+
+
+@final
+class ExpiryTimer(Timer):
+    """Ends an offline session when its expiry has passed [MQTT5 3.1.2.11.2]."""
+
+    def __init__(self, broker: "Broker", client: Client) -> None:
+        self.broker = broker
+        self.client = client
+
+    def due(self, now: int) -> None:
+        """End it, unless the client has come back meanwhile."""
+        client = self.client
+        if client.connection is None and client.expires_at and now >= client.expires_at:
+            self.broker.end_session(client, now)
+
+
+@final
+class WillTimer(Timer):
+    """Publishes a will when its delay has passed [MQTT-3.1.2-8]."""
+
+    def __init__(self, broker: "Broker", client: Client, publish: Publish) -> None:
+        self.broker = broker
+        self.client = client
+        self.publish = publish
+
+    def due(self, now: int) -> None:
+        """Publish it, unless the client has come back [MQTT-3.1.3-9] or the session's end has published it already."""
+        if self.client.will is self:
+            self.client.will = None
+            self.broker.publish_own(self.publish, now)
+
+
+def will_publish(will: Will) -> Publish:
+    """The PUBLISH that a will becomes; its delay is not part of it."""
+    properties = will.properties
+    if properties is not None:
+        properties = {key: value for key, value in properties.items() if key != props.WILL_DELAY_INTERVAL}
+    return Publish(will.topic, will.payload, will.qos, will.retain, properties or None)
+
+
+def will_delay(will: Will, expiry_interval: int) -> int:
+    """Seconds until a will is published: its delay, or until the session ends if that is sooner [MQTT5 3.1.3.2.2]."""
+    wanted = will.properties.get(props.WILL_DELAY_INTERVAL, 0) if will.properties is not None else 0
+    assert isinstance(wanted, int)  # the codec's type for this property
+    return min(wanted, expiry_interval)

@@ -1,0 +1,13 @@
+"""The two clocks, in microseconds."""
+
+from time import monotonic_ns, time_ns
+
+
+def monotonic_us() -> int:
+    """The clock that everything is timed by: it never jumps."""
+    return monotonic_ns() // 1000
+
+
+def wall_us() -> int:
+    """The time of day, since 1970 UTC: only for what people and files are told."""
+    return time_ns() // 1000

@@ -1,0 +1,109 @@
+"""CONNECT to CONNACK: who may connect, which session it gets, what it is told."""
+
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from broker.clients import SECOND, Client
+from protocol import properties as props
+from protocol import reason_codes
+from protocol.connack import Connack
+from protocol.connect import Connect
+from protocol.errors import MQTTError
+from protocol.properties import Properties
+from session.limits import PACKET_IDS
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import Connection
+
+_V4_IDENTIFIER_REJECTED: Final = 2
+
+
+def connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
+    """Answer a CONNECT and start the session. Raises MQTTError when MQTT 5 must be refused; 3.1.1 is refused in place."""
+    version = packet.version
+    own_properties: Properties = {}
+    client_id = packet.client_id
+    if not client_id:
+        if version == 4 and not packet.clean_start:
+            _refuse(connection, _V4_IDENTIFIER_REJECTED)  # [MQTT-3.1.3-8]
+            return
+        client_id = f"auto-{uuid4().hex}"
+        own_properties[props.ASSIGNED_CLIENT_IDENTIFIER] = client_id  # [MQTT-3.1.3-7]
+    elif len(client_id.encode()) > broker.max_clientid_len:
+        if version == 4:
+            _refuse(connection, _V4_IDENTIFIER_REJECTED)
+            return
+        raise MQTTError(
+            reason_codes.CLIENT_IDENTIFIER_NOT_VALID,
+            f"client id of {len(client_id.encode())} bytes; max_clientid_len is {broker.max_clientid_len}",
+        )
+    client, present = _open_session(broker, client_id, packet.clean_start, now)
+    client.connection = connection
+    client.expires_at = 0
+    client.expiry_interval = _expiry_interval(broker, packet)
+    connection.client = client
+    connection.will = packet.will
+    connection.keep_alive = int(packet.keep_alive * SECOND * broker.keepalive_multiplier)
+    session = client.session
+    session.listener = connection.listener
+    asked = packet.properties or {}
+    if version == 5:
+        _tell(broker, own_properties, asked, client.expiry_interval)
+    transport = connection.transport
+    assert transport is not None  # a connection that has received bytes
+    transport.write(
+        Connack(present, reason_codes.SUCCESS, own_properties if version == 5 else None).encode(version)
+    )
+    receive_maximum = _integer(asked, props.RECEIVE_MAXIMUM)
+    session.connect(connection, version, receive_maximum, _integer(asked, props.MAXIMUM_PACKET_SIZE), now)
+    connection.start(session)
+
+
+def _refuse(connection: "Connection", return_code: int) -> None:
+    transport = connection.transport
+    if transport is not None:
+        transport.write(Connack(False, return_code).encode(4))
+    connection.close()
+
+
+def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:
+    """The client's session, new or kept, and whether it was kept [MQTT-3.2.2-2]. An older connection is closed first."""
+    client = broker.clients.get(client_id)
+    if client is not None:
+        older = client.connection
+        if older is not None:
+            client.connection = None
+            older.close(reason_codes.SESSION_TAKEN_OVER)  # [MQTT-3.1.4-3]
+            broker.detach(older, client, now, not clean_start)
+            client = broker.clients.get(client_id)
+    if client is not None:
+        if not clean_start:
+            client.will = None  # [MQTT-3.1.3-9]: it came back before the delay was over
+            return client, True
+        broker.end_session(client, now)
+    return broker.new_client(client_id, now), False
+
+
+def _expiry_interval(broker: "Broker", packet: Connect) -> int:
+    if packet.version == 4:
+        return 0 if packet.clean_start else broker.session_expiry_interval
+    asked = packet.properties or {}
+    return min(_integer(asked, props.SESSION_EXPIRY_INTERVAL), broker.max_session_expiry_interval)
+
+
+def _tell(broker: "Broker", own: Properties, asked: Properties, expiry_interval: int) -> None:
+    """What CONNACK says of this server's limits, where they differ from the standard's defaults."""
+    if broker.limits.receive_maximum != PACKET_IDS:
+        own[props.RECEIVE_MAXIMUM] = broker.limits.receive_maximum  # FC-20
+    own[props.MAXIMUM_PACKET_SIZE] = broker.max_packet_size
+    own[props.SUBSCRIPTION_IDENTIFIER_AVAILABLE] = 0
+    own[props.SHARED_SUBSCRIPTION_AVAILABLE] = 0
+    if expiry_interval != _integer(asked, props.SESSION_EXPIRY_INTERVAL):
+        own[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # [MQTT-3.2.2-21]
+
+
+def _integer(properties: Properties, key: int) -> int:
+    value = properties.get(key, 0)
+    assert isinstance(value, int)  # the codec's type for this property
+    return value

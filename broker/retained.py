@@ -1,0 +1,93 @@
+"""Retained messages: the last one of each topic, found by topic name or by filter [MQTT-3.3.1-5]."""
+
+from collections.abc import Iterator
+from typing import final
+
+from broker.router import is_wildcard
+from protocol.publish import Publish
+
+
+@final
+class _Level:
+    def __init__(self) -> None:
+        self.children: dict[bytes, _Level] = {}
+        self.publish: Publish | None = None
+
+
+@final
+class Retained:
+    """The retained messages, as a tree of topic levels."""
+
+    def __init__(self) -> None:
+        self._root = _Level()
+        self._by_topic: dict[bytes, Publish] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_topic)
+
+    def store(self, publish: Publish) -> None:
+        """Keep `publish` as its topic's retained message, or forget the topic's if it is empty [MQTT-3.3.1-6, -10]."""
+        if publish.size == 0:
+            self.remove(publish.topic)
+            return
+        level = self._root
+        for name in publish.topic.split(b"/"):
+            child = level.children.get(name)
+            if child is None:
+                child = level.children[name] = _Level()
+            level = child
+        level.publish = publish
+        self._by_topic[publish.topic] = publish
+
+    def remove(self, topic: bytes) -> None:
+        """Forget a topic's message; nothing happens if there is none."""
+        if self._by_topic.pop(topic, None) is None:
+            return
+        path: list[tuple[_Level, bytes]] = []
+        level = self._root
+        for name in topic.split(b"/"):
+            path.append((level, name))
+            level = level.children[name]
+        level.publish = None
+        for parent, name in reversed(path):
+            child = parent.children[name]
+            if child.publish is not None or child.children:
+                break
+            del parent.children[name]
+
+    def matching(self, topic_filter: bytes, now: int) -> list[Publish]:
+        """The messages whose topic matches, without those whose expiry has passed: these are forgotten here."""
+        if is_wildcard(topic_filter):
+            found = list(self._walk(self._root, topic_filter.split(b"/"), 0))
+        else:
+            publish = self._by_topic.get(topic_filter)
+            found = [] if publish is None else [publish]
+        for publish in found:
+            if publish.expires_at and now >= publish.expires_at:
+                self.remove(publish.topic)
+        return [publish for publish in found if not publish.expires_at or now < publish.expires_at]
+
+    def _walk(self, level: _Level, names: list[bytes], depth: int) -> Iterator[Publish]:
+        if depth == len(names):
+            if level.publish is not None:
+                yield level.publish
+            return
+        name = names[depth]
+        if name == b"#":
+            if level.publish is not None:
+                yield level.publish
+            for child in self._wildcard_children(level, depth):
+                yield from self._walk(child, names, depth)
+        elif name == b"+":
+            for child in self._wildcard_children(level, depth):
+                yield from self._walk(child, names, depth + 1)
+        else:
+            exact = level.children.get(name)
+            if exact is not None:
+                yield from self._walk(exact, names, depth + 1)
+
+    def _wildcard_children(self, level: _Level, depth: int) -> list[_Level]:
+        """A wildcard at the first level does not match topics that begin with `$` [MQTT-4.7.2-1]."""
+        if level is not self._root:
+            return list(level.children.values())
+        return [child for name, child in level.children.items() if not name.startswith(b"$")]

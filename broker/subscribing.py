@@ -1,0 +1,86 @@
+"""SUBSCRIBE and UNSUBSCRIBE, and the retained messages that a new subscription brings."""
+
+from typing import TYPE_CHECKING
+
+from protocol import properties as props
+from protocol import reason_codes
+from protocol.publish import Publish
+from protocol.suback import Suback
+from protocol.subscribe import Subscribe, Subscription
+from protocol.unsuback import Unsuback
+from protocol.unsubscribe import Unsubscribe
+from session.session import Session
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+_FAILURE_V4 = 0x80
+
+
+def subscribe(broker: "Broker", session: Session, packet: Subscribe, now: int) -> None:
+    """Subscribe filter by filter, answer with SUBACK, then hand over retained messages."""
+    codes: list[int] = []
+    fresh: list[Subscription] = []
+    has_identifier = packet.properties is not None and props.SUBSCRIPTION_IDENTIFIER in packet.properties
+    for subscription in packet.subscriptions:
+        refusal = _refusal(broker, subscription.topic_filter, has_identifier)
+        if refusal:
+            codes.append(refusal if session.version == 5 else _FAILURE_V4)
+            continue
+        if _add(broker, session, subscription):
+            fresh.append(subscription)
+        codes.append(subscription.qos)
+    session.outbound.outbox.add_control(Suback(packet.packet_id, codes).encode(session.version))
+    for subscription in fresh:
+        _send_retained(broker, session, subscription, now)
+
+
+def unsubscribe(broker: "Broker", session: Session, packet: Unsubscribe) -> None:
+    """Unsubscribe filter by filter and answer with UNSUBACK [MQTT-3.10.4-4]."""
+    codes: list[int] = []
+    for topic_filter in packet.topic_filters:
+        held = session.subscriptions
+        if held is not None and held.pop(topic_filter, None) is not None:
+            broker.router.unsubscribe(session.outbound, topic_filter.encode())
+            codes.append(reason_codes.SUCCESS)
+        else:
+            codes.append(reason_codes.NO_SUBSCRIPTION_EXISTED)
+    session.outbound.outbox.add_control(Unsuback(packet.packet_id, codes).encode(session.version))
+
+
+def _refusal(broker: "Broker", topic_filter: str, has_identifier: bool) -> int:
+    """The reason code that refuses a subscription; 0 = it is accepted."""
+    if topic_filter.startswith("$share/"):
+        return reason_codes.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
+    if has_identifier:
+        return reason_codes.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED
+    if topic_filter.count("/") >= broker.max_topic_levels:
+        return reason_codes.TOPIC_FILTER_INVALID
+    return 0
+
+
+def _add(broker: "Broker", session: Session, subscription: Subscription) -> bool:
+    """Returns whether its retained messages are to be sent [MQTT5 3.3.1.3]."""
+    held = session.subscriptions
+    if held is None:
+        held = session.subscriptions = {}
+    existed = subscription.topic_filter in held
+    held[subscription.topic_filter] = subscription
+    broker.router.subscribe(session.outbound, subscription.topic_filter.encode(), subscription)
+    handling = subscription.retain_handling
+    return handling == 0 or (handling == 1 and not existed)
+
+
+def _send_retained(broker: "Broker", session: Session, subscription: Subscription, now: int) -> None:
+    outbound = session.outbound
+    for publish in broker.retained.matching(subscription.topic_filter.encode(), now):
+        # A copy of its own: how long it takes is counted from now, not from when it was published. RETAIN is set [MQTT-3.3.1-8].
+        delivery = Publish(
+            publish.topic, publish.payload, min(publish.qos, subscription.qos), True, publish.properties
+        )
+        delivery.expires_at = publish.expires_at
+        delivery.received_at = now
+        outbound.mailbox.append(delivery)
+    if outbound.mailbox and outbound.idle:
+        outbound.idle = False
+        outbound.host.wake()

@@ -1,0 +1,56 @@
+"""The schema of the exported files, read from the one place where it is written: spark_jobs/metrics_schema.json."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import pyarrow as pa
+
+_TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "bool": pa.bool_(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "list<int64>": pa.list_(pa.int64()),
+}
+
+
+@dataclass(frozen=True)
+class MetricsSchema:
+    """The columns of the session metrics."""
+
+    arrow: pa.Schema
+    counters: tuple[str, ...]
+    """Columns that are attributes of `session.counters.Counters`."""
+    drops: tuple[str, ...]
+    """Columns that count drops by reason and QoS."""
+    histograms: tuple[str, ...]
+
+
+@cache
+def metrics_schema() -> MetricsSchema:
+    """Load the schema; the file's footer gets its name and version."""
+    written = json.loads(files("spark_jobs").joinpath("metrics_schema.json").read_text())
+    fields = [
+        pa.field(
+            field["name"],
+            _TYPES[field["type"]],
+            field["nullable"],
+            {"doc": field["doc"], "unit": field["unit"]},
+        )
+        for field in written["fields"]
+    ]
+    names = [field["name"] for field in written["fields"] if field["type"] == "int64"]
+    drops = tuple(
+        name for name in names if name.startswith("dropped_") and not name.startswith("dropped_qos")
+    )
+    return MetricsSchema(
+        arrow=pa.schema(
+            fields, {"sluice.schema": written["name"], "sluice.schema_version": str(written["version"])}
+        ),
+        counters=tuple(name for name in names if name not in drops),
+        drops=drops,
+        histograms=tuple(field["name"] for field in written["fields"] if field["type"] == "list<int64>"),
+    )

@@ -1,0 +1,229 @@
+"""What is counted of one session in one metrics interval ("What must be countable" in FLOW-CONTROL.md).
+
+The attributes are named as the columns of the exported files. At the end of an interval the whole object is swapped for
+a fresh one, so the hot path only ever adds to integers.
+"""
+
+from typing import final
+
+from protocol.publish import Publish
+from session import gate
+from session.histogram import Histogram
+from session.mqueue import MQueue
+from session.window import Window
+
+
+@final
+class Counters:
+    """One session's counts since `interval_start` (microseconds of the monotonic clock)."""
+
+    received_qos0: int = 0
+    received_qos1: int = 0
+    received_qos2: int = 0
+    received_bytes: int = 0
+    offered_qos0: int = 0
+    offered_qos1: int = 0
+    offered_qos2: int = 0
+    sent_qos0: int = 0
+    sent_qos1: int = 0
+    sent_qos2: int = 0
+    sent_bytes: int = 0
+    acknowledged_qos1: int = 0
+    acknowledged_qos2: int = 0
+    dropped_qos0: int = 0
+    dropped_qos1: int = 0
+    dropped_qos2: int = 0
+    gated_congested: int = 0
+    gated_window_full: int = 0
+    gated_mailbox_busy: int = 0
+    gated_backlog: int = 0
+    resent_publish: int = 0
+    resent_pubrel: int = 0
+    window_max: int = 0
+    mqueue_max: int = 0
+    mqueue_bytes_max: int = 0
+    mailbox_max: int = 0
+    mailbox_samples: int = 0
+    mailbox_busy_samples: int = 0
+    window_full_us: int = 0
+    congested_us: int = 0
+    reading_paused_us: int = 0
+    awaiting_rel_refused: int = 0
+    awaiting_rel_expired: int = 0
+    receive_maximum_exceeded: int = 0
+
+    waiting_start_qos0: int = 0
+    waiting_start_qos1: int = 0
+    waiting_start_qos2: int = 0
+
+    # How it stands when the interval ends.
+    window_len: int = 0
+    window_limit: int = 0
+    mqueue_len: int = 0
+    mqueue_bytes: int = 0
+    awaiting_rel_len: int = 0
+    waiting_qos0: int = 0
+    waiting_qos1: int = 0
+    waiting_qos2: int = 0
+
+    def __init__(self, interval_start: int) -> None:
+        self.interval_start = interval_start
+        self.drops: dict[str, int] | None = None
+        """Column name, `dropped_<reason>_qos<n>`, to count: most sessions never drop."""
+        self.mailbox_hist: Histogram | None = None
+        self.wait_qos0_hist: Histogram | None = None
+        self.wait_qos1_hist: Histogram | None = None
+        self.wait_qos2_hist: Histogram | None = None
+        self.ack_qos1_hist: Histogram | None = None
+        self.ack_qos2_hist: Histogram | None = None
+
+    def count_received(self, qos: int, size: int) -> None:
+        """Count one PUBLISH accepted from the client, of `size` payload bytes."""
+        if qos == 0:
+            self.received_qos0 += 1
+        elif qos == 1:
+            self.received_qos1 += 1
+        else:
+            self.received_qos2 += 1
+        self.received_bytes += size
+
+    def count_offered(self, qos: int) -> None:
+        """Count one delivery that the router handed over."""
+        if qos == 0:
+            self.offered_qos0 += 1
+        elif qos == 1:
+            self.offered_qos1 += 1
+        else:
+            self.offered_qos2 += 1
+
+    def count_gated(self, closed: int) -> None:
+        """Count one QoS 0 delivery that the gate queued, under the first reason that held (FC-3)."""
+        if closed == gate.CONGESTED:
+            self.gated_congested += 1
+        elif closed == gate.WINDOW_FULL:
+            self.gated_window_full += 1
+        elif closed == gate.MAILBOX_BUSY:
+            self.gated_mailbox_busy += 1
+        else:
+            self.gated_backlog += 1
+
+    def count_sent(self, publish: Publish, now: int) -> None:
+        """Count one first transmission, and the time that it took from the router to here."""
+        qos = publish.qos
+        if qos == 0:
+            self.sent_qos0 += 1
+            hist = self.wait_qos0_hist
+            if hist is None:
+                hist = self.wait_qos0_hist = Histogram()
+        elif qos == 1:
+            self.sent_qos1 += 1
+            hist = self.wait_qos1_hist
+            if hist is None:
+                hist = self.wait_qos1_hist = Histogram()
+        else:
+            self.sent_qos2 += 1
+            hist = self.wait_qos2_hist
+            if hist is None:
+                hist = self.wait_qos2_hist = Histogram()
+        self.sent_bytes += publish.size
+        hist.add_elapsed(publish.received_at, now)
+
+    def count_drop(self, reason: str, qos: int) -> None:
+        """Count one dropped delivery by QoS and reason (FC-5)."""
+        if qos == 0:
+            self.dropped_qos0 += 1
+        elif qos == 1:
+            self.dropped_qos1 += 1
+        else:
+            self.dropped_qos2 += 1
+        drops = self.drops
+        if drops is None:
+            drops = self.drops = {}
+        column = f"dropped_{reason}_qos{qos}"
+        drops[column] = drops.get(column, 0) + 1
+
+    def count_mailbox(self, length: int, busy: bool) -> None:
+        """Count one sample of the mailbox length (FC-3)."""
+        self.mailbox_samples += 1
+        if busy:
+            self.mailbox_busy_samples += 1
+        if length > self.mailbox_max:
+            self.mailbox_max = length
+        hist = self.mailbox_hist
+        if hist is None:
+            hist = self.mailbox_hist = Histogram()
+        hist.add(length)
+
+    def count_acknowledged(self, qos: int, sent_at: int, now: int) -> None:
+        """Count one delivery that the client has completed, and how long it took since it was first sent."""
+        if qos == 1:
+            self.acknowledged_qos1 += 1
+            hist = self.ack_qos1_hist
+            if hist is None:
+                hist = self.ack_qos1_hist = Histogram()
+        else:
+            self.acknowledged_qos2 += 1
+            hist = self.ack_qos2_hist
+            if hist is None:
+                hist = self.ack_qos2_hist = Histogram()
+        hist.add_elapsed(sent_at, now)
+
+    def note_window(self, length: int) -> None:
+        """Remember the highest window length."""
+        if length > self.window_max:
+            self.window_max = length
+
+    def note_mqueue(self, length: int, size: int) -> None:
+        """Remember the highest mqueue length and payload bytes."""
+        if length > self.mqueue_max:
+            self.mqueue_max = length
+        if size > self.mqueue_bytes_max:
+            self.mqueue_bytes_max = size
+
+    def end_interval(
+        self, following: "Counters", window: Window, mqueue: MQueue | None, mailbox: list[Publish]
+    ) -> None:
+        """Fill in what holds at the end of the interval, and what the `following` one begins with.
+
+        What is in the mailbox has been handed over in this interval and will be counted as offered when it is taken up:
+        this interval claims it, the following one starts in debt.
+        """
+        self.window_len = len(window.entries)
+        self.window_limit = window.limit
+        if mqueue is not None:
+            self.mqueue_len = len(mqueue.deliveries)
+            self.mqueue_bytes = mqueue.bytes
+            self.waiting_qos0 = mqueue.waiting_qos0
+            self.waiting_qos1 = mqueue.waiting_qos1
+            self.waiting_qos2 = mqueue.waiting_qos2
+        for publish in mailbox:
+            if publish.qos == 0:
+                self.waiting_qos0 += 1
+                self.offered_qos0 += 1
+                following.offered_qos0 -= 1
+            elif publish.qos == 1:
+                self.waiting_qos1 += 1
+                self.offered_qos1 += 1
+                following.offered_qos1 -= 1
+            else:
+                self.waiting_qos2 += 1
+                self.offered_qos2 += 1
+                following.offered_qos2 -= 1
+        following.waiting_start_qos0 = self.waiting_qos0
+        following.waiting_start_qos1 = self.waiting_qos1
+        following.waiting_start_qos2 = self.waiting_qos2
+        following.window_max = self.window_len
+        following.mqueue_max = self.mqueue_len
+        following.mqueue_bytes_max = self.mqueue_bytes
+
+    def quiet(self) -> bool:
+        """Whether nothing worth a row of its own has happened since the interval began."""
+        return (
+            self.offered_qos0 + self.offered_qos1 + self.offered_qos2 == 0
+            and self.received_qos0 + self.received_qos1 + self.received_qos2 == 0
+            and self.sent_qos0 + self.sent_qos1 + self.sent_qos2 == 0
+            and self.acknowledged_qos1 + self.acknowledged_qos2 == 0
+            and self.dropped_qos0 + self.dropped_qos1 + self.dropped_qos2 == 0
+            and self.resent_publish + self.resent_pubrel == 0
+            and self.awaiting_rel_refused + self.awaiting_rel_expired + self.receive_maximum_exceeded == 0
+        )

@@ -1,0 +1,37 @@
+"""FC-3: the gate that keeps QoS 0 from running past QoS 1 and 2 when a client is slow."""
+
+from typing import Final
+
+OPEN: Final = 0
+CONGESTED: Final = 1
+WINDOW_FULL: Final = 2
+MAILBOX_BUSY: Final = 3
+BACKLOG: Final = 4
+
+MAILBOX_BUSY_HIGH: Final = 10
+"""A mailbox longer than this sets "busy" ..."""
+MAILBOX_BUSY_LOW: Final = 5
+"""... and one of this length or below clears it. Constants, as the proposal has it (S3), not configuration."""
+SENDS_PER_SAMPLE: Final = 100
+
+
+def mailbox_busy(was_busy: bool, length: int) -> bool:
+    """The busy mark after a sample of the mailbox length, with hysteresis."""
+    if length > MAILBOX_BUSY_HIGH:
+        return True
+    if length <= MAILBOX_BUSY_LOW:
+        return False
+    return was_busy
+
+
+def closed_by(congested: bool, window_full: bool, busy: bool, backlog: bool) -> int:
+    """Why an online QoS 0 delivery must queue: the first reason that holds, in FC-3's order; OPEN if none does."""
+    if congested:
+        return CONGESTED
+    if window_full:
+        return WINDOW_FULL
+    if busy:
+        return MAILBOX_BUSY
+    if backlog:
+        return BACKLOG
+    return OPEN

@@ -1,0 +1,17 @@
+"""What a session asks of whoever runs it: the one seam between flow control and the event loop."""
+
+
+class Host:
+    """Runs sessions. The broker's connections are hosts; so is whatever stands in for a client that is away."""
+
+    def wake(self) -> None:
+        """The mailbox has got its first delivery: run passes until it is empty. Called once per batch."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def arm(self, at: int) -> None:
+        """Call the session's `on_timer` at about `at` (microseconds of the monotonic clock), not earlier."""
+        raise NotImplementedError  # abstract
+
+    def report(self, event: str) -> None:
+        """Something that an operator should read once, such as `mqueue_full`; never per message."""
+        raise NotImplementedError  # abstract

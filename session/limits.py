@@ -1,0 +1,50 @@
+"""The limits that one session works under, with FLOW-CONTROL.md's names and defaults."""
+
+from typing import Final, final
+
+NEVER: Final = 0
+"""A duration of 0 stands for `infinity`: it never comes."""
+
+PACKET_IDS: Final = 65_535
+"""What bounds the window when `max_inflight` does not: packet identifiers are two bytes, and not 0 [MQTT-2.2.1-3]."""
+
+DROP_OLDEST: Final = "drop_oldest"
+DROP_OLDEST_QOS0: Final = "drop_oldest_qos0"
+DROP_NEWEST: Final = "drop_newest"
+
+
+@final
+class Limits:
+    """Limits shared by many sessions. Counts and sizes: 0 = no limit. Durations: microseconds, 0 = never."""
+
+    def __init__(
+        self,
+        max_inflight: int = 32,
+        max_mqueue_len: int = 1000,
+        max_mqueue_bytes: int = 0,
+        mqueue_overflow: str = DROP_OLDEST,
+        mqueue_store_qos0: bool = True,
+        retry_interval: int = 30_000_000,
+        receive_maximum: int = 32,
+        tolerate_receive_maximum: bool = False,
+        max_awaiting_rel: int = 100,
+        await_rel_timeout: int = 300_000_000,
+        gate: bool = True,
+    ) -> None:
+        self.max_inflight = max_inflight
+        self.max_mqueue_len = max_mqueue_len
+        self.max_mqueue_bytes = max_mqueue_bytes
+        self.mqueue_overflow = mqueue_overflow
+        self.mqueue_store_qos0 = mqueue_store_qos0
+        self.retry_interval = retry_interval
+        self.receive_maximum = receive_maximum
+        self.tolerate_receive_maximum = tolerate_receive_maximum
+        self.max_awaiting_rel = max_awaiting_rel
+        self.await_rel_timeout = await_rel_timeout
+        self.gate = gate
+        """False switches FC-3 off, for the before and after of the experiment. For developers: no configuration sets it."""
+
+    def window(self, receive_maximum: int) -> int:
+        """FC-1: W for a client whose Receive Maximum is `receive_maximum` (0 = it stated none, or speaks 3.1.1)."""
+        own = self.max_inflight or PACKET_IDS
+        return min(own, receive_maximum) if receive_maximum else own

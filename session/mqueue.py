@@ -1,0 +1,86 @@
+"""The mqueue: one session's bounded queue of deliveries that may not be sent now (FC-4, FC-5)."""
+
+from collections import deque
+from typing import final
+
+from protocol.publish import Publish
+from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
+
+
+@final
+class MQueue:
+    """First in, first out; bounded by length and payload bytes. It decides what an overflow drops, and drops nothing itself."""
+
+    def __init__(self) -> None:
+        self.deliveries: deque[Publish] = deque()
+        self.bytes = 0
+        """Payload bytes of what waits."""
+        self.waiting_qos0 = 0
+        self.waiting_qos1 = 0
+        self.waiting_qos2 = 0
+        self._first_qos0 = 0  # no QoS 0 stands before this position, so a search can begin here
+
+    @property
+    def waiting_qos12(self) -> int:
+        """How many QoS 1 and 2 deliveries wait: a new one must not overtake them (FC-2)."""
+        return self.waiting_qos1 + self.waiting_qos2
+
+    def __len__(self) -> int:
+        return len(self.deliveries)
+
+    def append(self, publish: Publish) -> None:
+        """Join the tail. The caller has made room."""
+        self.deliveries.append(publish)
+        self._count(publish, 1)
+
+    def head(self) -> Publish:
+        """The delivery that is next. Raises IndexError when nothing waits."""
+        return self.deliveries[0]
+
+    def pop(self) -> Publish:
+        """Take the head. Raises IndexError when nothing waits."""
+        publish = self.deliveries.popleft()
+        self._count(publish, -1)
+        if self._first_qos0:
+            self._first_qos0 -= 1
+        return publish
+
+    def fits(self, publish: Publish, limits: Limits) -> bool:
+        """Whether `publish` can join without passing a limit (FC-5)."""
+        if limits.max_mqueue_len and len(self.deliveries) >= limits.max_mqueue_len:
+            return False
+        return not limits.max_mqueue_bytes or self.bytes + publish.size <= limits.max_mqueue_bytes
+
+    def victim(self, newcomer: Publish, limits: Limits) -> Publish:
+        """Take out what FC-5's policy drops so that `newcomer` may fit; the newcomer itself where it is the victim."""
+        policy = limits.mqueue_overflow
+        too_big = limits.max_mqueue_bytes and newcomer.size > limits.max_mqueue_bytes
+        if policy == DROP_NEWEST or too_big or not self.deliveries:
+            return newcomer
+        if policy == DROP_OLDEST_QOS0:
+            if self.waiting_qos0:
+                return self._pop_oldest_qos0()
+            if newcomer.qos == 0:
+                return newcomer
+        return self.pop()
+
+    def _pop_oldest_qos0(self) -> Publish:
+        deliveries = self.deliveries
+        position = self._first_qos0
+        while deliveries[position].qos:
+            position += 1
+        publish = deliveries[position]
+        del deliveries[position]
+        self._first_qos0 = position
+        self._count(publish, -1)
+        return publish
+
+    def _count(self, publish: Publish, step: int) -> None:
+        self.bytes += step * publish.size
+        qos = publish.qos
+        if qos == 0:
+            self.waiting_qos0 += step
+        elif qos == 1:
+            self.waiting_qos1 += step
+        else:
+            self.waiting_qos2 += step

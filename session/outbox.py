@@ -1,0 +1,93 @@
+"""The outbox: packets as the pieces of bytes that the connection joins and writes once per pass."""
+
+from typing import Final, final
+
+from protocol.publish import Publish
+from session.limits import PACKET_IDS
+
+PACKET_ID: Final = [packet_id.to_bytes(2, "big") for packet_id in range(PACKET_IDS + 1)]
+"""Every packet identifier as its two bytes: looked up, not made, for each delivery and acknowledgement."""
+
+PUBACK_HEAD: Final = b"\x40\x02"
+PUBREC_HEAD: Final = b"\x50\x02"
+PUBREL_HEAD: Final = b"\x62\x02"
+PUBCOMP_HEAD: Final = b"\x70\x02"
+
+_SECOND: Final = 1_000_000
+
+
+@final
+class Outbox:
+    """Pieces of packets in the order in which they go out, for a client of one protocol version."""
+
+    def __init__(self) -> None:
+        self.version = 4
+        self.pieces: list[bytes] = []
+        self.delivery_bytes = 0
+        """Bytes of deliveries among the pieces. Control packets are not counted: no limit touches them (FC-15)."""
+
+    def take(self) -> list[bytes]:
+        """Everything to write now; the outbox is empty afterwards."""
+        pieces = self.pieces
+        self.pieces = []
+        self.delivery_bytes = 0
+        return pieces
+
+    def add_control(self, packet: bytes) -> None:
+        """A whole control packet."""
+        self.pieces.append(packet)
+
+    def add_acknowledgement(self, head: bytes, packet_id: int) -> None:
+        """A PUBACK, PUBREC, PUBREL or PUBCOMP that says success, in the two-byte form that both versions share."""
+        pieces = self.pieces
+        pieces.append(head)
+        pieces.append(PACKET_ID[packet_id])
+
+    def add_publish(self, publish: Publish, packet_id: int, now: int) -> None:
+        """A first transmission; the packet id is 0 at QoS 0. What was built once per message is shared by all receivers."""
+        pieces = self.pieces
+        if self.version == 4:
+            head = publish.frame4
+            if head is None:
+                head = publish.build4()
+            rest = publish.rest4
+        elif publish.expires_at:
+            self._add(publish.encode_delivery(5, packet_id, False, _expiry_left(publish, now)))
+            return
+        else:
+            head = publish.frame5
+            if head is None:
+                head = publish.build5()
+            rest = publish.rest5
+        pieces.append(head)
+        self.delivery_bytes += len(head)
+        if packet_id:
+            pieces.append(PACKET_ID[packet_id])
+            if rest:
+                pieces.append(rest)
+                self.delivery_bytes += len(rest)
+
+    def add_resent_publish(self, publish: Publish, packet_id: int, now: int) -> None:
+        """The same PUBLISH again, with DUP set [MQTT-3.3.1-1]."""
+        self._add(publish.encode_delivery(self.version, packet_id, True, _expiry_left(publish, now)))
+
+    def packet_size(self, publish: Publish) -> int:
+        """Length of the PUBLISH packet in bytes, as this client would get it."""
+        if self.version == 4:
+            head = publish.frame4 or publish.build4()
+            rest = publish.rest4
+        else:
+            head = publish.frame5 or publish.build5()
+            rest = publish.rest5
+        return len(head) + (2 + len(rest or b"") if publish.qos else 0)
+
+    def _add(self, packet: bytes) -> None:
+        self.pieces.append(packet)
+        self.delivery_bytes += len(packet)
+
+
+def _expiry_left(publish: Publish, now: int) -> int:
+    """The Message Expiry Interval in seconds, less the time that the message has waited here [MQTT-3.3.2-6]; -1 = none."""
+    if not publish.expires_at:
+        return -1
+    return max(publish.expires_at - now + _SECOND - 1, 0) // _SECOND

@@ -1,0 +1,138 @@
+"""One client's session: who it is, what it is subscribed to, and both directions of its flow control."""
+
+from typing import final
+
+from protocol import packet_types, reason_codes
+from protocol.publish import Publish
+from protocol.subscribe import Subscription
+from session.counters import Counters
+from session.host import Host
+from session.inbound import DUPLICATE, IGNORE, QUOTA_EXCEEDED, Inbound
+from session.limits import Limits
+from session.outbound import Outbound
+from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREC_HEAD, PUBREL_HEAD
+from session.stopwatch import Stopwatch
+
+
+@final
+class Session:
+    """State that outlives a connection if the client wishes so [MQTT-3.1.2-4]."""
+
+    def __init__(self, client_id: str, limits: Limits, host: Host, now: int) -> None:
+        self.client_id = client_id
+        self.created_at = now
+        self.limits = limits
+        self.outbound = Outbound(limits, host, now)
+        self.inbound = Inbound(limits)
+        self.subscriptions: dict[str, Subscription] | None = None
+        """By topic filter; None until the first."""
+        self.version = 4
+        self.listener = ""
+        self.reading_paused_time = Stopwatch()
+
+    # -- connecting
+
+    def connect(
+        self, host: Host, version: int, receive_maximum: int, maximum_packet_size: int, now: int
+    ) -> None:
+        """Attach a client; what has to be sent at once is in the outbox afterwards (FC-8).
+
+        `receive_maximum` and `maximum_packet_size` are the client's, 0 where it stated none.
+        """
+        self.version = version
+        self.inbound.unwritten = 0
+        self.outbound.connect(host, version, self.limits.window(receive_maximum), maximum_packet_size, now)
+
+    def disconnect(self, host: Host, now: int) -> None:
+        """Detach the client; `host` stands in for it."""
+        self.reading_paused_time.stop(now)
+        self.outbound.disconnect(host, now)
+
+    # -- from the client
+
+    def accept(self, publish: Publish, now: int) -> bool:
+        """Count a received PUBLISH and decide whether it is to be routed (FC-20 to FC-22).
+
+        Follow it with `answer`, if it is to be routed. Raises MQTTError when the connection must be closed.
+        """
+        counters = self.outbound.counters
+        if publish.qos == 1:
+            self.inbound.accept_qos1(self.version, counters)
+        elif publish.qos == 2:
+            verdict = self.inbound.accept_qos2(publish.packet_id, self.version, now, counters)
+            if verdict == DUPLICATE:
+                self.outbound.outbox.add_acknowledgement(PUBREC_HEAD, publish.packet_id)
+                return False
+            if verdict == QUOTA_EXCEEDED:
+                self._add_failure(0x50, publish.packet_id, reason_codes.QUOTA_EXCEEDED)
+                return False
+            if verdict == IGNORE:
+                return False
+            if self.limits.await_rel_timeout:
+                self.outbound.arm(now + self.limits.await_rel_timeout)
+        counters.count_received(publish.qos, publish.size)
+        return True
+
+    def answer(self, publish: Publish, matched: bool) -> None:
+        """Acknowledge a routed PUBLISH (FC-21). MQTT 5 clients are told when nobody was subscribed."""
+        if publish.qos == 0:
+            return
+        if not matched and self.version == 5:
+            first = 0x40 if publish.qos == 1 else 0x50
+            self._add_failure(first, publish.packet_id, reason_codes.NO_MATCHING_SUBSCRIBERS)
+        else:
+            head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
+            self.outbound.outbox.add_acknowledgement(head, publish.packet_id)
+
+    def release(self, packet_id: int) -> None:
+        """A PUBREL came: it is always answered, with 0x92 in MQTT 5 if the id is unknown (FC-21)."""
+        if self.inbound.release(packet_id) or self.version != 5:
+            self.outbound.outbox.add_acknowledgement(PUBCOMP_HEAD, packet_id)
+        else:
+            self._add_failure(0x70, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
+
+    def acknowledge(self, packet_type: int, packet_id: int, reason_code: int, now: int) -> None:
+        """A PUBACK, PUBREC or PUBCOMP came. An unknown PUBREC is answered, so that its sender can let go of it (FC-21)."""
+        known = self.outbound.acknowledge(packet_type, packet_id, reason_code >= 0x80, now)
+        if known or packet_type != packet_types.PUBREC or reason_code >= 0x80:
+            return
+        if self.version == 5:
+            self._add_failure(0x62, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
+        else:
+            self.outbound.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
+
+    def _add_failure(self, first: int, packet_id: int, reason_code: int) -> None:
+        self.outbound.outbox.add_control(bytes([first, 3, packet_id >> 8, packet_id & 255, reason_code]))
+
+    # -- time
+
+    def on_timer(self, now: int) -> None:
+        """Resend and forget what is due (FC-8, FC-22). The caller writes the outbox afterwards if a client is there."""
+        outbound = self.outbound
+        if now < outbound.timer_at:
+            return  # an earlier call has replaced this one
+        outbound.timer_at = 0
+        self.inbound.forget_overdue(now, outbound.counters)
+        retry_at = outbound.retry(now)
+        forget_at = self.inbound.deadline()
+        if retry_at or forget_at:
+            outbound.arm(min(retry_at or forget_at, forget_at or retry_at))
+
+    # -- the books
+
+    def active(self) -> bool:
+        """Whether the interval has anything new to tell: what happened, what waits in the mailbox, a condition that holds."""
+        outbound = self.outbound
+        return (
+            not outbound.counters.quiet()
+            or outbound.mailbox_len() > 0
+            or outbound.window.full_time.running
+            or outbound.congested
+        )
+
+    def take_counters(self, now: int) -> Counters:
+        """The counts of the interval that ends now; a new interval begins."""
+        counters = self.outbound.take_counters(now)
+        counters.reading_paused_us = self.reading_paused_time.take(now)
+        counters.awaiting_rel_len = self.inbound.awaiting_rel_len
+        return counters

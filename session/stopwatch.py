@@ -1,0 +1,34 @@
+"""How long a condition held."""
+
+from typing import final
+
+
+@final
+class Stopwatch:
+    """Adds up the time between `start` and `stop`, in the unit of the clock that it is handed."""
+
+    def __init__(self) -> None:
+        self.running = False
+        self._since = 0
+        self._total = 0
+
+    def start(self, now: int) -> None:
+        """The condition holds from now on; nothing changes if it held already."""
+        if not self.running:
+            self.running = True
+            self._since = now
+
+    def stop(self, now: int) -> None:
+        """The condition holds no longer."""
+        if self.running:
+            self.running = False
+            self._total += now - self._since
+
+    def take(self, now: int) -> int:
+        """The time since the last `take`; a condition that holds goes on holding."""
+        if self.running:
+            self._total += now - self._since
+            self._since = now
+        total = self._total
+        self._total = 0
+        return total

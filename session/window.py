@@ -1,0 +1,90 @@
+"""The in-flight window: a session's sent, not fully acknowledged QoS 1 and 2 deliveries (FC-1, FC-8, FC-21)."""
+
+from typing import Final, final
+
+from protocol import packet_types
+from protocol.publish import Publish
+from session.limits import PACKET_IDS
+from session.stopwatch import Stopwatch
+
+DONE: Final = 0
+WAIT_PUBACK: Final = 1
+WAIT_PUBREC: Final = 2
+WAIT_PUBCOMP: Final = 3
+UNEXPECTED: Final = 4
+
+# What an acknowledgement does to a delivery; a move that is missing here is UNEXPECTED and changes nothing.
+_MOVES: Final[dict[tuple[int, int], int]] = {
+    (WAIT_PUBACK, packet_types.PUBACK): DONE,
+    (WAIT_PUBREC, packet_types.PUBREC): WAIT_PUBCOMP,
+    (
+        WAIT_PUBCOMP,
+        packet_types.PUBREC,
+    ): WAIT_PUBCOMP,  # the answer to a resent PUBLISH: PUBREL goes out again
+    (WAIT_PUBCOMP, packet_types.PUBCOMP): DONE,
+}
+# The same, flat, because it is asked once per acknowledgement: phase * 16 + packet type.
+_NEXT: Final = bytes([_MOVES.get((key >> 4, key & 15), UNEXPECTED) for key in range(64)])
+
+
+@final
+class Inflight:
+    """One delivery in the window. `sent_at` is when it was first sent, in microseconds."""
+
+    def __init__(self, publish: Publish, sent_at: int) -> None:
+        self.publish = publish
+        self.phase: int = WAIT_PUBACK if publish.qos == 1 else WAIT_PUBREC
+        self.sent_at = sent_at
+        self.last_sent_at = sent_at
+
+
+@final
+class Window:
+    """Deliveries by packet identifier, in the order first sent, at most `limit` of them (FC-1)."""
+
+    def __init__(self) -> None:
+        self.limit: int = PACKET_IDS
+        self.entries: dict[int, Inflight] = {}
+        self.full_time = Stopwatch()
+        self._last_id = 0
+
+    def full(self) -> bool:
+        """Whether no further QoS 1 or 2 delivery may be sent; also while a kept window exceeds a smaller new limit."""
+        return len(self.entries) >= self.limit
+
+    def add(self, publish: Publish, now: int) -> int:
+        """Take `publish` in; returns a packet identifier that is not in use [MQTT-2.2.1-3]. The window must not be full."""
+        entries = self.entries
+        packet_id: int = self._last_id % PACKET_IDS + 1
+        while packet_id in entries:
+            packet_id = packet_id % PACKET_IDS + 1
+        self._last_id = packet_id
+        entries[packet_id] = Inflight(publish, now)
+        if len(entries) >= self.limit:
+            self.full_time.start(now)
+        return packet_id
+
+    def set_limit(self, limit: int, now: int) -> None:
+        """FC-1: W of a new connection."""
+        self.limit = limit
+        if self.full():
+            self.full_time.start(now)
+        else:
+            self.full_time.stop(now)
+
+    def advance(self, packet_id: int, inflight: Inflight, packet_type: int, failed: bool, now: int) -> int:
+        """Apply an acknowledgement; returns the new phase, or UNEXPECTED. `failed`: its reason code is 0x80 or above."""
+        phase: int = _NEXT[inflight.phase << 4 | packet_type]
+        if failed and phase == WAIT_PUBCOMP:
+            phase = DONE  # FC-1: a PUBREC that refuses gives the place back [MQTT-4.3.3-4]
+        if phase == DONE:
+            self.remove(packet_id, now)
+        elif phase != UNEXPECTED:
+            inflight.phase = phase
+        return phase
+
+    def remove(self, packet_id: int, now: int) -> None:
+        """Give a place back."""
+        del self.entries[packet_id]
+        if self.full_time.running and not self.full():
+            self.full_time.stop(now)
