@@ -98,9 +98,7 @@ def _encode(packet_type: int, packet: Acknowledgement, version: int) -> bytes:
     return encode_packet(packet_type << 4 | FLAGS[packet_type], body)
 
 
-def decode_acknowledgement(
-    packet_type: int, data: bytes, position: int, end: int, version: int
-) -> Acknowledgement:
+def decode_acknowledgement(packet_type: int, data: bytes, position: int, end: int, version: int) -> Acknowledgement:
     """Read what follows the fixed header of any of the four."""
     if end - position == 2:  # by far the most frequent form, and the only one of 3.1.1
         packet_id = data[position] << 8 | data[position + 1]
@@ -119,9 +117,7 @@ def decode_acknowledgement(
     return _make(packet_type, packet_id, reason_code, properties)
 
 
-def _make(
-    packet_type: int, packet_id: int, reason_code: int, properties: Properties | None
-) -> Acknowledgement:
+def _make(packet_type: int, packet_id: int, reason_code: int, properties: Properties | None) -> Acknowledgement:
     if packet_type == PUBACK:
         return Puback(packet_id, reason_code, properties)
     if packet_type == PUBREC:

@@ -33,8 +33,8 @@ class Auth(Packet):
         return encode_packet(AUTH << 4, bytes((self.reason_code,)) + encode_properties(self.properties, AUTH))
 
 
-def decode_auth(data: bytes, position: int, end: int) -> Auth:
-    """Read what follows the fixed header of an AUTH."""
+def decode_auth(data: bytes, position: int, end: int, version: int) -> Auth:
+    """Read what follows the fixed header of an AUTH, which version 5 only has."""
     if position == end:  # Success and no properties (section 3.15.2.1)
         return Auth()
     reason_code = read_reason_code(data, position, end, AUTH)

@@ -79,7 +79,7 @@ class Connect(Packet):
         "version",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one for each field of the packet
         self,
         client_id: str,
         clean_start: bool = True,
@@ -132,16 +132,12 @@ def read_protocol_level(data: bytes, position: int, end: int) -> int:
     if name != b"MQTT":  # [MQTT-3.1.2-1]
         # MQIsdp is MQTT 3.1, whose clients know return code 1. Whoever else this is knows no CONNACK.
         answer = _REFUSED_3_1_1 if name == b"MQIsdp" else b""
-        raise UnsupportedProtocolVersion(
-            f"CONNECT protocol name: is {name[:32]!r}, but must be b'MQTT'", 0, answer
-        )
+        raise UnsupportedProtocolVersion(f"CONNECT protocol name: is {name[:32]!r}, but must be b'MQTT'", 0, answer)
     level = read_byte(data, position, end, "CONNECT protocol level")
     if level != MQTT_3_1_1 and level != MQTT_5:  # [MQTT-3.1.2-2]
         # Bit 7 marks a bridge in a private extension of MQTT 3.1.1; its sender falls back on return code 1.
         answer = _REFUSED_5 if level & 0x7F >= MQTT_5 else _REFUSED_3_1_1
-        raise UnsupportedProtocolVersion(
-            f"CONNECT protocol level: is {level}, but must be 4 or 5", level, answer
-        )
+        raise UnsupportedProtocolVersion(f"CONNECT protocol level: is {level}, but must be 4 or 5", level, answer)
     return level
 
 
@@ -182,9 +178,7 @@ def _check_flags(flags: int, version: int) -> None:
         if flags & 0x20:  # [MQTT-3.1.2-13] (3.1.1: [MQTT-3.1.2-15])
             raise MalformedPacket("CONNECT flags: Will Retain is set without the Will Flag")
     if version == MQTT_3_1_1 and flags & 0xC0 == 0x40:  # 3.1.1: [MQTT-3.1.2-22]
-        raise MalformedPacket(
-            "CONNECT flags: a password without a user name, which MQTT 3.1.1 does not allow"
-        )
+        raise MalformedPacket("CONNECT flags: a password without a user name, which MQTT 3.1.1 does not allow")
 
 
 def _decode_will(data: bytes, position: int, end: int, flags: int, version: int) -> tuple[Will, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, final
 
 from protocol.acknowledgements import decode_acknowledgement
@@ -27,17 +28,34 @@ from protocol.packet_types import (
     UNSUBACK,
     UNSUBSCRIBE,
 )
-from protocol.ping import Pingreq, Pingresp
-from protocol.primitives import encode_variable_byte_integer, expect_end
-from protocol.publish import decode_publish
+from protocol.ping import decode_pingreq, decode_pingresp
+from protocol.primitives import encode_variable_byte_integer
+from protocol.publish import Publish
+from protocol.publish_decoder import decode_publish
 from protocol.suback import decode_suback
 from protocol.subscribe import decode_subscribe
 from protocol.unsuback import decode_unsuback
 from protocol.unsubscribe import decode_unsubscribe
 
+# Packet type -> what reads it; the others are more frequent, or (CONNECT) first of all.
+_DECODERS: Final[dict[int, Callable[[bytes, int, int, int], Packet]]] = {
+    CONNACK: decode_connack,
+    SUBSCRIBE: decode_subscribe,
+    SUBACK: decode_suback,
+    UNSUBSCRIBE: decode_unsubscribe,
+    UNSUBACK: decode_unsuback,
+    PINGREQ: decode_pingreq,
+    PINGRESP: decode_pingresp,
+    DISCONNECT: decode_disconnect,
+    AUTH: decode_auth,
+}
+
 # Pieces of a packet that is still incomplete are put together up to this size, so that a peer which sends
 # byte by byte cannot make us keep an object per byte.
 _PIECE: Final = 4096
+
+# Longer topic names are not kept from one PUBLISH to the next: an idle connection should own next to nothing.
+_REMEMBERED: Final = 256
 
 
 @final
@@ -54,6 +72,7 @@ class Decoder:
         "_chunk",
         "_connected",
         "_error",
+        "_last_topic",
         "_missing",
         "_next",
         "_next_position",
@@ -79,6 +98,8 @@ class Decoder:
         # The chunk whose beginning has completed it (then _chunk is that packet), and where it goes on.
         self._next: bytes | None = None
         self._next_position: int = 0
+        # The topic of the last PUBLISH is often that of the next. At first one that no PUBLISH can have.
+        self._last_topic: bytes = b"\0"
         self._connected: bool = False
         self._error: MQTTError | None = None
 
@@ -136,7 +157,7 @@ class Decoder:
             if position > start + 2 and data[position - 1] == 0:
                 packet = self._decode_padded(data, start, position, end)
             elif first & 0xF0 == 0x30 and self.version != 0:
-                packet = decode_publish(data, start, position, end, self.version, self.known_topics)
+                packet = self._publish(data, start, position, end)
             else:
                 self._check_first_byte(first)
                 packet = self._decode(first >> 4, data, position, end)
@@ -220,44 +241,32 @@ class Decoder:
         if self.version == 4 and first & 0xF0 == 0x30:
             # Rebuilt, because others will get these very bytes.
             packet = head + data[position:end]
-            return decode_publish(packet, 0, len(head), len(packet), 4, self.known_topics)
+            return self._publish(packet, 0, len(head), len(packet))
         decoded = self._decode(first >> 4, data, position, end)
         if self.version == 5:  # [MQTT-1.5.5-1]
-            raise MalformedPacket(
-                f"fixed header: Remaining Length {end - position} is not encoded in the fewest bytes"
-            )
+            raise MalformedPacket(f"fixed header: Remaining Length {end - position} is not encoded in the fewest bytes")
         return decoded
+
+    def _publish(self, data: bytes, start: int, position: int, end: int) -> Publish:
+        last_topic = self._last_topic
+        publish = decode_publish(data, start, position, end, self.version, self.known_topics, last_topic)
+        topic = publish.topic
+        if topic is not last_topic and 0 < len(topic) <= _REMEMBERED:
+            self._last_topic = topic
+        return publish
 
     def _decode(self, packet_type: int, data: bytes, position: int, end: int) -> Packet:
         """Read any packet but PUBLISH."""
         version = self.version
         if PUBACK <= packet_type <= PUBCOMP:
             return decode_acknowledgement(packet_type, data, position, end, version)
-        if packet_type == PINGREQ:
-            expect_end(position, end, PINGREQ)
-            return Pingreq()
-        if packet_type == SUBSCRIBE:
-            return decode_subscribe(data, position, end, version)
-        if packet_type == UNSUBSCRIBE:
-            return decode_unsubscribe(data, position, end, version)
         if packet_type == CONNECT:
             # Known before the rest is read, so that what is wrong there is answered in the right version.
             self.version = read_protocol_level(data, position, end)
             connect = decode_connect(data, position, end)
             self._connected = True
             return connect
-        if packet_type == DISCONNECT:
-            return decode_disconnect(data, position, end, version)
-        if packet_type == CONNACK:
-            return decode_connack(data, position, end, version)
-        if packet_type == SUBACK:
-            return decode_suback(data, position, end, version)
-        if packet_type == UNSUBACK:
-            return decode_unsuback(data, position, end, version)
-        if packet_type == PINGRESP:
-            expect_end(position, end, PINGRESP)
-            return Pingresp()
-        return decode_auth(data, position, end)
+        return _DECODERS[packet_type](data, position, end, version)
 
 
 def _long_length(data: bytes, position: int, value: int) -> tuple[int, int]:
@@ -275,6 +284,4 @@ def _long_length(data: bytes, position: int, value: int) -> tuple[int, int]:
 
 
 def _too_large(first: int, size: int, limit: int) -> PacketTooLarge:
-    return PacketTooLarge(
-        f"{NAMES[first >> 4]}: the packet has {size} bytes, but at most {limit} are allowed"
-    )
+    return PacketTooLarge(f"{NAMES[first >> 4]}: the packet has {size} bytes, but at most {limit} are allowed")

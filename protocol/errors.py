@@ -13,6 +13,8 @@
 encoded) is a ValueError.
 """
 
+# ruff: noqa: N818 - they are named as the standard names what they stand for
+
 from __future__ import annotations
 
 from protocol.reason_codes import (

@@ -33,8 +33,7 @@ NAMES: Final[tuple[str, ...]] = (*(str(name).upper() for name in _SOURCE.Names),
 # Packet type -> the low four bits that its first byte must have [MQTT-2.1.3-1] (3.1.1: [MQTT-2.2.2-1]).
 # PUBLISH is absent from the rule (its four bits are DUP, QoS and RETAIN): -1.
 FLAGS: Final[tuple[int, ...]] = tuple(
-    -1 if number == PUBLISH else 2 if number in (PUBREL, SUBSCRIBE, UNSUBSCRIBE) else 0
-    for number in range(16)
+    -1 if number == PUBLISH else 2 if number in (PUBREL, SUBSCRIBE, UNSUBSCRIBE) else 0 for number in range(16)
 )
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar, Final, final
 
 from protocol.packet import Packet
 from protocol.packet_types import PINGREQ, PINGRESP
+from protocol.primitives import expect_end
 
 PINGREQ_BYTES: Final = b"\xc0\x00"
 PINGRESP_BYTES: Final = b"\xd0\x00"
@@ -35,3 +36,15 @@ class Pingresp(Packet):
     def encode(self, version: int) -> bytes:
         """Return the packet as bytes, the same in both versions."""
         return PINGRESP_BYTES
+
+
+def decode_pingreq(data: bytes, position: int, end: int, version: int) -> Pingreq:
+    """Read what follows the fixed header of a PINGREQ: nothing."""
+    expect_end(position, end, PINGREQ)
+    return Pingreq()
+
+
+def decode_pingresp(data: bytes, position: int, end: int, version: int) -> Pingresp:
+    """Read what follows the fixed header of a PINGRESP: nothing."""
+    expect_end(position, end, PINGRESP)
+    return Pingresp()

@@ -80,9 +80,7 @@ def decode_utf8(raw: bytes, where: str) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:  # [MQTT-1.5.4-1] (3.1.1: [MQTT-1.5.3-1])
-        raise MalformedPacket(
-            f"{where}: not well-formed UTF-8 at byte {error.start} ({error.reason})"
-        ) from None
+        raise MalformedPacket(f"{where}: not well-formed UTF-8 at byte {error.start} ({error.reason})") from None
     if "\0" in text:  # [MQTT-1.5.4-2] (3.1.1: [MQTT-1.5.3-2])
         raise MalformedPacket(f"{where}: holds U+0000, which no MQTT string may")
     return text
@@ -102,18 +100,14 @@ def read_reason_code(data: bytes, position: int, end: int, packet_type: int) -> 
     if not is_allowed(code, packet_type):
         # [MQTT-3.2.2-8] [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.2-1] [MQTT-3.7.2-1] [MQTT-3.9.3-2]
         # [MQTT-3.11.3-2] [MQTT-3.14.2-1] [MQTT-3.15.2-1], one for each packet
-        raise ProtocolError(
-            f"{NAMES[packet_type]} reason code: 0x{code:02X} is none that this packet may carry"
-        )
+        raise ProtocolError(f"{NAMES[packet_type]} reason code: 0x{code:02X} is none that this packet may carry")
     return code
 
 
 def expect_end(position: int, end: int, packet_type: int) -> None:
     """Refuse bytes that are left over when a packet has been read."""
     if position != end:
-        raise MalformedPacket(
-            f"{NAMES[packet_type]}: {end - position} bytes are left over at the end of the packet"
-        )
+        raise MalformedPacket(f"{NAMES[packet_type]}: {end - position} bytes are left over at the end of the packet")
 
 
 def encode_uint16(value: int) -> bytes:

@@ -97,6 +97,9 @@ TYPES: Final[list[int]] = _TABLES[0]
 _MASKS: Final[list[int]] = _TABLES[1]
 _NAMES: Final[dict[int, str]] = _TABLES[2]
 
+# "PUBLISH Topic Alias" and the like for messages, at packet type * 256 + identifier.
+_WHERE: Final[list[str]] = [f"{packet} {_NAMES.get(identifier, '')}" for packet in NAMES for identifier in range(256)]
+
 # Properties whose value is 0 or 1 and nothing else.
 _FLAGS: Final = frozenset(
     (
@@ -123,9 +126,7 @@ def name(identifier: int) -> str:
     return _NAMES.get(identifier, f"property {identifier}")
 
 
-def decode_properties(
-    data: bytes, position: int, end: int, packet_type: int
-) -> tuple[Properties | None, int]:
+def decode_properties(data: bytes, position: int, end: int, packet_type: int) -> tuple[Properties | None, int]:
     """Read a property block with its length field.
 
     Returns the properties (None if there are none) and the position behind them.
@@ -151,7 +152,7 @@ def _decode_property(
     properties: Properties, data: bytes, position: int, stop: int, identifier: int, packet_type: int
 ) -> int:
     """Read one value into the properties; returns the position behind it."""
-    where = f"{NAMES[packet_type]} {name(identifier)}"
+    where = _WHERE[packet_type << 8 | identifier]
     kind = TYPES[identifier]
     if kind == UTF8_STRING_PAIR:
         key, position = read_string(data, position, stop, where)  # [MQTT-1.5.7-1]
@@ -181,9 +182,7 @@ def _decode_property(
     return _decode_number(properties, data, position, stop, identifier, where)
 
 
-def _decode_number(
-    properties: Properties, data: bytes, position: int, stop: int, identifier: int, where: str
-) -> int:
+def _decode_number(properties: Properties, data: bytes, position: int, stop: int, identifier: int, where: str) -> int:
     kind = TYPES[identifier]
     if kind == BYTE:
         number = read_byte(data, position, stop, where)
@@ -214,11 +213,7 @@ def _check_number(identifier: int, number: int, where: str) -> None:
 
 def check_authentication(properties: Properties | None, packet_type: int) -> None:
     """Refuse authentication data without a method (sections 3.1.2.11.10 and 3.15.2.2.3)."""
-    if (
-        properties is not None
-        and AUTHENTICATION_DATA in properties
-        and AUTHENTICATION_METHOD not in properties
-    ):
+    if properties is not None and AUTHENTICATION_DATA in properties and AUTHENTICATION_METHOD not in properties:
         raise ProtocolError(f"{NAMES[packet_type]}: has Authentication Data but no Authentication Method")
 
 

@@ -60,9 +60,7 @@ class Subscribe(Packet):
     packet_type: ClassVar[int] = SUBSCRIBE
     fields: ClassVar[tuple[str, ...]] = ("packet_id", "subscriptions", "properties")
 
-    def __init__(
-        self, packet_id: int, subscriptions: list[Subscription], properties: Properties | None = None
-    ) -> None:
+    def __init__(self, packet_id: int, subscriptions: list[Subscription], properties: Properties | None = None) -> None:
         self.packet_id: int = packet_id
         self.subscriptions: list[Subscription] = subscriptions
         self.properties: Properties | None = properties
@@ -97,9 +95,7 @@ def decode_subscribe(data: bytes, position: int, end: int, version: int) -> Subs
         position += 1
         _check_options(options, topic_filter, version)
         subscriptions.append(
-            Subscription(
-                topic_filter, options & 3, options & 0x04 != 0, options & 0x08 != 0, options >> 4 & 3
-            )
+            Subscription(topic_filter, options & 3, options & 0x04 != 0, options & 0x08 != 0, options >> 4 & 3)
         )
     return Subscribe(packet_id, subscriptions, properties)
 

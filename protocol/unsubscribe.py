@@ -21,9 +21,7 @@ class Unsubscribe(Packet):
     packet_type: ClassVar[int] = UNSUBSCRIBE
     fields: ClassVar[tuple[str, ...]] = ("packet_id", "topic_filters", "properties")
 
-    def __init__(
-        self, packet_id: int, topic_filters: list[str], properties: Properties | None = None
-    ) -> None:
+    def __init__(self, packet_id: int, topic_filters: list[str], properties: Properties | None = None) -> None:
         self.packet_id: int = packet_id
         self.topic_filters: list[str] = topic_filters
         self.properties: Properties | None = properties
