@@ -109,9 +109,7 @@ class WireClient:
     ) -> Connack:
         """Send CONNECT, with a client id of its own if none is given, and return the CONNACK."""
         name = f"wire-{next(self._numbers)}" if client_id is None else client_id
-        connect = Connect(
-            name, clean_start, keep_alive, will=will, properties=properties, version=self.version
-        )
+        connect = Connect(name, clean_start, keep_alive, will=will, properties=properties, version=self.version)
         self.send(connect)
         return self.expect(Connack)
 
@@ -137,9 +135,7 @@ class WireClient:
     ) -> None:
         """Send a PUBLISH and, with QoS 1 and 2, carry the exchange to its end."""
         packet_id = self.packet_id() if qos else 0
-        self.send(
-            encode_publish(topic.encode(), payload, qos, retain, False, packet_id, properties, self.version)
-        )
+        self.send(encode_publish(topic.encode(), payload, qos, retain, False, packet_id, properties, self.version))
         if qos == 1:
             assert self.expect(Puback).packet_id == packet_id
         elif qos == 2:

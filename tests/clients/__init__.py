@@ -1,0 +1,1 @@
+"""Sluice with other people's clients."""

@@ -1,0 +1,19 @@
+"""Node packages for tests and benches, fetched by npm once and kept in the cache."""
+
+import subprocess
+from pathlib import Path
+
+from tests.support.cache import cache_folder
+
+NPM_SECONDS = 180
+
+
+def install(package: str) -> Path:
+    """Return the node_modules folder that holds `name@version`; what it is to be put in NODE_PATH."""
+    folder = cache_folder("node", package.replace("/", "-"))
+    name, _, _ = package.rpartition("@")
+    modules = folder / "node_modules"
+    if not (modules / name / "package.json").exists():
+        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), package]
+        subprocess.run(command, check=True, timeout=NPM_SECONDS, stdout=subprocess.DEVNULL)
+    return modules
