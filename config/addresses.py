@@ -59,9 +59,7 @@ def parse(value: object) -> Address:
     if not separator:
         raise ValueError(f"found {found(value)}, which has no port: {_RIGHT}")
     if not re.fullmatch(r"[0-9]{1,5}", port_text, re.ASCII) or int(port_text) > MAX_PORT:
-        raise ValueError(
-            f"found {found(value)}, and {found(port_text)} is no port (0 to {MAX_PORT}): {_RIGHT}"
-        )
+        raise ValueError(f"found {found(value)}, and {found(port_text)} is no port (0 to {MAX_PORT}): {_RIGHT}")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         _check_ipv6(host, value)
@@ -86,8 +84,6 @@ def _check_host(host: str, value: str) -> None:
         try:
             ipaddress.IPv4Address(host)
         except ValueError:
-            raise ValueError(
-                f"found {found(value)}, and {found(host)} is no IPv4 address: {_RIGHT}"
-            ) from None
+            raise ValueError(f"found {found(value)}, and {found(host)} is no IPv4 address: {_RIGHT}") from None
     elif len(host) > 253 or not all(_HOST_LABEL.fullmatch(label) for label in host.rstrip(".").split(".")):
         raise ValueError(f"found {found(value)}, and {found(host)} is no host name: {_RIGHT}")

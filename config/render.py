@@ -10,6 +10,7 @@ from typing import Final
 import yaml
 from pydantic import BaseModel, SecretBytes, SecretStr
 
+from config import yaml_file
 from config.layers import Path, dotted
 from config.load import Loaded
 from config.schema import written
@@ -58,5 +59,7 @@ def _scalar(value: object) -> str:
         value = HIDDEN
     elif isinstance(value, FilePath):
         value = str(value)
-    text: str = yaml.safe_dump(value, allow_unicode=True, default_flow_style=True, width=10**6)
+    # What YAML 1.2 would not read back as text without quotes, such as 1e3, gets them.
+    style = "'" if isinstance(value, str) and yaml_file.plain(value) != value else None
+    text: str = yaml.safe_dump(value, allow_unicode=True, default_style=style, width=10**6)
     return text.removesuffix("...\n").rstrip("\n")

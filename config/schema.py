@@ -82,10 +82,10 @@ def suggest_key(path: Path) -> str:
 
 def suggest_variable(name: str) -> str:
     """What an unknown variable was probably meant to be, or where the names come from."""
-    names = [variable(path) for path in known_keys()]
-    last = name.upper().removeprefix(ENV_PREFIX)
-    close = [known for known in names if known.endswith(ENV_NESTED + last)]
-    close = close or get_close_matches(name.upper(), names, n=1, cutoff=0.8)
+    names = [variable(path).removeprefix(ENV_PREFIX) for path in known_keys()]
+    asked = name.upper().removeprefix(ENV_PREFIX)
+    close = [known for known in names if asked and known.endswith(ENV_NESTED + asked)]
+    close = close or get_close_matches(asked, names, n=1, cutoff=0.75)
     if close:
-        return f"did you mean {close[0]}?"
+        return f"did you mean {ENV_PREFIX}{close[0]}?"
     return f"names are like {variable(('session', 'max_inflight'))} for session.max_inflight"

@@ -65,9 +65,7 @@ def parse_duration(value: object, *, bare_numbers: bool = True, unlimited: bool 
     else:
         raise ValueError(f"found {found(value)}: {right}")
     if LONGEST_DURATION < seconds < math.inf:
-        raise ValueError(
-            f"found {value!r}, more than {LONGEST_DURATION}s (136 years): write {INFINITY} for never"
-        )
+        raise ValueError(f"found {value!r}, more than {LONGEST_DURATION}s (136 years): write {INFINITY} for never")
     return round(seconds, 6)
 
 
@@ -180,9 +178,5 @@ def _parse_quantity(text: str, units: dict[str, Decimal], right: str) -> Decimal
 def _meant_unit(unit: str, units: dict[str, Decimal]) -> str:
     """`, did you mean 'MiB'?` for what is nearly a unit (`mib`, `Mib`, `secs`), else nothing."""
     same_but_case = [known for known in units if known.lower() == unit.lower()]
-    meant = (
-        same_but_case
-        or get_close_matches(unit, units, n=1)
-        or [known for known in units if unit[:1] == known]
-    )
+    meant = same_but_case or get_close_matches(unit, units, n=1) or [known for known in units if unit[:1] == known]
     return f" (did you mean {meant[0]!r}?)" if meant else ""

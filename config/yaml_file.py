@@ -17,9 +17,7 @@ MAX_BYTES: Final = 1024 * 1024
 """The largest file that is read: far above any real configuration, far below what hurts."""
 
 _INT: Final = re.compile(r"[-+]?[0-9]{1,20}", re.ASCII)
-_FLOAT: Final = re.compile(
-    r"[-+]?(\.[0-9]{1,20}|[0-9]{1,20}(\.[0-9]{0,20})?)([eE][-+]?[0-9]{1,3})?", re.ASCII
-)
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]{1,20}|[0-9]{1,20}(\.[0-9]{0,20})?)([eE][-+]?[0-9]{1,3})?", re.ASCII)
 _WORDS: Final = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -91,9 +89,7 @@ def _compose(text: str) -> yaml.Node | None:
         mark = error.problem_mark or error.context_mark
         reason = " ".join(part for part in (error.context, error.problem) if part)
         hint = " (YAML indents with spaces)" if "'\\t'" in reason else ""
-        raise _UnreadableError(
-            f"is not YAML: {reason}{hint}", None if mark is None else mark.line + 1
-        ) from None
+        raise _UnreadableError(f"is not YAML: {reason}{hint}", None if mark is None else mark.line + 1) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         character = ord(text[error.position])
@@ -145,14 +141,14 @@ class _Reading:
                 self.layer.origins[(*path, index)] = Origin(self.source, item.start_mark.line + 1)
                 items.append(self._value(item, (*path, index)))
             return items
-        return _plain(node.value) if isinstance(node, yaml.ScalarNode) and node.style is None else node.value
+        return plain(node.value) if isinstance(node, yaml.ScalarNode) and node.style is None else node.value
 
     def _mistake(self, path: Path, line: int, message: str) -> None:
         self.problems.append(Problem(dotted(path), self.source, line, message))
 
 
-def _plain(text: str) -> object:
-    """Read an unquoted word as YAML 1.2's core schema does, numbers in decimal only."""
+def plain(text: str) -> object:
+    """Read a word without quotes as YAML 1.2's core schema does, numbers in decimal only."""
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):

@@ -1,0 +1,103 @@
+"""Bind addresses: how they are written, what is loopback, which of them clash."""
+
+import pytest
+
+from config import addresses
+
+pytestmark = pytest.mark.once
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("127.0.0.1:1883", "127.0.0.1", 1883),
+        ("0.0.0.0:0", "0.0.0.0", 0),
+        ("[::1]:8883", "::1", 8883),
+        ("[::]:65535", "::", 65535),
+        ("[fe80::1%eth0]:1883", "fe80::1%eth0", 1883),
+        ("localhost:1883", "localhost", 1883),
+        ("broker-1.example.com.:1883", "broker-1.example.com.", 1883),
+        (" 127.0.0.1:1883 ", "127.0.0.1", 1883),
+    ],
+)
+def test_parse(text: str, host: str, port: int) -> None:
+    """An address is a host (IPv6 in brackets) and a port."""
+    address = addresses.parse(text)
+    assert (address.host, address.port, address.text) == (host, port, text.strip())
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (1883, "found 1883"),
+        (None, "found nothing"),
+        ("127.0.0.1", "no port"),
+        ("127.0.0.1:", "is no port"),
+        ("127.0.0.1:mqtt", "'mqtt' is no port"),
+        ("127.0.0.1:65536", "'65536' is no port"),
+        ("127.0.0.1:-1", "'-1' is no port"),
+        ("127.0.0.1:٣", "is no port"),
+        (":1883", "0.0.0.0:port"),
+        ("*:1883", "0.0.0.0:port"),
+        ("::1:1883", "without brackets"),
+        ("[::1:1883", "without brackets"),
+        ("[::g]:1883", "'::g' is no IPv6 address"),
+        ("[127.0.0.1]:1883", "is no IPv6 address"),
+        ("256.0.0.1:1883", "is no IPv4 address"),
+        ("1.2.3:1883", "is no IPv4 address"),
+        ("a b:1883", "is no host name"),
+        ("-a.example:1883", "is no host name"),
+        ("a..b:1883", "is no host name"),
+        (("a" * 64) + ":1", "is no host name"),
+        (".".join(["a" * 60] * 5) + ":1", "is no host name"),
+        ("mqtt://localhost:1883", "without brackets"),
+    ],
+)
+def test_refused(value: object, words: str) -> None:
+    """What is no address is refused, naming the part that is wrong."""
+    with pytest.raises(ValueError, match=r"write host:port|write 0\.0\.0\.0:port") as caught:
+        addresses.parse(value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.10", True),
+        ("[::1]", True),
+        ("[::ffff:127.0.0.1]", True),
+        ("localhost", True),
+        ("LocalHost.", True),
+        ("0.0.0.0", False),
+        ("[::]", False),
+        ("[::ffff:10.0.0.1]", False),
+        ("10.0.0.1", False),
+        ("localhost.example.com", False),
+        ("broker", False),
+    ],
+)
+def test_loopback(host: str, loopback: bool) -> None:
+    """Loopback is 127.0.0.0/8, ::1 and localhost; any other name may be anything."""
+    assert addresses.parse(f"{host}:1883").is_loopback is loopback
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "clash"),
+    [
+        ("127.0.0.1:1883", "127.0.0.1:1883", True),
+        ("127.0.0.1:1883", "127.0.0.1:1884", False),
+        ("127.0.0.1:0", "127.0.0.1:0", False),
+        ("127.0.0.1:1883", "127.0.0.2:1883", False),
+        ("0.0.0.0:1883", "127.0.0.1:1883", True),
+        ("[::]:1883", "[::1]:1883", True),
+        ("[::]:1883", "0.0.0.0:1883", False),
+        ("[::1]:1883", "[0:0::1]:1883", True),
+        ("localhost:1883", "LOCALHOST:1883", True),
+        ("localhost:1883", "127.0.0.1:1883", False),
+    ],
+)
+def test_clashes(one: str, other: str, clash: bool) -> None:
+    """Two addresses clash if the second could not be bound beside the first."""
+    assert addresses.parse(one).clashes(addresses.parse(other)) is clash
+    assert addresses.parse(other).clashes(addresses.parse(one)) is clash

@@ -1,0 +1,93 @@
+"""Environment variables: what they set, what is not ours, what is wrong with them."""
+
+import pytest
+
+from config import environment
+
+pytestmark = pytest.mark.once
+
+
+def values(**environ: str) -> dict[str, object]:
+    """The values of variables without any mistake."""
+    layer, problems = environment.read(environ)
+    assert problems == []
+    return layer.values
+
+
+def mistakes(**environ: str) -> list[str]:
+    """The mistakes of variables, as text."""
+    return [str(problem) for problem in environment.read(environ)[1]]
+
+
+def test_nesting() -> None:
+    """Two underscores lead into a section; a value is text, as written."""
+    assert values(SLUICE_SESSION__MAX_INFLIGHT="64", SLUICE_NODE_NAME="7", SLUICE_SESSION__RETRY_INTERVAL="1s") == {
+        "node_name": "7",
+        "session": {"max_inflight": "64", "retry_interval": "1s"},
+    }
+
+
+def test_json() -> None:
+    """Lists and sections are JSON; a variable for one key prevails over its section's."""
+    assert values(SLUICE_LISTENERS='[{"bind": "127.0.0.1:0"}]') == {"listeners": [{"bind": "127.0.0.1:0"}]}
+    assert values(SLUICE_SESSION='{"max_inflight": 1, "max_mqueue_len": 2}', SLUICE_SESSION__MAX_INFLIGHT="3") == {
+        "session": {"max_inflight": "3", "max_mqueue_len": 2}
+    }
+
+
+def test_origins() -> None:
+    """Each value knows its variable."""
+    layer, _ = environment.read({"SLUICE_SESSION": '{"max_inflight": 1}', "SLUICE_LOG__LEVEL": "info"})
+    assert str(layer.origin(("session", "max_inflight"))) == "SLUICE_SESSION"
+    assert str(layer.origin(("log", "level"))) == "SLUICE_LOG__LEVEL"
+    assert layer.origin(("log", "format")) is not None
+    assert layer.origin(("mqtt",)) is None
+
+
+def test_not_ours() -> None:
+    """Other programs' variables, the build's own and what Kubernetes sets for a service are left alone."""
+    assert (
+        values(
+            PATH="/bin",
+            sluice_log__level="debug",
+            SLUICE="1",
+            SLUICE_COMPILE="0",
+            SLUICE_EXPECT="compiled",
+            SLUICE_DEV_SWITCH="1",
+            SLUICE_SERVICE_HOST="10.0.0.1",
+            SLUICE_SERVICE_PORT="1883",
+            SLUICE_SERVICE_PORT_MQTT="1883",
+            SLUICE_PORT="tcp://10.0.0.1:1883",
+            SLUICE_PORT_1883_TCP="tcp://10.0.0.1:1883",
+            SLUICE_PORT_1883_TCP_ADDR="10.0.0.1",
+            SLUICE_MQTT_PORT="tcp://10.0.0.1:1883",
+            SLUICE_MQTT_SERVICE_HOST="10.0.0.1",
+        )
+        == {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("SLUICE_SESION__MAX_INFLIGHT", "did you mean SLUICE_SESSION__MAX_INFLIGHT?"),
+        ("SLUICE_SESSION_MAX_INFLIGHT", "did you mean SLUICE_SESSION__MAX_INFLIGHT?"),
+        ("SLUICE_MAX_INFLIGHT", "did you mean SLUICE_SESSION__MAX_INFLIGHT?"),
+        ("SLUICE_log__level", "did you mean SLUICE_LOG__LEVEL?"),
+        ("SLUICE_PORT", "names are like SLUICE_SESSION__MAX_INFLIGHT"),
+        ("SLUICE_", "names are like SLUICE_SESSION__MAX_INFLIGHT"),
+        ("SLUICE___", "names are like SLUICE_SESSION__MAX_INFLIGHT"),
+    ],
+)
+def test_unknown_variables(name: str, meant: str) -> None:
+    """A variable that begins like ours and names no key is a mistake, with what was probably meant."""
+    (mistake,) = mistakes(**{name: "1"})
+    assert mistake.startswith(f"{name}: unknown variable; ")
+    assert meant in mistake
+
+
+@pytest.mark.parametrize("value", ["", "127.0.0.1:1883", "[", "[{'bind': 'x'}]"])
+def test_no_json(value: str) -> None:
+    """A list that is not JSON is a mistake that shows what was found."""
+    (mistake,) = mistakes(SLUICE_LISTENERS=value)
+    assert mistake.startswith(f"SLUICE_LISTENERS: found {value!r}, which is not JSON (")

@@ -1,0 +1,68 @@
+"""Certificate files: missing, unreadable, or not what they should be."""
+
+from pathlib import Path
+
+import pytest
+
+from config import files
+from config.layers import dotted
+
+pytestmark = pytest.mark.once
+
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN PRIVATE KEY-----\nMII=\n-----END PRIVATE KEY-----\n"
+ENCRYPTED = KEY.replace("BEGIN", "BEGIN ENCRYPTED")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with files of each kind."""
+    contents = {"cert": CERTIFICATE, "key": KEY, "both": CERTIFICATE + KEY, "encrypted": ENCRYPTED, "text": "x"}
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "der").write_bytes(b"\x30\x82\x01\x0a")
+    return tmp_path
+
+
+def broken(folder: Path, **names: str) -> dict[str, str]:
+    """The problems of one listener's files, by path."""
+    tls = {key: str(folder / name) for key, name in names.items()}
+    listeners = [{"bind": "127.0.0.1:0"}, {"tls": tls}]
+    return {dotted(path): message for path, message in files.broken(listeners)}
+
+
+def test_right(folder: Path) -> None:
+    """A certificate with its key in the same file or another, and authorities, are right."""
+    assert broken(folder, certfile="both") == {}
+    assert broken(folder, certfile="cert", keyfile="key", cafile="cert") == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "key", "words"),
+    [
+        ({"certfile": "none"}, "certfile", "there is no file"),
+        ({"certfile": "."}, "certfile", "is a directory"),
+        ({"certfile": "a\0b"}, "certfile", "cannot be read: embedded null"),
+        ({"certfile": "x" * 300}, "certfile", "cannot be read: File name too long"),
+        ({"certfile": "cert"}, "certfile", "holds no private key in PEM form, and there is no keyfile"),
+        ({"certfile": "key"}, "certfile", "holds no certificate in PEM form"),
+        ({"certfile": "der", "keyfile": "key"}, "certfile", "holds no certificate"),
+        ({"certfile": "cert", "keyfile": "none"}, "keyfile", "there is no file"),
+        ({"certfile": "cert", "keyfile": "text"}, "keyfile", "holds no private key"),
+        ({"certfile": "cert", "keyfile": "encrypted"}, "keyfile", "is encrypted"),
+        ({"certfile": "both", "cafile": "key"}, "cafile", "holds no certificate"),
+        ({"certfile": "both", "cafile": "none"}, "cafile", "there is no file"),
+    ],
+)
+def test_wrong(folder: Path, names: dict[str, str], key: str, words: str) -> None:
+    """A file that cannot serve is a mistake at its key, with its name and the reason."""
+    problems = broken(folder, **names)
+    assert list(problems) == [f"listeners[1].tls.{key}"]
+    assert words in problems[f"listeners[1].tls.{key}"]
+
+
+def test_values_that_are_no_names() -> None:
+    """Values of the wrong kind are other checks' business."""
+    listeners: object
+    for listeners in (None, 5, [5], [{}], [{"tls": 5}], [{"tls": None}], [{"tls": {"certfile": 5}}]):
+        assert list(files.broken(listeners)) == []

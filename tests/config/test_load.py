@@ -1,0 +1,245 @@
+"""Loading: precedence, origins, and every mistake at once with its place."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+import config
+from config import Config, ConfigError, Flag, Listener
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the file of the test goes."""
+    return tmp_path / "sluice.yaml"
+
+
+def mistakes(
+    path: Path | None = None, environ: dict[str, str] | None = None, flags: dict[str, object] | None = None
+) -> list[str]:
+    """Load what cannot be loaded: its mistakes as text, without the folder of the file."""
+    with pytest.raises(ConfigError) as caught:
+        config.load(path, environ or {}, flags)
+    folder = f"{path.parent}/" if path else ""
+    return [str(problem).replace(folder, "") for problem in caught.value.problems]
+
+
+def test_nothing_gives_the_defaults() -> None:
+    """Without file, variables and flags there are the defaults, and every source says so."""
+    loaded = config.load(None, {})
+    assert loaded.config == Config()
+    assert set(loaded.sources.values()) == {"default"}
+    assert loaded.sources["listeners[0].bind"] == "default"
+
+
+def test_an_empty_file_gives_the_defaults(path: Path) -> None:
+    """An empty file changes nothing, nor do sections without keys."""
+    for text in ("", "# nothing\n", "session:\nlog:\n  # level: debug\nmetrics: {}\n"):
+        path.write_text(text)
+        assert config.load(path, {}).config == Config()
+
+
+def test_precedence(path: Path) -> None:
+    """Flags prevail over variables, variables over the file, the file over the defaults."""
+    path.write_text("session:\n  max_inflight: 1\n  max_mqueue_len: 2\n  receive_maximum: 3\n")
+    environ = {"SLUICE_SESSION__MAX_MQUEUE_LEN": "20", "SLUICE_SESSION__RECEIVE_MAXIMUM": "30"}
+    loaded = config.load(path, environ, {"session.receive_maximum": 300, "log.level": Flag("--log-level", "debug")})
+    session = loaded.config.session
+    assert (session.max_inflight, session.max_mqueue_len, session.receive_maximum) == (1, 20, 300)
+    assert session.max_awaiting_rel == Config().session.max_awaiting_rel
+    assert loaded.sources["session.max_inflight"] == f"{path}:2"
+    assert loaded.sources["session.max_mqueue_len"] == "SLUICE_SESSION__MAX_MQUEUE_LEN"
+    assert loaded.sources["session.receive_maximum"] == "--session.receive_maximum"
+    assert loaded.sources["session.max_awaiting_rel"] == "default"
+    assert loaded.sources["log.level"] == "--log-level"
+
+
+def test_lists_are_replaced_whole(path: Path) -> None:
+    """A list from above takes the place of the one below; nothing of that one is left."""
+    path.write_text("listeners:\n- {name: a, bind: '127.0.0.1:1'}\n- {name: b, bind: '127.0.0.1:2'}\n")
+    loaded = config.load(path, {"SLUICE_LISTENERS": '[{"bind": "127.0.0.1:3"}]'})
+    assert loaded.config.listeners == [Listener(bind="127.0.0.1:3")]
+    assert loaded.sources["listeners[0].bind"] == "SLUICE_LISTENERS"
+    assert loaded.sources["listeners[0].name"] == "default"
+    assert not [key for key in loaded.sources if key.startswith("listeners[1]")]
+
+
+def test_flags_that_were_not_given() -> None:
+    """A flag that is None does not count."""
+    assert config.load(None, {}, {"log.level": None, "log.format": Flag("--x", None)}).config == Config()
+
+
+def test_flags_take_lists_and_paths() -> None:
+    """Flags may hold what the command line has parsed already."""
+    flags: dict[str, object] = {"listeners": [{"bind": "[::1]:0"}], "metrics.directory": Path("m")}
+    loaded = config.load(None, {}, flags)
+    assert (loaded.config.listeners[0].host, loaded.config.metrics.directory) == ("::1", Path("m"))
+
+
+def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an environment given, the process's own is read."""
+    monkeypatch.setenv("SLUICE_LOG__LEVEL", "error")
+    assert config.load().config.log.level == "error"
+
+
+def test_durations_in_a_file(path: Path) -> None:
+    """Durations are floats in seconds, no limit is 0 or math.inf."""
+    path.write_text("session: {retry_interval: infinity, max_inflight: infinity, await_rel_timeout: 500ms}\n")
+    session = config.load(path, {}).config.session
+    assert (session.retry_interval, session.max_inflight, session.await_rel_timeout) == (math.inf, 0, 0.5)
+
+
+EVERY_MISTAKE = """\
+node_name: _x
+allow_anonymous: maybe
+listeners:
+  - bind: 0.0.0.0:1883
+    tls:
+      certfile: /nowhere/x.pem
+      require_client_certificate: true
+      minimum_version: 1.1
+  - name: default
+    bind: 0.0.0.0
+  - 5
+  - bnd: x:1
+mqtt:
+  max_packet_size: 10mib
+  connect_timeout: 30
+session:
+  max_inflight: 70000
+  max_inflight: 3
+  mqueue_overflow: drop-oldest
+  retry_interval: 0s
+  max_mqeue_len: 4
+  mqueue_store_qos0: perhaps
+max_awaiting_rel: 4
+metrics: 5
+log: {fromat: json, level: loud}
+mqtt5: {}
+"""
+
+
+def test_every_mistake_at_once(path: Path) -> None:
+    """All mistakes of file, variables and flags come together, each with its place and what would be right."""
+    path.write_text(EVERY_MISTAKE)
+    environ = {"SLUICE_SESION__MAX_INFLIGHT": "3", "SLUICE_SESSION__AWAIT_REL_TIMEOUT": "5"}
+    flags: dict[str, object] = {"session.recieve_maximum": 4, "mqtt.max_connections": Flag("--most", -1)}
+    found = mistakes(path, environ, flags)
+    expected = [
+        "sluice.yaml:1: node_name: found '_x': write 1 to 64 of the characters A-Z a-z 0-9 . _ -",
+        "sluice.yaml:2: allow_anonymous: found 'maybe': write true or false",
+        "sluice.yaml:6: listeners[0].tls.certfile: there is no file '/nowhere/x.pem'",
+        "sluice.yaml:7: listeners[0].tls.require_client_certificate: found true without cafile: set cafile",
+        "sluice.yaml:8: listeners[0].tls.minimum_version: found 1.1: write 1.2 or 1.3",
+        "sluice.yaml:9: listeners[1].name: found 'default', which is the name of listeners[0]",
+        "sluice.yaml:10: listeners[1].bind: found '0.0.0.0', which has no port: write host:port",
+        "sluice.yaml:11: listeners[2]: found 5: write keys under it (name, bind, tls)",
+        "sluice.yaml:12: listeners[3].bind: is missing: write it",
+        "sluice.yaml:12: listeners[3].bnd: unknown key; did you mean 'bind'?",
+        "sluice.yaml:12: listeners[3].name: found 'default', which is the name of listeners[0]",
+        "sluice.yaml:14: mqtt.max_packet_size: found '10mib', and 'mib' is not a unit (did you mean 'MiB'?)",
+        "sluice.yaml:15: mqtt.connect_timeout: found 30, a number without a unit: write a number with a unit",
+        "sluice.yaml:17: session.max_inflight: found 70000: write at most 65535",
+        "sluice.yaml:18: session.max_inflight: is given twice, in lines 17 and 18: keep one",
+        "sluice.yaml:19: session.mqueue_overflow: found 'drop-oldest': write drop_oldest, drop_oldest_qos0 or",
+        "sluice.yaml:20: session.retry_interval: found '0s': write more than 0s",
+        "sluice.yaml:21: session.max_mqeue_len: unknown key; did you mean 'max_mqueue_len'?",
+        "sluice.yaml:22: session.mqueue_store_qos0: found 'perhaps': write true or false",
+        "sluice.yaml:23: max_awaiting_rel: unknown key; did you mean session.max_awaiting_rel?",
+        "sluice.yaml:24: metrics: found 5: write keys under it (directory, interval, heartbeat)",
+        "sluice.yaml:25: log.fromat: unknown key; did you mean 'format'?",
+        "sluice.yaml:25: log.level: found 'loud': write debug, info, warning or error",
+        "sluice.yaml:26: mqtt5: unknown key; did you mean 'mqtt'?",
+        "--most: mqtt.max_connections: found -1, which is below zero: write a whole number, or infinity",
+        "--session.recieve_maximum: session.recieve_maximum: unknown key; did you mean 'receive_maximum'?",
+        "SLUICE_SESION__MAX_INFLIGHT: unknown variable; did you mean SLUICE_SESSION__MAX_INFLIGHT?",
+        "SLUICE_SESSION__AWAIT_REL_TIMEOUT: session.await_rel_timeout: found '5', a number without a unit",
+    ]
+    assert len(found) == len(expected)
+    for mistake, beginning in zip(found, expected, strict=True):
+        assert mistake.startswith(beginning)
+
+
+def test_the_error_lists_everything(path: Path) -> None:
+    """The error's own text has one line for each mistake."""
+    path.write_text("a: 1\nb: 2\n")
+    with pytest.raises(ConfigError, match="the configuration has 2 mistakes:\n") as caught:
+        config.load(path, {})
+    assert str(caught.value).count("\n") == len(caught.value.problems) == 2
+    with pytest.raises(ConfigError, match="the configuration has a mistake:\n"):
+        config.load(None, {"SLUICE_X": ""})
+
+
+def test_a_file_that_cannot_be_read_hides_no_other_mistake(path: Path) -> None:
+    """Variables are looked at even if the file is broken, and nothing is made up about its contents."""
+    path.write_text("a: [\n")
+    found = mistakes(path, {"SLUICE_LOG__LEVEL": "loud", "SLUICE_ALLOW_ANONYMOUS": "false"})
+    assert found[0].startswith("sluice.yaml:2: is not YAML")
+    assert found[1].startswith("SLUICE_LOG__LEVEL: log.level: found 'loud'")
+    assert len(found) == 2
+
+
+def test_unknown_keys_name_the_known_ones(path: Path) -> None:
+    """A key that resembles none is answered with the keys that there are."""
+    path.write_text("log: {zzz: 1}\n")
+    assert mistakes(path) == ["sluice.yaml:1: log.zzz: unknown key; the keys here are level, format"]
+
+
+def test_lists_from_variables_say_json() -> None:
+    """A listener cannot be set by its index; the message says how instead."""
+    assert mistakes(environ={"SLUICE_LISTENERS__0__BIND": "127.0.0.1:1"}) == [
+        "SLUICE_LISTENERS__0__BIND: listeners: found a mapping (key: value): write a list as JSON in SLUICE_LISTENERS"
+    ]
+
+
+@pytest.mark.parametrize("text", ["listeners:\n", "listeners: []\n", "listeners: {}\n", "listeners: 5\n"])
+def test_listeners_that_are_none(path: Path, text: str) -> None:
+    """A broker without any listener is a mistake, and what would be right is said."""
+    path.write_text(text)
+    (mistake,) = mistakes(path)
+    assert mistake.startswith("sluice.yaml:1: listeners: found ")
+    assert ": write " in mistake
+
+
+def test_open_beyond_loopback(path: Path) -> None:
+    """Listening beyond loopback without authentication is refused unless allow_anonymous is written out."""
+    path.write_text("listeners:\n  - bind: 0.0.0.0:1883\n")
+    (mistake,) = mistakes(path)
+    assert mistake.startswith("sluice.yaml:2: listeners[0].bind: 0.0.0.0:1883 can be reached from other machines")
+    assert "allow_anonymous: true" in mistake
+    assert config.load(path, {"SLUICE_ALLOW_ANONYMOUS": "true"}).config.allow_anonymous is True
+    (mistake,) = mistakes(path, {"SLUICE_ALLOW_ANONYMOUS": "false"})
+    assert mistake.startswith("SLUICE_ALLOW_ANONYMOUS: allow_anonymous: found false, but listeners[0]")
+
+
+def test_no_one_could_connect() -> None:
+    """allow_anonymous: false with the default listener is a mistake: no client could ever get in."""
+    (mistake,) = mistakes(flags={"allow_anonymous": False})
+    assert mistake.startswith("--allow_anonymous: allow_anonymous: found false, but listeners[0] (127.0.0.1:1883)")
+
+
+def test_tls_files_are_checked(path: Path) -> None:
+    """A listener whose certificate is not there is a mistake when loading, not when serving."""
+    path.write_text("listeners:\n- bind: 127.0.0.1:0\n  tls: {certfile: none.pem}\n")
+    (mistake,) = mistakes(path)
+    assert mistake.startswith("sluice.yaml:3: listeners[0].tls.certfile: there is no file 'none.pem'")
+
+
+def test_check(path: Path) -> None:
+    """Checking lists the mistakes of the file alone."""
+    path.write_text("log: {level: debug}\n")
+    assert config.check(path) == []
+    path.write_text("log: {level: loud}\n")
+    (problem,) = config.check(path)
+    assert (problem.path, problem.source, problem.line) == ("log.level", str(path), 1)
+    assert config.check(path.parent / "none.yaml")[0].message == "there is no such file"
+
+
+def test_check_leaves_the_environment_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a file is worth does not depend on where it is checked."""
+    monkeypatch.setenv("SLUICE_NONSENSE", "1")
+    path.write_text("")
+    assert config.check(path) == []

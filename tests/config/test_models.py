@@ -1,0 +1,181 @@
+"""The models: FLOW-CONTROL's defaults, and that every bound and validator really rejects."""
+
+import math
+import platform
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from config import Config, Listener, Metrics, Mqtt, Session, Tls
+from config.models import MAX_NAME
+
+pytestmark = pytest.mark.once
+
+
+def test_session_defaults_are_flow_controls() -> None:
+    """Names and defaults of the session section are FC-1, 5, 7, 8, 20 and 22's; 0 and inf are no limit."""
+    assert Session().model_dump() == {
+        "max_inflight": 32,
+        "max_mqueue_len": 1000,
+        "max_mqueue_bytes": 0,
+        "mqueue_overflow": "drop_oldest",
+        "mqueue_store_qos0": True,
+        "retry_interval": 30.0,
+        "receive_maximum": 32,
+        "receive_maximum_policy": "disconnect",
+        "max_awaiting_rel": 100,
+        "await_rel_timeout": 300.0,
+    }
+
+
+def test_defaults() -> None:
+    """Without any configuration: TCP on loopback 1883, nothing exported, nothing written out about anonymity."""
+    config = Config()
+    assert [(listener.host, listener.port, listener.tls) for listener in config.listeners] == [
+        ("127.0.0.1", 1883, None)
+    ]
+    assert config.allow_anonymous is None
+    assert config.metrics == Metrics(directory=None, interval=10.0, heartbeat=300.0)
+    assert config.mqtt.max_packet_size == 1024 * 1024
+    assert config.mqtt.max_connections == 0
+    assert config.mqtt.max_session_expiry_interval == math.inf
+    assert (config.log.level, config.log.format) == ("info", "console")
+
+
+BASE: dict[type[BaseModel], dict[str, Any]] = {Listener: {"bind": "127.0.0.1:0"}, Tls: {"certfile": "a.pem"}}
+"""What a model needs besides the key under test."""
+
+REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
+    (Config, "node_name", ["", ".a", "_a", "-a", "a b", "a/b", "ä", "x" * (MAX_NAME + 1), 5, None]),
+    (Config, "allow_anonymous", ["maybe", 2, []]),
+    (Config, "listeners", [[], None, {}, "127.0.0.1:1883", [5], [{}]]),
+    (Config, "mqtt", [None, 5, []]),
+    (Config, "session", [None, 5, []]),
+    (Config, "metrics", [None, 5, []]),
+    (Config, "log", [None, 5, []]),
+    (Listener, "name", ["", "a b", ".x", None, 5]),
+    (Listener, "bind", ["", "x", "host:99999", None, 1883]),
+    (Listener, "tls", [True, "cert.pem", {}]),
+    (Tls, "certfile", [None, 5, []]),
+    (Tls, "keyfile", [5, []]),
+    (Tls, "cafile", [5, []]),
+    (Tls, "require_client_certificate", ["maybe", None, 2]),
+    (Tls, "minimum_version", ["1.1", 1.1, "1.4", "TLSv1.2", 12, None]),
+    (Mqtt, "max_packet_size", [255, 0, "infinity", "257MiB", 268_435_461, "1M", None, True]),
+    (Mqtt, "max_topic_levels", [0, "infinity", 65_536, -1, 1.5, None, True]),
+    (Mqtt, "max_clientid_len", [22, 65_536, "infinity", None]),
+    (Mqtt, "connect_timeout", [0, "0s", -1, "15", None, True]),
+    (Mqtt, "keepalive_multiplier", [0.9, 0, -1, math.inf, math.nan, 101, "x", True, None]),
+    (Mqtt, "session_expiry_interval", [-1, "2", None]),
+    (Mqtt, "max_session_expiry_interval", [-1, "2", None]),
+    (Mqtt, "max_connections", [-1, 1.0, "x", None, True]),
+    (Session, "max_inflight", [-1, 65_536, 1.5, "x", None, True]),
+    (Session, "max_mqueue_len", [-1, 1.5, "x", None, True]),
+    (Session, "max_mqueue_bytes", [-1, 1.5, "10 M", None, True]),
+    (Session, "mqueue_overflow", ["drop", "DROP_OLDEST", None, 1]),
+    (Session, "mqueue_store_qos0", ["maybe", None, 2]),
+    (Session, "retry_interval", [0, -1, "30", None]),
+    (Session, "receive_maximum", [0, 65_536, "infinity", None]),
+    (Session, "receive_maximum_policy", ["ignore", None]),
+    (Session, "max_awaiting_rel", [-1, "x", None]),
+    (Session, "await_rel_timeout", [0, -1, "300", None]),
+    (Metrics, "directory", ["", 5, []]),
+    (Metrics, "interval", [0, 0.09, "infinity", math.inf, None]),
+    (Metrics, "heartbeat", [0, -1, "x", None]),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "value"), [(model, key, value) for model, key, values in REFUSED for value in values]
+)
+def test_every_validator_rejects(model: type[BaseModel], key: str, value: object) -> None:
+    """A value out of bounds or of the wrong kind is refused, with the key named."""
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(BASE.get(model, {}) | {key: value})
+    assert {error["loc"][0] for error in caught.value.errors()} == {key}
+
+
+def test_no_key_is_left_out_of_the_rejections() -> None:
+    """Every key of every model has values that it must refuse."""
+    tested = {(model, key) for model, key, _ in REFUSED}
+    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Session, Metrics]
+    assert tested == {(model, key) for model in models for key in model.model_fields}
+
+
+@pytest.mark.parametrize(("key", "value"), [("level", "loud"), ("level", None), ("format", "xml"), ("format", 1)])
+def test_log_rejects(key: str, value: object) -> None:
+    """Log levels and formats other than the known ones are refused."""
+    with pytest.raises(ValidationError):
+        Config.model_validate({"log": {key: value}})
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "loaded"),
+    [
+        ("session", "max_inflight", "infinity", 0),
+        ("session", "max_inflight", 65_535, 65_535),
+        ("session", "max_mqueue_len", "infinity", 0),
+        ("session", "max_mqueue_bytes", "10MiB", 10_485_760),
+        ("session", "retry_interval", "infinity", math.inf),
+        ("session", "receive_maximum", 65_535, 65_535),
+        ("session", "max_awaiting_rel", 0, 0),
+        ("mqtt", "max_packet_size", "256B", 256),
+        ("mqtt", "max_packet_size", 268_435_460, 268_435_460),
+        ("mqtt", "session_expiry_interval", "0s", 0.0),
+        ("mqtt", "keepalive_multiplier", "2", 2.0),
+        ("metrics", "interval", "100ms", 0.1),
+        ("metrics", "directory", "metrics", Path("metrics")),
+    ],
+)
+def test_accepted(section: str, key: str, value: object, loaded: object) -> None:
+    """Bounds themselves are accepted; no limit is 0 for counts and sizes, math.inf for durations."""
+    config = Config.model_validate({section: {key: value}})
+    assert getattr(getattr(config, section), key) == loaded
+
+
+def test_version_without_quotes() -> None:
+    """YAML reads 1.3 as a number; it is the version nevertheless."""
+    assert Tls.model_validate({"certfile": "a.pem", "minimum_version": 1.3}).minimum_version == "1.3"
+
+
+def test_unknown_keys_are_refused() -> None:
+    """No model takes a key that it does not have."""
+    for model in (Config, Listener, Tls, Mqtt, Session, Metrics):
+        with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+            model.model_validate(BASE.get(model, {}) | {"surprise": 1})
+
+
+def test_nothing_changes_after_loading() -> None:
+    """Models are frozen."""
+    with pytest.raises(ValidationError, match="frozen"):
+        Config().session.max_inflight = 1
+
+
+def test_a_config_survives_its_own_dump() -> None:
+    """A dumped configuration can be validated again and is the same."""
+    config = Config(listeners=[Listener(name="a", bind="127.0.0.1:0", tls=Tls(certfile=Path("a.pem")))])
+    assert Config.model_validate(config.model_dump()) == config
+
+
+def test_a_config_in_python_holds_the_rules_too() -> None:
+    """Not only the loader refuses what is wrong between keys."""
+    with pytest.raises(ValidationError, match=r"listeners\[0\]\.bind: 0\.0\.0\.0:1883 can be reached"):
+        Config(listeners=[Listener(bind="0.0.0.0:1883")])
+    with pytest.raises(ValidationError, match="without cafile"):
+        Config(
+            listeners=[
+                Listener(bind="0.0.0.0:1", tls=Tls(certfile=Path("a"), require_client_certificate=True)),
+            ],
+        )
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("vm-1.example", "vm-1.example"), ("my host", "my-host"), ("_x", "x"), ("", "sluice"), ("ö" * 9, "sluice")],
+)
+def test_the_host_names_the_node(monkeypatch: pytest.MonkeyPatch, host: str, name: str) -> None:
+    """The node's default name is the machine's, made fit for a file name."""
+    monkeypatch.setattr(platform, "node", lambda: host)
+    assert Config().node_name == name

@@ -1,0 +1,87 @@
+"""Rendering: every value with its source, in a form that can be loaded again; secrets are not shown."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict, SecretStr
+
+import config
+from config.load import Loaded
+from config.render import render
+
+pytestmark = pytest.mark.once
+
+
+@pytest.mark.parametrize("name", ["true", "null", "010", "1e3", "1.5", "0x10", "1_0", "2024-01-01", "off", "a.b"])
+def test_text_that_looks_like_something_else(path: Path, name: str) -> None:
+    """A name that YAML might take for a number or a word of its own is shown so that it stays text."""
+    path.write_text(render(config.load(None, {}, {"node_name": name})))
+    assert config.load(path, {}).config.node_name == name
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the file of the test goes."""
+    return tmp_path / "sluice.yaml"
+
+
+def lines(text: str) -> dict[str, str]:
+    """What stands before the comment and in it, line by line."""
+    pairs = (line.partition("  # ") for line in text.splitlines())
+    return {left.strip(): right for left, _, right in pairs}
+
+
+def test_every_value_says_where_it_comes_from(path: Path) -> None:
+    """Values are written the way people write them, with file and line, variable, flag or default behind."""
+    path.write_text("session:\n  max_mqueue_bytes: 1024KiB\n")
+    environ = {"SLUICE_SESSION__RETRY_INTERVAL": "0.5s", "SLUICE_SESSION__MAX_INFLIGHT": "0"}
+    shown = lines(render(config.load(path, environ, {"log.level": config.Flag("--log-level", "debug")})))
+    assert shown["max_mqueue_bytes: 1MiB"] == f"{path}:2"
+    assert shown["retry_interval: 500ms"] == "SLUICE_SESSION__RETRY_INTERVAL"
+    assert shown["max_inflight: infinity"] == "SLUICE_SESSION__MAX_INFLIGHT"
+    assert shown["level: debug"] == "--log-level"
+    assert shown["session_expiry_interval: 2h"] == "default"
+    assert shown["- name: default"] == "default"
+    assert shown["session:"] == ""
+
+
+def test_nothing_is_left_out() -> None:
+    """Each key has its line."""
+    loaded = config.load(None, {})
+    text = render(loaded)
+    assert text.endswith("\n")
+    assert sum("  # " in line for line in text.splitlines()) == len(loaded.sources)
+
+
+def test_what_is_shown_can_be_loaded(path: Path, tmp_path: Path) -> None:
+    """The rendered text is a file that gives the same configuration."""
+    pem = tmp_path / "a # pem: 'x'"
+    pem.write_text("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n")
+    flags: dict[str, object] = {
+        "listeners": [
+            {"name": "a", "bind": "[::1]:0"},
+            {"name": "1", "bind": "127.0.0.1:0", "tls": {"certfile": pem, "minimum_version": "1.3"}},
+        ],
+        "node_name": "true",
+        "metrics.interval": "1234567us",
+        "mqtt.keepalive_multiplier": 2,
+        "session.retry_interval": "infinity",
+    }
+    loaded = config.load(None, {}, flags)
+    path.write_text(render(loaded))
+    assert config.load(path, {}).config == loaded.config
+
+
+class _Account(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    user: str = "ann"
+    password: SecretStr = SecretStr("opensesame")
+
+
+def test_secrets_are_not_shown() -> None:
+    """A field that is marked secret shows as stars, wherever it came from."""
+    account = _Account()
+    sources = {"user": "default", "password": "SLUICE_PASSWORD"}
+    text = render(Loaded(account, sources))  # type: ignore[arg-type]
+    assert "opensesame" not in text
+    assert lines(text) == {"user: ann": "default", "password: '***'": "SLUICE_PASSWORD"}

@@ -1,0 +1,91 @@
+"""Rules between keys: TLS, names and addresses of listeners, and never open to a network by accident."""
+
+import pytest
+
+from config import rules
+from config.addresses import parse
+from config.layers import dotted
+
+pytestmark = pytest.mark.once
+
+
+def facts(
+    index: int = 0,
+    name: str | None = None,
+    bind: str | None = "127.0.0.1:1883",
+    certificate: bool | None = False,
+    cafile: bool | None = False,
+) -> rules.ListenerFacts:
+    """A listener as the rules see it, with a name of its own unless one is given."""
+    address = None if bind is None else parse(bind)
+    return rules.ListenerFacts(index, name or f"l{index}", address, certificate, cafile)
+
+
+def broken(*listeners: rules.ListenerFacts, anonymous: bool | None = None) -> list[str]:
+    """The paths of all broken rules."""
+    return [dotted(problem.path) for problem in rules.broken(listeners, anonymous)]
+
+
+@pytest.mark.parametrize(
+    ("bind", "certificate", "anonymous", "expected"),
+    [
+        ("127.0.0.1:1883", False, None, []),
+        ("127.0.0.1:1883", False, True, []),
+        ("127.0.0.1:1883", False, False, ["allow_anonymous"]),
+        ("127.0.0.1:1883", True, False, []),
+        ("[::1]:1883", False, None, []),
+        ("localhost:1883", False, None, []),
+        ("0.0.0.0:1883", False, None, ["listeners[0].bind"]),
+        ("[::]:1883", False, None, ["listeners[0].bind"]),
+        ("192.168.0.9:1883", False, None, ["listeners[0].bind"]),
+        ("broker.example:1883", False, None, ["listeners[0].bind"]),
+        ("0.0.0.0:1883", False, True, []),
+        ("0.0.0.0:1883", False, False, ["allow_anonymous"]),
+        ("0.0.0.0:1883", True, None, []),
+        ("0.0.0.0:1883", True, False, []),
+        ("0.0.0.0:1883", True, True, []),
+        ("0.0.0.0:1883", None, None, []),
+        (None, False, None, []),
+    ],
+)
+def test_authentication(
+    bind: str | None, certificate: bool | None, anonymous: bool | None, expected: list[str]
+) -> None:
+    """Beyond loopback needs client certificates or a written allow_anonymous; false needs them everywhere."""
+    assert broken(facts(bind=bind, certificate=certificate, cafile=True), anonymous=anonymous) == expected
+
+
+def test_the_refusal_says_how_to_mend_it() -> None:
+    """All three ways out are named."""
+    (problem,) = rules.broken([facts(bind="0.0.0.0:1883")], None)
+    for way in ("tls.require_client_certificate: true", "127.0.0.1", "allow_anonymous: true"):
+        assert way in problem.message
+
+
+def test_client_certificates_need_authorities() -> None:
+    """Requiring client certificates without cafile could accept no one."""
+    assert broken(facts(certificate=True, cafile=False)) == ["listeners[0].tls.require_client_certificate"]
+    assert broken(facts(certificate=True, cafile=True)) == []
+    assert broken(facts(certificate=False, cafile=True)) == []
+
+
+def test_names_and_addresses_are_unique() -> None:
+    """Each listener has its own name and address; the later one is the mistake."""
+    first = facts(0, "a", "127.0.0.1:1883")
+    assert broken(first, facts(1, "a", "127.0.0.1:1884")) == ["listeners[1].name"]
+    assert broken(first, facts(1, "b", "127.0.0.1:1883")) == ["listeners[1].bind"]
+    assert broken(first, facts(1, "b", None), facts(2, "c", "127.0.0.1:1885")) == []
+
+
+def test_all_broken_rules_are_found() -> None:
+    """One broken rule does not hide another."""
+    listeners = [
+        facts(0, "a", "0.0.0.0:1883"),
+        facts(1, "a", "127.0.0.1:1883", certificate=True, cafile=False),
+    ]
+    assert broken(*listeners) == [
+        "listeners[0].bind",
+        "listeners[1].tls.require_client_certificate",
+        "listeners[1].name",
+        "listeners[1].bind",
+    ]
