@@ -1,0 +1,177 @@
+"""Who may import whom, and which folders there are: the seams that everything else stands on."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+pytestmark = pytest.mark.once
+
+ROOT: Final = Path(__file__).parent.parent
+
+PACKAGES: Final = ("protocol", "session", "broker", "config", "spark_jobs")
+
+MAY_IMPORT: Final = {
+    "protocol": {"protocol"},
+    "session": {"session", "protocol"},
+    "config": {"config"},
+    "broker": {"broker", "protocol", "session", "config"},
+    "spark_jobs": {"spark_jobs"},
+}
+"""What each package may import of ours."""
+
+ONLY_BROKER: Final = {"asyncio", "ssl", "socket", "selectors", "select", "socketserver", "uvloop"}
+"""What only the broker may know: loops, TLS and sockets."""
+
+SANS_IO: Final = {"threading", "multiprocessing", "concurrent", "subprocess", "logging", "structlog", "os", "io"}
+"""What protocol and session may not know either: they neither wait nor write."""
+
+CLOCKS: Final = {"time", "datetime"}
+"""Clocks are handed in to protocol and session."""
+
+CONFIG_MAY: Final = {"pydantic", "pydantic_core", "pydantic_settings", "yaml"}
+"""What config may import beyond the standard library."""
+
+TOP_LEVEL: Final = {*PACKAGES, "deploy", "tests", ".ci", ".github"}
+"""The folders that there may be at the top."""
+
+TOP_LEVEL_FILES: Final = {"LICENSE", "CHANGELOG.md", "README.md", "Makefile", "pyproject.toml", "setup.py"}
+"""The files that there may be at the top, besides dotfiles."""
+
+FUNCTION_LINES: Final = 70
+"""The hard limit for the lines of one function."""
+
+
+def sources(package: str) -> list[Path]:
+    """All Python files of a package."""
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Every module that a file imports, wherever in the file, with the line."""
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            package = path.relative_to(ROOT).parts[0]
+            yield node.lineno, package if node.level else str(node.module)
+        elif isinstance(node, ast.Call) and _is_dynamic(node.func):
+            for argument in node.args[:1]:
+                yield node.lineno, str(argument.value) if isinstance(argument, ast.Constant) else "?"
+
+
+def _is_dynamic(function: ast.expr) -> bool:
+    """Whether a call imports by name."""
+    if isinstance(function, ast.Attribute):
+        return function.attr == "import_module"
+    return isinstance(function, ast.Name) and function.id in ("__import__", "import_module")
+
+
+def forbidden(package: str, modules: set[str]) -> list[str]:
+    """The imports of a package that are among the given modules, with file and line."""
+    return [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sources(package)
+        for line, name in imports(path)
+        if name.split(".")[0] in modules
+    ]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_only_what_they_may(package: str) -> None:
+    """protocol imports nothing of ours, session protocol, config nothing, broker all three, spark_jobs none."""
+    assert forbidden(package, {*PACKAGES, "tests"} - MAY_IMPORT[package]) == []
+
+
+@pytest.mark.parametrize("package", [package for package in PACKAGES if package != "broker"])
+def test_only_the_broker_knows_loops_and_sockets(package: str) -> None:
+    """asyncio, ssl and sockets are the broker's alone, inside functions too."""
+    assert forbidden(package, ONLY_BROKER) == []
+
+
+@pytest.mark.parametrize("package", ["protocol", "session"])
+def test_the_core_is_sans_io(package: str) -> None:
+    """The codec and flow control have no threads, files, logs or clocks of their own."""
+    assert forbidden(package, SANS_IO | CLOCKS) == []
+
+
+def test_config_is_a_leaf() -> None:
+    """config stands on pydantic and YAML, and nothing else that has to be installed."""
+    installed = {
+        name.split(".")[0]
+        for path in sources("config")
+        for _, name in imports(path)
+        if name.split(".")[0] not in sys.stdlib_module_names
+    }
+    assert installed <= {"config", *CONFIG_MAY}
+
+
+def test_imports_by_name_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test itself sees imports in functions, relative ones and those by name."""
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    package = tmp_path / "protocol"
+    package.mkdir()
+    (package / "a.py").write_text(
+        "import os.path\n"
+        "def f():\n    from session import x\n    import asyncio as io, ssl\n"
+        "from . import b\n"
+        "import importlib\nimportlib.import_module('broker.server')\n__import__('config')\n"
+    )
+    found = [(line, name) for line, name in imports(package / "a.py")]
+    assert sorted(found) == [
+        (1, "os.path"),
+        (3, "session"),
+        (4, "asyncio"),
+        (4, "ssl"),
+        (5, "protocol"),
+        (6, "importlib"),
+        (7, "broker.server"),
+        (8, "config"),
+    ]
+    assert len(forbidden("protocol", {"session", "broker", "config"})) == 3
+
+
+def test_only_the_fixed_folders_exist() -> None:
+    """The top level holds the agreed folders and files, nothing more."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git working tree")
+    command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    names = {Path(name) for name in listed.split("\0") if name}
+    folders = {name.parts[0] for name in names if len(name.parts) > 1}
+    files = {name.name for name in names if len(name.parts) == 1 and not name.name.startswith(".")}
+    assert folders <= TOP_LEVEL
+    assert files <= TOP_LEVEL_FILES
+
+
+def test_functions_are_of_a_readable_size() -> None:
+    """No function of ours is longer than the hard limit, tests included."""
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name} has {node.end_lineno - node.lineno + 1} lines"
+        for package in (*PACKAGES, "tests")
+        for path in sources(package)
+        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno >= FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def test_every_test_says_what_it_shows() -> None:
+    """Each test function has a docstring."""
+    silent = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in sources("tests")
+        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and not ast.get_docstring(node)
+    ]
+    assert silent == []
