@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
+from mypy_extensions import mypyc_attr
+
 from protocol.packet import Packet
 from protocol.packet_types import FLAGS, NAMES, PUBACK, PUBCOMP, PUBREC, PUBREL
 from protocol.primitives import encode_packet, encode_packet_id, expect_end, read_packet_id, read_reason_code
 from protocol.properties import Properties, decode_properties, encode_properties
 
 
+@mypyc_attr(acyclic=True)
 class Acknowledgement(Packet):
     """What the four have in common: a packet identifier, in MQTT 5 also a reason code and properties."""
 
@@ -23,6 +26,7 @@ class Acknowledgement(Packet):
         self.properties: Properties | None = properties
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Puback(Acknowledgement):
     """Answer to a QoS 1 PUBLISH."""
@@ -36,6 +40,7 @@ class Puback(Acknowledgement):
         return _encode(PUBACK, self, version)
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Pubrec(Acknowledgement):
     """First answer to a QoS 2 PUBLISH."""
@@ -49,6 +54,7 @@ class Pubrec(Acknowledgement):
         return _encode(PUBREC, self, version)
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Pubrel(Acknowledgement):
     """Answer to PUBREC: the sender has let go of the message."""
@@ -62,6 +68,7 @@ class Pubrel(Acknowledgement):
         return _encode(PUBREL, self, version)
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Pubcomp(Acknowledgement):
     """Answer to PUBREL: the last packet of QoS 2."""

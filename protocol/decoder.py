@@ -237,13 +237,13 @@ class Decoder:
         """Read a packet whose Remaining Length has needless bytes: MQTT 5 forbids it, 3.1.1 does not say."""
         first = data[start]
         self._check_first_byte(first)
-        head = bytes((first,)) + encode_variable_byte_integer(end - position)
-        if self.version == 4 and first & 0xF0 == 0x30:
+        if first & 0xF0 == 0x30 and self.version == 4:
             # Rebuilt, because others will get these very bytes.
+            head = bytes((first,)) + encode_variable_byte_integer(end - position)
             packet = head + data[position:end]
             return self._publish(packet, 0, len(head), len(packet))
-        decoded = self._decode(first >> 4, data, position, end)
-        if self.version == 5:  # [MQTT-1.5.5-1]
+        decoded = self._decode(first >> 4, data, position, end) if self.version != 5 else None
+        if decoded is None or self.version == 5:  # [MQTT-1.5.5-1]; a CONNECT says its version only now
             raise MalformedPacket(f"fixed header: Remaining Length {end - position} is not encoded in the fewest bytes")
         return decoded
 

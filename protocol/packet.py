@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from mypy_extensions import mypyc_attr
 
+
+@mypyc_attr(acyclic=True)  # hot packets are acyclic, and so their base must be: none refers back to itself
 class Packet:
     """A control packet. `fields` names the attributes that make up its content."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
+from mypy_extensions import mypyc_attr
+
 from protocol.packet import Packet
 from protocol.packet_types import PUBLISH
 from protocol.properties import MESSAGE_EXPIRY_INTERVAL, SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, Properties
@@ -16,13 +18,14 @@ from protocol.publish_encoder import encode_outgoing_properties, encode_publish,
 __all__ = ["Publish", "encode_publish", "with_dup"]
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Publish(Packet):
     """An application message.
 
     `topic` is UTF-8 as on the wire and `size` is the length of the payload. `received_at` and `expires_at`
-    (microseconds of a monotonic clock, 0 = unset, never) and `publisher` are for the broker to set; it does
-    so before it calls `at`.
+    (microseconds of a monotonic clock, 0 = unset, never) are for the broker to set; it does so before it
+    calls `at`.
 
     The outgoing forms have this object's QoS and RETAIN, DUP clear, no topic alias and no subscription
     identifier. `frame4` and `frame5` are, at QoS 0, the whole packet; at QoS 1 and 2 all that comes before
@@ -39,7 +42,6 @@ class Publish(Packet):
         "frame5",
         "packet_id",
         "properties",
-        "publisher",
         "qos",
         "received_at",
         "rest4",
@@ -79,7 +81,6 @@ class Publish(Packet):
         self.size: int = len(payload)
         self.received_at: int = 0
         self.expires_at: int = 0
-        self.publisher: object | None = None
         self.frame4: bytes | None = None
         self.frame5: bytes | None = None
         self.rest4: bytes | None = None
@@ -150,7 +151,6 @@ class Publish(Packet):
         variant.size = self.size
         variant.received_at = self.received_at
         variant.expires_at = self.expires_at
-        variant.publisher = self.publisher
         # What follows the packet identifier is the same at every QoS; at QoS 0 build5 begins with it too.
         variant.rest4 = self.rest4
         variant.rest5 = self.rest5

@@ -6,6 +6,8 @@ a fresh one, so the hot path only ever adds to integers.
 
 from typing import final
 
+from mypy_extensions import mypyc_attr
+
 from protocol.publish import Publish
 from session import gate
 from session.histogram import Histogram
@@ -13,6 +15,7 @@ from session.mqueue import MQueue
 from session.window import Window
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Counters:
     """One session's counts since `interval_start` (microseconds of the monotonic clock)."""

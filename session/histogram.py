@@ -2,6 +2,8 @@
 
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 BUCKETS: Final = 32
 
 
@@ -12,6 +14,7 @@ def bucket_of(value: int) -> int:
     return min(value.bit_length(), BUCKETS - 1)
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Histogram:
     """Counts of values by bit length.

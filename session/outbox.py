@@ -2,6 +2,8 @@
 
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 from protocol.publish import Publish
 from session.limits import PACKET_IDS
 
@@ -16,6 +18,7 @@ PUBCOMP_HEAD: Final = b"\x70\x02"
 _SECOND: Final = 1_000_000
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Outbox:
     """Pieces of packets in the order in which they go out, for a client of one protocol version."""

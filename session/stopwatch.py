@@ -2,7 +2,10 @@
 
 from typing import final
 
+from mypy_extensions import mypyc_attr
 
+
+@mypyc_attr(acyclic=True)
 @final
 class Stopwatch:
     """Adds up the time between `start` and `stop`, in the unit of the clock that it is handed."""

@@ -2,6 +2,8 @@
 
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 from protocol import packet_types
 from protocol.publish import Publish
 from session.limits import PACKET_IDS
@@ -27,6 +29,7 @@ _MOVES: Final[dict[tuple[int, int], int]] = {
 _NEXT: Final = bytes([_MOVES.get((key >> 4, key & 15), UNEXPECTED) for key in range(64)])
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Inflight:
     """One delivery in the window. `sent_at` is when it was first sent, in microseconds."""
