@@ -5,6 +5,7 @@ whether a program that includes Python.h can be compiled. If it can, a failure o
 """
 
 import os
+import sys
 import sysconfig
 import tempfile
 from pathlib import Path
@@ -28,7 +29,9 @@ HOT = (
     "broker/subscribing.py",
     "broker/wheel.py",
 )
-"""The files of broker/ that are on the way of each message."""
+"""The files of broker/ on the way of each message, and what they share objects with."""
+COMPILING_COMMANDS = {"bdist_wheel", "build", "build_ext", "install"}
+"""A build asks setup.py for names and requirements first; there is nothing to compile for that."""
 
 
 def hot_files() -> list[str]:
@@ -58,6 +61,8 @@ def why_not() -> str:
 
 def extensions() -> list[Extension]:
     """Return the compiled modules, or none."""
+    if not COMPILING_COMMANDS.intersection(sys.argv):
+        return []
     wish = os.environ.get("SLUICE_COMPILE", "")
     reason = "SLUICE_COMPILE=0" if wish == "0" else why_not()
     if reason and wish == "1":
@@ -68,7 +73,9 @@ def extensions() -> list[Extension]:
     from mypyc.build import mypycify
 
     print(f"sluice: compiling {len(hot_files())} files with mypyc")
-    modules: list[Extension] = mypycify(hot_files(), opt_level="3", debug_level="0", group_name="sluice")
+    # Whatever else they import is type-checked by `make types`, with the stubs that this takes.
+    options = ["--follow-imports=silent", *hot_files()]
+    modules: list[Extension] = mypycify(options, opt_level="3", debug_level="0", group_name="sluice")
     return modules
 
 
