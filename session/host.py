@@ -15,3 +15,16 @@ class Host:
     def report(self, event: str) -> None:
         """Something that an operator should read once, such as `mqueue_full`; never per message."""
         raise NotImplementedError  # abstract
+
+
+class Nobody(Host):
+    """The host of a session that is over: nothing will run it any more."""
+
+    def wake(self) -> None:
+        """Nothing is left to do."""
+
+    def arm(self, at: int) -> None:
+        """Nothing will come due."""
+
+    def report(self, event: str) -> None:
+        """Nobody is concerned."""

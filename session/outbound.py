@@ -9,7 +9,7 @@ from typing import Final, final
 from protocol.publish import Publish
 from session import gate
 from session.counters import Counters
-from session.host import Host
+from session.host import Host, Nobody
 from session.limits import Limits
 from session.mqueue import MQueue
 from session.outbox import PUBREL_HEAD, Outbox
@@ -305,6 +305,7 @@ class Outbound:
             while mqueue.deliveries:
                 counters.count_drop("session_ended", mqueue.pop().qos)
         self.connected = False
+        self.host = Nobody()
 
     # -- the books
 
