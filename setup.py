@@ -45,12 +45,11 @@ def why_not() -> str:
     """Say what keeps extension modules from being compiled here; empty if nothing does."""
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         return "the headers of Python are missing (Debian: apt install python3-dev)"
-    command = build_ext(Distribution())
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.c")
         source.write_text("#include <Python.h>\nPyMODINIT_FUNC PyInit_probe(void) { return NULL; }\n")
+        command = build_ext(Distribution({"ext_modules": [Extension("probe", [str(source)])]}))
         command.build_temp = command.build_lib = folder
-        command.extensions = [Extension("probe", [str(source)])]
         try:
             command.ensure_finalized()
             command.run()

@@ -9,7 +9,7 @@ from config.units import found
 
 MAX_PORT: Final = 65_535
 
-_RIGHT: Final = "write host:port such as 127.0.0.1:1883, or [address]:port such as [::1]:1883 for IPv6"
+_RIGHT: Final = "write host:port such as 127.0.0.1:1883, or for IPv6 with brackets such as [::1]:1883"
 _HOST_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _LOOKS_IPV4: Final = re.compile(r"[0-9.]+", re.ASCII)
 
