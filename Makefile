@@ -65,6 +65,11 @@ report: $(STAMPS)/report ## Make the Spark report of ./metrics in ./report. ARGS
 .PHONY: install
 install: $(STAMPS)/run ## Only set up: environment, dependencies, the broker, compiled if there is a compiler.
 
+.PHONY: rebuild
+rebuild: ## Build and install again, as when a C compiler has come.
+	rm -rf $(STAMPS)/wheel build
+	@$(MAKE) --no-print-directory install
+
 .PHONY: clean
 clean: ## Remove the environment and everything that was built or cached.
 	rm -rf $(VENV) build dist ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
@@ -91,7 +96,7 @@ $(STAMPS)/run: $(STAMPS)/wheel
 	$(PIP) install --quiet --no-deps --force-reinstall "$(WHEEL)"
 	@how=$$(cd / && $(HOW)); echo "Sluice is installed, $$how."; \
 	if [ "$$how" = interpreted ]; then \
-		echo "It runs several times faster compiled: apt install gcc python3-dev, make clean, and again."; fi
+		echo "It runs several times faster compiled: apt install gcc python3-dev, then make rebuild."; fi
 	@touch $@
 
 $(STAMPS)/report: $(STAMPS)/run
