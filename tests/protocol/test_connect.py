@@ -1,0 +1,64 @@
+"""CONNECT: what the standard leaves open, and the answers to other versions."""
+
+import pytest
+
+from protocol.connect import Connect, Will, decode_connect, read_protocol_level
+from protocol.errors import UnsupportedProtocolVersion
+from tests.support_protocol.packets import decode_one
+
+MQTT = b"\0\x04MQTT"
+
+
+def test_bytes_of_the_standard() -> None:
+    """The variable header is that of the standard's figure 3-6, with a will and credentials behind it."""
+    packet = Connect("", True, 10, "u", b"p", Will(b"t", b"w", 1), version=4)
+    expected = "1018 00044d515454 04 ce 000a 0000 000174 000177 000175 000170"
+    assert packet.encode(4) == bytes.fromhex(expected)
+
+
+def test_empty_client_identifier_is_for_the_broker_to_judge() -> None:
+    """An empty client identifier without Clean Session can be decoded: the broker answers it."""
+    packet = decode_one(Connect("", False, version=4).encode(4), 0)
+    assert isinstance(packet, Connect)
+    assert (packet.client_id, packet.clean_start) == ("", False)
+
+
+def test_password_without_user_name_is_allowed_in_5() -> None:
+    """MQTT 5 lets a password stand alone; 3.1.1 does not even encode it."""
+    packet = decode_one(Connect("me", password=b"token").encode(5), 0)
+    assert isinstance(packet, Connect)
+    assert (packet.username, packet.password) == (None, b"token")
+    with pytest.raises(ValueError, match="no password without a user name"):
+        Connect("me", password=b"token").encode(4)
+
+
+@pytest.mark.parametrize(
+    ("head", "level", "answer"),
+    [
+        (b"\0\x06MQIsdp\x03", 0, b"\x20\x02\x00\x01"),
+        (MQTT + b"\x03", 3, b"\x20\x02\x00\x01"),
+        (MQTT + b"\x00", 0, b"\x20\x02\x00\x01"),
+        (MQTT + b"\x84", 0x84, b"\x20\x02\x00\x01"),
+        (MQTT + b"\x06", 6, b"\x20\x03\x00\x84\x00"),
+        (MQTT + b"\x85", 0x85, b"\x20\x03\x00\x84\x00"),
+        (b"\0\x04HTTP\x04", 0, b""),
+    ],
+)
+def test_answer_to_other_versions(head: bytes, level: int, answer: bytes) -> None:
+    """The error carries a CONNACK that such a client understands [MQTT-3.1.2-2], and none for other protocols."""
+    with pytest.raises(UnsupportedProtocolVersion) as caught:
+        read_protocol_level(head, 0, len(head))
+    assert caught.value.reason_code == 0x84
+    assert (caught.value.level, caught.value.answer) == (level, answer)
+
+
+def test_decoding_stands_alone() -> None:
+    """A CONNECT can be decoded without a decoder, at any place in other bytes."""
+    data = b"xx" + Connect("me", version=5).encode(5) + b"yy"
+    assert decode_connect(data, 4, len(data) - 2).client_id == "me"
+
+
+def test_secrets_stay_out_of_logs() -> None:
+    """The text form of a CONNECT does not show the password."""
+    assert "secret" not in repr(Connect("me", username="u", password=b"secret"))
+    assert "client_id='me'" in repr(Connect("me"))

@@ -1,0 +1,163 @@
+"""PUBLISH: the outgoing forms are right, built late, shared, and slices of what came in where they can be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.properties import MESSAGE_EXPIRY_INTERVAL, SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, Properties
+from protocol.publish import Publish, encode_publish, with_dup
+from tests.support_protocol import strategies
+from tests.support_protocol.packets import content, decode_one, plain
+
+BIG = bytes(range(256)) * 64
+
+
+def receive(packet: Publish, version: int) -> Publish:
+    """Return the packet as a broker gets it."""
+    received = decode_one(packet.encode(version), version)
+    assert isinstance(received, Publish)
+    return received
+
+
+def outgoing(packet: Publish, version: int, packet_id: int = 77) -> bytes:
+    """Put together what a session sends."""
+    if version == 5:
+        frame = packet.frame5 if packet.frame5 is not None else packet.build5()
+        rest = packet.rest5
+    else:
+        frame = packet.frame4 if packet.frame4 is not None else packet.build4()
+        rest = packet.rest4
+    if packet.qos == 0:
+        return frame
+    assert rest is not None
+    return frame + packet_id.to_bytes(2, "big") + rest
+
+
+def passed_on(properties: Properties | None) -> Properties | None:
+    """Return the properties that go to subscribers."""
+    if properties is None:
+        return None
+    own = (TOPIC_ALIAS, SUBSCRIPTION_IDENTIFIER)
+    return {number: value for number, value in properties.items() if number not in own}
+
+
+@given(st.data())
+def test_every_outgoing_form(data: st.DataObject) -> None:
+    """Any PUBLISH goes out right at every QoS, RETAIN and version, in whatever order the forms are asked for."""
+    version = data.draw(st.sampled_from([4, 5]))
+    packet = data.draw(strategies.publishes(version))
+    received = receive(packet, version)
+    if not received.topic:
+        received.topic = b"resolved"  # as the session does for an alias
+    forms = [(qos, retain, out) for qos in range(3) for retain in (False, True) for out in (4, 5)]
+    for qos, retain, out in data.draw(st.permutations(forms)):
+        sent = decode_one(outgoing(received.at(qos, retain), out), out)
+        assert isinstance(sent, Publish)
+        assert (sent.topic, sent.payload) == (received.topic, packet.payload)
+        assert (sent.qos, sent.retain, sent.dup) == (qos, retain, False)
+        assert plain(sent.properties) == plain(passed_on(packet.properties) if out == 5 else None)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("properties", [None, {38: [("k", "v")], 1: 1}])
+def test_qos_0_frame_is_what_came_in(version: int, properties: Properties | None) -> None:
+    """A QoS 0 PUBLISH goes out as the bytes that came in, user properties included; the other form is not built."""
+    if version == 4:
+        properties = None
+    packet = Publish(b"a/b", b"payload", 0, False, properties)
+    received = receive(packet, version)
+    frames = (received.frame4, received.frame5) if version == 4 else (received.frame5, received.frame4)
+    assert frames == (packet.encode(version), None)
+    assert (received.rest4, received.rest5) == (None, None)
+
+
+@pytest.mark.parametrize("dup", [False, True])
+@pytest.mark.parametrize("qos", [1, 2])
+def test_qos_1_and_2_frames_are_what_came_in(qos: int, dup: bool) -> None:
+    """What comes before and after the packet identifier is kept as it came in, but for DUP."""
+    packet = Publish(b"a/b", BIG, qos, False, {38: [("k", "v")]}, 5, dup)
+    clear = Publish(b"a/b", BIG, qos, False, {38: [("k", "v")]}, 5).encode(5)
+    received = receive(packet, 5)
+    assert received.dup is dup
+    assert received.frame5 is not None
+    assert received.rest5 is not None
+    assert received.frame5 + b"\0\x05" + received.rest5 == clear
+    assert received.frame4 is None
+    assert with_dup(received.frame5) + b"\0\x05" + received.rest5 == with_dup(clear)
+    assert with_dup(clear) == Publish(b"a/b", BIG, qos, False, {38: [("k", "v")]}, 5, True).encode(5)
+
+
+@pytest.mark.parametrize("properties", [{TOPIC_ALIAS: 3}, {SUBSCRIPTION_IDENTIFIER: [4]}])
+@pytest.mark.parametrize("qos", [0, 1])
+def test_what_belongs_to_one_connection_is_not_passed_on(properties: Properties, qos: int) -> None:
+    """Aliases and subscription identifiers stay in `properties` and are not in the outgoing form."""
+    received = receive(Publish(b"a", b"payload", qos, False, dict(properties), qos), 5)
+    assert received.properties == properties
+    assert received.frame5 is None
+    assert received.rest5 is None
+    assert b"payload" in outgoing(received, 5)
+    sent = decode_one(outgoing(received, 5), 5)
+    assert content(sent) == content(Publish(b"a", b"payload", qos, packet_id=77 if qos else 0))
+
+
+def test_variants_are_shared() -> None:
+    """All who take a message at the same QoS and RETAIN get one object; its own level is the object itself."""
+    packet = Publish(b"a", BIG, 2, True)
+    assert packet.at(2, True) is packet
+    lower = packet.at(1, False)
+    assert packet.at(0, False) is not lower
+    assert packet.at(1, False) is lower
+    assert lower.at(1, False) is lower
+    assert lower.payload is packet.payload is BIG
+    assert (lower.qos, lower.retain, lower.size) == (1, False, len(BIG))
+
+
+def test_variants_carry_what_the_broker_has_set() -> None:
+    """Its times go with the message to its variants."""
+    packet = Publish(b"a", b"", 1)
+    packet.received_at = 5
+    packet.expires_at = 6
+    variant = packet.at(0, False)
+    assert (variant.received_at, variant.expires_at) == (5, 6)
+
+
+def test_rest_is_shared_between_qos_1_and_2() -> None:
+    """Going from QoS 2 to 1 copies no payload: only the part before the packet identifier differs."""
+    received = receive(Publish(b"a", BIG, 2, packet_id=1), 4)
+    lower = received.at(1, False)
+    assert lower.rest4 is received.rest4
+    assert lower.frame4 == b"\x32" + (received.frame4 or b"")[1:]
+
+
+@given(strategies.publishes(5), st.booleans())
+def test_deliveries_of_their_own(packet: Publish, aliased: bool) -> None:
+    """A delivery can have what is left of the expiry, subscription identifiers and an alias."""
+    received = receive(packet, 5)
+    received.topic = b"resolved"
+    sent = decode_one(received.encode_delivery(5, 9, received.qos > 0, 30, [7, 8], 2, not aliased), 5)
+    assert isinstance(sent, Publish)
+    assert sent.topic == (b"" if aliased else b"resolved")
+    assert sent.dup is (received.qos > 0)
+    expected = dict(packet.properties or {})
+    expected.update({MESSAGE_EXPIRY_INTERVAL: 30, SUBSCRIPTION_IDENTIFIER: [7, 8], TOPIC_ALIAS: 2})
+    assert plain(sent.properties) == plain(expected)
+    plainly = decode_one(received.encode_delivery(4, 9, False), 4)
+    assert content(plainly)[1:3] == (b"resolved", packet.payload)
+
+
+def test_wrong_publishes_are_not_encoded() -> None:
+    """QoS 3, DUP at QoS 0, no packet identifier and too long topics are refused."""
+    for qos, dup, packet_id in ((3, False, 1), (-1, False, 0), (0, True, 0), (1, False, 0), (1, False, 65_536)):
+        with pytest.raises(ValueError, match="PUBLISH"):
+            encode_publish(b"a", b"", qos, False, dup, packet_id, None, 4)
+    with pytest.raises(ValueError, match="65535 bytes"):
+        Publish(bytes(65_536), b"").build4()
+
+
+def test_size_is_known_without_slicing() -> None:
+    """`size` is the payload's length at any size of the packet."""
+    for length in (0, 1, 100, 10_000):
+        for version in (4, 5):
+            for qos in (0, 1):
+                received = receive(Publish(b"topic", bytes(length), qos, packet_id=qos), version)
+                assert received.size == len(received.payload) == length

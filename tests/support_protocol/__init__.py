@@ -1,0 +1,1 @@
+"""What the tests of the codec share, and other tests borrow: packets, strategies, malformed packets."""
