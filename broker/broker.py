@@ -1,5 +1,6 @@
 """The broker's core: clients and their sessions, routing, retained messages, wills. It opens no socket; `Server` does."""
 
+from collections.abc import Callable
 from typing import Final, final
 
 import structlog
@@ -87,6 +88,8 @@ class Broker:
         self.ended_lost = 0
         self.keep_ended = False
         """Whether anybody collects `ended`."""
+        self.on_last_gone: Callable[[], None] | None = None
+        """Called whenever no connection is left: the server waits for that when it stops."""
         self.log = structlog.get_logger("sluice")
 
     # -- messages
@@ -128,6 +131,8 @@ class Broker:
         if client is not None and client.connection is connection:
             client.connection = None
             self.detach(connection, client, now, True)
+        if not self.connections and self.on_last_gone is not None:
+            self.on_last_gone()
 
     def detach(self, connection: Connection, client: Client, now: int, stays: bool) -> None:
         """Part a client's session from its connection; `stays` is False if a clean start is about to end the session."""

@@ -1,26 +1,32 @@
 """The server: listeners, the ticking of the wheel, signals and the order of stopping."""
 
 import asyncio
+import resource
 import signal
-import socket
-from typing import cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
 from broker.broker import Broker
 from broker.clock import monotonic_us
 from broker.connection import Connection
-from broker.telemetry.exporter import Exporter
+from broker.listening import BACKLOG, open_sockets
 from broker.tls import server_context
 from broker.wheel import TICK
 from config.models import Config, Listener
 from protocol import reason_codes
 
-STOP_TIMEOUT = 5.0
+if TYPE_CHECKING:
+    from broker.telemetry.exporter import Exporter
+
+STOP_TIMEOUT: Final = 5.0
 """Seconds that connections have to take what is left for them when the server stops."""
 
-BACKLOG = 4096
-"""Connections that the kernel holds until they are accepted: 10,000 clients may come back at once."""
+ABORT_TIMEOUT: Final = 1.0
+"""Seconds until connections that were cut off are gone; the loop needs one or two turns."""
+
+TLS_HANDSHAKE_TIMEOUT: Final = 60.0
+"""Seconds that a TLS handshake may take where `connect_timeout` sets no limit."""
 
 
 class Server:
@@ -30,75 +36,104 @@ class Server:
         self.config = config
         self.broker = Broker(config, monotonic_us(), gate)
         self.addresses: dict[str, tuple[str, int]] = {}
-        """Listener name to the host and port that it really listens on."""
+        """Listener name to the host and port that it really listens on; of several addresses the first."""
         self._log = structlog.get_logger("sluice")
         self._servers: list[asyncio.Server] = []
-        self._exporter = Exporter(self.broker, config) if config.metrics.directory is not None else None
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Serve until `stop` or a signal. Raises OSError if a listener cannot be opened."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._crashed)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
+        raise_file_limit()
         try:
             for listener in self.config.listeners:
                 await self._open(listener)
-            self._tick(loop)
-            if self._exporter is not None:
-                self._exporter.start()
-            await self._stopping.wait()
-        finally:
-            await self._close()
+        except OSError:
+            self._close_listeners()
+            raise
+        self._tick(loop)
+        exporter = self._start_exporter()
+        await self._stopping.wait()
+        connections = await self._close()
+        if exporter is not None:
+            await exporter.stop()
+        self._log.info("stopped", connections=connections)
 
     def stop(self) -> None:
         """Ask `run` to end."""
         self._stopping.set()
 
     async def _open(self, listener: Listener) -> None:
-        context = server_context(listener.tls) if listener.tls is not None else None
+        try:
+            context = server_context(listener.tls) if listener.tls is not None else None
+            sockets = await open_sockets(listener.host, listener.port)
+        except OSError as error:
+            raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error
         loop = asyncio.get_running_loop()
 
         def new_connection() -> asyncio.Protocol:
             # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
             return cast("asyncio.Protocol", Connection(self.broker, listener.name))
 
-        try:
+        handshake = min(self.config.mqtt.connect_timeout, TLS_HANDSHAKE_TIMEOUT) if context is not None else None
+        for sock in sockets:
             server = await loop.create_server(
-                new_connection, listener.host, listener.port, ssl=context, backlog=BACKLOG, reuse_address=True
+                new_connection, sock=sock, ssl=context, backlog=BACKLOG, ssl_handshake_timeout=handshake
             )
-        except OSError as error:
-            raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error
-        self._servers.append(server)
-        for sock in server.sockets:
+            self._servers.append(server)
             host, port = sock.getsockname()[:2]
-            self.addresses[listener.name] = (host, port)
-            self._log.info(
-                "listening",
-                listener=listener.name,
-                host=host,
-                port=port,
-                tls=context is not None,
-                ipv6=sock.family == socket.AF_INET6,
-            )
+            self.addresses.setdefault(listener.name, (host, port))
+            self._log.info("listening", listener=listener.name, host=host, port=port, tls=context is not None)
+
+    def _start_exporter(self) -> "Exporter | None":
+        if self.config.metrics.directory is None:
+            return None
+        from broker.telemetry.exporter import Exporter
+
+        exporter = Exporter(self.broker, self.config)
+        exporter.start()
+        return exporter
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_later(TICK / 1e6, self._tick, loop)  # first: whatever a timer does, the clock goes on
         self.broker.wheel.advance(monotonic_us())
-        if not self._stopping.is_set():
-            loop.call_later(TICK / 1e6, self._tick, loop)
 
-    async def _close(self) -> None:
-        """Stop listening, tell the clients, wait for them for a while, then write what the metrics still have."""
-        for server in self._servers:
-            server.close()
+    def _crashed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback has raised what it must not. The loop has closed the connection if it was one's."""
+        self._log.error("crash", detail=context.get("message", ""), exc_info=context.get("exception"))
+
+    async def _close(self) -> int:
+        """Stop listening, tell the clients, cut off who has not gone in time; returns how many there were."""
+        self._close_listeners()
         connections = list(self.broker.connections)
+        gone = asyncio.Event()
+        self.broker.on_last_gone = gone.set
         for connection in connections:
             connection.close(reason_codes.SERVER_SHUTTING_DOWN)
-        deadline = asyncio.get_running_loop().time() + STOP_TIMEOUT
-        while self.broker.connections and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.01)
-        for connection in list(self.broker.connections):
-            connection.abort()
-        if self._exporter is not None:
-            await self._exporter.stop()
-        self._log.info("stopped", connections=len(connections))
+        if not await self._wait(gone, STOP_TIMEOUT):
+            for connection in list(self.broker.connections):
+                connection.abort()
+            await self._wait(gone, ABORT_TIMEOUT)
+        return len(connections)
+
+    async def _wait(self, gone: asyncio.Event, seconds: float) -> bool:
+        if not self.broker.connections:
+            return True
+        try:
+            await asyncio.wait_for(gone.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _close_listeners(self) -> None:
+        for server in self._servers:
+            server.close()
+
+
+def raise_file_limit() -> None:
+    """Use as many file descriptors as the system lets this user have: each connection is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -8,11 +8,11 @@ _MINIMUM = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
 def server_context(tls: Tls) -> ssl.SSLContext:
-    """The context that a listener's configuration asks for. Raises OSError or ssl.SSLError, naming the file at fault."""
+    """The context that a listener's configuration asks for. Raises OSError, naming the file at fault."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _MINIMUM[tls.minimum_version]
     try:
-        context.load_cert_chain(tls.certfile, tls.keyfile)
+        context.load_cert_chain(tls.certfile, tls.keyfile, _no_passphrase)
     except (OSError, ssl.SSLError) as error:
         key = tls.keyfile or tls.certfile
         raise OSError(f"certificate {tls.certfile} with key {key} cannot be used: {error}") from error
@@ -23,3 +23,8 @@ def server_context(tls: Tls) -> ssl.SSLContext:
             raise OSError(f"authorities in {tls.cafile} cannot be used: {error}") from error
         context.verify_mode = ssl.CERT_REQUIRED if tls.require_client_certificate else ssl.CERT_OPTIONAL
     return context
+
+
+def _no_passphrase() -> str:
+    """Who starts a broker is rarely there to type one in."""
+    raise OSError("the private key is encrypted; write it without a passphrase, readable for the broker's user only")

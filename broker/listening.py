@@ -1,0 +1,56 @@
+"""Opens the sockets that a listener's address stands for."""
+
+import asyncio
+import errno
+import socket
+from typing import Final
+
+BACKLOG: Final = 4096
+"""Connections that the kernel holds until they are accepted: 10,000 clients may come back at once."""
+
+_NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""What says that this machine does not have an address, or not its family."""
+
+
+async def open_sockets(host: str, port: int) -> list[socket.socket]:
+    """Open a listening socket on every address that `host` stands for, all on the same port.
+
+    Of a name's addresses, those that this machine does not have are passed over, as long as there is one that it has:
+    `localhost` is often written down as ::1 too where IPv6 is switched off. Raises OSError for everything else.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    opened: list[socket.socket] = []
+    missing: OSError | None = None
+    try:
+        for family, _, _, _, address in dict.fromkeys(found):
+            if opened:
+                port = opened[0].getsockname()[1]  # where it was 0: the one that the first address got
+            try:
+                opened.append(_open(family, (address[0], port, *address[2:])))
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                missing = error
+        if missing is not None and not opened:
+            raise missing
+    except OSError:
+        for sock in opened:
+            sock.close()
+        raise
+    return opened
+
+
+def _open(family: int, address: tuple[object, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # An IPv6 address stands for itself: [::] beside 0.0.0.0 is no clash.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock
