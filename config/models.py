@@ -34,6 +34,9 @@ SMALLEST_MAX_PACKET: Final = 256
 LARGEST_PACKET: Final = 5 + 268_435_455
 """Bytes; the largest packet that MQTT can express: fixed header and largest remaining length (2.1.4)."""
 
+MOST_TOPIC_LEVELS: Final = 256
+"""Matching takes one call per level, and the interpreter's stack is good for no more than about a thousand."""
+
 MAX_UINT16: Final = 65_535
 """Packet ids, Receive Maximum and string lengths are 16-bit numbers in MQTT."""
 
@@ -156,7 +159,7 @@ class Mqtt(_Model):
 
     max_packet_size: FiniteSize = Field(default=1024 * 1024, ge=SMALLEST_MAX_PACKET, le=LARGEST_PACKET)
     """Bytes of the largest packet accepted, fixed header included; told to MQTT 5 clients in CONNACK."""
-    max_topic_levels: FiniteCount = Field(default=128, ge=1, le=MAX_UINT16)
+    max_topic_levels: FiniteCount = Field(default=128, ge=1, le=MOST_TOPIC_LEVELS)
     """Levels (parts between slashes) of the deepest topic name or filter accepted."""
     max_clientid_len: FiniteCount = Field(default=MAX_UINT16, ge=23, le=MAX_UINT16)
     """Bytes of the longest client id accepted; servers must take 23 [MQTT-3.1.3-5]."""

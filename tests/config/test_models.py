@@ -64,7 +64,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Tls, "require_client_certificate", ["maybe", None, 2]),
     (Tls, "minimum_version", ["1.1", 1.1, "1.4", "TLSv1.2", 12, None]),
     (Mqtt, "max_packet_size", [255, 0, "infinity", "257MiB", 268_435_461, "1M", None, True]),
-    (Mqtt, "max_topic_levels", [0, "infinity", 65_536, -1, 1.5, None, True]),
+    (Mqtt, "max_topic_levels", [0, "infinity", 257, -1, 1.5, None, True]),
     (Mqtt, "max_clientid_len", [22, 65_536, "infinity", None]),
     (Mqtt, "connect_timeout", [0, "0s", -1, "15", None, True]),
     (Mqtt, "keepalive_multiplier", [0.9, 0, -1, math.inf, math.nan, 101, "x", True, None]),
