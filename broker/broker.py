@@ -127,12 +127,16 @@ class Broker:
     def disconnected(self, connection: Connection, now: int) -> None:
         """A connection is gone."""
         self.connections.discard(connection)
+        self.part(connection, now)
+        if not self.connections and self.on_last_gone is not None:
+            self.on_last_gone()
+
+    def part(self, connection: Connection, now: int) -> None:
+        """A connection has ended, or is about to: its session goes on without it; nothing happens if it has none."""
         client = connection.client
         if client is not None and client.connection is connection:
             client.connection = None
             self.detach(connection, client, now, True)
-        if not self.connections and self.on_last_gone is not None:
-            self.on_last_gone()
 
     def detach(self, connection: Connection, client: Client, now: int, stays: bool) -> None:
         """Part a client's session from its connection; `stays` is False if a clean start is about to end the session."""

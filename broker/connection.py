@@ -101,16 +101,13 @@ class Connection(Host):
             self.flush()
 
     def eof_received(self) -> bool:
-        """The client will send no more: the connection closes."""
+        """The client will send no more: the connection closes, even if the client does not take what is left for it."""
+        self.close()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is gone, from whichever side."""
         self.closing = True
-        task = self.task
-        if task is not None:
-            task.cancel()
-            self.task = None
         self.broker.disconnected(self, monotonic_us())
         self.transport = None
 
@@ -232,7 +229,10 @@ class Connection(Host):
             self.close()
 
     def close(self, reason_code: int = reason_codes.SUCCESS) -> None:
-        """Write what is left, for MQTT 5 the reason too unless it is success, and close; a client that takes nothing is cut off."""
+        """Write what is left, for MQTT 5 the reason too unless it is success, and close.
+
+        The session is free at once. A client that does not take what has been written is cut off.
+        """
         transport = self.transport
         if self.closing or transport is None:
             return
@@ -241,7 +241,9 @@ class Connection(Host):
         if reason_code != reason_codes.SUCCESS and self.session is not None and self.session.version == 5:
             transport.write(Disconnect(reason_code).encode(5))
         transport.close()
-        self.broker.wheel.add(monotonic_us() + CLOSE_TIMEOUT, AbortTimer(self))
+        now = monotonic_us()
+        self.broker.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))
+        self.broker.part(self, now)
 
     def abort(self) -> None:
         """Cut the connection off, whatever is left to write."""

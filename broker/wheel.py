@@ -26,6 +26,8 @@ class Wheel:
         self.now = now
         self._tick = now // TICK
         self._slots: dict[int, list[Timer]] = {}
+        self._calling: list[Timer] = []
+        """What has come due and has not been called yet, last first."""
 
     def add(self, at: int, timer: Timer) -> None:
         """Call `timer.due` once `at` has passed."""
@@ -37,12 +39,15 @@ class Wheel:
             slot.append(timer)
 
     def advance(self, now: int) -> None:
-        """Call what has come due until `now`."""
+        """Call what has come due until `now`. What a timer raises is passed on; the next call goes on behind that timer."""
         self.now = now
         last = now // TICK
-        while self._tick < last:
-            self._tick += 1
-            slot = self._slots.pop(self._tick, None)
-            if slot is not None:
-                for timer in slot:
-                    timer.due(now)
+        while self._calling or self._tick < last:
+            while self._calling:
+                self._calling.pop().due(now)
+            if self._tick < last:
+                self._tick += 1
+                slot = self._slots.pop(self._tick, None)
+                if slot is not None:
+                    slot.reverse()
+                    self._calling = slot
