@@ -8,6 +8,10 @@ from typing import Final
 BACKLOG: Final = 4096
 """Connections that the kernel holds until they are accepted: 10,000 clients may come back at once."""
 
+UNSENT_BYTES: Final = 65_536
+"""What the kernel takes for a client beyond what is on its way to it (TCP_NOTSENT_LOWAT). By itself it takes megabytes,
+and a slow client shows seconds late: what waits there can no longer be put in order by the gate (FC-3)."""
+
 _NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """What says that this machine does not have an address, or not its family."""
 
@@ -47,6 +51,8 @@ def _open(family: int, address: tuple[object, ...]) -> socket.socket:
         if family == socket.AF_INET6:
             # An IPv6 address stands for itself: [::] beside 0.0.0.0 is no clash.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)  # connections inherit it
         sock.bind(address)
         sock.listen(BACKLOG)
         sock.setblocking(False)

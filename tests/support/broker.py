@@ -18,6 +18,7 @@ from tests.support.certificates import Certificates
 from tests.support.process import Address, BrokerError, BrokerProcess, clean_environment, free_port
 
 HOST = "127.0.0.1"
+SLUICE = (sys.executable, "-m", "broker")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def start_sluice(
     listeners: Sequence[Listener] = TCP_ONLY,
     sections: Mapping[str, object] | None = None,
     *,
-    command: Sequence[str] = (sys.executable, "-m", "broker"),
+    command: Sequence[str] = SLUICE,
+    flags: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> BrokerProcess:
     """Start Sluice and wait until it has said on which port each listener is.
@@ -82,7 +84,7 @@ def start_sluice(
     """
     file = folder / "sluice.yaml"
     file.write_text(sluice_config(listeners, sections))
-    broker = BrokerProcess([*command, "run", "--config", str(file)], folder, clean_environment(**(env or {})))
+    broker = BrokerProcess([*command, "run", "--config", str(file), *flags], folder, clean_environment(**(env or {})))
     try:
         broker.wait_for_output(lambda lines: len(_listening(lines)) >= len(listeners), "listening")
     except BrokerError:
