@@ -1,6 +1,9 @@
 """What a session asks of whoever runs it: the one seam between flow control and the event loop."""
 
+from mypy_extensions import mypyc_attr
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)  # the hosts of the tests are not compiled
 class Host:
     """Runs sessions. The broker's connections are hosts; so is whatever stands in for a client that is away."""
 
