@@ -10,6 +10,11 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Final
 
 import pytest
+from hypothesis import settings
+
+# Time limits of single examples would only measure how busy the machine is; each test has a limit of its own.
+settings.register_profile("sluice", deadline=None)
+settings.load_profile("sluice")
 
 PROBE: Final = "protocol.decoder"
 """A module that is always among the compiled ones."""
