@@ -30,7 +30,6 @@ from protocol.packet_types import (
 )
 from protocol.ping import decode_pingreq, decode_pingresp
 from protocol.primitives import encode_variable_byte_integer
-from protocol.publish import Publish
 from protocol.publish_decoder import decode_publish
 from protocol.suback import decode_suback
 from protocol.subscribe import decode_subscribe
@@ -141,23 +140,27 @@ class Decoder:
         first = data[start]
         remaining = data[start + 1]
         position = start + 2
+        packet: Packet
         try:
             if remaining >= 0x80:
                 remaining, position = _long_length(data, position, remaining & 0x7F)
                 if remaining < 0:
                     return self._advance()
             end = position + remaining
-            if end - start > self.maximum_packet_size > 0:  # [MQTT-3.1.2-24] for the other side
+            if end - start > self.maximum_packet_size > 0:  # [MQTT-3.2.2-15], for clients [MQTT-3.1.2-24]
                 raise _too_large(first, end - start, self.maximum_packet_size)
             if end - start > available:
                 self._check_first_byte(first)
                 self._keep(end - start - available)
                 return None
-            packet: Packet
             if position > start + 2 and data[position - 1] == 0:
                 packet = self._decode_padded(data, start, position, end)
             elif first & 0xF0 == 0x30 and self.version != 0:
-                packet = self._publish(data, start, position, end)
+                topic = self._last_topic
+                publish = decode_publish(data, start, position, end, self.version, self.known_topics, topic)
+                if publish.topic is not topic:
+                    self._remember(publish.topic)
+                packet = publish
             else:
                 self._check_first_byte(first)
                 packet = self._decode(first >> 4, data, position, end)
@@ -241,19 +244,15 @@ class Decoder:
             # Rebuilt, because others will get these very bytes.
             head = bytes((first,)) + encode_variable_byte_integer(end - position)
             packet = head + data[position:end]
-            return self._publish(packet, 0, len(head), len(packet))
+            return decode_publish(packet, 0, len(head), len(packet), 4, self.known_topics, self._last_topic)
         decoded = self._decode(first >> 4, data, position, end) if self.version != 5 else None
         if decoded is None or self.version == 5:  # [MQTT-1.5.5-1]; a CONNECT says its version only now
             raise MalformedPacket(f"fixed header: Remaining Length {end - position} is not encoded in the fewest bytes")
         return decoded
 
-    def _publish(self, data: bytes, start: int, position: int, end: int) -> Publish:
-        last_topic = self._last_topic
-        publish = decode_publish(data, start, position, end, self.version, self.known_topics, last_topic)
-        topic = publish.topic
-        if topic is not last_topic and 0 < len(topic) <= _REMEMBERED:
+    def _remember(self, topic: bytes) -> None:
+        if 0 < len(topic) <= _REMEMBERED:
             self._last_topic = topic
-        return publish
 
     def _decode(self, packet_type: int, data: bytes, position: int, end: int) -> Packet:
         """Read any packet but PUBLISH."""
@@ -272,6 +271,8 @@ class Decoder:
 def _long_length(data: bytes, position: int, value: int) -> tuple[int, int]:
     """Read a Remaining Length from its second byte on; -1 if it is not there yet (section 2.1.4)."""
     stop = len(data)
+    if position < stop and 0 < data[position] < 0x80:
+        return value | data[position] << 7, position + 1
     for shift in (7, 14, 21):
         if position >= stop:
             return -1, position
