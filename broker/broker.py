@@ -1,4 +1,4 @@
-"""The broker's core: clients and their sessions, routing, retained messages, wills. It opens no socket; `Server` does."""
+"""The broker's core: clients and their sessions, routing, retained messages, wills. `Server` gives it sockets."""
 
 from collections.abc import Callable
 from typing import Final, final
@@ -139,7 +139,7 @@ class Broker:
             self.detach(connection, client, now, True)
 
     def detach(self, connection: Connection, client: Client, now: int, stays: bool) -> None:
-        """Part a client's session from its connection; `stays` is False if a clean start is about to end the session."""
+        """Part a client's session from its connection; `stays` is False if a clean start is to end the session."""
         task = connection.task
         if task is not None:
             task.cancel()

@@ -1,4 +1,4 @@
-"""The clients that the broker knows: for each client id its session, its connection if there is one, and what happens later."""
+"""The clients that the broker knows: for each client id its session, its connection, and what is to happen later."""
 
 from typing import TYPE_CHECKING, Final, final
 

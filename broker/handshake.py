@@ -20,7 +20,7 @@ _V4_IDENTIFIER_REJECTED: Final = 2
 
 
 def connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
-    """Answer a CONNECT and start the session. Raises MQTTError when MQTT 5 must be refused; 3.1.1 is refused in place."""
+    """Answer a CONNECT and start the session. Raises MQTTError to refuse MQTT 5; 3.1.1 is refused in place."""
     version = packet.version
     own_properties: Properties = {}
     client_id = packet.client_id
@@ -68,7 +68,7 @@ def _refuse(connection: "Connection", return_code: int) -> None:
 
 
 def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:
-    """The client's session, new or kept, and whether it was kept [MQTT-3.2.2-2]. An older connection is closed first."""
+    """The client's session, and whether it was kept [MQTT-3.2.2-2]. An older connection is closed first."""
     client = broker.clients.get(client_id)
     if client is not None:
         older = client.connection

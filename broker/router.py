@@ -1,4 +1,4 @@
-"""Routing: topic names to the sessions that are subscribed, by a dictionary, a trie and a bounded cache in front of both."""
+"""Routing: from topic names to subscribed sessions, by a dictionary, a tree and a bounded cache in front of both."""
 
 from typing import Final, final
 
@@ -23,7 +23,7 @@ class Route:
         self.retain_as_published = subscription.retain_as_published
 
     def merge(self, subscription: Subscription) -> None:
-        """Overlapping subscriptions give one delivery, at the highest QoS [MQTT-3.3.4-2], to a publisher unless all refuse it."""
+        """Overlapping subscriptions give one delivery, at the highest QoS [MQTT-3.3.4-2]."""
         self.qos = max(self.qos, subscription.qos)
         self.no_local = self.no_local and subscription.no_local
         self.retain_as_published = self.retain_as_published or subscription.retain_as_published
@@ -110,9 +110,7 @@ class Router:
         routes = list(found.values())
         cache = self.cache
         if len(cache) >= self._cached_topics:
-            for oldest in cache:
-                break
-            del cache[oldest]
+            del cache[next(iter(cache))]
         cache[topic] = routes
         return routes
 

@@ -74,7 +74,7 @@ def _add(broker: "Broker", session: Session, subscription: Subscription) -> bool
 def _send_retained(broker: "Broker", session: Session, subscription: Subscription, now: int) -> None:
     outbound = session.outbound
     for publish in broker.retained.matching(subscription.topic_filter.encode(), now):
-        # A copy of its own: how long it takes is counted from now, not from when it was published. RETAIN is set [MQTT-3.3.1-8].
+        # A copy of its own, with RETAIN set [MQTT-3.3.1-8]: the time that it takes is counted from now.
         delivery = Publish(
             publish.topic, publish.payload, min(publish.qos, subscription.qos), True, publish.properties
         )

@@ -17,7 +17,7 @@ DROP_NEWEST: Final = "drop_newest"
 class Limits:
     """Limits shared by many sessions. Counts and sizes: 0 = no limit. Durations: microseconds, 0 = never."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one per knob, always given by name
         self,
         max_inflight: int = 32,
         max_mqueue_len: int = 1000,
@@ -42,7 +42,7 @@ class Limits:
         self.max_awaiting_rel = max_awaiting_rel
         self.await_rel_timeout = await_rel_timeout
         self.gate = gate
-        """False switches FC-3 off, for the before and after of the experiment. For developers: no configuration sets it."""
+        """False switches FC-3 off, for the before and after of the experiment. No configuration sets it."""
 
     def window(self, receive_maximum: int) -> int:
         """FC-1: W for a client whose Receive Maximum is `receive_maximum` (0 = it stated none, or speaks 3.1.1)."""

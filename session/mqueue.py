@@ -9,7 +9,7 @@ from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 
 @final
 class MQueue:
-    """First in, first out; bounded by length and payload bytes. It decides what an overflow drops, and drops nothing itself."""
+    """First in, first out, bounded by length and bytes. It decides what an overflow drops, and drops nothing itself."""
 
     def __init__(self) -> None:
         self.deliveries: deque[Publish] = deque()

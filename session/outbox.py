@@ -47,7 +47,7 @@ class Outbox:
         pieces.append(PACKET_ID[packet_id])
 
     def add_publish(self, publish: Publish, packet_id: int, now: int) -> None:
-        """A first transmission; the packet id is 0 at QoS 0. What was built once per message is shared by all receivers."""
+        """A first transmission; packet id 0 at QoS 0. What was built once per message is shared by all receivers."""
         pieces = self.pieces
         if self.version == 4:
             head = publish.frame4
@@ -90,7 +90,7 @@ class Outbox:
 
 
 def _expiry_left(publish: Publish, now: int) -> int:
-    """The Message Expiry Interval in seconds, less the time that the message has waited here [MQTT-3.3.2-6]; -1 = none."""
+    """Seconds left of the Message Expiry Interval, after the time waited here [MQTT-3.3.2-6]; -1 = none."""
     if not publish.expires_at:
         return -1
     return max(publish.expires_at - now + _SECOND - 1, 0) // _SECOND

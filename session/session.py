@@ -92,7 +92,7 @@ class Session:
             self._add_failure(0x70, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
 
     def acknowledge(self, packet_type: int, packet_id: int, reason_code: int, now: int) -> None:
-        """A PUBACK, PUBREC or PUBCOMP came. An unknown PUBREC is answered, so that its sender can let go of it (FC-21)."""
+        """A PUBACK, PUBREC or PUBCOMP came. An unknown PUBREC is answered: its sender can let go of it (FC-21)."""
         known = self.outbound.acknowledge(packet_type, packet_id, reason_code >= 0x80, now)
         if known or packet_type != packet_types.PUBREC or reason_code >= 0x80:
             return
@@ -121,7 +121,7 @@ class Session:
     # -- the books
 
     def active(self) -> bool:
-        """Whether the interval has anything new to tell: what happened, what waits in the mailbox, a condition that holds."""
+        """Whether the interval has anything new to tell: what happened, waits in the mailbox, or holds."""
         outbound = self.outbound
         return (
             not outbound.counters.quiet()

@@ -56,7 +56,7 @@ class Window:
         return len(self.entries) >= self.limit
 
     def add(self, publish: Publish, now: int) -> int:
-        """Take `publish` in; returns a packet identifier that is not in use [MQTT-2.2.1-3]. The window must not be full."""
+        """Take `publish` in; returns a packet identifier not in use [MQTT-2.2.1-3]. The window must not be full."""
         entries = self.entries
         packet_id: int = self._last_id % PACKET_IDS + 1
         while packet_id in entries:
@@ -76,7 +76,7 @@ class Window:
             self.full_time.stop(now)
 
     def advance(self, packet_id: int, inflight: Inflight, packet_type: int, failed: bool, now: int) -> int:
-        """Apply an acknowledgement; returns the new phase, or UNEXPECTED. `failed`: its reason code is 0x80 or above."""
+        """Apply an acknowledgement; returns the new phase, or UNEXPECTED. `failed`: its reason is 0x80 or above."""
         phase: int = _NEXT[inflight.phase << 4 | packet_type]
         if failed and phase == WAIT_PUBCOMP:
             phase = DONE  # FC-1: a PUBREC that refuses gives the place back [MQTT-4.3.3-4]

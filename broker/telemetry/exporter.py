@@ -20,7 +20,7 @@ SLICE = 50
 
 
 class Exporter:
-    """Collects on the loop in slices, writes in a thread of its own. A disk that fails is reported, counted and survived."""
+    """Collects on the loop in slices, writes in a thread of its own. A disk that fails is reported and survived."""
 
     def __init__(self, broker: "Broker", config: Config) -> None:
         directory = config.metrics.directory

@@ -10,7 +10,7 @@ from broker.telemetry.partition import partition_of
 
 
 def write(directory: Path, table: pa.Table, file_name: str, wall_us: int) -> Path:
-    """Write `table` under the date and hour of `wall_us`; returns the file's path. Raises OSError, leaving nothing behind."""
+    """Write `table` under the date and hour of `wall_us`; returns the file's path. OSError leaves nothing behind."""
     folder = directory / partition_of(wall_us)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / file_name

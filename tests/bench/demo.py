@@ -1,4 +1,4 @@
-"""The experiment of the proposal behind the gate (S3), through the real broker: the same mixed load twice, gate off, gate on.
+"""The experiment of the proposal behind the gate (S3), through the real broker: one mixed load, gate off and on.
 
 `make demo` runs it and ends with a report that puts both side by side.
 """
@@ -19,7 +19,10 @@ if __name__ == "__main__":
 from tests.bench.mixed_load import Plan, drive, metrics_sections
 from tests.support.broker import start_sluice
 
-RUNS = (("gate-off", "gate off", ["--no-developer-gate"]), ("gate-on", "gate on", []))
+RUNS: tuple[tuple[str, str, list[str]], ...] = (
+    ("gate-off", "gate off", ["--no-developer-gate"]),
+    ("gate-on", "gate on", []),
+)
 
 
 def experiment(out: Path, plan: Plan, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""The load of the demo: QoS 0, 1 and 2 mixed, to one subscriber that reads well and one that reads too slowly by turns."""
+"""The load of the demo: QoS 0, 1 and 2 mixed, to a subscriber that reads well and one that is too slow by turns."""
 
 import selectors
 import socket
