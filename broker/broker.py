@@ -1,6 +1,7 @@
 """The broker's core: clients and their sessions, routing, retained messages, wills. `Server` gives it sockets."""
 
 from collections.abc import Callable
+from math import ceil
 from typing import Final, final
 
 import structlog
@@ -42,7 +43,7 @@ def microseconds(seconds: float) -> int:
 
 def whole_seconds(seconds: float) -> int:
     """A configured duration as a Session Expiry Interval."""
-    return min(int(seconds), NEVER_EXPIRES) if seconds != float("inf") else NEVER_EXPIRES
+    return min(ceil(seconds), NEVER_EXPIRES) if seconds != float("inf") else NEVER_EXPIRES
 
 
 def session_limits(config: Config, gate: bool) -> Limits:
@@ -83,6 +84,8 @@ class Broker:
         self.retained = Retained()
         self.clients: dict[str, Client] = {}
         self.connections: set[Connection] = set()
+        self.online = 0
+        """Connections that have a session."""
         self.ended: list[tuple[Session, Counters]] = []
         """Last counters of the sessions that have ended since the last export."""
         self.ended_lost = 0
@@ -146,6 +149,7 @@ class Broker:
             connection.task = None
         connection.session = None
         connection.client = None
+        self.online -= 1
         will = connection.will
         connection.will = None
         client.session.disconnect(Away(self, client), now)
@@ -178,6 +182,7 @@ class Broker:
     def end_session(self, client: Client, now: int) -> None:
         """Forget a session that has no connection: subscriptions, what waits, its delayed will is published now."""
         session = client.session
+        client.expires_at = 0
         del self.clients[session.client_id]
         subscriptions = session.subscriptions
         if subscriptions is not None:

@@ -35,8 +35,8 @@ class Client:
         self.will: WillTimer | None = None
         """A will that waits for its delay."""
 
-    def change_expiry(self, packet: Disconnect) -> None:
-        """A DISCONNECT may change the Session Expiry Interval, but not from zero [MQTT-3.14.2-2]."""
+    def change_expiry(self, packet: Disconnect, longest: int) -> None:
+        """A DISCONNECT may change the Session Expiry Interval, up to `longest`, but not from zero [MQTT-3.14.2-2]."""
         if packet.properties is None or props.SESSION_EXPIRY_INTERVAL not in packet.properties:
             return
         wanted = packet.properties[props.SESSION_EXPIRY_INTERVAL]
@@ -45,7 +45,7 @@ class Client:
             raise ProtocolError(
                 "DISCONNECT gives a session an expiry that CONNECT set to zero [MQTT-3.14.2-2]"
             )
-        self.expiry_interval = wanted
+        self.expiry_interval = min(wanted, longest)
 
 
 @final
@@ -76,6 +76,10 @@ class SessionTimer(Timer):
     def __init__(self, session: Session) -> None:
         self.session = session
 
+    def wanted(self) -> bool:
+        """Not when another call has replaced this one, or the session is over."""
+        return self.session.outbound.timer_at == self.at
+
     def due(self, now: int) -> None:
         """Let the session look, and its host write what it has to say."""
         self.session.on_timer(now)
@@ -90,11 +94,14 @@ class ExpiryTimer(Timer):
         self.broker = broker
         self.client = client
 
+    def wanted(self) -> bool:
+        """Not when the client has come back, even if it has gone again, or the session is over."""
+        return self.client.expires_at == self.at
+
     def due(self, now: int) -> None:
         """End it, unless the client has come back meanwhile."""
-        client = self.client
-        if client.connection is None and client.expires_at and now >= client.expires_at:
-            self.broker.end_session(client, now)
+        if self.wanted():
+            self.broker.end_session(self.client, now)
 
 
 @final
@@ -106,9 +113,13 @@ class WillTimer(Timer):
         self.client = client
         self.publish = publish
 
+    def wanted(self) -> bool:
+        """Not when the client has come back [MQTT-3.1.3-9] or the session's end has published the will already."""
+        return self.client.will is self
+
     def due(self, now: int) -> None:
-        """Publish it, unless the client has come back [MQTT-3.1.3-9] or the session's end has published it already."""
-        if self.client.will is self:
+        """Publish it."""
+        if self.wanted():
             self.client.will = None
             self.broker.publish_own(self.publish, now)
 

@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING, Final, final
 
 from broker.clients import SessionTimer
 from broker.clock import monotonic_us
-from broker.handshake import connect
+from broker.handshake import connect, refusal
 from broker.session_task import run_session
 from broker.subscribing import subscribe, unsubscribe
 from broker.wheel import Timer
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
-from protocol.connack import Connack
 from protocol.connect import Connect, Will
 from protocol.decoder import Decoder
 from protocol.disconnect import Disconnect
-from protocol.errors import MQTTError, ProtocolError, UnsupportedProtocolVersion
+from protocol.errors import MQTTError, ProtocolError
 from protocol.packet import Packet
 from protocol.ping import Pingreq
 from protocol.publish import Publish
@@ -66,7 +65,8 @@ class Connection(Host):
         self.transport = transport
         self.heard_at = monotonic_us()
         self.broker.connected(self)
-        self.broker.wheel.add(self.heard_at + self.broker.connect_timeout, HandshakeTimer(self))
+        if self.broker.connect_timeout:
+            self.broker.wheel.add(self.heard_at + self.broker.connect_timeout, HandshakeTimer(self))
 
     def data_received(self, data: bytes) -> None:
         """Handle every packet that is complete, then write what they have caused."""
@@ -110,6 +110,7 @@ class Connection(Host):
         self.closing = True
         self.broker.disconnected(self, monotonic_us())
         self.transport = None
+        self.decoder = Decoder()  # timers may keep this object for a while, but not what the client began to send
 
     def pause_writing(self) -> None:
         """The send path is congested from now on."""
@@ -175,10 +176,10 @@ class Connection(Host):
             raise ProtocolError(f"{type(packet).__name__} is not for a client to send here")
 
     def _on_disconnect(self, packet: Disconnect) -> None:
+        if self.client is not None:
+            self.client.change_expiry(packet, self.broker.max_session_expiry_interval)
         if packet.reason_code == reason_codes.SUCCESS:
             self.will = None  # [MQTT-3.14.4-3]
-        if self.client is not None:
-            self.client.change_expiry(packet)
         self.close()
 
     # -- writing and closing
@@ -222,10 +223,9 @@ class Connection(Host):
         if self.session is not None:
             self.close(error.reason_code)
         elif transport is not None:
-            if isinstance(error, UnsupportedProtocolVersion):
-                transport.write(error.answer)
-            elif self.decoder.version == 5:
-                transport.write(Connack(False, error.reason_code).encode(5))
+            answer = refusal(error, self.decoder.version)
+            if answer:
+                transport.write(answer)
             self.close()
 
     def close(self, reason_code: int = reason_codes.SUCCESS) -> None:
@@ -277,9 +277,13 @@ class HandshakeTimer(Timer):
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
+    def wanted(self) -> bool:
+        """Not when it has a session, or is gone."""
+        return self.connection.session is None and not self.connection.closing
+
     def due(self, now: int) -> None:
-        """Close it, unless it has a session."""
-        if self.connection.session is None:
+        """Close it."""
+        if self.wanted():
             self.connection.close()
 
 
@@ -289,6 +293,10 @@ class KeepAliveTimer(Timer):
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+
+    def wanted(self) -> bool:
+        """Not when it is closed anyway."""
+        return not self.connection.closing
 
     def due(self, now: int) -> None:
         """Close it, or wait for the time that is left."""

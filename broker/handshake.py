@@ -8,7 +8,7 @@ from protocol import properties as props
 from protocol import reason_codes
 from protocol.connack import Connack
 from protocol.connect import Connect
-from protocol.errors import MQTTError
+from protocol.errors import MQTTError, TopicNameInvalid, UnsupportedProtocolVersion
 from protocol.properties import Properties
 from session.limits import PACKET_IDS
 
@@ -16,33 +16,25 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import Connection
 
-_V4_IDENTIFIER_REJECTED: Final = 2
+_V4_RETURN_CODES: Final = {reason_codes.CLIENT_IDENTIFIER_NOT_VALID: 2, reason_codes.QUOTA_EXCEEDED: 3}
+"""What 3.1.1 has words for, of all that a CONNECT may be refused for here (3.1.1: table 3.1)."""
 
 
 def connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
-    """Answer a CONNECT and start the session. Raises MQTTError to refuse MQTT 5; 3.1.1 is refused in place."""
+    """Answer a CONNECT and start the session. Raises MQTTError to refuse it."""
     version = packet.version
     own_properties: Properties = {}
     client_id = packet.client_id
+    _check(broker, packet)
     if not client_id:
-        if version == 4 and not packet.clean_start:
-            _refuse(connection, _V4_IDENTIFIER_REJECTED)  # [MQTT-3.1.3-8]
-            return
         client_id = f"auto-{uuid4().hex}"
         own_properties[props.ASSIGNED_CLIENT_IDENTIFIER] = client_id  # [MQTT-3.1.3-7]
-    elif len(client_id.encode()) > broker.max_clientid_len:
-        if version == 4:
-            _refuse(connection, _V4_IDENTIFIER_REJECTED)
-            return
-        raise MQTTError(
-            reason_codes.CLIENT_IDENTIFIER_NOT_VALID,
-            f"client id of {len(client_id.encode())} bytes; max_clientid_len is {broker.max_clientid_len}",
-        )
     client, present = _open_session(broker, client_id, packet.clean_start, now)
     client.connection = connection
     client.expires_at = 0
     client.expiry_interval = _expiry_interval(broker, packet)
     connection.client = client
+    broker.online += 1
     connection.will = packet.will
     connection.keep_alive = int(packet.keep_alive * SECOND * broker.keepalive_multiplier)
     session = client.session
@@ -56,15 +48,44 @@ def connect(broker: "Broker", connection: "Connection", packet: Connect, now: in
         Connack(present, reason_codes.SUCCESS, own_properties if version == 5 else None).encode(version)
     )
     receive_maximum = _integer(asked, props.RECEIVE_MAXIMUM)
+    connection.session = session  # the timers that the session asks for at once are the connection's to set
     session.connect(connection, version, receive_maximum, _integer(asked, props.MAXIMUM_PACKET_SIZE), now)
     connection.start(session)
 
 
-def _refuse(connection: "Connection", return_code: int) -> None:
-    transport = connection.transport
-    if transport is not None:
-        transport.write(Connack(False, return_code).encode(4))
-    connection.close()
+def refusal(error: MQTTError, version: int) -> bytes:
+    """The CONNACK that says why; empty where the client's version has no words for it, or is not known yet."""
+    if isinstance(error, UnsupportedProtocolVersion):
+        return error.answer
+    if version == 5:
+        return Connack(False, error.reason_code).encode(5)
+    if version == 4 and error.reason_code in _V4_RETURN_CODES:
+        return Connack(False, _V4_RETURN_CODES[error.reason_code]).encode(4)
+    return b""
+
+
+def _check(broker: "Broker", packet: Connect) -> None:
+    """Raise MQTTError if this client cannot be let in."""
+    client_id = packet.client_id
+    if packet.properties is not None and props.AUTHENTICATION_METHOD in packet.properties:
+        method = packet.properties[props.AUTHENTICATION_METHOD]
+        raise MQTTError(  # [MQTT-4.12.0-1]
+            reason_codes.BAD_AUTHENTICATION_METHOD, f"CONNECT asks for authentication by {method!r}; there is none here"
+        )
+    if not client_id and packet.version == 4 and not packet.clean_start:  # 3.1.1: [MQTT-3.1.3-8]
+        raise MQTTError(reason_codes.CLIENT_IDENTIFIER_NOT_VALID, "CONNECT without client id and clean session")
+    if len(client_id.encode()) > broker.max_clientid_len:
+        raise MQTTError(
+            reason_codes.CLIENT_IDENTIFIER_NOT_VALID,
+            f"client id of {len(client_id.encode())} bytes; max_clientid_len is {broker.max_clientid_len}",
+        )
+    will = packet.will
+    if will is not None and will.topic.count(b"/") >= broker.max_topic_levels:
+        raise TopicNameInvalid(f"will topic has too many levels; max_topic_levels is {broker.max_topic_levels}")
+    if broker.max_connections and broker.online >= broker.max_connections:
+        known = broker.clients.get(client_id)
+        if known is None or known.connection is None:  # a take-over is not one more
+            raise MQTTError(reason_codes.QUOTA_EXCEEDED, f"max_connections is {broker.max_connections}")
 
 
 def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:

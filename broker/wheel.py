@@ -10,7 +10,7 @@ TICK: Final = 100_000
 """Width of a slot in microseconds: what comes due is called up to this much late, never early."""
 
 HORIZON: Final = 10_000_000
-"""Microseconds. What waits for longer is asked this often whether it is still wanted: a client that comes and goes must not
+"""Microseconds. What waits longer is asked this often whether it is still wanted: a client that comes and goes must not
 leave a timer behind for each time, for as long as its keepalive or its session's expiry."""
 
 

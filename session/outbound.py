@@ -94,7 +94,7 @@ class Outbound:
         return len(self.mailbox) + len(self._taken) - self._position
 
     def drain(self, now: int) -> bool:
-        """FC-4: send from the mqueue's head while the way is free, one pass's bytes at most; returns whether more could go."""
+        """FC-4: send the mqueue's head while the way is free, one pass's bytes at most; returns whether more can go."""
         if self._held is not None:
             self._resend_held(now)
         if self.mqueue is None:
@@ -305,6 +305,7 @@ class Outbound:
             while mqueue.deliveries:
                 counters.count_drop("session_ended", mqueue.pop().qos)
         self.connected = False
+        self.timer_at = 0
         self.host = Nobody()
 
     # -- the books

@@ -165,7 +165,8 @@ class LocalBroker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.run(lambda: [connection.abort() for connection in list(self.broker.connections)])
+        for connection in list(self.broker.connections):
+            self.run(connection.abort)
         self.loop.close()
         if kind is None:
             assert not self.crashes, self.crashes

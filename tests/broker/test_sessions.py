@@ -1,0 +1,304 @@
+"""Sessions over time, with the clock in the test's hand: expiry, wills, resending, keepalive, who is let in."""
+
+import pytest
+
+from protocol import properties as props
+from protocol import reason_codes
+from protocol.connack import Connack
+from protocol.connect import Connect, Will
+from protocol.disconnect import Disconnect
+from protocol.packet import Packet
+from protocol.properties import Properties
+from protocol.publish import Publish
+from tests.support_broker.local import LocalBroker, LocalClient
+
+FOR_EVER = 0xFFFFFFFF
+
+
+def expiring(seconds: int) -> Properties:
+    """CONNECT properties that ask for a session which outlives its connection."""
+    return {props.SESSION_EXPIRY_INTERVAL: seconds}
+
+
+def delayed_will(seconds: int) -> Will:
+    """A will that waits for `seconds`."""
+    return Will(b"will", b"gone", 0, False, {props.WILL_DELAY_INTERVAL: seconds})
+
+
+def watcher(local: LocalBroker, topic_filter: str) -> LocalClient:
+    """A client that is subscribed and stays."""
+    client = local.client(5)
+    client.connect("watcher")
+    client.subscribe(topic_filter)
+    return client
+
+
+def payloads(packets: list[Packet]) -> list[bytes]:
+    """The payloads of the PUBLISHes among them."""
+    return [packet.payload for packet in packets if isinstance(packet, Publish)]
+
+
+def deliveries(client: LocalClient) -> list[tuple[bytes, bool]]:
+    """Payload and DUP of the PUBLISHes that have come."""
+    return [(packet.payload, packet.dup) for packet in client.received() if isinstance(packet, Publish)]
+
+
+# -- expiry
+
+
+def test_session_expires() -> None:
+    """A session ends when its expiry interval has passed, not before [MQTT5 3.1.2.11.2]."""
+    with LocalBroker() as local:
+        client = local.client(5)
+        client.connect("kept", properties=expiring(100))
+        client.drop()
+        local.pass_time(99)
+        client = local.client(5)
+        assert client.connect("kept", clean_start=False, properties=expiring(100)).session_present
+        client.drop()
+        local.pass_time(202)
+        assert not local.broker.clients
+        assert not local.client(5).connect("kept", clean_start=False).session_present
+
+
+def test_an_older_expiry_does_not_end_a_newer_one() -> None:
+    """Coming back starts the interval anew; the interval of the time before has no say."""
+    with LocalBroker() as local:
+        client = local.client(5)
+        client.connect("kept", properties=expiring(5))
+        client.drop()
+        client = local.client(5)
+        client.connect("kept", clean_start=False, properties=expiring(100))
+        local.pass_time(6)
+        assert not client.gone
+        client.drop()
+        local.pass_time(90)
+        assert "kept" in local.broker.clients
+
+
+def test_session_for_ever() -> None:
+    """An expiry interval of 0xFFFFFFFF never ends [MQTT5 3.1.2.11.2]."""
+    with LocalBroker() as local:
+        client = local.client(5)
+        client.connect("kept", properties=expiring(FOR_EVER))
+        client.drop()
+        local.pass_time(86_400)
+        assert local.client(5).connect("kept", clean_start=False).session_present
+
+
+def test_v4_session_expires() -> None:
+    """A 3.1.1 session without clean session lives for the configured time; fractions are not cut off."""
+    with LocalBroker(mqtt={"session_expiry_interval": 0.5}) as local:
+        client = local.client(4)
+        client.connect("kept", clean_start=False)
+        client.drop()
+        assert "kept" in local.broker.clients
+        local.pass_time(1.3)
+        assert "kept" not in local.broker.clients
+
+
+def test_expiry_is_capped() -> None:
+    """max_session_expiry_interval holds for CONNECT, where the client is told, and for DISCONNECT [MQTT-3.2.2-21]."""
+    with LocalBroker(mqtt={"max_session_expiry_interval": 50.0}) as local:
+        client = local.client(5)
+        connack = client.connect("kept", properties=expiring(100))
+        assert connack.properties is not None
+        assert connack.properties[props.SESSION_EXPIRY_INTERVAL] == 50
+        client.send(Disconnect(0, expiring(FOR_EVER)))
+        local.pass_time(52)
+        assert not local.broker.clients
+
+
+def test_disconnect_changes_expiry() -> None:
+    """DISCONNECT may set another expiry interval, 0 too: then the session ends at once."""
+    with LocalBroker() as local:
+        client = local.client(5)
+        client.connect("kept", properties=expiring(100))
+        client.send(Disconnect(0, expiring(0)))
+        assert not local.broker.clients
+
+
+def test_disconnect_cannot_give_an_expiry() -> None:
+    """A session that ends with its connection stays so: anything else is a protocol error [MQTT-3.14.2-2]."""
+    with LocalBroker() as local:
+        seen = watcher(local, "will")
+        client = local.client(5)
+        client.connect("short", will=Will(b"will", b"gone", 0, False, None))
+        client.send(Disconnect(0, expiring(100)))
+        assert client.expect(Disconnect).reason_code == reason_codes.PROTOCOL_ERROR
+        assert seen.expect(Publish).payload == b"gone"
+        assert "short" not in local.broker.clients
+
+
+# -- wills
+
+
+def test_will_delay() -> None:
+    """A will waits for its delay [MQTT-3.1.2-8]."""
+    with LocalBroker() as local:
+        seen = watcher(local, "will")
+        client = local.client(5)
+        client.connect("c", will=delayed_will(50), properties=expiring(100))
+        client.drop()
+        local.pass_time(49)
+        assert seen.received() == []
+        local.pass_time(2)
+        will = seen.expect(Publish)
+        assert will.payload == b"gone"
+        assert will.properties is None
+        local.pass_time(100)
+        assert seen.received() == []
+
+
+def test_will_is_cancelled_by_coming_back() -> None:
+    """A client that is back before the delay is over has no will published [MQTT-3.1.3-9]."""
+    with LocalBroker() as local:
+        seen = watcher(local, "will")
+        client = local.client(5)
+        client.connect("c", will=delayed_will(50), properties=expiring(100))
+        client.drop()
+        client = local.client(5)
+        assert client.connect("c", clean_start=False, properties=expiring(100)).session_present
+        local.pass_time(60)
+        assert seen.received() == []
+
+
+@pytest.mark.parametrize("how", ["expiry", "clean start"])
+def test_will_at_the_end_of_the_session(how: str) -> None:
+    """The end of the session publishes the will, however long its delay [MQTT5 3.1.3.2.2]."""
+    with LocalBroker() as local:
+        seen = watcher(local, "will")
+        client = local.client(5)
+        client.connect("c", will=delayed_will(1000), properties=expiring(100))
+        client.drop()
+        assert seen.received() == []
+        if how == "expiry":
+            local.pass_time(102)
+        else:
+            assert not local.client(5).connect("c").session_present
+        assert payloads(seen.received()) == [b"gone"]
+        local.pass_time(2000)
+        assert seen.received() == []
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_will_with_too_many_levels(version: int) -> None:
+    """A will that could never be published is refused with its CONNECT."""
+    with LocalBroker(mqtt={"max_topic_levels": 3}) as local:
+        client = local.client(version)
+        client.send(Connect("c", will=Will(b"a/b/c/d", b"gone", 0, False, None), version=version))
+        assert client.gone
+        answer = client.received()
+        if version == 5:
+            assert isinstance(answer[0], Connack)
+            assert answer[0].reason_code == reason_codes.TOPIC_NAME_INVALID
+        else:
+            assert answer == []
+
+
+# -- resending
+
+
+def test_resending_goes_on_after_a_reconnect() -> None:
+    """FC-8: a 3.1.1 client that comes back and stays silent is sent its window again at each retry_interval."""
+    with LocalBroker(session={"retry_interval": 20.0}) as local:
+        client = local.client(4)
+        client.connect("kept", clean_start=False)
+        client.subscribe("t", 1)
+        client.drop()
+        local.pass_time(100)
+        sender = local.client(4)
+        sender.connect("sender")
+        sender.send(Publish(b"t", b"x", 1, packet_id=1))
+        client = local.client(4)
+        client.send(Connect("kept", False, version=4))
+        assert deliveries(client) == [(b"x", False)]
+        for _ in range(3):
+            local.pass_time(21)
+            assert deliveries(client) == [(b"x", True)]
+
+
+# -- keepalive and waiting for CONNECT
+
+
+def test_keepalive() -> None:
+    """Silence of one and a half keepalives closes the connection, 0x8D in MQTT 5 [MQTT-3.1.2-22]."""
+    with LocalBroker() as local:
+        client = local.client(5)
+        client.connect("c", keep_alive=100)
+        local.pass_time(149)
+        assert not client.gone
+        local.pass_time(2)
+        assert client.expect(Disconnect).reason_code == reason_codes.KEEP_ALIVE_TIMEOUT
+        assert client.gone
+
+
+def test_no_keepalive() -> None:
+    """A keepalive of 0 means that silence is all right [MQTT5 3.1.2.10]."""
+    with LocalBroker() as local:
+        client = local.client(5)
+        client.connect("c", keep_alive=0)
+        local.pass_time(86_400)
+        assert not client.gone
+
+
+@pytest.mark.parametrize("beginning", [b"", b"\x10", b"\x10\x20\x00\x04MQTT"])
+def test_waiting_for_connect(beginning: bytes) -> None:
+    """A connection that does not say CONNECT in time is closed, without a word [MQTT5 3.1.0]."""
+    with LocalBroker(mqtt={"connect_timeout": 5.0}) as local:
+        client = local.client(5)
+        client.send(beginning)
+        local.pass_time(4)
+        assert not client.gone
+        local.pass_time(2)
+        assert client.gone
+        assert client.received() == []
+
+
+def test_waiting_for_connect_for_ever() -> None:
+    """connect_timeout: infinity lets connections wait."""
+    with LocalBroker(mqtt={"connect_timeout": float("inf")}) as local:
+        client = local.client(5)
+        local.pass_time(10_000)
+        assert not client.gone
+
+
+# -- who is let in
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, 3), (5, reason_codes.QUOTA_EXCEEDED)])
+def test_max_connections(version: int, code: int) -> None:
+    """Past max_connections CONNECT is refused: 0x97 in MQTT 5, 3 in 3.1.1; who goes makes room."""
+    with LocalBroker(mqtt={"max_connections": 2}) as local:
+        first, second = local.client(version), local.client(version)
+        first.connect("first")
+        second.connect("second")
+        third = local.client(version)
+        assert third.connect("third").reason_code == code
+        assert third.gone
+        assert "third" not in local.broker.clients
+        again = local.client(version)
+        assert again.connect("second").reason_code == 0  # in place of the older one, which is not a further one
+        assert second.gone
+        first.drop()
+        assert local.client(version).connect("third").reason_code == 0
+        assert local.client(version).connect("fourth").reason_code == code
+
+
+def test_authentication_method() -> None:
+    """A CONNECT that asks for extended authentication is refused with 0x8C: we offer none [MQTT-4.12.0-1]."""
+    with LocalBroker() as local:
+        client = local.client(5)
+        connack = client.connect("c", properties={props.AUTHENTICATION_METHOD: "SCRAM-SHA-1"})
+        assert connack.reason_code == reason_codes.BAD_AUTHENTICATION_METHOD
+        assert client.gone
+
+
+def test_client_id_too_long() -> None:
+    """max_clientid_len counts bytes: 0x85 in MQTT 5, 2 in 3.1.1."""
+    with LocalBroker(mqtt={"max_clientid_len": 23}) as local:
+        assert local.client(5).connect("ä" * 11).reason_code == 0
+        assert local.client(5).connect("ä" * 12).reason_code == reason_codes.CLIENT_IDENTIFIER_NOT_VALID
+        assert local.client(4).connect("ä" * 12).reason_code == 2
+
+
