@@ -15,7 +15,7 @@ import psutil
 
 from tests.support.waiting import wait_until
 
-TROUBLE = re.compile(r"Traceback \(most recent call last\)|was never awaited|never retrieved|[a-z]Warning: ")
+TROUBLE = re.compile(r'Traceback \(most recent call last\)|was never awaited|never retrieved|[a-z]Warning: |"crash"')
 """What standard error must not hold: an exception that nobody handled, or a warning of Python's."""
 
 
@@ -80,7 +80,7 @@ class BrokerProcess:
     def assert_healthy(self) -> None:
         """Fail if the broker is gone or has printed a traceback or a warning."""
         assert self._process.poll() is None, f"the broker ended with {self._process.poll()}:\n{self.stderr}"
-        assert not self.trouble(), self.stderr
+        assert not self.trouble(), "\n".join(self.trouble())
 
     def wait_for_output(self, enough: Callable[[list[str]], bool], what: str, seconds: float = 30.0) -> None:
         """Wait until the lines of standard error satisfy `enough`; raise BrokerError if they never do."""
@@ -131,7 +131,7 @@ class BrokerProcess:
     ) -> None:
         self.stop()
         if kind is None:
-            assert not self.trouble(), self.stderr
+            assert not self.trouble(), "\n".join(self.trouble())
 
     def _read(self, stream: IO[bytes]) -> None:
         for line in stream:
@@ -149,6 +149,11 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def clean_environment(**extra: str) -> dict[str, str]:
-    """Return this process's environment without SLUICE_ variables, which would configure the broker."""
+    """Return this process's environment for a broker that runs in another folder.
+
+    SLUICE_ variables would configure it and are left out; PYTHONPATH is made absolute.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    if path := kept.get("PYTHONPATH"):
+        kept["PYTHONPATH"] = os.pathsep.join(str(Path(part).absolute()) for part in path.split(os.pathsep))
     return kept | extra

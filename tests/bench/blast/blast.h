@@ -12,7 +12,7 @@ enum state { OPENING, GREETED, READY, CLOSED };
 enum exit_code { USAGE = 2, BROKER_FAILED = 3, OUT_OF_TIME = 4 };
 
 #define MAX_PIDS 64
-#define STAMP_BYTES 16 /* at the head of each payload: sent at (ns, 8), publisher (4), sequence number (4) */
+#define STAMP_BYTES 16 /* at the head of each payload: sent at (ns, 8), run and publisher (4), sequence number (4) */
 
 struct options {
   const char *host, *port, *prefix;

@@ -59,6 +59,13 @@ static void put_subscribe(struct conn *c) {
   put_packet(c, 0x82, body, n);
 }
 
+/* Tells this run's messages from those that an earlier one has left in the broker: bits above all publisher numbers. */
+static uint32_t run_tag(void) {
+  static uint32_t tag;
+  if (!tag) tag = (uint32_t)getpid() << 20;
+  return tag;
+}
+
 void put_publish(struct conn *c, int qos, uint64_t at_ns) {
   struct publisher *pub = c->pub;
   char topic[64];
@@ -78,7 +85,7 @@ void put_publish(struct conn *c, int qos, uint64_t at_ns) {
     pub->sent_at[pub->packet_id & packet_id_mask] = at_ns;
   }
   if (opt.version == 5) *p++ = 0;
-  uint32_t publisher = c->index, sequence = ++pub->sequence[qos];
+  uint32_t publisher = run_tag() | c->index, sequence = ++pub->sequence[qos];
   memcpy(p, &at_ns, 8);
   memcpy(p + 8, &publisher, 4);
   memcpy(p + 12, &sequence, 4);
@@ -105,6 +112,7 @@ static void on_delivery(struct conn *c, int qos, const uint8_t *payload, uint64_
   memcpy(&sent_at, payload, 8);
   memcpy(&publisher, payload + 8, 4);
   memcpy(&sequence, payload + 12, 4);
+  publisher ^= run_tag();
   if (publisher >= (uint32_t)opt.publishers) {
     count.foreign++;
     return;

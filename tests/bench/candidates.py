@@ -1,0 +1,138 @@
+"""The brokers of a comparison: Sluice, installed and from the sources, a prototype if one is named, and the peers."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from tests.bench import peers
+from tests.bench.peers import Candidate, output_of
+from tests.support.broker import HOST, TCP_ONLY, start_sluice
+from tests.support.cache import ROOT, cache_folder
+from tests.support.process import Address, BrokerProcess, clean_environment, free_port
+
+PACKAGES = ("protocol", "session", "broker", "config", "spark_jobs")
+
+UNLIMITED = {
+    "session": {
+        "max_inflight": "infinity",
+        "max_mqueue_len": "infinity",
+        "receive_maximum": 65535,
+        "max_awaiting_rel": "infinity",
+    }
+}
+"""Sluice without the limits that a load would run into, as the others are started too."""
+
+LIMITS = (
+    "Every broker is started without limits of its own on messages in flight and queued, does not persist to disk "
+    "(NATS does, for QoS 1) and does not log messages."
+)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where brokers that are not simply installed come from; None: not asked for, or this interpreter's."""
+
+    sluice: str | None = None
+    amqtt: str | None = None
+    prototype: Path | None = None
+
+
+@dataclass
+class Found:
+    """Brokers that can be measured, and why others cannot."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def names(sources: Sources) -> list[str]:
+    """Return the names of all brokers that could be asked for, in the order of the columns."""
+    return list(_finders(sources))
+
+
+def find(wanted: list[str], sources: Sources, scratch: Path) -> Found:
+    """Look for the wanted brokers."""
+    found = Found()
+    for name, finder in _finders(sources).items():
+        if name in wanted:
+            try:
+                found.candidates.append(finder(scratch))
+            except (LookupError, OSError, subprocess.SubprocessError) as error:
+                found.missing[name] = str(error)
+    return found
+
+
+def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
+    finders: dict[str, Callable[[Path], Candidate]] = {
+        "sluice": lambda scratch: find_sluice(sources.sluice or sys.executable),
+        "sluice-interpreted": find_sluice_sources,
+    }
+    if sources.prototype:
+        finders["prototype"] = partial(find_prototype, sources.prototype, True)
+        finders["prototype-interpreted"] = partial(find_prototype, sources.prototype, False)
+    return finders | {
+        "mosquitto": lambda scratch: peers.find_mosquitto(),
+        "nats": lambda scratch: peers.find_nats(),
+        "aedes": lambda scratch: peers.find_aedes(),
+        "amqtt": lambda scratch: peers.find_amqtt(sources.amqtt),
+    }
+
+
+def find_sluice(python: str) -> Candidate:
+    """Sluice as it is installed in an environment: compiled, if its wheel is."""
+    script = "import importlib.metadata as m, protocol.decoder as d; print(m.version('sluice-mqtt'), d.__file__)"
+    version, _, file = output_of(python, "-I", "-c", script).partition(" ")
+    if not file.startswith("/"):
+        raise LookupError(f"not installed in {python} (make install)")
+    how = "interpreted" if file.endswith(".py") else "compiled"
+
+    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+        # -I: neither PYTHONPATH nor the working directory decides what runs, only the installation.
+        command = (python, "-I", "-m", "broker")
+        return start_sluice(folder, TCP_ONLY, UNLIMITED if unlimited else {}, command=command)
+
+    return Candidate("sluice", f"Sluice {version}, {how}", start)
+
+
+def find_sluice_sources(scratch: Path) -> Candidate:
+    """Sluice from the repository's Python files, copied so that compiled modules beside them are not taken."""
+    for package in PACKAGES:
+        target = scratch / "sources" / package
+        shutil.copytree(ROOT / package, target, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+
+    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+        environment = {"PYTHONPATH": str(scratch / "sources")}
+        return start_sluice(folder, TCP_ONLY, UNLIMITED if unlimited else {}, env=environment)
+
+    return Candidate("sluice-interpreted", "Sluice, sources, interpreted", start)
+
+
+def find_prototype(file: Path, compiled: bool, scratch: Path) -> Candidate:
+    """A single-file experiment with a function go(port), compiled with mypyc or not."""
+    source = file.read_bytes()
+    kind = "compiled" if compiled else "interpreted"
+    folder = cache_folder("bench", f"{file.stem}-{hashlib.sha256(source).hexdigest()[:16]}-{kind}")
+    copy = folder / file.name
+    if not copy.exists():
+        copy.write_bytes(source)
+    if compiled and not list(folder.glob(f"{file.stem}.*.so")):
+        environment = os.environ | {"PYTHONPATH": ""}
+        command = [sys.executable, "-m", "mypyc", copy.name]
+        subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    def start(scratch_folder: Path, unlimited: bool) -> BrokerProcess:
+        address = Address(HOST, free_port())
+        script = f"import {file.stem}; {file.stem}.go({address.port})"
+        environment = clean_environment(PYTHONPATH=str(folder))
+        broker = BrokerProcess([sys.executable, "-c", script], scratch_folder, environment)
+        broker.listeners = {"tcp": address}
+        broker.wait_until_accepting(address)
+        return broker
+
+    return Candidate("prototype" if compiled else "prototype-interpreted", f"{file.stem}, {kind}", start)

@@ -1,0 +1,53 @@
+"""The loads that brokers are compared under.
+
+Windows are such that no broker has to drop: what is under way at once stays below the limits that every broker
+is started with.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Load:
+    """One row of the comparison: what the generator is told, and how much Sluice may cost."""
+
+    name: str
+    title: str
+    arguments: tuple[str, ...]
+    most: float | None
+    """The highest ratio to Mosquitto's CPU time per delivery that Sluice is allowed; None: no such target."""
+
+    @property
+    def counts_connections(self) -> bool:
+        """Whether it is about connections, not messages."""
+        return "connect" in self.arguments
+
+
+def _load(name: str, title: str, options: str, most: float | None = None) -> Load:
+    return Load(name, title, tuple(f"--mode {options}".split()), most)
+
+
+def _by_qos(name: str, title: str, options: str, most: float, windows: tuple[int, ...]) -> list[Load]:
+    loads = []
+    for qos, window in enumerate(windows):
+        what = f"{title}, QoS {qos}, window {window}"
+        loads.append(_load(f"{name}-q{qos}", what, f"{options} --qos {qos} --window {window}", most))
+    return loads
+
+
+LOADS = (
+    *_by_qos("pairs", "10 pairs", "pair --publishers 10", 0.2, (200, 200, 200)),
+    *_by_qos("fanout", "1 to 100", "fanout --subscribers 100", 0.2, (200, 20, 20)),
+    *_by_qos("fanin", "100 to 1", "fanin --publishers 100", 0.2, (200, 20, 20)),
+    _load("sparse-q0", "500 pairs, 10 a second each, QoS 0", "pair --publishers 500 --rate 10", 1.0),
+    _load("sparse-q1", "500 pairs, 10 a second each, QoS 1", "pair --publishers 500 --rate 10 --qos 1", 1.0),
+    _load("large-q0", "4 pairs, 16 KiB, QoS 0, window 20", "pair --publishers 4 --size 16384 --window 20", 1.0),
+    _load("pingpong-q0", "50 pairs, QoS 0, window 1", "pair --publishers 50 --window 1", 1.0),
+    _load("mixed", "10 pairs, QoS 0, 1, 2 as 8 : 1 : 1, window 200", "pair --publishers 10 --mix 8:1:1"),
+    _load("wide-q0", "1 to 5,000, QoS 0, window 2", "fanout --subscribers 5000 --window 2"),
+    _load("wide-q1", "1 to 5,000, QoS 1, window 2", "fanout --subscribers 5000 --window 2 --qos 1"),
+    _load("idle", "10,000 idle connections, 64 opened at a time", "connect --idle 10000 --burst 64"),
+    _load("storm", "10,000 connections at once", "connect --idle 10000 --burst 10000"),
+)
+
+BY_NAME = {load.name: load for load in LOADS}

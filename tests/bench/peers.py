@@ -1,0 +1,115 @@
+"""Other people's brokers: how each is found, and started without limits that a load would run into.
+
+Each `find_` function returns how to start a broker, or says in a LookupError why it cannot be measured here.
+"""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.support import broker as support
+from tests.support.node import install
+from tests.support.process import Address, BrokerProcess, free_port
+
+AEDES = "aedes@1.2.0"
+HOST = support.HOST
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A broker that can be measured. `start` takes a scratch folder and whether limits are lifted."""
+
+    name: str
+    version: str
+    start: Callable[[Path, bool], BrokerProcess]
+
+
+def output_of(*command: str) -> str:
+    """Return what a command prints, on either stream."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    return (result.stdout + result.stderr).strip()
+
+
+def find_mosquitto() -> Candidate:
+    """Mosquitto, from the system's packages. It keeps Nagle's algorithm: that costs latency, but saves CPU."""
+    program = support.find_mosquitto()
+    if program is None:
+        raise LookupError("not installed (Debian: apt install mosquitto)")
+    version = output_of(program, "-h").splitlines()[0].rpartition(" ")[2]
+
+    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+        extra = ["log_type none"]
+        if unlimited:
+            extra += ["max_inflight_messages 0", "max_queued_messages 0"]
+        return support.start_mosquitto(folder, extra=extra)
+
+    return Candidate("mosquitto", f"Mosquitto {version}", start)
+
+
+def find_nats() -> Candidate:
+    """nats-server with its MQTT listener. QoS 1 goes through JetStream, on disk; QoS 2 it does not have."""
+    program = shutil.which("nats-server")
+    if program is None:
+        raise LookupError("not installed (Debian: apt install nats-server)")
+
+    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+        port = free_port()
+        limit = "max_ack_pending: 65535" if unlimited else ""
+        file = folder / "nats.conf"
+        file.write_text(
+            f"server_name: bench\nlisten: {HOST}:{free_port()}\n"
+            f"jetstream {{ store_dir: {json.dumps(str(folder))} }}\nmqtt {{ listen: {HOST}:{port}\n{limit}\n}}\n"
+        )
+        return _accepting(BrokerProcess([program, "-c", str(file)], folder), port)
+
+    return Candidate("nats", f"NATS {output_of(program, '--version').rpartition('v')[2]}", start)
+
+
+def find_aedes() -> Candidate:
+    """aedes under Node; npm fetches it."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        raise LookupError("needs node and npm (Debian: apt install nodejs npm)")
+    modules = install(AEDES)
+
+    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+        port = free_port()
+        script = Path(__file__).with_name("aedes.mjs")
+        return _accepting(BrokerProcess(["node", str(script), str(modules), str(port)], folder), port)
+
+    return Candidate("aedes", f"aedes {AEDES.rpartition('@')[2]}, Node {output_of('node', '--version')[1:]}", start)
+
+
+def find_amqtt(python: str | None) -> Candidate:
+    """amqtt, of the given interpreter or of this one."""
+    if python is None and importlib.util.find_spec("amqtt") is None:
+        raise LookupError("not installed here; --amqtt takes the Python of an environment that has it")
+    interpreter = python or sys.executable
+    version = output_of(interpreter, "-c", "from importlib.metadata import version; print(version('amqtt'))")
+
+    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+        port = free_port()
+        file = folder / "amqtt.yaml"
+        plugins = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
+        listeners = {"default": {"type": "tcp", "bind": f"{HOST}:{port}"}}
+        file.write_text(yaml.safe_dump({"listeners": listeners, "plugins": plugins}))
+        script = "from amqtt.scripts.broker_script import main; main()"
+        return _accepting(BrokerProcess([interpreter, "-c", script, "-c", str(file)], folder), port)
+
+    return Candidate("amqtt", f"amqtt {version}", start)
+
+
+def _accepting(broker: BrokerProcess, port: int) -> BrokerProcess:
+    broker.listeners = {"tcp": Address(HOST, port)}
+    try:
+        broker.wait_until_accepting(broker.address())
+    except BaseException:
+        broker.stop()
+        raise
+    return broker

@@ -1,0 +1,171 @@
+"""Makes tables and JSON of a comparison."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.bench.candidates import LIMITS
+from tests.bench.grids import Grid, rounded, short
+from tests.bench.loads import Load
+from tests.bench.machine import cores
+from tests.bench.rounds import Comparison, Timing
+
+NOTHING = "–"
+BUSY = 0.95
+"""Share of its core above which the generator, not the broker, may set the rate."""
+
+MOST_TO_PROTOTYPE = 2.0
+"""The highest ratio to the compiled prototype's CPU time that Sluice is allowed, in every load of messages."""
+
+MOST_KB = 8.0
+"""Memory that an idle connection may cost Sluice, KB."""
+
+
+def grids(comparison: Comparison) -> list[Grid]:
+    """Return all tables that have rows."""
+    made = [_cpu(comparison), _rates(comparison), _connections(comparison), _targets(comparison)]
+    return [grid for grid in made if grid.rows]
+
+
+def headline(machine: dict[str, str], timing: Timing) -> str:
+    """Return what was measured where, and how, in a few sentences."""
+    places = cores()
+    where = (
+        f"broker on core {places.broker}, generator on core {places.generator}"
+        if places.broker != places.generator
+        else "broker and generator on the only core"
+    )
+    version = "5.0" if timing.version == 5 else "3.1.1"
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory']}, Linux {machine['kernel']}, "
+        f"Python {machine['python']}; {where}. MQTT {version}, payloads of 64 bytes unless said, a fresh broker for "
+        f"each measurement of {timing.seconds:g} s; medians of {timing.rounds}. {LIMITS}"
+    )
+
+
+def _message_loads(comparison: Comparison) -> list[Load]:
+    return [load for load in comparison.loads if not load.counts_connections]
+
+
+def _names(comparison: Comparison) -> list[str]:
+    return [candidate.name for candidate in comparison.candidates]
+
+
+def _ratio_text(ratio: float | None) -> str:
+    return NOTHING if ratio is None else f"{ratio:.2f}×"
+
+
+def _cpu(comparison: Comparison) -> Grid:
+    grid = Grid("Broker CPU per delivered message, µs (ratio to Mosquitto)", ["load", *_names(comparison)])
+    for load in _message_loads(comparison):
+        row = []
+        for name in _names(comparison):
+            cell = comparison.cell(load, name)
+            text = rounded(cell.median("cpu_us_per_delivery")) if cell else NOTHING
+            ratio = comparison.ratio(load, name, "mosquitto")
+            row.append(f"{text} ({ratio:.2f}×)" if ratio is not None and name != "mosquitto" else text)
+        grid.add(load.title, *row)
+    return grid
+
+
+def _rates(comparison: Comparison) -> Grid:
+    grid = Grid("Deliveries per second: latency p50 / p99 in ms", ["load", *_names(comparison)])
+    for load in _message_loads(comparison):
+        row = []
+        for name in _names(comparison):
+            cell = comparison.cell(load, name)
+            if cell is None:
+                row.append(NOTHING)
+                continue
+            p50, p99 = cell.median("latency", "p50_us") / 1000, cell.median("latency", "p99_us") / 1000
+            row.append(f"{short(cell.median('received_per_s'))}: {rounded(p50)} / {rounded(p99)}")
+        grid.add(load.title, *row)
+    return grid
+
+
+def _connections(comparison: Comparison) -> Grid:
+    grid = Grid("Connections", ["load", *_names(comparison)])
+    figures = (
+        ("KB each", ("kb_per_connection",), 1.0),
+        ("CPU each, µs", ("cpu_us_per_connection",), 1.0),
+        ("all connected after, s", ("setup_s",), 1.0),
+        ("CONNECT to CONNACK, p99, ms", ("connect", "p99_us"), 0.001),
+    )
+    for load in comparison.loads:
+        if load.counts_connections:
+            for title, path, scale in figures:
+                cells = [comparison.cell(load, name) for name in _names(comparison)]
+                row = [rounded(cell.median(*path) * scale) if cell else NOTHING for cell in cells]
+                grid.add(f"{load.title}: {title}", *row)
+    return grid
+
+
+def _targets(comparison: Comparison) -> Grid:
+    """Sluice's row by row account; what is above its limit is pointed out."""
+    columns = ["Sluice against its targets", "µs", "÷ Mosquitto", "at most", "÷ prototype", "at most", ""]
+    grid = Grid("Targets", columns)
+    for load in _message_loads(comparison):
+        cell = comparison.cell(load, "sluice")
+        if cell is None:
+            continue
+        ratio = comparison.ratio(load, "sluice", "mosquitto")
+        to_prototype = comparison.ratio(load, "sluice", "prototype")
+        bad = (ratio is not None and load.most is not None and ratio > load.most) or (
+            to_prototype is not None and to_prototype > MOST_TO_PROTOTYPE
+        )
+        grid.add(
+            load.title,
+            rounded(cell.median("cpu_us_per_delivery")),
+            _ratio_text(ratio),
+            NOTHING if load.most is None else f"{load.most:.2f}×",
+            _ratio_text(to_prototype),
+            f"{MOST_TO_PROTOTYPE:.2f}×",
+            "missed" if bad else "held",
+            bad=bad,
+        )
+    for load in comparison.loads:
+        cell = comparison.cell(load, "sluice") if load.counts_connections else None
+        if cell:
+            kb = cell.median("kb_per_connection")
+            bad = kb > MOST_KB
+            row = [f"{rounded(kb)} KB", NOTHING, f"{MOST_KB:g} KB", NOTHING, NOTHING, "missed" if bad else "held"]
+            grid.add(load.title, *row, bad=bad)
+    return grid
+
+
+def missed_targets(comparison: Comparison) -> int:
+    """Return how many targets Sluice has missed."""
+    return len(_targets(comparison).bad_rows)
+
+
+def notes(comparison: Comparison) -> Iterator[str]:
+    """Say what the figures do not: failures, losses, a generator that was the bottleneck."""
+    for load in comparison.loads:
+        for name in _names(comparison):
+            kept = comparison.cells.get((load.name, name))
+            if kept and kept.failure:
+                yield f"{name}, {load.title}: {kept.failure}"
+            cell = comparison.cell(load, name)
+            if cell is None:
+                continue
+            for count in ("lost", "out_of_order", "refused", "skipped"):
+                worst = max(result[count] for result in cell.results)
+                if worst:
+                    yield f"{name}, {load.title}: {worst:,} {count.replace('_', ' ')}"
+            busy = max(result["generator_cpu"] for result in cell.results)
+            if busy > BUSY:
+                yield f"{name}, {load.title}: the generator used {busy:.0%} of its core: the rate may be its own"
+
+
+def as_json(comparison: Comparison, machine: dict[str, str], timing: Timing) -> dict[str, Any]:
+    """Return everything that was measured."""
+    return {
+        "machine": machine,
+        "timing": vars(timing),
+        "limits": LIMITS,
+        "brokers": {candidate.name: candidate.version for candidate in comparison.candidates},
+        "loads": {load.name: {"title": load.title, "arguments": load.arguments} for load in comparison.loads},
+        "results": [
+            {"load": load, "broker": name, "failure": cell.failure, "rounds": cell.results}
+            for (load, name), cell in comparison.cells.items()
+        ],
+    }

@@ -1,0 +1,109 @@
+"""Drives the loads: all brokers in turn, round after round, so that a slow minute of the machine meets them all."""
+
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.bench.generator import LoadError, Result, drive
+from tests.bench.loads import Load
+from tests.bench.machine import cores, pinned
+from tests.bench.peers import Candidate
+from tests.support.process import BrokerError
+
+
+@dataclass
+class Cell:
+    """What one broker did under one load, round by round."""
+
+    results: list[Result] = field(default_factory=list)
+    failure: str = ""
+
+    def median(self, *path: str) -> float:
+        """Return the median over the rounds of a number in blast's results; `path` leads to it."""
+        return statistics.median(_at(result, path) for result in self.results)
+
+
+def _at(result: Result, path: Sequence[str]) -> float:
+    value: Any = result
+    for key in path:
+        value = value[key]
+    return float(value)
+
+
+@dataclass
+class Comparison:
+    """All cells, by load and broker name."""
+
+    loads: Sequence[Load]
+    candidates: Sequence[Candidate]
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+
+    def cell(self, load: Load, candidate: str) -> Cell | None:
+        """Return a cell that has results, else None."""
+        cell = self.cells.get((load.name, candidate))
+        return cell if cell and cell.results else None
+
+    def ratio(self, load: Load, candidate: str, to: str) -> float | None:
+        """Return how often the CPU time per delivery of `to` goes into that of `candidate`."""
+        mine, other = self.cell(load, candidate), self.cell(load, to)
+        if mine is None or other is None:
+            return None
+        key = "cpu_us_per_connection" if load.counts_connections else "cpu_us_per_delivery"
+        below = other.median(key)
+        return mine.median(key) / below if below else None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long and how often."""
+
+    rounds: int
+    seconds: float
+    warmup: float
+    version: int
+
+
+def compare(
+    loads: Sequence[Load],
+    candidates: Sequence[Candidate],
+    timing: Timing,
+    report: Callable[[str], None],
+) -> Comparison:
+    """Measure every load with every broker; a broker that fails at a load is not asked again for that load."""
+    comparison = Comparison(loads, candidates)
+    for number in range(timing.rounds):
+        for load in loads:
+            for candidate in _rotated(candidates, number):
+                cell = comparison.cells.setdefault((load.name, candidate.name), Cell())
+                report(f"round {number + 1} of {timing.rounds}: {load.title}: {candidate.version}")
+                if not cell.failure:
+                    _measure(load, candidate, timing, cell)
+    return comparison
+
+
+def _rotated(candidates: Sequence[Candidate], by: int) -> list[Candidate]:
+    """Nobody is always first, or always after the same one."""
+    by %= len(candidates)
+    return [*candidates[by:], *candidates[:by]]
+
+
+def _measure(load: Load, candidate: Candidate, timing: Timing, cell: Cell) -> None:
+    times = ["--seconds", str(timing.seconds), "--warmup", str(timing.warmup), "--version", str(timing.version)]
+    places = cores()
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        try:
+            with pinned(places.broker):
+                broker = candidate.start(Path(folder), True)
+        except (BrokerError, TimeoutError) as error:
+            cell.failure = f"did not start: {error}"
+            return
+        try:
+            with pinned(places.generator):
+                cell.results.append(drive(broker, [*load.arguments, *times]))
+        except LoadError as error:
+            cell.failure = str(error)
+        finally:
+            broker.stop()

@@ -1,0 +1,121 @@
+"""Sluice beside the other brokers that are installed, under the same loads: `python tests/bench/run.py --help`.
+
+CPU time of the broker per delivered message is the figure to quote: on a shared machine it drifts far less than
+a rate does. Compare ratios of one run, not figures of two.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+if __name__ == "__main__":
+    # As a script this file is found beside the tests, not through them.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tests.bench import candidates, machine, report
+from tests.bench.grids import Grid
+from tests.bench.loads import BY_NAME, LOADS, Load
+from tests.bench.rounds import Comparison, Timing, compare
+
+QUICK = Timing(rounds=1, seconds=1.0, warmup=0.3, version=4)
+SOON = 0.5
+"""Warm-up as a share of the measured time, at most one second."""
+
+WIDE = 400
+"""Columns; no table has as many."""
+
+
+def chosen_loads(names: str) -> list[Load]:
+    """Return the loads that a comma-separated list names; a name ending in * stands for all that begin so."""
+    chosen: list[Load] = []
+    for name in names.split(","):
+        matching = [load for load in LOADS if name.endswith("*") and load.name.startswith(name[:-1])]
+        if not matching and name not in BY_NAME:
+            raise typer.BadParameter(f"there is no load {name}; there are: {', '.join(BY_NAME)}")
+        chosen += matching or [BY_NAME[name]]
+    return chosen
+
+
+def chosen_brokers(names: str | None, sources: candidates.Sources) -> list[str]:
+    """Return the brokers that a comma-separated list names, or all."""
+    known = candidates.names(sources)
+    wanted = known if names is None else names.split(",")
+    for name in wanted:
+        if name not in known:
+            raise typer.BadParameter(f"there is no broker {name}; there are: {', '.join(known)}")
+    return wanted
+
+
+def main(
+    loads: Annotated[str, typer.Option(help="Loads, separated by commas; pairs* means all that begin so.")] = "*",
+    brokers: Annotated[str | None, typer.Option(help="Brokers, separated by commas; all that are found.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each measurement is made.")] = 3,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long each measurement takes.")] = 3.0,
+    quick: Annotated[bool, typer.Option("--quick", help="One round of one second each.")] = False,
+    version: Annotated[int, typer.Option(min=4, max=5, help="4 is MQTT 3.1.1, 5 is MQTT 5.0.")] = 4,
+    sluice: Annotated[str | None, typer.Option(help="Python of the environment where Sluice is installed.")] = None,
+    amqtt: Annotated[str | None, typer.Option(help="Python of an environment that has amqtt.")] = None,
+    prototype: Annotated[Path | None, typer.Option(exists=True, help="A file with go(port), to be compiled.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables there.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if Sluice misses a target.")] = False,
+) -> None:
+    """Measure brokers side by side."""
+    chosen = chosen_loads(loads)
+    sources = candidates.Sources(sluice, amqtt, prototype)
+    wanted = chosen_brokers(brokers, sources)
+    timing = Timing(rounds, seconds, min(1.0, SOON * seconds), version)
+    if quick:
+        timing = Timing(QUICK.rounds, QUICK.seconds, QUICK.warmup, version)
+    out, err = Console(), Console(stderr=True)
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as scratch:
+        found = candidates.find(wanted, sources, Path(scratch))
+        for name, reason in found.missing.items():
+            err.print(f"not measured: {name}: {reason}")
+        if not found.candidates:
+            raise typer.Exit(1)
+        with err.status("") as status:
+            comparison = compare(chosen, found.candidates, timing, status.update)
+    facts = machine.description()
+    show(out, comparison, report.headline(facts, timing))
+    if json_file:
+        json_file.write_text(json.dumps(report.as_json(comparison, facts, timing), indent=1) + "\n")
+    if markdown:
+        markdown.write_text(as_markdown(comparison, report.headline(facts, timing)))
+    if check and report.missed_targets(comparison):
+        raise typer.Exit(1)
+
+
+def show_grids(grids: Iterable[Grid]) -> None:
+    """Print tables; what is wider than the terminal is the terminal's to break, not squeezed beyond reading."""
+    wide = Console(width=WIDE)
+    for grid in grids:
+        wide.print(grid)
+
+
+def show(out: Console, comparison: Comparison, headline: str) -> None:
+    """Print the tables and what has to be known about them."""
+    out.print(headline, style="dim")
+    for candidate in comparison.candidates:
+        out.print(f"  {candidate.name}: {candidate.version}", style="dim")
+    show_grids(report.grids(comparison))
+    for note in report.notes(comparison):
+        out.print(f"note: {note}", style="yellow")
+
+
+def as_markdown(comparison: Comparison, headline: str) -> str:
+    """Return everything that is shown, as Markdown."""
+    versions = "".join(f"- {candidate.name}: {candidate.version}\n" for candidate in comparison.candidates)
+    tables = "\n".join(grid.markdown() for grid in report.grids(comparison))
+    remarks = "".join(f"- {note}\n" for note in report.notes(comparison))
+    return f"{headline}\n\n{versions}\n{tables}" + (f"\n{remarks}" if remarks else "")
+
+
+if __name__ == "__main__":
+    typer.run(main)

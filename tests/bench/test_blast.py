@@ -1,0 +1,101 @@
+"""The load generator: what it sends arrives, what it counts is true, and it gives up with a reason."""
+
+import subprocess
+
+import pytest
+
+from tests.bench.generator import LoadError, Result, build, drive
+from tests.support.process import Address, BrokerProcess, free_port
+
+SHORT = ("--seconds", "0.2", "--warmup", "0.1")
+
+
+def load(broker: BrokerProcess, options: str) -> Result:
+    """Drive a load for a moment."""
+    return drive(broker, [*options.split(), *SHORT])
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("mode", ["pair --publishers 3", "fanout --subscribers 5", "fanin --publishers 5"])
+def test_everything_arrives_in_order(broker: BrokerProcess, mode: str, qos: int, version: int) -> None:
+    """With a window that the broker's queues hold, nothing is lost, doubled or out of order (FC-6, FC-9)."""
+    result = load(broker, f"--mode {mode} --qos {qos} --version {version} --window 10")
+    assert result["received"][qos] > 0
+    assert sum(result["received"]) == result["received"][qos]
+    assert [result[count] for count in ("lost", "out_of_order", "refused", "foreign")] == [0, 0, 0, 0]
+    assert result["latency"]["count"] == result["received"][qos]
+    assert result["cpu_us_per_delivery"] > 0
+    if qos:
+        assert result["acked"][qos] > 0
+        assert result[f"ack_qos{qos}"]["count"] == result["acked"][qos]
+
+
+def test_mix_of_qos(broker: BrokerProcess) -> None:
+    """A mix has the shares that were asked for, message by message."""
+    result = load(broker, "--mode pair --publishers 2 --mix 6:3:1 --window 20")
+    total = sum(result["sent"])
+    assert total > 100
+    for sent, weight in zip(result["sent"], (6, 3, 1), strict=True):
+        assert abs(sent - total * weight / 10) <= 10
+    assert result["lost"] == 0
+
+
+def test_rate(broker: BrokerProcess) -> None:
+    """With a rate, so many messages are sent, whatever the broker does."""
+    result = load(broker, "--mode pair --publishers 4 --rate 500")
+    assert abs(sum(result["sent"]) - 4 * 500 * 0.2) <= 8
+    assert result["skipped"] == 0
+
+
+def test_readers_that_do_not_keep_up(broker: BrokerProcess) -> None:
+    """Stalled and slow subscribers stay what they are, and do not disturb the measured ones."""
+    options = "--mode pair --publishers 2 --rate 1000 --stalled 2 --slow 2 --slow-rate 20000 --receive-buffer 4096"
+    result = load(broker, options)
+    assert result["lost"] == 0
+    assert sum(result["received"]) > 300
+    assert 0 < result["slow_bytes"] <= 2 * 20_000 * 0.2 * 1.5
+    assert result["slow_received"] > 0
+    assert result["cut_off"] == 0
+
+
+def test_connections(broker: BrokerProcess) -> None:
+    """Connections without messages are opened all at once, counted and timed."""
+    result = load(broker, "--mode connect --idle 200 --burst 200")
+    assert result["connect"]["count"] == 200
+    assert result["setup_s"] > 0
+    assert result["cpu_us_per_connection"] > 0
+
+
+def test_nobody_listens(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that cannot be reached is named as the reason."""
+    monkeypatch.setitem(broker.listeners, "tcp", Address("127.0.0.1", free_port()))
+    with pytest.raises(LoadError, match="Connection refused"):
+        load(broker, "--mode pair")
+
+
+def test_not_a_broker(broker: BrokerProcess) -> None:
+    """A process that is gone cannot be measured."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with pytest.raises(LoadError, match="is gone"):
+        load(broker, f"--mode pair --pid {ended.pid}")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("--bogus 1", "there is no option --bogus"),
+        ("--qos 3", "--qos is to be a number from 0 to 2"),
+        ("--mode star", "--mode is to be pair, fanout, fanin or connect"),
+        ("--mix 1:2", "--mix is to be three weights"),
+        ("--publishers 0", "needs a publisher and a subscriber"),
+        ("--window", "--window has no value"),
+        ("--pid 0", "--pid is to be process ids"),
+    ],
+)
+def test_usage(broker: BrokerProcess, options: str, reason: str) -> None:
+    """A mistake on the command line ends with 2 and says what would be right."""
+    result = subprocess.run([str(build()), *options.split()], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert reason in result.stderr

@@ -1,0 +1,130 @@
+"""The runner's arithmetic and tables, on results made up for it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from tests.bench import report
+from tests.bench.candidates import Sources
+from tests.bench.grids import Grid, rounded, short
+from tests.bench.loads import BY_NAME, LOADS
+from tests.bench.machine import description
+from tests.bench.peers import Candidate
+from tests.bench.rounds import Cell, Comparison, Timing
+from tests.bench.run import as_markdown, chosen_brokers, chosen_loads
+from tests.support.process import BrokerError, BrokerProcess
+
+pytestmark = pytest.mark.once
+
+TIMING = Timing(rounds=3, seconds=1.0, warmup=0.5, version=4)
+
+
+def never_started(folder: Path, unlimited: bool) -> BrokerProcess:
+    """Nothing is run here."""
+    raise BrokerError("not started")
+
+
+def result(cpu: float, **more: Any) -> dict[str, Any]:
+    """What blast would print."""
+    latency = {"p50_us": 1000.0, "p99_us": 2000.0}
+    counts = {"lost": 0, "out_of_order": 0, "refused": 0, "skipped": 0, "generator_cpu": 0.5}
+    figures = {"cpu_us_per_delivery": cpu, "received_per_s": 1e6 / cpu, "latency": latency, "connect": latency}
+    connections = {"kb_per_connection": 4.0, "cpu_us_per_connection": cpu, "setup_s": 1.0}
+    return {**counts, **figures, **connections, **more}
+
+
+def comparison(**cpu: list[float]) -> Comparison:
+    """One load of pairs, so many microseconds by broker and round."""
+    load = BY_NAME["pairs-q0"]
+    candidates = [Candidate(name, name.title(), never_started) for name in cpu]
+    cells = {(load.name, name): Cell([result(value) for value in values]) for name, values in cpu.items()}
+    return Comparison([load], candidates, cells)
+
+
+def cell(grid: Grid, row: int, column: str) -> str:
+    """One cell's text."""
+    return grid.rows[row][list(grid.columns).index(column)]
+
+
+def test_median_and_ratio() -> None:
+    """What counts is the median of the rounds, and its ratio to Mosquitto's median."""
+    made = comparison(sluice=[0.9, 1.0, 9.0], mosquitto=[4.0, 5.0, 6.0])
+    assert made.ratio(BY_NAME["pairs-q0"], "sluice", "mosquitto") == pytest.approx(0.2)
+    assert cell(report.grids(made)[0], 0, "sluice") == "1.00 (0.20×)"
+    assert made.ratio(BY_NAME["pairs-q0"], "sluice", "prototype") is None
+
+
+@pytest.mark.parametrize(
+    ("sluice", "mosquitto", "prototype", "missed"),
+    [(1.0, 5.0, 0.5, 0), (1.1, 5.0, 0.9, 1), (1.0, 5.0, 0.4, 1)],
+)
+def test_targets(sluice: float, mosquitto: float, prototype: float, missed: int) -> None:
+    """A target is missed above the ratio that the load allows, or above twice the prototype."""
+    made = comparison(sluice=[sluice], mosquitto=[mosquitto], prototype=[prototype])
+    assert report.missed_targets(made) == missed
+
+
+def test_idle_connection_has_a_target_of_its_own() -> None:
+    """Connections are held to their memory, not to CPU time per delivery."""
+    load = BY_NAME["idle"]
+    made = Comparison([load], [Candidate("sluice", "Sluice", never_started)])
+    made.cells[load.name, "sluice"] = Cell([result(50.0, kb_per_connection=8.5)])
+    assert report.missed_targets(made) == 1
+
+
+def test_notes_name_what_is_wrong() -> None:
+    """Failures, losses and a busy generator are said, not hidden in a figure."""
+    made = comparison(sluice=[1.0], mosquitto=[5.0])
+    made.cells["pairs-q0", "sluice"].results[0].update(lost=3, generator_cpu=0.99)
+    made.cells["pairs-q0", "mosquitto"] = Cell(failure="did not start")
+    said = "\n".join(report.notes(made))
+    assert "sluice, 10 pairs, QoS 0, window 200: 3 lost" in said
+    assert "the rate may be its own" in said
+    assert "did not start" in said
+    assert cell(report.grids(made)[0], 0, "mosquitto") == report.NOTHING
+
+
+def test_json_and_markdown() -> None:
+    """Both hold every load and broker, and JSON every round."""
+    made = comparison(sluice=[1.0, 2.0], mosquitto=[5.0])
+    data = json.loads(json.dumps(report.as_json(made, description(), TIMING)))
+    assert [len(entry["rounds"]) for entry in data["results"]] == [2, 1]
+    text = as_markdown(made, "where and how")
+    assert "| 10 pairs, QoS 0, window 200 | 1.50 (0.30×) | 5.00 |" in text
+    assert text.startswith("where and how\n")
+
+
+def test_choice_of_loads_and_brokers() -> None:
+    """Names are taken in the order given, a star for all that begin so, anything else is refused with the list."""
+    assert [load.name for load in chosen_loads("idle,fanin*")] == ["idle", "fanin-q0", "fanin-q1", "fanin-q2"]
+    assert len(chosen_loads("*")) == len(LOADS)
+    with pytest.raises(typer.BadParameter, match="pairs-q0"):
+        chosen_loads("nothing")
+    assert chosen_brokers("nats,sluice", Sources()) == ["nats", "sluice"]
+    assert "prototype" not in chosen_brokers(None, Sources())
+    assert "prototype" in chosen_brokers(None, Sources(prototype=Path("prototype.py")))
+    with pytest.raises(typer.BadParameter, match="mosquitto"):
+        chosen_brokers("nothing", Sources())
+
+
+def test_loads_are_distinct() -> None:
+    """Each load has a name of its own, and its arguments are complete."""
+    assert len(BY_NAME) == len(LOADS)
+    assert all(load.arguments[0] == "--mode" for load in LOADS)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.294, "0.29"), (12.34, "12.3"), (1234.5, "1,234"), (0, "0.00")]
+)
+def test_rounding(value: float, text: str) -> None:
+    """Numbers have as many digits as mean something."""
+    assert rounded(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(3_760_000, "3.76 M"), (148_000, "148 k"), (12, "12.0")])
+def test_short(value: float, text: str) -> None:
+    """Large numbers have a letter."""
+    assert short(value) == text

@@ -1,0 +1,1 @@
+"""Input that no honest client sends."""
