@@ -215,6 +215,8 @@ class Outbound:
             return False
         phase = self.window.advance(packet_id, inflight, packet_type, failed, now)
         if phase == DONE:
+            if self._held is not None and packet_id in self._held:
+                self._held.remove(packet_id)  # acknowledged ahead: nothing is left to resend
             self.counters.count_acknowledged(inflight.publish.qos, inflight.sent_at, now)
         elif phase != UNEXPECTED:
             inflight.last_sent_at = now
