@@ -232,7 +232,9 @@ class Outbound:
             return 0
         oldest = now
         for packet_id, inflight in self.window.entries.items():
-            if inflight.last_sent_at + interval <= now and not self._is_held(packet_id):
+            if self._is_held(packet_id):
+                continue  # not sent on this connection yet
+            if inflight.last_sent_at + interval <= now:
                 self._resend(packet_id, inflight, now)
             oldest = min(oldest, inflight.last_sent_at)
         return oldest + interval
