@@ -107,9 +107,12 @@ class Outbound:
 
     def _head_may_go(self) -> bool:
         mqueue = self.mqueue
-        if mqueue is None or not mqueue.deliveries or not self.connected:
+        return mqueue is not None and len(mqueue.deliveries) > 0 and self._may_go(mqueue.head())
+
+    def _may_go(self, publish: Publish) -> bool:
+        if not self.connected:
             return False
-        if mqueue.head().qos == 0:
+        if publish.qos == 0:
             return not self.congested or not self.limits.gate
         return not self.window.full()
 
@@ -175,6 +178,9 @@ class Outbound:
         limits = self.limits
         while not mqueue.fits(newcomer, limits) and self._head_may_go():
             self._send(mqueue.pop(), now)  # FC-6: nothing is dropped while it could be sent
+        if not mqueue.deliveries and not mqueue.fits(newcomer, limits) and self._may_go(newcomer):
+            self._send(newcomer, now)  # nor is what is too large to wait
+            return False
         while not mqueue.fits(newcomer, limits):
             if not self._overflowing:
                 self._overflowing = True
