@@ -99,10 +99,12 @@ class Outbound:
             self._resend_held(now)
         if self.mqueue is None:
             return False
+        waited = len(self.mqueue.deliveries) > 0
         while self.outbox.delivery_bytes < PASS_BYTES and self._head_may_go():
             self._send(self.mqueue.pop(), now)
-        if not self.mqueue.deliveries:
-            self._overflowing = False
+        if self._overflowing and not self.mqueue.deliveries:
+            # What is too large to wait leaves no trace in the queue: then the episode ends when the way is free.
+            self._overflowing = not waited and (self.congested or self.window.full())
         return self._head_may_go()
 
     def _head_may_go(self) -> bool:
