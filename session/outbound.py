@@ -123,7 +123,7 @@ class Outbound:
         if publish.expires_at and now >= publish.expires_at:
             counters.count_drop("expired", publish.qos)  # [MQTT-3.3.2-5]
             return
-        if self.maximum_packet_size and self.outbox.packet_size(publish) > self.maximum_packet_size:
+        if self._too_large(publish):
             counters.count_drop("too_large", publish.qos)  # [MQTT-3.1.2-24]
             return
         if publish.qos == 0:
@@ -138,6 +138,9 @@ class Outbound:
         self._sends_to_sample -= 1
         if self._sends_to_sample <= 0:
             self._sample_mailbox()
+
+    def _too_large(self, publish: Publish) -> bool:
+        return self.maximum_packet_size > 0 and self.outbox.packet_size(publish) > self.maximum_packet_size
 
     # -- the gate (FC-3)
 
@@ -273,7 +276,11 @@ class Outbound:
         entries = self.window.entries
         while held and len(entries) - len(held) < self.window.limit:
             packet_id = held.pop()
-            self._resend(packet_id, entries[packet_id], now)
+            inflight = entries[packet_id]
+            if inflight.phase != WAIT_PUBCOMP and self._too_large(inflight.publish):
+                self.window.remove(packet_id, now)  # [MQTT-3.1.2-25]: as if it had been completed
+            else:
+                self._resend(packet_id, inflight, now)
         if not held:
             self._held = None
 
