@@ -21,6 +21,8 @@ PASS_DELIVERIES: Final = 100
 PASS_BYTES: Final = 65_536
 """A pass also ends when its outbox holds this much, so that congestion shows before more is sent."""
 
+_NOTHING: Final[list[Publish]] = []
+
 
 @final
 class Outbound:
@@ -85,6 +87,9 @@ class Outbound:
                     self._enqueue(publish, now)  # FC-2
                 else:
                     self._send(publish, now)
+        if self._position >= len(taken):
+            self._taken = _NOTHING  # an idle session must not hold on to its last batch
+            self._position = 0
         self._sample_mailbox()
         more = self.drain(now)
         return more or self.mailbox_len() > 0
