@@ -27,6 +27,13 @@ class Inbound:
         self._awaiting_rel: dict[int, int] | None = (
             None  # packet id -> microseconds when it came, oldest first
         )
+        self._earlier: set[int] | None = None  # those among them that came on earlier connections
+
+    def connect(self) -> None:
+        """A new connection: the client's quota begins anew [MQTT5 4.9]."""
+        self.unwritten = 0
+        awaiting = self._awaiting_rel
+        self._earlier = set(awaiting) if awaiting else None
 
     @property
     def awaiting_rel_len(self) -> int:
@@ -37,7 +44,7 @@ class Inbound:
     def accept_qos1(self, version: int, counters: Counters) -> None:
         """Take a QoS 1 PUBLISH, DUP or not (FC-21). Raises MQTTError 0x93 past the Receive Maximum (FC-20)."""
         self.unwritten += 1
-        if version == 5 and self.unwritten + self.awaiting_rel_len > self.limits.receive_maximum:
+        if version == 5 and self._unacknowledged() > self.limits.receive_maximum:
             self._past_receive_maximum(counters)
 
     def accept_qos2(self, packet_id: int, version: int, now: int, counters: Counters) -> int:
@@ -49,8 +56,9 @@ class Inbound:
         if awaiting is None:
             awaiting = self._awaiting_rel = {}
         if packet_id in awaiting:
+            self._not_earlier(packet_id)
             return DUPLICATE  # FC-21
-        if version == 5 and self.unwritten + len(awaiting) >= self.limits.receive_maximum:
+        if version == 5 and self._unacknowledged() >= self.limits.receive_maximum:
             self._past_receive_maximum(counters)
         bound = self.limits.max_awaiting_rel
         if bound and len(awaiting) >= bound:  # FC-22
@@ -62,6 +70,7 @@ class Inbound:
     def release(self, packet_id: int) -> bool:
         """A PUBREL came: forget the id. False if it was unknown (FC-21)."""
         awaiting = self._awaiting_rel
+        self._not_earlier(packet_id)
         return awaiting is not None and awaiting.pop(packet_id, -1) >= 0
 
     def deadline(self) -> int:
@@ -87,7 +96,17 @@ class Inbound:
             overdue.append(packet_id)
         for packet_id in overdue:
             del awaiting[packet_id]
+            self._not_earlier(packet_id)
         counters.awaiting_rel_expired += len(overdue)
+
+    def _unacknowledged(self) -> int:
+        """PUBLISHes of this connection that the client counts as unacknowledged (FC-20)."""
+        earlier = self._earlier
+        return self.unwritten + self.awaiting_rel_len - (len(earlier) if earlier is not None else 0)
+
+    def _not_earlier(self, packet_id: int) -> None:
+        if self._earlier is not None:
+            self._earlier.discard(packet_id)
 
     def _past_receive_maximum(self, counters: Counters) -> None:
         if not self.limits.tolerate_receive_maximum:

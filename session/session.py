@@ -40,7 +40,7 @@ class Session:
         `receive_maximum` and `maximum_packet_size` are the client's, 0 where it stated none.
         """
         self.version = version
-        self.inbound.unwritten = 0
+        self.inbound.connect()
         self.outbound.connect(host, version, self.limits.window(receive_maximum), maximum_packet_size, now)
 
     def disconnect(self, host: Host, now: int) -> None:
