@@ -1,0 +1,24 @@
+"""A host that writes down what the session asks of it."""
+
+from session.host import Host
+
+
+class NotingHost(Host):
+    """Takes notes of what it was asked for, in order, and does nothing."""
+
+    def __init__(self) -> None:
+        self.wakes = 0
+        self.arms: list[int] = []
+        self.reports: list[str] = []
+
+    def wake(self) -> None:
+        """Note it."""
+        self.wakes += 1
+
+    def arm(self, at: int) -> None:
+        """Note for when."""
+        self.arms.append(at)
+
+    def report(self, event: str) -> None:
+        """Note the event."""
+        self.reports.append(event)
