@@ -19,6 +19,7 @@ from broker.clients import (
 from broker.connection import Connection
 from broker.retained import Retained
 from broker.router import Router
+from broker.session_task import RunQueue
 from broker.wheel import Wheel
 from config.models import Config
 from protocol import properties as props
@@ -80,6 +81,7 @@ class Broker:
         self.session_expiry_interval: int = whole_seconds(mqtt.session_expiry_interval)
         self.max_session_expiry_interval: int = whole_seconds(mqtt.max_session_expiry_interval)
         self.wheel = Wheel(now)
+        self.run_queue = RunQueue()
         self.router = Router(self.max_topic_levels)
         self.retained = Retained()
         self.clients: dict[str, Client] = {}
@@ -145,7 +147,7 @@ class Broker:
         """Part a client's session from its connection; `stays` is False if a clean start is to end the session."""
         task = connection.task
         if task is not None:
-            task.cancel()
+            task.stop()
             connection.task = None
         connection.session = None
         connection.client = None

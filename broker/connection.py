@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 from broker.clients import SessionTimer
 from broker.clock import monotonic_us
 from broker.handshake import connect, refusal
-from broker.session_task import run_session
+from broker.session_task import SessionTask
 from broker.subscribing import subscribe, unsubscribe
 from broker.wheel import Timer
 from protocol import packet_types, reason_codes
@@ -53,9 +53,7 @@ class Connection(Host):
         """Microseconds of silence after which the client is taken for gone; 0 = never."""
         self.heard_at = 0
         self.closing = False
-        self.waiter: asyncio.Future[None] | None = None
-        """What the session task sleeps on."""
-        self.task: asyncio.Task[None] | None = None
+        self.task: SessionTask | None = None
         self._control_backlog = 0
 
     # -- what asyncio calls
@@ -134,10 +132,9 @@ class Connection(Host):
 
     def wake(self) -> None:
         """Let the session task run its passes."""
-        waiter = self.waiter
-        if waiter is not None:
-            self.waiter = None
-            waiter.set_result(None)
+        task = self.task
+        if task is not None:
+            task.wake()
 
     def arm(self, at: int) -> None:
         """Have the session's timers looked at, at about `at`."""
@@ -255,7 +252,8 @@ class Connection(Host):
         self.session = session
         if self.keep_alive:
             self.broker.wheel.add(self.heard_at + self.keep_alive, KeepAliveTimer(self))
-        self.task = asyncio.get_running_loop().create_task(run_session(self, session.outbound))
+        self.task = SessionTask(self, session.outbound, self.broker.run_queue)
+        self.task.wake()
 
 
 @final

@@ -1,7 +1,11 @@
-"""The session task: one per connection, asleep until there is something to deliver."""
+"""Session tasks: one per connection, asleep until there is something to deliver, and the queue that runs those awake.
+
+A task here is an object in a run queue, not an asyncio.Task: waking one is an append to a list, a turn of the loop runs
+all that are awake, and a connection that sleeps owns no coroutine and no future.
+"""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, final
 
 from broker.clock import monotonic_us
 from session.outbound import Outbound
@@ -9,25 +13,81 @@ from session.outbound import Outbound
 if TYPE_CHECKING:
     from broker.connection import Connection
 
+TURN_PASSES: Final = 64
+"""Passes that one turn of the loop runs, each of a session of its own; then sockets have their turn."""
 
-async def run_session(connection: "Connection", outbound: Outbound) -> None:
-    """Run passes while there is work, yielding to the loop between them so that no session hogs it, until cancelled.
+
+@final
+class SessionTask:
+    """Runs one session's passes while there is work.
 
     It never waits for a slow socket: a congested send path turns into queueing (FC-3).
     """
-    loop = asyncio.get_running_loop()
-    try:
-        while True:
-            more = outbound.run_pass(monotonic_us())
-            connection.flush()
-            if more:
-                await asyncio.sleep(0)
-            elif not outbound.mailbox:
-                waiter = loop.create_future()
-                connection.waiter = waiter
-                outbound.idle = True
-                await waiter
-                outbound.idle = False
-    except Exception as error:
-        connection.abort()  # or the mailbox would grow with nobody to take it up
-        loop.call_exception_handler({"message": "a session task has failed", "exception": error})
+
+    def __init__(self, connection: "Connection", outbound: Outbound, queue: "RunQueue") -> None:
+        self.connection = connection
+        self.outbound = outbound
+        self._queue = queue
+        self._awake = False
+        self._stopped = False
+
+    def wake(self) -> None:
+        """Have passes run, from the next turn of the loop on."""
+        if not self._awake:
+            self._awake = True
+            self._queue.add(self)
+
+    def stop(self) -> None:
+        """Run no further pass: the session has parted from this connection."""
+        self._stopped = True
+
+    def step(self, now: int) -> None:
+        """Run one pass, then sleep or get in line again, so that no session hogs the loop."""
+        if self._stopped:
+            return
+        outbound = self.outbound
+        try:
+            more = outbound.run_pass(now)
+            self.connection.flush()
+        except Exception as error:
+            self.connection.abort()  # or the mailbox would grow with nobody to take it up
+            context = {"message": "a session task has failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+            return
+        if more or outbound.mailbox:
+            self._queue.add(self)
+        else:
+            self._awake = False
+            outbound.idle = True
+
+
+@final
+class RunQueue:
+    """The session tasks that are awake, in the order in which they run."""
+
+    def __init__(self) -> None:
+        self._tasks: list[SessionTask] = []
+        self._scheduled = False
+
+    def add(self, task: SessionTask) -> None:
+        """Get in line."""
+        self._tasks.append(task)
+        if not self._scheduled:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        tasks = self._tasks
+        self._scheduled = False
+        if len(tasks) <= TURN_PASSES:
+            self._tasks = []
+        else:
+            self._tasks = tasks[TURN_PASSES:]
+            del tasks[TURN_PASSES:]
+            self._schedule()
+        now = monotonic_us()
+        for task in tasks:
+            task.step(now)

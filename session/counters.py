@@ -129,7 +129,7 @@ class Counters:
             if hist is None:
                 hist = self.wait_qos2_hist = Histogram()
         self.sent_bytes += publish.size
-        hist.add_elapsed(publish.received_at, now)
+        hist.add(now - publish.received_at)
 
     def count_drop(self, reason: str, qos: int) -> None:
         """Count one dropped delivery by QoS and reason (FC-5)."""
@@ -169,7 +169,7 @@ class Counters:
             hist = self.ack_qos2_hist
             if hist is None:
                 hist = self.ack_qos2_hist = Histogram()
-        hist.add_elapsed(sent_at, now)
+        hist.add(now - sent_at)
 
     def note_window(self, length: int) -> None:
         """Remember the highest window length."""

@@ -5,6 +5,7 @@ from typing import Final, final
 from mypy_extensions import mypyc_attr
 
 BUCKETS: Final = 32
+_NO_BOUND: Final = 1 << 62
 
 
 def bucket_of(value: int) -> int:
@@ -19,36 +20,37 @@ def bucket_of(value: int) -> int:
 class Histogram:
     """Counts of values by bit length.
 
-    Deliveries come in batches that share one start and one end, so a run of equal times is counted in one plain integer
-    and reaches its bucket when the run ends.
+    What follows one another is mostly alike, so a run of values of one bucket is counted in one plain integer and
+    reaches its bucket when the run ends.
     """
 
     def __init__(self) -> None:
         self._buckets = [0] * BUCKETS
-        self._start = -1
-        self._end = -1
+        self._low = 0
+        self._high = 0
+        """The run counts values from _low to below _high."""
         self._run = 0
 
     def add(self, value: int) -> None:
-        """Count one value."""
-        self._buckets[bucket_of(value)] += 1
-
-    def add_elapsed(self, start: int, end: int) -> None:
-        """Count the time from `start` to `end`, both in microseconds."""
-        if start == self._start and end == self._end:
+        """Count one value, 0 or more."""
+        if self._low <= value < self._high:
             self._run += 1
-            return
-        self._end_run()
-        self._start = start
-        self._end = end
-        self._run = 1
+        else:
+            self._start_run(value)
 
     def counts(self) -> list[int]:
         """The 32 counts so far."""
         self._end_run()
         return self._buckets
 
+    def _start_run(self, value: int) -> None:
+        self._end_run()
+        bucket = bucket_of(value)
+        self._low = 1 << bucket - 1 if bucket else 0
+        self._high = 1 << bucket if bucket < BUCKETS - 1 else _NO_BOUND
+        self._run = 1
+
     def _end_run(self) -> None:
         if self._run:
-            self._buckets[bucket_of(self._end - self._start)] += self._run
+            self._buckets[bucket_of(self._low)] += self._run
             self._run = 0
