@@ -18,7 +18,7 @@ STAMPS := $(VENV)/.sluice
 WHEELS := build/wheel
 WHEEL = $$(ls $(WHEELS)/sluice_mqtt-*.whl)
 SOURCES := $(shell find protocol session broker config spark_jobs -type f \
-	-not -name '*.pyc' -not -name '.*' 2>/dev/null) setup.py pyproject.toml LICENSE
+	-not -name '*.pyc' -not -name '.*' 2>/dev/null) setup.py pyproject.toml LICENSE README.md
 
 # Run from a folder without sources, so that it is the installed package that answers.
 HOW := $(CURDIR)/$(BIN)/python -I -c "import importlib.util as u; s = u.find_spec('protocol.decoder'); \
