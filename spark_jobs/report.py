@@ -1,0 +1,25 @@
+"""Main file of the report for spark-submit: `spark-submit [--py-files spark_jobs.zip] report.py OPTIONS`.
+
+Takes the options of `python -m spark_jobs report`. The package is imported from the zip archive of
+--py-files, from an installed one, or, if there is neither, from the folder that this file lies in.
+"""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def run(arguments: list[str]) -> int:
+    """Find the package and hand over to its command line; returns the exit code."""
+    here = Path(__file__).resolve().parent
+    # A script's own folder comes first on the path, and would let our modules shadow others of the same name.
+    sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != here]
+    if find_spec("spark_jobs") is None:
+        sys.path.insert(0, str(here.parent))
+    from spark_jobs.cli import main
+
+    return main(arguments if arguments[:1] == ["report"] else ["report", *arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

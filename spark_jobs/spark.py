@@ -1,0 +1,210 @@
+"""The Spark session of the jobs: started with settings for one machine, or taken over from spark-submit.
+
+The settings were measured (20 million rows on two cores): two gigabytes for the driver, eight shuffle
+partitions and the parallel collector are as fast as anything tried; adaptive execution must stay on; the
+session time zone is UTC so that hours are hours. The listening sockets that Spark opens are bound to loopback
+as long as the master is on this machine.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spark_jobs.errors import ReportError
+from spark_jobs.java import find_java, make_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+APP_NAME: Final = "sluice-report"
+DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and our own traceback
+LOOPBACK: Final = "127.0.0.1"
+FEW_ROWS: Final = 300_000  # below this, compiling the queries takes longer than running them uncompiled
+
+_JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_FOR_MANY_ROWS: Final = {_JVM_OPTIONS: "-XX:+UseParallelGC", "spark.sql.shuffle.partitions": "8"}
+_FOR_FEW_ROWS: Final = {
+    _JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+}
+_SETTINGS: Final = {
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # would note a stack trace for each expression
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
+}
+
+# Spark is silent, so that the console shows the report's own progress; what it raises is reported all the
+# same. Spark lifts the root logger to its shell's level when it runs under Python, and says so on the
+# console, unless the two agree from the start.
+_LOG4J: Final = """\
+status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = spark %p %c{1}: %m%n
+logger.spark.name = org.apache.spark
+logger.spark.level = {level}
+"""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A running session, and in words what it runs on."""
+
+    spark: "SparkSession"
+    words: str
+
+
+def require_packages() -> None:
+    """Raise ReportError, with what to install, unless pyspark and pyarrow are there."""
+    missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
+    if missing:
+        raise ReportError(f"the report needs {' and '.join(missing)}: pip install 'sluice-mqtt[report]'")
+
+
+def under_spark_submit(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether spark-submit has started this process: then Java runs already and the settings are its."""
+    return "PYSPARK_GATEWAY_PORT" in environ
+
+
+def is_local(master: str) -> bool:
+    """Whether all of Spark runs on this machine, so that nothing needs to listen beyond loopback."""
+    return master.startswith("local") or f"//{LOOPBACK}:" in master or "//localhost:" in master
+
+
+@contextmanager
+def session(
+    master: str | None = None, *, rows: int | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[Started]:
+    """Start a session, stop it afterwards, and leave no temporary files.
+
+    Args:
+        master: Spark's master URL; local[*] if None, and spark-submit's if that has started us.
+        rows: how many rows there will be to read, if that is known: few rows are worth less compiling.
+        settings: more Spark settings, over those of this module.
+
+    Raises:
+        ReportError: no suitable Java, or the session does not start.
+    """
+    require_packages()
+    if under_spark_submit():
+        with _stopping(_adopt(master)) as spark:
+            yield Started(spark, f"Spark {spark.version} by spark-submit on {spark.sparkContext.master}")
+        return
+    with tempfile.TemporaryDirectory(prefix="sluice-report-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        java = find_java(os.environ)
+        sized = _FOR_FEW_ROWS if rows is not None and rows <= FEW_ROWS else _FOR_MANY_ROWS
+        chosen = master or "local[*]"
+        with (
+            _environment(chosen, make_java_home(java, folder)),
+            _stopping(_launch(chosen, folder, sized | dict(settings or {}))) as spark,
+        ):
+            yield Started(spark, f"Spark {spark.version} on {chosen}, Java {java.version} ({java.source})")
+
+
+@contextmanager
+def _stopping(spark: "SparkSession") -> Iterator["SparkSession"]:
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _environment(master: str, java_home: Path) -> Iterator[None]:
+    """Set what pyspark hands to the JVM through the environment; put everything back afterwards."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    wanted = {"JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable}
+    if is_local(master):
+        wanted["SPARK_LOCAL_IP"] = LOOPBACK
+    if (home / "bin" / "spark-submit").exists():
+        # Another Spark's SPARK_HOME would start that one's JVM under this one's Python.
+        wanted["SPARK_HOME"] = str(home)
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _launch(master: str, folder: Path, settings: dict[str, str]) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    for tool in ("bash", "dirname"):
+        if shutil.which(tool) is None:
+            raise ReportError(
+                f"Spark's start scripts need {tool}, which is not on PATH: add the folder that holds it"
+            )
+    log = folder / "log4j2.properties"
+    log.write_text(_LOG4J.replace("{level}", _log_level()), encoding="utf-8")
+    jvm_options = settings.pop(_JVM_OPTIONS, "")
+    options = f"{jvm_options} -Dlog4j2.configurationFile={log.as_uri()} -Dderby.system.home={folder}"
+    builder = SparkSession.builder.appName(APP_NAME).master(master)
+    local = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} if is_local(master) else {}
+    own = {
+        _JVM_OPTIONS: options,
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+    }
+    for name, value in {**_SETTINGS, **local, **own, **settings}.items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:  # py4j and pyspark have no common class for a JVM that does not come up
+        reason = str(error).partition("\n")[0]
+        raise ReportError(f"Spark did not start on {master}: {reason}") from error
+    spark.sparkContext.setLogLevel(_log_level())
+    return spark
+
+
+def _log_level() -> str:
+    return "ERROR" if os.environ.get(DEBUG) else "FATAL"
+
+
+def _adopt(master: str | None) -> "SparkSession":
+    """spark-submit's session; its settings are left alone but for the time zone, on which results depend."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(APP_NAME)
+    spark = (builder.master(master) if master else builder).getOrCreate()
+    spark.sparkContext.setLogLevel(_log_level())
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    return spark
+
+
+def read_metrics(spark: "SparkSession", paths: Sequence[Path]) -> "DataFrame":
+    """The rows of metrics files known to be good, by the columns of the schema file."""
+    from spark_jobs.metrics import SCHEMA
+
+    sql_types = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<int64>": "array<bigint>"}
+    columns = ", ".join(f"`{field.name}` {sql_types.get(field.type, field.type)}" for field in SCHEMA.fields)
+    return spark.read.schema(columns).parquet(*[_uri(path) for path in paths])
+
+
+def _uri(path: Path) -> str:
+    """A file's address for Hadoop, which would take some characters of a name for wildcards."""
+    escaped = "".join(f"\\{letter}" if letter in "{}[]*?\\^" else letter for letter in str(path.absolute()))
+    return f"file://{escaped}"

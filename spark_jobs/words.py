@@ -1,0 +1,148 @@
+"""Numbers and names as a reader wants them. Text in, text out; escaping for HTML is not done here."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+DASH: Final = "–"
+NARROW_SPACE: Final = "\u202f"
+NO_BREAK_SPACE: Final = "\u00a0"
+LONGEST_NAME: Final = 48  # letters of a client id that a table shows; MQTT allows 65,535 bytes
+
+_TIME_UNITS: Final = ((60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"), (1, "µs"))
+_COUNT_UNITS: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
+
+
+def count(number: float | None) -> str:
+    """A whole number with thousands separators: 1,234,567."""
+    return DASH if number is None else f"{number:,.0f}"
+
+
+def short(number: float) -> str:
+    """A number in little room: 950, 1.2 k, 34 M."""
+    for factor, unit in _COUNT_UNITS:
+        if abs(number) >= factor:
+            return f"{_three_digits(number / factor)}{NARROW_SPACE}{unit}"
+    return _three_digits(number)
+
+
+def rate(per_second: float | None) -> str:
+    """A rate per second: 4,597/s, 12.5/s."""
+    if per_second is None:
+        return DASH
+    return f"{_three_digits(per_second)}/s"
+
+
+def _three_digits(number: float) -> str:
+    """Three significant digits at most, without trailing zeros, never in exponents."""
+    size = abs(number)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2
+    text = f"{number:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(part: float | None) -> str:
+    """A share as per cent; never rounded up to 100 %, nor down to 0 %, where it is not."""
+    if part is None:
+        return DASH
+    if part in (0, 1):
+        return f"{part * 100:.0f}{NARROW_SPACE}%"
+    if 0.9999 <= part < 1:
+        return f"> 99.99{NARROW_SPACE}%"
+    if 0 < part < 0.0001:
+        return f"< 0.01{NARROW_SPACE}%"
+    return (
+        f"{part * 100:.2f}{NARROW_SPACE}%"
+        if part < 0.1 or part > 0.99
+        else f"{part * 100:.1f}{NARROW_SPACE}%"
+    )
+
+
+def index(value: float | None) -> str:
+    """Jain's index to three digits; what is not 1 is never rounded up to it."""
+    if value is None:
+        return DASH
+    if 0.9995 <= value < 1:
+        return "> 0.999"
+    return f"{value:.3f}"
+
+
+def micros(value: float | None) -> str:
+    """A time given in microseconds, with the unit that suits it: 350 µs, 1.4 ms, 2.1 s, 18 min."""
+    if value is None:
+        return DASH
+    for factor, unit in _TIME_UNITS:
+        if value >= factor:
+            return f"{_three_digits(value / factor)}{NARROW_SPACE}{unit}"
+    return f"0{NARROW_SPACE}µs"
+
+
+def seconds(value: float) -> str:
+    """A length of time given in seconds: 8 s, 2 min, 3.5 h, 2 days."""
+    for factor, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
+        if value >= 2 * factor or value == factor:
+            return f"{_three_digits(value / factor)}{NARROW_SPACE}{unit}"
+    return f"{_three_digits(value)}{NARROW_SPACE}s"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A value of a distribution: a time if its unit is microseconds, else a count."""
+    if unit == "us":
+        return micros(value)
+    return DASH if value is None else _three_digits(value)
+
+
+def at_most(high: float | None, low: float | None, unit: str) -> str:
+    """The upper bound of a percentile; for the open last bucket, which has none, its lower bound."""
+    if high is not None:
+        return f"≤{NO_BREAK_SPACE}{quantity(high, unit)}"
+    return DASH if low is None else f"≥{NO_BREAK_SPACE}{quantity(low, unit)}"
+
+
+def moment(time: datetime) -> str:
+    """A point in time to the second, UTC."""
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def reason(name: str) -> str:
+    """A reason's column name in words."""
+    known = {
+        "congested": "send path congested",
+        "window_full": "window full",
+        "mailbox_busy": "mailbox busy",
+        "backlog": "backlog in the mqueue",
+        "queue_full": "mqueue full",
+        "expired": "message expired",
+        "too_large": "larger than the client takes",
+        "offline_qos0": "offline, QoS 0 not stored",
+        "session_ended": "session ended",
+    }
+    return known.get(name, name.replace("_", " "))
+
+
+def scope(name: str) -> str:
+    """A scope of the pressure table in words."""
+    known = {
+        "pressure_windows": "all sessions, while under pressure",
+        "other_windows": "all sessions, otherwise",
+        "sessions_under_pressure": "a session under pressure",
+        "other_sessions": "any other session",
+    }
+    return known.get(name, name.replace("_", " "))
+
+
+def name(text: str, longest: int = LONGEST_NAME) -> str:
+    """A client id or file name fit to be shown: what is invisible or turns the text around is spelled out."""
+    shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def change(before: float | None, after: float | None) -> str:
+    """How a value changed, in per cent; from a factor of two on, as a factor."""
+    if before is None or after is None or before == 0:
+        return DASH
+    factor = after / before
+    if factor >= 2:
+        return f"× {_three_digits(factor)}"
+    if 0 < factor <= 0.5:
+        return f"÷ {_three_digits(1 / factor)}"
+    return f"{(factor - 1) * 100:+.1f}{NARROW_SPACE}%".replace("-", "−")
