@@ -11,6 +11,7 @@ from broker.clients import (
     SECOND,
     Away,
     Client,
+    Ended,
     ExpiryTimer,
     WillTimer,
     will_delay,
@@ -28,10 +29,8 @@ from protocol.connect import Will
 from protocol.errors import MQTTError, ProtocolError, TopicAliasInvalid
 from protocol.properties import Properties
 from protocol.publish import Publish
-from session.counters import Counters
 from session.limits import Limits
 from session.outbound import Outbound
-from session.session import Session
 
 ENDED_SESSIONS: Final = 100_000
 """Last counters of ended sessions that are kept for the next export; past that the oldest are given up, and counted."""
@@ -88,7 +87,7 @@ class Broker:
         self.connections: set[Connection] = set()
         self.online = 0
         """Connections that have a session."""
-        self.ended: list[tuple[Session, Counters]] = []
+        self.ended: list[Ended] = []
         """Last counters of the sessions that have ended since the last export."""
         self.ended_lost = 0
         self.keep_ended = False
@@ -195,7 +194,7 @@ class Broker:
             if len(self.ended) >= ENDED_SESSIONS:
                 self.ended_lost += 1
             else:
-                self.ended.append((session, session.take_counters(now)))
+                self.ended.append(Ended(session, session.take_counters(now)))
         if client.will is not None:
             client.will.due(now)  # [MQTT5 3.1.3.2.2]: the session's end does not let a will wait longer
 

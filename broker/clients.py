@@ -9,6 +9,7 @@ from protocol.connect import Will
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
 from protocol.publish import Publish
+from session.counters import Counters
 from session.host import Host
 from session.session import Session
 
@@ -46,6 +47,18 @@ class Client:
                 "DISCONNECT gives a session an expiry that CONNECT set to zero [MQTT-3.14.2-2]"
             )
         self.expiry_interval = min(wanted, longest)
+
+
+@final
+class Ended:
+    """What the metrics still have to tell of a session that is over, and no more: clients may come and go fast."""
+
+    def __init__(self, session: Session, counters: Counters) -> None:
+        self.client_id = session.client_id
+        self.listener = session.listener
+        self.version = session.version
+        self.created_at = session.created_at
+        self.counters = counters
 
 
 @final

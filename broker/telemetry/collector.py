@@ -1,84 +1,121 @@
 """Rows of metrics as columns, gathered from counters on the event loop; cheap enough to be done in small slices."""
 
 from array import array
+from operator import attrgetter
+from typing import Final
 
 import pyarrow as pa
 
+from broker.clients import Ended
 from broker.telemetry.schema import MetricsSchema
+from broker.telemetry.wall import WallClock
 from session.counters import Counters
 from session.histogram import BUCKETS, Histogram
 from session.session import Session
 
+BATCH: Final = 500
+"""Rows that are made into Arrow's columns at once: well under a millisecond."""
 
-class Columns:
-    """The rows of one export, column by column, in buffers that Arrow takes over without copying.
 
-    All end at the same moment: `interval_end` on the monotonic clock, `wall` as the time of day, both in microseconds.
+class Rows:
+    """The rows of one export. All end at the same moment, `interval_end` on the monotonic clock.
+
+    Integers are kept row by row in one flat array, because that is how they come; a batch turns them into columns.
     """
 
-    def __init__(self, schema: MetricsSchema, broker: str, interval_end: int, wall: int) -> None:
-        self.rows = 0
+    def __init__(self, schema: MetricsSchema, broker: str, interval_end: int, clock: WallClock) -> None:
         self.interval_end = interval_end
-        self.wall = wall
-        self._wall_offset = wall - interval_end
+        self.wall_end = clock.at(interval_end)
+        """Time of day at interval_end, in microseconds since 1970 UTC."""
         self._schema = schema
         self._broker = broker
-        self._strings: dict[str, list[str]] = {"client_id": [], "listener": []}
-        self._flags: dict[str, list[bool]] = {"connected": [], "ended": []}
-        self._versions = array("i")
-        self._times = {name: array("q") for name in ("session_started", "interval_start", "interval_end")}
-        self._integers = [(name, array("q")) for name in (*schema.counters, *schema.drops)]
-        self._counters = self._integers[: len(schema.counters)]
-        self._drops = self._integers[len(schema.counters) :]
-        self._histograms = [(name, array("i", [0]), array("q"), bytearray()) for name in schema.histograms]
+        self._clock = clock
+        self._counters_of = attrgetter(*schema.counters)
+        self._batches: list[pa.RecordBatch] = []
+        self._batched = 0
+        self._begin()
 
-    def add(self, session: Session, counters: Counters, ended: bool) -> None:
+    def __len__(self) -> int:
+        return self._batched + len(self._client_ids)
+
+    def _begin(self) -> None:
+        """Start a batch."""
+        self._client_ids: list[str] = []
+        self._listeners: list[str] = []
+        self._connected: list[bool] = []
+        self._ended: list[bool] = []
+        self._versions = array("i")
+        self._started = array("q")
+        self._starts = array("q")
+        self._integers = array("q")
+        self._drops: list[dict[str, int] | None] = []
+        self._histograms = [(name, array("i", [0]), array("q"), list[bool]()) for name in self._schema.histograms]
+
+    def add(self, session: Session | Ended, counters: Counters, connected: bool, ended: bool) -> None:
         """Append one row: what `session` counted in the interval."""
-        self.rows += 1
-        self._strings["client_id"].append(session.client_id)
-        self._strings["listener"].append(session.listener)
-        self._flags["connected"].append(session.outbound.connected and not ended)
-        self._flags["ended"].append(ended)
+        self._client_ids.append(session.client_id)
+        self._listeners.append(session.listener)
+        self._connected.append(connected)
+        self._ended.append(ended)
         self._versions.append(session.version)
-        self._times["session_started"].append(session.created_at + self._wall_offset)
-        self._times["interval_start"].append(counters.interval_start + self._wall_offset)
-        self._times["interval_end"].append(self.wall)
-        for name, column in self._counters:
-            column.append(getattr(counters, name))
-        drops = counters.drops
-        for name, column in self._drops:
-            column.append(drops.get(name, 0) if drops is not None else 0)
-        for name, offsets, values, valid in self._histograms:
+        self._started.append(self._clock.at(session.created_at))
+        self._starts.append(self._clock.at(counters.interval_start))
+        self._integers.extend(self._counters_of(counters))
+        self._drops.append(counters.drops)
+        for name, offsets, values, missing in self._histograms:
             histogram: Histogram | None = getattr(counters, name)
             if histogram is not None:
                 values.extend(histogram.counts())
             offsets.append(len(values))
-            valid.append(histogram is not None)
+            missing.append(histogram is None)
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time for `batch`."""
+        return len(self._client_ids) >= BATCH
+
+    def batch(self) -> None:
+        """Make the rows that were added since the last call into columns."""
+        rows = len(self._client_ids)
+        if not rows:
+            return
+        schema = self._schema
+        arrays: dict[str, pa.Array] = {
+            "broker": pa.array([self._broker] * rows, pa.string()),
+            "client_id": pa.array(self._client_ids, pa.string()),
+            "listener": pa.array(self._listeners, pa.string()),
+            "protocol_version": _column(pa.int32(), self._versions),
+            "connected": pa.array(self._connected, pa.bool_()),
+            "ended": pa.array(self._ended, pa.bool_()),
+        }
+        ends = array("q", [self.wall_end]) * rows
+        for name, times in zip(_TIMES, (self._started, self._starts, ends), strict=True):
+            arrays[name] = _column(pa.timestamp("us", tz="UTC"), times)
+        for number, name in enumerate(schema.counters):
+            arrays[name] = _column(pa.int64(), self._integers[number :: len(schema.counters)])
+        for name in schema.drops:
+            counts = array("q", [drops.get(name, 0) if drops else 0 for drops in self._drops])
+            arrays[name] = _column(pa.int64(), counts)
+        for name, offsets, values, missing in self._histograms:
+            arrays[name] = pa.ListArray.from_arrays(
+                _column(pa.int32(), offsets), _column(pa.int64(), values), mask=pa.array(missing, pa.bool_())
+            )
+        columns = [arrays[field.name] for field in schema.arrow]
+        self._batches.append(pa.RecordBatch.from_arrays(columns, schema=schema.arrow))
+        self._batched += rows
+        self._begin()
 
     def table(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        arrays: dict[str, pa.Array] = {
-            "broker": pa.array([self._broker] * self.rows, pa.string()),
-            "protocol_version": _from_buffer(pa.int32(), self._versions),
-        }
-        for name, strings in self._strings.items():
-            arrays[name] = pa.array(strings, pa.string())
-        for name, flags in self._flags.items():
-            arrays[name] = pa.array(flags, pa.bool_())
-        for name, times in self._times.items():
-            arrays[name] = _from_buffer(pa.timestamp("us", tz="UTC"), times)
-        for name, integers in self._integers:
-            arrays[name] = _from_buffer(pa.int64(), integers)
-        for name, offsets, values, valid in self._histograms:
-            missing = pa.array([not there for there in valid], pa.bool_())
-            arrays[name] = pa.ListArray.from_arrays(
-                _from_buffer(pa.int32(), offsets), _from_buffer(pa.int64(), values), mask=missing
-            )
-        schema = self._schema.arrow
-        return pa.Table.from_arrays([arrays[field.name] for field in schema], schema=schema)
+        """All rows as an Arrow table."""
+        self.batch()
+        return pa.Table.from_batches(self._batches, self._schema.arrow)
 
 
-def _from_buffer(kind: pa.DataType, values: "array[int]") -> pa.Array:
+_TIMES: Final = ("session_started", "interval_start", "interval_end")
+
+
+def _column(kind: pa.DataType, values: "array[int]") -> pa.Array:
+    """The values as a column, in the very memory that they are in."""
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 

@@ -2,25 +2,27 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 import structlog
 
-from broker.clock import monotonic_us, wall_us
-from broker.telemetry.collector import Columns
+from broker.clock import monotonic_us
+from broker.telemetry.collector import Rows
 from broker.telemetry.schema import metrics_schema
+from broker.telemetry.wall import WallClock
 from broker.telemetry.writer import write
 from config.models import Config
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-SLICE = 50
-"""Sessions collected before the loop gets its turn: well under a millisecond, interpreted too."""
+SLICE: Final = 50
+"""Sessions that are looked at before the loop gets its turn: well under a millisecond, interpreted too."""
 
 
 class Exporter:
-    """Collects on the loop in slices, writes in a thread of its own. A disk that fails is reported and survived."""
+    """Collects on the loop in slices and writes in a thread. A disk that fails is reported, counted and survived."""
 
     def __init__(self, broker: "Broker", config: Config) -> None:
         directory = config.metrics.directory
@@ -32,10 +34,12 @@ class Exporter:
         self._directory = directory
         self._node = config.node_name
         self._interval = config.metrics.interval
-        self._heartbeat = config.metrics.heartbeat
+        self._heartbeat = config.metrics.heartbeat * 1e6
+        self._clock = WallClock()
         self._log = structlog.get_logger("sluice")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         self._failing = False
         broker.keep_ended = True
 
@@ -44,63 +48,88 @@ class Exporter:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Export what there is, and end."""
+        """Let an export that is running come to its end, then export what there is."""
+        self._stopping.set()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await self._task
         await self.export(everything=True)
+        while self._broker.ended:  # meanwhile
+            await self.export()
         self._writer.shutdown()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._interval
-        while True:
-            await asyncio.sleep(max(due - loop.time(), 0))
+        while not await self._stops_within(due - loop.time()):
             due = max(due + self._interval, loop.time())
-            await self.export()
+            try:
+                await self.export()
+            except Exception as error:
+                # One export is lost, with what it had taken; the next one is not.
+                loop.call_exception_handler({"message": "a metrics export has failed", "exception": error})
+
+    async def _stops_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._stopping.wait(), max(seconds, 0))
+        except TimeoutError:
+            return False
+        return True
 
     async def export(self, everything: bool = False) -> None:
-        """Write one file with a row for each session with something new, or whose heartbeat is due."""
-        columns = Columns(metrics_schema(), self._node, monotonic_us(), wall_us())
-        await self._collect(columns, everything)
-        if columns.rows:
-            await asyncio.get_running_loop().run_in_executor(self._writer, self._write, columns)
+        """Write one file with a row for each session with something new, or whose heartbeat is due.
 
-    async def _collect(self, columns: Columns, everything: bool) -> None:
+        Nothing is written where there is no row. `everything`: a row for each session.
+        """
+        rows = Rows(metrics_schema(), self._node, self._clock.read(), self._clock)
+        await self._collect(rows, everything)
+        if len(rows):
+            table = rows.table()
+            await asyncio.get_running_loop().run_in_executor(self._writer, self._write, table, rows.wall_end)
+
+    async def _collect(self, rows: Rows, everything: bool) -> None:
         broker = self._broker
+        # Who has ended and who is there are taken at one moment: each session is in one of them.
         ended, broker.ended = broker.ended, []
+        clients = list(broker.clients.values())
         if broker.ended_lost:
-            self._log.error(
-                "metrics_lost", rows=broker.ended_lost, detail="too many sessions ended in one interval"
-            )
+            self._log.error("metrics_lost", rows=broker.ended_lost, detail="too many sessions ended in one interval")
             broker.ended_lost = 0
-        for number, (session, counters) in enumerate(ended, 1):
-            columns.add(session, counters, True)
-            if number % SLICE == 0:
-                await asyncio.sleep(0)
-        for number, client in enumerate(list(broker.clients.values()), 1):
+        for number, last in enumerate(ended, 1):
+            rows.add(last, last.counters, connected=False, ended=True)
+            await self._yield(rows, number)
+        for number, client in enumerate(clients, 1):
             session = client.session
-            since = columns.interval_end - session.outbound.counters.interval_start
-            if everything or session.active() or since >= self._heartbeat * 1e6:
-                columns.add(session, session.take_counters(monotonic_us()), False)
-                session.outbound.counters.interval_start = columns.interval_end
-            if number % SLICE == 0:
-                await asyncio.sleep(0)
+            outbound = session.outbound
+            if broker.clients.get(session.client_id) is not client:
+                continue  # it has ended since: its last row is in the next export
+            since = rows.interval_end - outbound.counters.interval_start
+            if everything or session.active() or since >= self._heartbeat:
+                counters = session.take_counters(monotonic_us())
+                rows.add(session, counters, connected=outbound.connected, ended=False)
+                outbound.counters.interval_start = rows.interval_end
+            await self._yield(rows, number)
 
-    def _write(self, columns: Columns) -> None:
-        """In the writer's thread."""
-        name = f"{self._node}-{columns.wall}-{self.files_written + self.files_failed}.parquet"
+    async def _yield(self, rows: Rows, number: int) -> None:
+        """Give the loop its turn, at the end of each slice and before and after each batch."""
+        if rows.full:
+            await asyncio.sleep(0)
+            rows.batch()
+            await asyncio.sleep(0)
+        elif number % SLICE == 0:
+            await asyncio.sleep(0)
+
+    def _write(self, table: pa.Table, wall_end: int) -> None:
+        """In the writer's thread. It holds the interpreter as little as it can: the loop waits for that too."""
+        name = f"{self._node}-{wall_end}-{self.files_written + self.files_failed}.parquet"
         try:
-            write(self._directory, columns.table(), name, columns.wall)
+            write(self._directory, table, name, wall_end)
         except OSError as error:
             self.files_failed += 1
             if not self._failing:
                 self._failing = True
-                self._log.error(
-                    "metrics_lost", rows=columns.rows, failed=self.files_failed, detail=str(error)
-                )
+                self._log.error("metrics_lost", rows=table.num_rows, failed=self.files_failed, detail=str(error))
             return
         self.files_written += 1
         if self._failing:
             self._failing = False
-            self._log.info("metrics_written_again", lost_files=self.files_failed)
+            self._log.info("metrics_written_again", failed=self.files_failed)
