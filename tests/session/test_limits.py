@@ -37,5 +37,5 @@ def test_defaults() -> None:
     ],
 )
 def test_window_is_the_smaller_of_both(max_inflight: int, receive_maximum: int, window: int) -> None:
-    """FC-1: W = min(max_inflight, Receive Maximum); 0 and `infinity` are no limit of ours, but the packet ids are one."""
+    """FC-1: W = min(max_inflight, Receive Maximum); 0 (`infinity`) leaves the packet ids as the bound."""
     assert Limits(max_inflight=max_inflight).window(receive_maximum) == window

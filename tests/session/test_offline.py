@@ -47,7 +47,7 @@ def test_mailbox_at_the_disconnect(store: bool) -> None:
 
 
 def test_gate_has_no_say_offline() -> None:
-    """FC-7: a window that is full and a send path that was congested keep no QoS 0 from being stored, or counted gated."""
+    """FC-7: a window that is full and a congested send path keep no QoS 0 from being stored, nor count it as gated."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("one", qos=1)
     peer.pause()
@@ -114,7 +114,7 @@ def test_offline_storing_leaves_the_mailbox_idle() -> None:
 
 
 def test_end_drops_what_waits() -> None:
-    """FC-5: when the session ends, mailbox and mqueue are dropped and counted under that reason; what was sent is not."""
+    """FC-5: when the session ends, mailbox and mqueue are dropped under that reason; what was sent is not."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("sent", "waiting", qos=1)
     peer.publish("zero", qos=0)

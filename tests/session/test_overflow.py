@@ -210,7 +210,7 @@ def test_oversized_is_sent_in_order() -> None:
 
 
 def test_full_window_may_cost_qos0() -> None:
-    """FC-6: behind a QoS 1 head that waits for the window QoS 0 does overflow: the promise is for a window with room."""
+    """FC-6: behind a QoS 1 head that waits for the window QoS 0 may overflow: the promise needs room there."""
     peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=DROP_NEWEST))
     peer.deliver("a", "b", qos=1)
 
@@ -229,7 +229,7 @@ def test_full_window_may_cost_qos0() -> None:
 def test_no_burst_costs_qos0(
     max_mqueue_len: int, max_mqueue_bytes: int, policy: str, bursts: list[tuple[int, int]]
 ) -> None:
-    """FC-6: with a free send path and room in the window no QoS 0 is lost, however large the burst and small the limits."""
+    """FC-6: with a free send path and room in the window no QoS 0 is lost, large bursts and small limits or not."""
     peer = Peer(Limits(max_mqueue_len=max_mqueue_len, max_mqueue_bytes=max_mqueue_bytes, mqueue_overflow=policy))
     sent: list[str] = []
     for count, size in bursts:

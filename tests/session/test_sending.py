@@ -171,7 +171,7 @@ def test_drain_ends_when_its_bytes_are_many() -> None:
 
 
 def test_wakes_once_per_batch() -> None:
-    """The router wakes the host for the first delivery only; the session task clears the mailbox before it sleeps again."""
+    """The router wakes the host for the first delivery of a batch only."""
     peer = Peer()
 
     peer.publish("a", "b", "c", qos=0)

@@ -154,7 +154,7 @@ def test_ids_in_use_are_skipped() -> None:
     ],
 )
 def test_moves(phase: int, packet_type: int, following: int) -> None:
-    """FC-1, FC-21: these four moves are all there are; every other acknowledgement is unexpected and changes nothing."""
+    """FC-1, FC-21: these four moves are all; any other acknowledgement is unexpected and changes nothing."""
     for other in (packet_types.PUBACK, packet_types.PUBREC, packet_types.PUBCOMP):
         allowed = other == packet_type or (
             phase == WAIT_PUBCOMP and other in (packet_types.PUBREC, packet_types.PUBCOMP)

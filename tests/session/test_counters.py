@@ -1,0 +1,273 @@
+"""The books: what is countable of a session, interval by interval."""
+
+import pytest
+
+from session.histogram import Histogram
+from session.limits import Limits
+from tests.support_session.books import assert_balanced, by_qos
+from tests.support_session.inbound import from_client
+from tests.support_session.messages import SECOND
+from tests.support_session.peer import START, Peer
+
+
+def counts(histogram: Histogram | None) -> dict[int, int]:
+    """The buckets that are not empty."""
+    assert histogram is not None
+    return {bucket: count for bucket, count in enumerate(histogram.counts()) if count}
+
+
+def test_offered_and_sent_by_qos() -> None:
+    """Deliveries are counted as offered and sent by QoS, sent ones by payload bytes too."""
+    peer = Peer()
+    peer.deliver("a", qos=0, size=10)
+    peer.deliver("b", "c", qos=1, size=100)
+    peer.deliver("d", "e", "f", qos=2, size=1000)
+
+    counters = peer.take_counters()
+
+    assert by_qos(counters, "offered") == by_qos(counters, "sent") == (1, 2, 3)
+    assert counters.sent_bytes == 3210
+    assert by_qos(counters, "waiting") == (0, 0, 0)
+
+
+def test_waiting_by_qos() -> None:
+    """What waits in the mqueue and in the mailbox is counted as offered and waiting in this interval."""
+    peer = Peer(Limits(max_inflight=1))
+    peer.deliver("a", "b", qos=1)
+    peer.deliver("c", qos=0)
+    peer.publish("d", qos=0)
+    peer.publish("e", "f", qos=2)
+
+    counters = peer.take_counters()
+
+    assert by_qos(counters, "offered") == (2, 2, 2)
+    assert by_qos(counters, "sent") == (0, 1, 0)
+    assert by_qos(counters, "waiting") == (2, 1, 2)
+    assert_balanced(counters)
+
+
+def test_next_interval_begins_with_what_waits() -> None:
+    """The next interval starts with what waited, and does not count it as offered again."""
+    peer = Peer(Limits(max_inflight=1))
+    peer.deliver("a", "b", qos=1)
+    peer.publish("c", qos=0)
+    peer.take_counters()
+
+    peer.run()
+    peer.puback(1)
+    counters = peer.take_counters()
+
+    assert by_qos(counters, "waiting_start") == (1, 1, 0)
+    assert by_qos(counters, "offered") == (0, 0, 0)
+    assert by_qos(counters, "sent") == (1, 1, 0)
+    assert_balanced(counters)
+
+
+def test_mailbox_over_many_intervals() -> None:
+    """A mailbox that no pass takes up is offered once, whatever the number of intervals, also halfway through."""
+    peer = Peer()
+    peer.publish(*range(250), qos=0)
+    rows = [peer.take_counters(), peer.take_counters()]
+    peer.run_pass()
+    rows += [peer.take_counters(), peer.take_counters()]
+    peer.publish("one", qos=1)
+    peer.run()
+    rows.append(peer.take_counters())
+
+    for row in rows:
+        assert_balanced(row)
+    assert [row.offered_qos0 for row in rows] == [250, 0, 0, 0, 0]
+    assert [row.waiting_qos0 for row in rows] == [250, 250, 150, 150, 0]
+    assert sum(row.offered_qos1 for row in rows) == 1
+
+
+def test_every_end_of_a_delivery_balances() -> None:
+    """offered = sent + dropped + waiting holds with drops of every reason in one interval."""
+    peer = Peer(Limits(max_inflight=2, max_mqueue_len=3, mqueue_store_qos0=False), 5, maximum_packet_size=100)
+    peer.deliver(*range(10), qos=1)
+    peer.deliver("huge", qos=0, size=200)
+    peer.disconnect()
+    peer.publish("zero", qos=0)
+    peer.publish("short", qos=2, expiry=1)
+    peer.advance(2)
+    peer.connect(5)
+    peer.puback(1, 2)
+    peer.puback(*peer.window_ids())
+    peer.publish("late", qos=1)
+    peer.outbound.end()
+
+    counters = peer.take_counters()
+
+    assert_balanced(counters)
+    assert {column.removeprefix("dropped_") for column in counters.drops or {}} >= {
+        "queue_full_qos1",
+        "offline_qos0_qos0",
+        "expired_qos2",
+        "session_ended_qos1",
+    }
+
+
+def test_highest_lengths() -> None:
+    """Window, mqueue and its bytes: how long now, and the most in the interval; the next begins with now."""
+    peer = Peer(Limits(max_inflight=4))
+    peer.deliver(*range(7), qos=1, size=10)
+    peer.puback(1, 2)
+    peer.puback(3, 4, 5, 6)
+
+    first, second = peer.take_counters(), peer.take_counters()
+
+    assert (first.window_len, first.window_max, first.window_limit) == (1, 4, 4)
+    assert (first.mqueue_len, first.mqueue_max) == (0, 3)
+    assert (first.mqueue_bytes, first.mqueue_bytes_max) == (0, 30)
+    assert (second.window_len, second.window_max) == (1, 1)
+    assert (second.mqueue_max, second.mqueue_bytes_max) == (0, 0)
+
+
+def test_gauges_of_what_waits() -> None:
+    """Length and bytes of the mqueue at the interval's end; the following interval's highest starts there."""
+    peer = Peer(online=False)
+    peer.publish(1, 2, 3, qos=1, size=7)
+    first, second = peer.take_counters(), peer.take_counters()
+
+    for row in (first, second):
+        assert (row.mqueue_len, row.mqueue_max, row.mqueue_bytes, row.mqueue_bytes_max) == (3, 3, 21, 21)
+    assert second.waiting_start_qos1 == second.waiting_qos1 == 3
+
+
+def test_window_full_time() -> None:
+    """How long the window was full, split at the interval's end."""
+    peer = Peer(Limits(max_inflight=2))
+    peer.deliver("a", qos=1)
+    peer.advance(1)
+    peer.deliver("b", qos=1)
+    peer.advance(2)
+    assert peer.take_counters().window_full_us == 2 * SECOND
+
+    peer.advance(3)
+    peer.puback(1)
+    peer.advance(4)
+    assert peer.take_counters().window_full_us == 3 * SECOND
+
+
+def test_window_full_time_and_connections() -> None:
+    """A full window counts while the client is there; a smaller or larger one decides anew at the reconnect."""
+    peer = Peer(Limits(max_inflight=2), 5)
+    peer.deliver("a", "b", qos=1)
+    peer.advance(1)
+    peer.disconnect()
+    peer.advance(10)
+    assert peer.take_counters().window_full_us == SECOND
+
+    peer.connect(5, receive_maximum=1)
+    peer.advance(2)
+    peer.puback(1)
+    peer.advance(3)
+    peer.puback(2)
+    peer.advance(4)
+    assert peer.take_counters().window_full_us == 5 * SECOND
+
+
+def test_congested_time() -> None:
+    """How long the send path was congested, until it went on or the client left."""
+    peer = Peer()
+    peer.pause()
+    peer.advance(1)
+    peer.pause()
+    peer.advance(1)
+    peer.resume()
+    peer.advance(5)
+    peer.pause()
+    peer.advance(1)
+    peer.disconnect()
+    peer.advance(5)
+
+    assert peer.take_counters().congested_us == 3 * SECOND
+
+
+def test_reading_paused_time() -> None:
+    """How long the connection was not read, until it went on or the client left."""
+    peer = Peer()
+    peer.session.reading_paused_time.start(peer.now)
+    peer.advance(2)
+    peer.disconnect()
+    peer.advance(5)
+
+    assert peer.take_counters().reading_paused_us == 2 * SECOND
+    assert peer.take_counters().reading_paused_us == 0
+
+
+def test_acknowledged_and_how_long_it_took() -> None:
+    """What the client completes is counted by QoS, with the time since it was first sent, resends or not."""
+    peer = Peer(Limits(retry_interval=SECOND // 100))
+    peer.deliver("a", qos=1)
+    peer.deliver("b", "c", qos=2)
+    peer.now += 5
+    peer.puback(1)
+    peer.pubrec(2)
+    peer.now += 95
+    peer.pubcomp(2)
+    peer.advance(1)
+    peer.pubrec(3)
+    peer.pubcomp(3)
+
+    counters = peer.take_counters()
+
+    assert (counters.acknowledged_qos1, counters.acknowledged_qos2) == (1, 2)
+    assert counts(counters.ack_qos1_hist) == {3: 1}
+    assert counts(counters.ack_qos2_hist) == {7: 1, 20: 1}
+    assert counters.resent_publish > 0
+
+
+def test_refusing_pubrec_is_acknowledged() -> None:
+    """A QoS 2 delivery that the client refuses with PUBREC is completed by it."""
+    peer = Peer(version=5)
+    peer.deliver("a", qos=2)
+
+    peer.pubrec(1, 0x80)
+
+    assert peer.take_counters().acknowledged_qos2 == 1
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_time_from_routed_to_sent(qos: int) -> None:
+    """The wait from routed to first sent is in a histogram of its QoS, the time away from the broker included."""
+    peer = Peer()
+    peer.publish("a", qos=qos)
+    peer.now += 100
+    peer.run()
+    peer.disconnect()
+    peer.publish("b", qos=qos)
+    peer.advance(1)
+    peer.connect()
+
+    counters = peer.take_counters()
+
+    assert counts(getattr(counters, f"wait_qos{qos}_hist")) == {7: 1, 20: 1}
+    assert [getattr(counters, f"wait_qos{other}_hist") for other in range(3) if other != qos] == [None, None]
+
+
+def test_intervals_follow_one_another() -> None:
+    """Each interval begins empty when the one before it was taken, the first when the session was created."""
+    peer = Peer()
+    assert peer.outbound.counters.interval_start == START
+    peer.deliver("a", qos=1)
+    peer.advance(1)
+    peer.take_counters()
+
+    counters = peer.take_counters()
+
+    assert counters.interval_start == START + SECOND
+    assert by_qos(counters, "offered") == by_qos(counters, "sent") == (0, 0, 0)
+    assert counters.ack_qos1_hist is None
+    assert counters.wait_qos1_hist is None
+    assert counters.mailbox_hist is None
+    assert counters.drops is None
+
+
+def test_gauge_of_awaiting_rel() -> None:
+    """How many packet ids wait for PUBREL when the interval ends."""
+    peer = Peer()
+    peer.send(from_client(1, 2), from_client(2, 2))
+    assert peer.take_counters().awaiting_rel_len == 2
+    peer.pubrel(1)
+    assert peer.take_counters().awaiting_rel_len == 1

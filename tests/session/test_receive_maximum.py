@@ -1,0 +1,138 @@
+"""FC-20: how many QoS 1 and 2 PUBLISHes an MQTT 5 client may have unacknowledged."""
+
+import pytest
+
+from protocol import reason_codes
+from protocol.errors import MQTTError
+from session.limits import Limits
+from tests.support_session.inbound import answers, from_client, puback, pubcomp, pubrec
+from tests.support_session.messages import SECOND, texts
+from tests.support_session.peer import Peer
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_receive_maximum_is_accepted(qos: int) -> None:
+    """FC-20: as many unacknowledged PUBLISHes as receive_maximum says are accepted."""
+    peer = Peer(Limits(receive_maximum=3), 5)
+
+    assert len(answers(peer.send(*[from_client(n, qos) for n in (1, 2, 3)]))) == 3
+    assert len(peer.routed) == 3
+
+
+@pytest.mark.parametrize("qos", [(1, 1, 1), (2, 2, 2), (1, 2, 1), (2, 1, 2), (2, 2, 1)])
+def test_past_receive_maximum(qos: tuple[int, int, int]) -> None:
+    """FC-20: past it, QoS 1 and 2 counted together, the connection ends with 0x93."""
+    peer = Peer(Limits(receive_maximum=2), 5)
+
+    with pytest.raises(MQTTError, match="Receive Maximum") as error:
+        peer.send(*[from_client(n, level) for n, level in enumerate(qos, 1)])
+    assert error.value.reason_code == reason_codes.RECEIVE_MAXIMUM_EXCEEDED
+    assert len(peer.routed) == 2
+
+
+def test_tolerated_past_receive_maximum() -> None:
+    """FC-20: with the policy `tolerate` what is past it is accepted, routed, acknowledged and counted."""
+    peer = Peer(Limits(receive_maximum=2, tolerate_receive_maximum=True), 5)
+
+    sent = answers(peer.send(*[from_client(n, 1) for n in (1, 2, 3)], *[from_client(n, 2) for n in (4, 5)]))
+
+    assert sent == [puback(1), puback(2), puback(3), pubrec(4), pubrec(5)]
+    assert len(peer.routed) == 5
+    assert peer.take_counters().receive_maximum_exceeded == 3
+
+
+def test_written_puback_gives_quota_back() -> None:
+    """FC-20: a PUBACK that has been written gives the client its quota back."""
+    peer = Peer(Limits(receive_maximum=2), 5)
+
+    for packet_id in range(1, 20, 2):
+        peer.send(from_client(packet_id, 1), from_client(packet_id + 1, 1))
+
+    assert len(peer.routed) == 20
+
+
+def test_pubrel_gives_quota_back() -> None:
+    """FC-20: a QoS 2 PUBLISH is unacknowledged until PUBREL is answered with PUBCOMP; PUBREC gives nothing back."""
+    peer = Peer(Limits(receive_maximum=1), 5)
+    peer.send(from_client(1, 2))
+    peer.pubrel(1)
+    peer.send(from_client(2, 2))
+
+    with pytest.raises(MQTTError):
+        peer.send(from_client(3, 1))
+
+
+def test_qos0_uses_no_quota() -> None:
+    """FC-20: the quota is for QoS 1 and 2."""
+    peer = Peer(Limits(receive_maximum=1), 5)
+
+    peer.send(*[from_client(0, 0) for _ in range(10)], from_client(1, 1))
+
+    assert len(peer.routed) == 11
+
+
+def test_resent_qos2_uses_no_further_quota() -> None:
+    """FC-20: a PUBLISH whose packet id is remembered is the same one again, and never past the limit."""
+    peer = Peer(Limits(receive_maximum=1), 5)
+
+    peer.send(from_client(1, 2))
+
+    assert answers(peer.send(from_client(1, 2, dup=True))) == [pubrec(1)]
+
+
+def test_no_receive_maximum_in_311() -> None:
+    """FC-20: 3.1.1 knows no Receive Maximum."""
+    peer = Peer(Limits(receive_maximum=1))
+
+    assert len(answers(peer.send(*[from_client(n, 1) for n in range(1, 50)]))) == 49
+
+
+def test_not_mixed_with_the_window() -> None:
+    """FC-20: receive_maximum is a knob of its own: neither max_inflight nor the client's Receive Maximum touches it."""
+    peer = Peer(Limits(max_inflight=1, receive_maximum=5), 5, receive_maximum=1)
+    peer.deliver("a", "b", qos=1)
+
+    peer.send(*[from_client(n, 2) for n in range(1, 6)])
+
+    assert len(peer.routed) == 5
+    assert texts(peer.puback(1)) == ["b"]
+
+
+def test_quota_begins_anew_at_the_reconnect() -> None:
+    """FC-20: QoS 2 ids that an earlier connection left behind take nothing from the quota of the next [MQTT5 4.9]."""
+    peer = Peer(Limits(receive_maximum=2), 5)
+    peer.send(from_client(1, 2), from_client(2, 2))
+    peer.disconnect()
+    peer.connect(5)
+
+    assert answers(peer.send(from_client(3, 2), from_client(4, 2))) == [pubrec(3), pubrec(4)]
+    assert answers(peer.pubrel(1)) == [pubcomp(1)]
+    with pytest.raises(MQTTError):
+        peer.send(from_client(5, 2))
+
+
+def test_resent_publish_counts_on_its_new_connection() -> None:
+    """FC-20: a PUBLISH that the client sends again after the reconnect is one of the new quota."""
+    peer = Peer(Limits(receive_maximum=2), 5)
+    peer.send(from_client(1, 2), from_client(2, 2))
+    peer.disconnect()
+    peer.connect(5)
+
+    peer.send(from_client(1, 2, dup=True), from_client(3, 2))
+
+    with pytest.raises(MQTTError):
+        peer.send(from_client(4, 2))
+
+
+def test_forgotten_ids_of_earlier_connections() -> None:
+    """FC-20, FC-22: an id of an earlier connection that is forgotten in time leaves the quota as it is."""
+    peer = Peer(Limits(receive_maximum=1, await_rel_timeout=10 * SECOND), 5)
+    peer.send(from_client(1, 2))
+    peer.disconnect()
+    peer.connect(5)
+    peer.advance(10)
+
+    peer.send(from_client(1, 2))
+
+    with pytest.raises(MQTTError):
+        peer.send(from_client(2, 2))

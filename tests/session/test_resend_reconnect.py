@@ -1,0 +1,129 @@
+"""FC-8 on reconnect: both versions resend everything in the window, before anything new."""
+
+import pytest
+
+from session.limits import NEVER, Limits
+from tests.support_session.messages import resent, texts
+from tests.support_session.peer import Peer
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_window_is_resent(version: int) -> None:
+    """FC-8: a reconnect to a kept session resends the whole window in order, same packet ids, DUP set."""
+    peer = Peer(version=version)
+    peer.deliver("a", qos=1)
+    peer.deliver("b", "c", qos=2)
+    peer.deliver("d", qos=1)
+    peer.pubrec(2)
+    peer.disconnect()
+
+    sent = resent(peer.connect(version))
+
+    assert sent == [("dup", 1, "a"), ("rel", 2, ""), ("dup", 3, "c"), ("dup", 4, "d")]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_before_anything_new(version: int) -> None:
+    """FC-8: the window goes before what waited in the mqueue, and that before what comes now."""
+    peer = Peer(Limits(max_inflight=3), version)
+    peer.deliver("a", "b", qos=1)
+    peer.disconnect()
+    peer.publish("zero", qos=0)
+    peer.publish("c", "d", qos=1)
+
+    sent = resent(peer.connect(version))
+    sent += resent(peer.run())
+
+    assert sent == [("dup", 1, "a"), ("dup", 2, "b"), ("new", 0, "zero"), ("new", 3, "c")]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_every_reconnect_resends(version: int) -> None:
+    """FC-8: what is still unacknowledged is resent at each reconnect, however short the connections."""
+    peer = Peer(version=version)
+    peer.deliver("a", qos=1)
+
+    for _ in range(3):
+        peer.disconnect()
+        assert resent(peer.connect(version)) == [("dup", 1, "a")]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_pubrel_phase_is_kept(version: int) -> None:
+    """FC-8: the PUBREL phase outlives the connection, PUBCOMP ends it, and the PUBLISH never comes again."""
+    peer = Peer(version=version)
+    peer.deliver("a", qos=2)
+    peer.pubrec(1)
+    peer.disconnect()
+
+    assert resent(peer.connect(version)) == [("rel", 1, "")]
+    assert resent(peer.pubrec(1)) == [("rel", 1, "")]
+    peer.pubcomp(1)
+    peer.disconnect()
+    assert peer.connect(version) == []
+    assert texts(peer.packets) == ["a"]
+
+
+def test_unwritten_first_transmission() -> None:
+    """FC-8: what was in the outbox when the connection broke is in the window, so it is resent like the rest."""
+    peer = Peer()
+    peer.publish("a", qos=1)
+    peer.outbound.run_pass(peer.now)
+    peer.disconnect()
+
+    assert resent(peer.connect()) == [("dup", 1, "a")]
+
+
+def test_unwritten_control_packets_are_gone() -> None:
+    """What was meant for the old connection is not written to the new one."""
+    peer = Peer()
+    peer.outbound.outbox.add_control(b"\xd0\x00")
+    peer.disconnect()
+
+    assert peer.connect() == []
+
+
+def test_infinity_still_resends_at_reconnect() -> None:
+    """FC-8: retry_interval `infinity` concerns connected sessions only."""
+    peer = Peer(Limits(retry_interval=NEVER))
+    peer.deliver("a", qos=1)
+    peer.disconnect()
+
+    assert resent(peer.connect()) == [("dup", 1, "a")]
+
+
+@pytest.mark.parametrize(("first", "second"), [(4, 5), (5, 4)])
+def test_other_version(first: int, second: int) -> None:
+    """FC-8: the kept window is resent in the form of the version that the client comes back with."""
+    peer = Peer(version=first)
+    peer.deliver("a", qos=1, expiry=100)
+    peer.deliver("b", qos=2)
+    peer.pubrec(2)
+    peer.disconnect()
+
+    assert resent(peer.connect(second)) == [("dup", 1, "a"), ("rel", 2, "")]
+
+
+def test_acknowledged_in_between() -> None:
+    """FC-8: what was acknowledged before the connection broke is not resent."""
+    peer = Peer()
+    peer.deliver("a", "b", "c", qos=1)
+    peer.puback(2)
+    peer.disconnect()
+
+    assert resent(peer.connect()) == [("dup", 1, "a"), ("dup", 3, "c")]
+
+
+def test_reconnect_resends_are_counted() -> None:
+    """FC-8: resends at a reconnect are counted, by kind."""
+    peer = Peer(version=5)
+    peer.deliver("a", "b", qos=2)
+    peer.pubrec(1)
+    peer.disconnect()
+    peer.take_counters()
+
+    peer.connect(5)
+    counters = peer.take_counters()
+
+    assert (counters.resent_publish, counters.resent_pubrel) == (1, 1)
+    assert counters.sent_qos2 == 0
