@@ -1,6 +1,6 @@
 """A model of the client at the far end: what it has, what it may get, and what its acknowledgements mean."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 from protocol import packet_types
@@ -38,7 +38,7 @@ class Client:
         self.inflight: dict[int, Received] = {}
         """By packet id, over all connections."""
         self.let_go: set[int] = set()
-        """Packet ids of what is too large for this connection: it must not come again."""
+        """Packet ids of what is too large for this connection: once it is their turn, the session lets them go."""
         self.out: set[int] = set()
         """Packet ids that came as PUBLISH on this connection and are not completed."""
         self._messages: dict[str, Publish] = {}
@@ -60,6 +60,13 @@ class Client:
             if not received.released and not received.fits(version, maximum_packet_size)
         }
 
+    def forget(self, kept: Container[int]) -> None:
+        """`kept` is what the session's window holds: what is too large and not among it is over."""
+        for packet_id in self.let_go.copy():
+            if packet_id not in kept:
+                self.let_go.remove(packet_id)
+                del self.inflight[packet_id]
+
     def acknowledge(self, packet_type: int, packet_id: int, reason_code: int) -> None:
         """Note what an acknowledgement means, right or wrong, before it is sent."""
         received = self.inflight.get(packet_id)
@@ -68,6 +75,7 @@ class Client:
         qos = received.publish.qos
         if packet_type == packet_types.PUBREC and qos == 2 and reason_code < FAILED:
             received.released = True
+            self.let_go.discard(packet_id)  # the PUBREL is not too large
         elif (
             (packet_type == packet_types.PUBACK and qos == 1)
             or (packet_type == packet_types.PUBREC and qos == 2)
@@ -75,6 +83,7 @@ class Client:
         ):
             del self.inflight[packet_id]
             self.out.discard(packet_id)
+            self.let_go.discard(packet_id)
             self.books.completed[qos] += 1
 
     def receive(self, packets: Iterable[Packet], now: int, answered: int = 0) -> None:
