@@ -35,12 +35,17 @@ def _by_qos(name: str, title: str, options: str, most: float, windows: tuple[int
     return loads
 
 
+SPARSE = "pair --publishers 500 --rate 10"
+"""5,000 messages a second in all. With a tick a few come together; evenly spread, the broker wakes for each."""
+
 LOADS = (
     *_by_qos("pairs", "10 pairs", "pair --publishers 10", 0.2, (200, 200, 200)),
     *_by_qos("fanout", "1 to 100", "fanout --subscribers 100", 0.2, (200, 20, 20)),
     *_by_qos("fanin", "100 to 1", "fanin --publishers 100", 0.2, (200, 20, 20)),
-    _load("sparse-q0", "500 pairs, 10 a second each, QoS 0", "pair --publishers 500 --rate 10", 1.0),
-    _load("sparse-q1", "500 pairs, 10 a second each, QoS 1", "pair --publishers 500 --rate 10 --qos 1", 1.0),
+    _load("sparse-q0", "500 pairs, 10 a second each, QoS 0", f"{SPARSE} --tick 0.001", 1.0),
+    _load("sparse-q1", "500 pairs, 10 a second each, QoS 1", f"{SPARSE} --tick 0.001 --qos 1", 1.0),
+    _load("even-q0", "the same, evenly spread, QoS 0", SPARSE),
+    _load("even-q1", "the same, evenly spread, QoS 1", f"{SPARSE} --qos 1"),
     _load("large-q0", "4 pairs, 16 KiB, QoS 0, window 20", "pair --publishers 4 --size 16384 --window 20", 1.0),
     _load("pingpong-q0", "50 pairs, QoS 0, window 1", "pair --publishers 50 --window 1", 1.0),
     _load("mixed", "10 pairs, QoS 0, 1, 2 as 8 : 1 : 1, window 200", "pair --publishers 10 --mix 8:1:1"),

@@ -107,7 +107,8 @@ def tables(outcomes: dict[str, Outcome]) -> list[Grid]:
     )
     for outcome in outcomes.values():
         sizes = (outcome.rss_before, outcome.rss_without, outcome.rss_most, outcome.rss_end, outcome.rss_after)
-        memory.add(outcome.version, *(rounded(size / MIB) for size in sizes), str(outcome.beside["cut_off"]))
+        texts = [rounded(size / MIB) if size else "ended" for size in sizes]
+        memory.add(outcome.version, *texts, str(outcome.beside["cut_off"]), bad="ended" in texts)
         both = (outcome.without, outcome.beside)
         row = [rounded(r["latency"][key] / 1000) for key in ("p50_us", "p99_us", "p999_us") for r in both]
         row += [f"{r['lost'] + r['skipped']:,}" for r in both] + [rounded(r["cpu_us_per_delivery"]) for r in both]

@@ -18,7 +18,7 @@ struct options {
   const char *host, *port, *prefix;
   enum mode mode;
   int version, qos, mix[3], publishers, subscribers, stalled, slow, idle, burst, size, window, receive_buffer;
-  double rate, slow_rate, seconds, warmup, setup_limit;
+  double rate, tick, slow_rate, seconds, warmup, setup_limit;
   int pids[MAX_PIDS], pid_count;
 };
 

@@ -7,12 +7,14 @@
  *
  * Either each publisher has at most --window messages under way (not yet at all of its subscribers or, with QoS 1 and
  * 2, not acknowledged), so that a broker with bounded queues need not drop; a window of 1 is ping-pong. Or it sends at
- * --rate. Beside the measured subscribers there can be ones that never read (--stalled), ones that read slowly
- * (--slow), and connections that do nothing (--idle).
+ * --rate: each message by itself at its moment or, with --tick, together what has become due. Beside the measured
+ * subscribers there can be ones that never read (--stalled), ones that read slowly (--slow), and connections that do
+ * nothing (--idle).
  *
  * Prints one JSON line. cpu_us_per_delivery is the CPU time of the broker's processes over the measured deliveries: on
  * a shared machine it drifts far less than a rate does. Latencies are from the moment a message was written (with
- * --rate: was due) to the read that brought it. Each subscriber checks the sequence numbers: lost, out_of_order.
+ * --rate and no --tick: was due) to the read that brought it. Each subscriber checks the sequence numbers, which is
+ * where lost and out_of_order come from.
  * Ends with 0, 2 (usage), 3 (the broker refused, closed or is gone), 4 (out of time).
  */
 #include "blast.h"

@@ -22,6 +22,7 @@ static const char *usage =
     "  --size BYTES                   of the payload, 16 or more (64)\n"
     "  --window N                     messages a publisher may have under way (200)\n"
     "  --rate N                       messages a second and publisher, instead of as fast as the window allows\n"
+    "  --tick T                       with a rate: look at the clock only so often, not for each message (0)\n"
     "  --seconds T --warmup T         measured and unmeasured time (5, 1)\n"
     "  --stalled N                    more subscribers of everything that never read\n"
     "  --slow N --slow-rate BYTES     more subscribers of everything that read so many bytes a second (1000)\n"
@@ -89,6 +90,7 @@ static const struct number_option numbers[] = {
     {"--size", &opt.size, NULL, STAMP_BYTES, 268000000},
     {"--window", &opt.window, NULL, 1, 1e9},
     {"--rate", NULL, &opt.rate, 0, 1e9},
+    {"--tick", NULL, &opt.tick, 0, 1},
     {"--seconds", NULL, &opt.seconds, 0, 1e6},
     {"--warmup", NULL, &opt.warmup, 0, 1e6},
     {"--stalled", &opt.stalled, NULL, 0, 1e6},

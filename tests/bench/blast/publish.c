@@ -76,7 +76,7 @@ static void publish_at_rate(uint64_t now) {
   for (;;) {
     struct conn *c = &conns[next_due]; /* all have the same rate: it is their turn in the order of their start */
     if (c->pub->due > now) return;
-    if (c->out.end - c->out.start < MOST_UNSENT_RATE && awaited(c->pub) < most) publish(c, c->pub->due);
+    if (c->out.end - c->out.start < MOST_UNSENT_RATE && awaited(c->pub) < most) publish(c, opt.tick ? now : c->pub->due);
     else if (measuring) count.skipped++;
     if (!c->want_write) flush(c);
     c->pub->due += interval_ns;
@@ -101,6 +101,7 @@ void publish_what_may_go(void) {
 
 double until_next_publish(void) {
   if (!opt.rate) return 0.02;
+  if (opt.tick) return opt.tick;
   uint64_t now = now_ns(), due = conns[next_due].pub->due;
   double wait = due > now ? (due - now) * 1e-9 : 0;
   return wait < 0.02 ? wait : 0.02;
