@@ -60,7 +60,7 @@ class Exporter:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._interval
-        while not await self._stops_within(due - loop.time()):
+        while not await self._stops_before(due):
             due = max(due + self._interval, loop.time())
             try:
                 await self.export()
@@ -68,11 +68,12 @@ class Exporter:
                 # One export is lost, with what it had taken; the next one is not.
                 loop.call_exception_handler({"message": "a metrics export has failed", "exception": error})
 
-    async def _stops_within(self, seconds: float) -> bool:
+    async def _stops_before(self, due: float) -> bool:
         try:
-            await asyncio.wait_for(self._stopping.wait(), max(seconds, 0))
+            async with asyncio.timeout_at(due):
+                await self._stopping.wait()
         except TimeoutError:
-            return False
+            return self._stopping.is_set()
         return True
 
     async def export(self, everything: bool = False) -> None:

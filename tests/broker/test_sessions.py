@@ -300,5 +300,3 @@ def test_client_id_too_long() -> None:
         assert local.client(5).connect("ä" * 11).reason_code == 0
         assert local.client(5).connect("ä" * 12).reason_code == reason_codes.CLIENT_IDENTIFIER_NOT_VALID
         assert local.client(4).connect("ä" * 12).reason_code == 2
-
-

@@ -1,0 +1,131 @@
+"""Which sessions an export has a row for, and when."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker import broker as broker_module
+from broker.telemetry.exporter import SLICE
+from protocol import properties as props
+from protocol.properties import Properties
+from protocol.publish import Publish
+from tests.support_broker.exporting import Bench, send
+from tests.support_broker.metrics import check_books, metrics_files, of_client
+
+KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 1000}
+
+
+def test_quiet_sessions_write_nothing(bench: Bench) -> None:
+    """Who has nothing to tell has no row, and where no row is there is no file."""
+    bench.client("quiet")
+    busy = bench.client("busy")
+    bench.export()
+    assert not bench.directory.exists()
+    send(busy, "nobody")
+    bench.export()
+    bench.export()
+    assert [row["client_id"] for row in bench.rows()] == ["busy"]
+    assert len(metrics_files(bench.directory)) == 1
+
+
+def test_everything(bench: Bench) -> None:
+    """At the end every session has a row, quiet or not."""
+    bench.client("quiet")
+    bench.client("away", KEPT).drop()
+    bench.export(everything=True)
+    assert [(row["client_id"], row["connected"]) for row in bench.rows()] == [("away", False), ("quiet", True)]
+
+
+def test_heartbeat(bench: Bench) -> None:
+    """A quiet session writes a row when its heartbeat is due, and its interval is as long as it was quiet."""
+    bench.client("quiet")
+    bench.exporter._heartbeat = 0
+    bench.export()
+    bench.export()
+    rows = bench.rows()
+    assert len(rows) == 2
+    check_books(rows)
+
+
+def test_waiting_is_not_quiet(bench: Bench) -> None:
+    """A session with a delivery in its mailbox has a row, which counts it as offered and waiting."""
+    client = bench.client("c")
+    outbound = client.connection.session.outbound if client.connection.session is not None else None
+    assert outbound is not None
+    outbound.mailbox.append(Publish(b"c", b"x"))
+    outbound.idle = False
+    bench.export()
+    rows = bench.rows()
+    check_books(rows)
+    assert (rows[0]["offered_qos0"], rows[0]["waiting_qos0"]) == (1, 1)
+
+
+def test_ended_session(bench: Bench) -> None:
+    """A session that ends gets a last row, once, with what it counted last."""
+    client, sender = bench.client("c", KEPT), bench.client("sender")
+    bench.export(everything=True)
+    client.drop()
+    send(sender, "c", 1)
+    bench.local.pass_time(1002)
+    bench.export()
+    bench.export(everything=True)
+    rows = of_client(bench.rows(), "c")
+    check_books(rows)
+    assert [row["ended"] for row in rows] == [False, True]
+    assert (rows[1]["offered_qos1"], rows[1]["dropped_session_ended_qos1"]) == (1, 1)
+
+
+def test_short_session(bench: Bench) -> None:
+    """A session that lived for less than an interval is not forgotten."""
+    client = bench.client("c")
+    send(client, "c", 1)
+    client.drop()
+    bench.export()
+    (row,) = bench.rows()
+    assert (row["ended"], row["received_qos1"], row["sent_qos1"]) == (True, 1, 1)
+    assert row["interval_start"] == row["session_started"]
+
+
+def test_two_sessions_of_one_client(bench: Bench) -> None:
+    """A clean start begins another session: the older one's last row and the newer one's are told apart."""
+    bench.client("c")
+    bench.export(everything=True)
+    bench.client("c")
+    bench.export(everything=True)
+    rows = bench.rows()
+    check_books(rows)
+    assert [row["ended"] for row in rows] == [False, True, False]
+    assert rows[0]["session_started"] == rows[1]["session_started"] < rows[2]["session_started"]
+
+
+def test_session_that_ends_during_the_export(bench: Bench) -> None:
+    """Between two slices of an export sessions may end: each still has its rows once."""
+    clients = [bench.client(f"client-{number:03}") for number in range(3 * SLICE)]
+
+    async def export_and_end() -> None:
+        task = asyncio.ensure_future(bench.exporter.export(everything=True))
+        await asyncio.sleep(0)  # the first slice is collected
+        clients[0].transport.abort()
+        clients[-1].transport.abort()
+        await task
+
+    bench.local.loop.run_until_complete(export_and_end())
+    bench.export(everything=True)
+    rows = bench.rows()
+    check_books(rows)
+    assert [row["ended"] for row in of_client(rows, "client-000")] == [False, True]
+    assert [row["ended"] for row in of_client(rows, f"client-{3 * SLICE - 1}")] == [True]
+
+
+@pytest.mark.once
+def test_too_many_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ended sessions wait for the export in a bounded list; what it cannot hold is counted and reported once."""
+    monkeypatch.setattr(broker_module, "ENDED_SESSIONS", 2)
+    for number in range(5):
+        bench.client(f"c{number}").drop()
+    with capture_logs() as logs:
+        bench.export()
+        bench.export()
+    assert [(log["event"], log["rows"]) for log in logs] == [("metrics_lost", 3)]
+    assert len(bench.rows()) == 2

@@ -1,0 +1,76 @@
+"""Reads exported metrics, and holds the books to them."""
+
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+Row = dict[str, Any]
+
+DROP_REASONS = ("queue_full", "expired", "too_large", "session_ended")
+
+
+def metrics_files(directory: Path) -> list[Path]:
+    """The files that Spark would read."""
+    return sorted(path for path in directory.rglob("*.parquet") if not path.name.startswith(("_", ".")))
+
+
+def read_rows(directory: Path) -> list[Row]:
+    """All rows, each session's in order."""
+    rows: list[Row] = []
+    for path in metrics_files(directory):
+        rows += pq.ParquetFile(path).read().to_pylist()
+    return sorted(rows, key=lambda row: (row["client_id"], row["session_started"], row["interval_end"], row["ended"]))
+
+
+def by_session(rows: list[Row]) -> dict[tuple[str, Any], list[Row]]:
+    """Rows by client id and start of the session."""
+    sessions: dict[tuple[str, Any], list[Row]] = defaultdict(list)
+    for row in rows:
+        sessions[row["client_id"], row["session_started"]].append(row)
+    return dict(sessions)
+
+
+def of_client(rows: list[Row], client_id: str) -> list[Row]:
+    """The rows of one client, all its sessions."""
+    return [row for row in rows if row["client_id"] == client_id]
+
+
+def total(rows: list[Row], column: str) -> int:
+    """The sum of one column."""
+    return sum(row[column] for row in rows)
+
+
+def check_books(rows: list[Row]) -> None:
+    """Offered = sent + dropped + waiting, in every row and from row to row, QoS by QoS, and intervals without gaps."""
+    for row in rows:
+        for qos in range(3):
+            _check_row(row, qos)
+        assert row["interval_start"] <= row["interval_end"], row
+        assert row["session_started"] <= row["interval_start"], row
+    for session in by_session(rows).values():
+        assert session[0]["interval_start"] == session[0]["session_started"]
+        assert not any(row["ended"] for row in session[:-1])
+        for row, following in pairwise(session):
+            assert following["interval_start"] == row["interval_end"]
+            for qos in range(3):
+                assert following[f"waiting_start_qos{qos}"] == row[f"waiting_qos{qos}"], (row, following)
+        if session[-1]["ended"]:
+            assert not session[-1]["connected"]
+            assert [session[-1][f"waiting_qos{qos}"] for qos in range(3)] == [0, 0, 0]
+
+
+def _check_row(row: Row, qos: int) -> None:
+    came = row[f"waiting_start_qos{qos}"] + row[f"offered_qos{qos}"]
+    went = row[f"sent_qos{qos}"] + row[f"dropped_qos{qos}"] + row[f"waiting_qos{qos}"]
+    assert came == went, (qos, row)
+    dropped = sum(row[f"dropped_{reason}_qos{qos}"] for reason in DROP_REASONS)
+    if qos == 0:
+        dropped += row["dropped_offline_qos0_qos0"]
+    assert dropped == row[f"dropped_qos{qos}"], (qos, row)
+    histogram = row[f"wait_qos{qos}_hist"]
+    assert sum(histogram or []) == row[f"sent_qos{qos}"], (qos, row)
+    if qos:
+        assert sum(row[f"ack_qos{qos}_hist"] or []) == row[f"acknowledged_qos{qos}"], (qos, row)
