@@ -41,16 +41,8 @@ def report(out: Path) -> None:
     """Make the report that compares the two runs."""
     (off, off_label, _), (on, on_label, _) = RUNS
     command = [sys.executable, "-m", "spark_jobs", "report", "--out", str(out / "report")]
-    command += [
-        "--metrics",
-        str(out / on),
-        "--label",
-        on_label,
-        "--compare",
-        str(out / off),
-        "--compare-label",
-        off_label,
-    ]
+    command += ["--metrics", str(out / off), "--label", off_label]
+    command += ["--compare", str(out / on), "--compare-label", on_label]
     subprocess.run(command, check=True)
 
 
