@@ -109,7 +109,7 @@ def _value(flag: _Flag, given: Any) -> config.Flag | None:
     if given is None or given == []:
         return None
     if flag.key == "listeners":
-        given = [{"name": f"listen-{number}", "bind": bind} for number, bind in enumerate(given, 1)]
+        given = [{"name": f"flag{number}", "bind": bind} for number, bind in enumerate(given, 1)]
     return config.Flag(flag.name, given)
 
 

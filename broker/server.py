@@ -1,6 +1,7 @@
 """The server: listeners, the ticking of the wheel, signals and the order of stopping."""
 
 import asyncio
+import errno
 import resource
 import signal
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -28,6 +29,11 @@ ABORT_TIMEOUT: Final = 1.0
 TLS_HANDSHAKE_TIMEOUT: Final = 60.0
 """Seconds that a TLS handshake may take where `connect_timeout` sets no limit."""
 
+EXHAUSTED_PAUSE: Final = 60_000_000
+"""Microseconds between two reports that file descriptors or memory for connections have run out."""
+
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
 
 class Server:
     """One broker with its sockets."""
@@ -40,6 +46,7 @@ class Server:
         self._log = structlog.get_logger("sluice")
         self._servers: list[asyncio.Server] = []
         self._stopping = asyncio.Event()
+        self._exhausted_until = 0
 
     async def run(self) -> None:
         """Serve until `stop` or a signal. Raises OSError if a listener cannot be opened."""
@@ -80,9 +87,13 @@ class Server:
 
         handshake = min(self.config.mqtt.connect_timeout, TLS_HANDSHAKE_TIMEOUT) if context is not None else None
         for sock in sockets:
+            # asyncio's own loop takes the backlog for how often to accept at once too, and before Python 3.13 it goes
+            # on when file descriptors have run out, with a report for each.
+            tries = 1 if isinstance(loop, asyncio.SelectorEventLoop) else BACKLOG
             server = await loop.create_server(
-                new_connection, sock=sock, ssl=context, backlog=BACKLOG, ssl_handshake_timeout=handshake
+                new_connection, sock=sock, ssl=context, backlog=tries, ssl_handshake_timeout=handshake
             )
+            sock.listen(BACKLOG)
             self._servers.append(server)
             host, port = sock.getsockname()[:2]
             self.addresses.setdefault(listener.name, (host, port))
@@ -103,7 +114,18 @@ class Server:
 
     def _crashed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback has raised what it must not. The loop has closed the connection if it was one's."""
-        self._log.error("crash", detail=context.get("message", ""), exc_info=context.get("exception"))
+        exception = context.get("exception")
+        if isinstance(exception, OSError) and exception.errno in _EXHAUSTED:
+            self._report_exhausted(exception)
+        else:
+            self._log.error("crash", detail=context.get("message", ""), exc_info=exception)
+
+    def _report_exhausted(self, error: OSError) -> None:
+        """Say once in a while that no connection can be accepted; the loop tries again each second."""
+        now = monotonic_us()
+        if now >= self._exhausted_until:
+            self._exhausted_until = now + EXHAUSTED_PAUSE
+            self._log.error("cannot_accept", detail=str(error), connections=len(self.broker.connections))
 
     async def _close(self) -> int:
         """Stop listening, tell the clients, cut off who has not gone in time; returns how many there were."""

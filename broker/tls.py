@@ -12,7 +12,7 @@ def server_context(tls: Tls) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _MINIMUM[tls.minimum_version]
     try:
-        context.load_cert_chain(tls.certfile, tls.keyfile, _no_passphrase)
+        context.load_cert_chain(tls.certfile, tls.keyfile)
     except (OSError, ssl.SSLError) as error:
         key = tls.keyfile or tls.certfile
         raise OSError(f"certificate {tls.certfile} with key {key} cannot be used: {error}") from error
@@ -23,8 +23,3 @@ def server_context(tls: Tls) -> ssl.SSLContext:
             raise OSError(f"authorities in {tls.cafile} cannot be used: {error}") from error
         context.verify_mode = ssl.CERT_REQUIRED if tls.require_client_certificate else ssl.CERT_OPTIONAL
     return context
-
-
-def _no_passphrase() -> str:
-    """Who starts a broker is rarely there to type one in."""
-    raise OSError("the private key is encrypted; write it without a passphrase, readable for the broker's user only")

@@ -82,7 +82,7 @@ def load(broker: BrokerProcess, number: int) -> None:
 
 
 def test_books_balance(start: Start, metrics: Path) -> None:
-    """Offered = sent + dropped + waiting, in each row and from row to row, after load, disconnects, take-overs, expiry."""
+    """Offered = sent + dropped + waiting, row by row and from row to row, after load, take-overs, expiry, a stop."""
     with start(sections=sections(metrics)) as broker:
         for number in range(6):
             load(broker, number)
