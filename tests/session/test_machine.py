@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -163,9 +164,10 @@ class SessionMachine(RuleBasedStateMachine):
                     self.acknowledge(packet_type, packet_id, 0)
 
     @precondition(online)
-    @rule(packet_type=ACKNOWLEDGEMENTS, packet_id=st.integers(1, 12), reason_code=REASON_CODES)
-    def acknowledge_wrongly(self, packet_type: int, packet_id: int, reason_code: int) -> None:
+    @rule(data=st.data(), packet_type=ACKNOWLEDGEMENTS, reason_code=REASON_CODES)
+    def acknowledge_wrongly(self, data: st.DataObject, packet_type: int, reason_code: int) -> None:
         """The client acknowledges what it has, has had, or never got, in the wrong way perhaps."""
+        packet_id = data.draw(st.sampled_from([*sorted(self.client.inflight), 1, 2, PACKET_IDS]))
         self.acknowledge(packet_type, packet_id, reason_code)
 
     # -- time and the books
@@ -230,12 +232,13 @@ class SessionMachine(RuleBasedStateMachine):
         assert sorted(self.peer.window_ids()) == sorted(self.client.inflight)
 
 
+@pytest.mark.timeout(600)  # a failure takes its time to be made small
 def test_anything_may_happen() -> None:
     """FC-1 to FC-9: books, bounds, order, packet ids and resends hold whatever happens to a session."""
     run_state_machine_as_test(
         SessionMachine,
         settings=settings(
-            max_examples=120,
+            max_examples=250,
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
