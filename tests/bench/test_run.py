@@ -1,0 +1,44 @@
+"""The runner as a command: it measures, writes its files, and says what is wrong with its arguments."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench import run
+from tests.bench.generator import LoadError, build
+
+pytestmark = pytest.mark.once
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as its users do."""
+    command = [sys.executable, str(Path(run.__file__)), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_one_load(tmp_path: Path) -> None:
+    """One quick load of Sluice from its sources gives a table, the same as Markdown, and the figures as JSON."""
+    try:
+        build()
+    except LoadError as error:
+        pytest.skip(str(error))
+    data, text = tmp_path / "bench.json", tmp_path / "bench.md"
+    files = ("--json", str(data), "--markdown", str(text))
+    result = bench("--quick", "--loads", "pairs-q1", "--brokers", "sluice-interpreted", *files)
+    assert result.returncode == 0, result.stderr
+    assert "10 pairs, QoS 1, window 200" in result.stdout
+    assert "| 10 pairs, QoS 1, window 200 |" in text.read_text()
+    (entry,) = json.loads(data.read_text())["results"]
+    (measured,) = entry["rounds"]
+    assert measured["received"][1] > 0
+    assert measured["lost"] == 0
+
+
+def test_unknown_load() -> None:
+    """A load that does not exist is answered with those that do."""
+    result = bench("--loads", "nothing")
+    assert result.returncode == 2
+    assert "pairs-q0" in result.stderr
