@@ -27,6 +27,7 @@ _FAIRNESS: Final = ("fairness", "fairness_by_window", ("qos",))
 _PERCENTILES: Final = ("percentiles", "percentiles_by_window", ("metric", "qos"))
 _HISTOGRAMS: Final = ("histograms", None, ("metric", "qos", "bucket"))
 _PRESSURE: Final = ("pressure", None, ())
+_QUEUES: Final = ("queues", "queues_by_window", ())
 _BOOKS: Final = ("books", None, ("qos",))
 _WORST: Final = ("worst_sessions", None, ())
 
@@ -117,6 +118,7 @@ def analyse(
             found.add(results.deliveries(per_window), _DELIVERIES)
             found.add(results.reasons(per_window), _REASONS)
             found.add(results.pressure(per_window), _PRESSURE)
+            found.add(results.queues(per_window), _QUEUES)
             found.add(results.books(per_window), _BOOKS)
         points = len(found.found["by_window"]["window_start"].unique())
         stage.note = f"{extent.rows:,} rows, {points} windows of {window_us // 1_000_000} s"

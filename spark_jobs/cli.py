@@ -86,8 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--label", metavar="NAME", help="name of the run in the report; default: the folder's name"
     )
-    report.add_argument("--compare", type=Path, metavar="DIR", help="a second folder, put beside the first")
-    report.add_argument("--compare-label", metavar="NAME", help="name of the second run")
+    report.add_argument("--compare", type=Path, metavar="DIR", help="a baseline to put beside it")
+    report.add_argument("--compare-label", metavar="NAME", help="name of the baseline")
     report.add_argument("--quiet", action="store_true", help="no progress lines")
     bundle = commands.add_parser(
         "bundle",
@@ -105,12 +105,14 @@ def _options(parsed: argparse.Namespace) -> Options:
             f"--from {parsed.start} --to {parsed.end}: the range is empty; --from must be before --to"
         )
     if parsed.compare is None and parsed.compare_label is not None:
-        raise ReportError("--compare-label: names the second run, so it needs --compare DIR")
+        raise ReportError("--compare-label: names the baseline, so it needs --compare DIR")
     first = Source(parsed.metrics, parsed.label or _name_of(parsed.metrics))
     sources = [first]
     if parsed.compare is not None:
         label = parsed.compare_label or _name_of(parsed.compare)
-        sources.append(Source(parsed.compare, f"{label} (2)" if label == first.label else label))
+        if label == first.label:
+            label = f"{label} (baseline)"
+        sources = [Source(parsed.compare, label), first]
     return Options(tuple(sources), parsed.out, start, end, parsed.master, parse_window(parsed.window))
 
 

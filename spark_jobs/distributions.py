@@ -62,7 +62,8 @@ def _value_axis(place: Scale, bottom: float, unit: str) -> str:
     for power in powers[::step]:
         x = place(power * math.log2(10))
         drawn.append(line(x, bottom, x, bottom + 4, "axis"))
-        drawn.append(text(words.quantity(10**power, unit), x, bottom + 16, anchor="middle"))
+        anchor = "end" if x > WIDTH - RIGHT - 12 else "middle"
+        drawn.append(text(words.quantity(10**power, unit), x, bottom + 16, anchor=anchor))
     return "".join(drawn)
 
 

@@ -29,7 +29,7 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-        sources: one folder, or two to compare.
+        sources: one folder; or two to compare, the baseline first.
         out: where the report goes.
         start, end: range of interval_end, [start, end); None leaves a side open.
         master: Spark's master URL; None for all processors of this machine.

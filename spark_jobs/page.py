@@ -7,7 +7,7 @@ from typing import Final
 from spark_jobs import verdict, words
 from spark_jobs.markup import Html, join, safe, table, tag
 from spark_jobs.quality import definitions_section, footer, quality_section
-from spark_jobs.run import Run
+from spark_jobs.run import Row, Run
 from spark_jobs.sections import (
     distribution_section,
     fairness_section,
@@ -104,6 +104,9 @@ def _side_by_side(before: Run, after: Run) -> Html:
         lines.append([f"QoS {qos} sent of offered", words.percent(a), words.percent(b), words.change(a, b)])
     a, b = (run.one("fairness", qos="all")["jain_delivery_ratio"] for run in (before, after))
     lines.append(["Jain’s index, delivery ratio", words.index(a), words.index(b), words.change(a, b)])
+    for column, name in (("mailbox_max", "longest mailbox"), ("mqueue_max", "longest mqueue")):
+        a, b = (run.one("queues")[column] for run in (before, after))
+        lines.append([name, words.count(a), words.count(b), words.change(a, b)])
     for metric, qos, name in (
         ("mailbox", "all", "mailbox length"),
         ("ack", "1", "QoS 1 acknowledgement"),
@@ -111,9 +114,8 @@ def _side_by_side(before: Run, after: Run) -> Html:
     ):
         rows = [verdict.percentiles(run, metric, qos) for run in (before, after)]
         for p in ("p50", "p95", "p99"):
-            values = [None if row is None else row[p] for row in rows]
             shown = [words.DASH if row is None else words.quantity(row[p], row["unit"]) for row in rows]
-            lines.append([f"{name}, {p}", *shown, words.change(values[0], values[1])])
+            lines.append([f"{name}, {p}", *shown, _percentile_change(rows[0], rows[1], p)])
     for scope, name in (("pressure_windows", "under pressure"), ("other_windows", "otherwise")):
         rates = [run.one("pressure", scope=scope)["sent_qos0_per_second"] for run in (before, after)]
         lines.append([f"QoS 0 sent, {name}", *map(words.rate, rates), words.change(rates[0], rates[1])])
@@ -121,7 +123,7 @@ def _side_by_side(before: Run, after: Run) -> Html:
     lines.append(["dropped in all", *map(words.count, dropped), words.change(dropped[0], dropped[1])])
     note = tag(
         "p",
-        "One run each: a few per cent are noise. Percentiles are known to less than a factor of two.",
+        "One run each: a few per cent are noise. ≈ is a percentile in the same bucket of the histogram.",
         class_="note",
     )
     return join(
@@ -130,6 +132,14 @@ def _side_by_side(before: Run, after: Run) -> Html:
             note,
         ]
     )
+
+
+def _percentile_change(before: Row | None, after: Row | None, name: str) -> str:
+    if before is None or after is None:
+        return words.DASH
+    if verdict.trend(before, after, name) == "same":
+        return "≈"
+    return words.change(before[name], after[name])
 
 
 def _sections(runs: Sequence[Run]) -> list[Html]:

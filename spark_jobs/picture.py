@@ -1,5 +1,6 @@
 """The picture of a comparison for a README: one SVG file that stands alone, light or dark."""
 
+from textwrap import wrap
 from typing import Final
 
 from spark_jobs import distributions, words
@@ -34,8 +35,8 @@ text { font: 11.5px system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", s
 def compared(before: Run, after: Run) -> str:
     """Mailbox length, acknowledgement latency, and QoS 0 inside and outside of pressure, of two runs."""
     runs = (before, after)
-    parts = [_heading(before, after)]
-    top = 92.0
+    heading, top = _heading(before, after)
+    parts = [heading]
     for metric, qos, title, unit, axis, x, y in (
         (
             "mailbox",
@@ -94,14 +95,17 @@ def compared(before: Run, after: Run) -> str:
     )
 
 
-def _heading(before: Run, after: Run) -> str:
-    drawn = [text(compared_headline(before, after), _LEFT, 36, "title")]
+def _heading(before: Run, after: Run) -> tuple[str, float]:
+    """The verdict and what the colours stand for; and where the plots may begin."""
+    lines = wrap(compared_headline(before, after), 84)
+    drawn = [text(line, _LEFT, 34 + 21 * i, "title") for i, line in enumerate(lines)]
+    y = 38.0 + 21 * len(lines)
     x = float(_LEFT)
     for i, run in enumerate((before, after)):
-        drawn.append(f'<g class="r{i}">{rect(x, 55, 14, 9, "bar")}</g>')
-        drawn.append(text(words.name(run.label), x + 20, 64, "head"))
+        drawn.append(f'<g class="r{i}">{rect(x, y - 9, 14, 9, "bar")}</g>')
+        drawn.append(text(words.name(run.label), x + 20, y, "head"))
         x += 44 + 7.2 * len(words.name(run.label))
-    return "".join(drawn)
+    return "".join(drawn), y + 28
 
 
 def _placed(plot: str, x: float, y: float) -> str:

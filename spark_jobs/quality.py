@@ -24,28 +24,28 @@ _DEFINITIONS: Final = (
         (
             "J = (x₁ + … + xₙ)² / (n · (x₁² + … + xₙ²)) over the n sessions with something offered in the "
             "window or range: 1 if all x are equal, k/n if k sessions share everything and the others get "
-            "nothing. For the delivery ratio x = min(1, sent / offered), for goodput x = deliveries sent, which "
-            "within one window or range is the same as per second. Source: R. Jain, D. Chiu, W. Hawe, A "
-            "Quantitative Measure of Fairness and Discrimination for Resource Allocation in Shared Computer "
-            "Systems, DEC Research Report TR-301, 1984."
+            "nothing. For the delivery ratio x = min(1, sent / offered), for goodput x = deliveries sent, "
+            "which within one window or range is the same as per second. Source: R. Jain, D. Chiu, W. Hawe, "
+            "A Quantitative Measure of Fairness and Discrimination for Resource Allocation in Shared "
+            "Computer Systems, DEC Research Report TR-301, 1984."
         ),
     ),
     (
         "Percentiles",
         (
-            "The p-th percentile is the value at rank ⌈p · n⌉ of n (nearest rank). The broker counts in buckets "
-            "of powers of two (0, 1, 2–3, 4–7, …), which tell for certain in which bucket that value lies: the "
-            "exact percentile is at most the bound in grey, and more than half of it. The figure before it is "
-            "interpolated by rank inside the bucket, so it is less than a factor of two off. The last bucket "
-            "has no upper bound: there, ≥ is given."
+            "The p-th percentile is the value at rank ⌈p · n⌉ of n (nearest rank). The broker counts in "
+            "buckets of powers of two (0, 1, 2–3, 4–7, …), which tell for certain in which bucket that "
+            "value lies: the exact percentile is at most the bound in grey, and more than half of it. The "
+            "figure before it is interpolated by rank inside the bucket, so it is less than a factor of two "
+            "off. The last bucket has no upper bound: there, ≥ is given."
         ),
     ),
     (
         "Pressure",
         (
-            "A slot, about as long as the broker’s export interval, is under pressure if in it the send path of "
-            "any session was congested, its window full, its mailbox sampled busy (above 10 deliveries), or "
-            "its QoS 0 gated. That is defined for a broker without the gate too."
+            "A slot, about as long as the broker’s export interval, is under pressure if in it the send "
+            "path of any session was congested, its window full, its mailbox sampled busy (above 10 "
+            "deliveries), or its QoS 0 gated. That is defined for a broker without the gate too."
         ),
     ),
     (

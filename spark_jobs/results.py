@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  # its usual name
 from spark_jobs import histograms
 from spark_jobs.fairness import ALL_QOS, ratio
 from spark_jobs.metrics import COUNTERS, DROP_REASONS, GATE_REASONS, QOS, drop_column
+from spark_jobs.transforms import MAXIMA
 
 MICROSECONDS: Final = 1_000_000
 _DIGITS: Final = 9
@@ -117,17 +118,17 @@ def buckets(distributions: DataFrame) -> DataFrame:
 def pressure(windows: DataFrame) -> DataFrame:
     """QoS 0 inside and outside of pressure, in all.
 
-    The first two rows are of all sessions and split the time: the slots in which some session was under
-    pressure, and the others. The last two split the sessions' own time: intervals in which the session itself
-    was under pressure, and the other intervals in which it had something to deliver; their seconds are
-    session seconds.
+    The first two rows are of all sessions and split the time in which there was QoS 0 to deliver: the slots
+    in which some session was under pressure, and the others. The last two split the sessions' own time:
+    intervals in which the session itself was under pressure, and the other intervals in which it had
+    something to deliver; their seconds are session seconds.
     """
     in_all = windows.where(F.col("window_us").isNull())
     scopes = [
-        ("pressure_windows", F.col("pressure_us"), [F.col(f"tight_{name}_qos0") for name in _FLOW]),
+        ("pressure_windows", F.col("tight_busy_us"), [F.col(f"tight_{name}_qos0") for name in _FLOW]),
         (
             "other_windows",
-            F.col("covered_us") - F.col("pressure_us"),
+            F.col("busy_us") - F.col("tight_busy_us"),
             [F.col(f"{name}_qos0") - F.col(f"tight_{name}_qos0") for name in _FLOW],
         ),
         (
@@ -154,6 +155,21 @@ def pressure(windows: DataFrame) -> DataFrame:
 
 
 _FLOW: Final = ("offered", "sent", "dropped")
+
+
+def queues(windows: DataFrame) -> DataFrame:
+    """How full mailbox, mqueue and window of any session were, and for how long (session seconds)."""
+    clocks = ("window_full", "congested", "reading_paused")
+    return windows.select(
+        "window_us",
+        "mailbox_samples",
+        "mailbox_busy_samples",
+        _fraction(F.col("mailbox_busy_samples"), F.col("mailbox_samples")).alias("mailbox_busy_share"),
+        *MAXIMA,
+        *[(F.col(f"{name}_us") / MICROSECONDS).alias(f"{name}_seconds") for name in clocks],
+        "resent_publish",
+        "resent_pubrel",
+    )
 
 
 def books(windows: DataFrame) -> DataFrame:

@@ -185,13 +185,14 @@ def _log_level() -> str:
 
 
 def _adopt(master: str | None) -> "SparkSession":
-    """spark-submit's session; its settings are left alone but for the time zone, on which results depend."""
+    """spark-submit's session; its settings are left alone but for those that results or Python depend on."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(APP_NAME)
+    for name in ("spark.sql.session.timeZone", "spark.python.sql.dataFrameDebugging.enabled"):
+        builder = builder.config(name, _SETTINGS[name])
     spark = (builder.master(master) if master else builder).getOrCreate()
     spark.sparkContext.setLogLevel(_log_level())
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
     return spark
 
 

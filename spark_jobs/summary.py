@@ -18,6 +18,7 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
         "schema": {"name": SCHEMA.name, "version": SCHEMA.version},
         "headline": verdict.headline(runs[0]) if one else verdict.compared_headline(runs[0], runs[1]),
         "verdict": verdict.sentences(runs[0]) if one else verdict.compared_sentences(runs[0], runs[1]),
+        "baseline": None if one else runs[0].label,
         "runs": [_run(run) for run in runs],
     }
 
@@ -48,6 +49,7 @@ def _run(run: Run) -> dict[str, Any]:
             for row in run.rows_of("percentiles")
             if row["samples"]
         },
+        "queues": _without(run.one("queues"), "run"),
         "pressure": {row["scope"]: _without(row, "run", "scope") for row in run.rows_of("pressure")},
     }
 

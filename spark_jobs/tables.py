@@ -73,18 +73,18 @@ def _csv_value(value: object) -> object:
 def split(table: pa.Table, label: str, sort: Sequence[str]) -> tuple[pa.Table, pa.Table]:
     """Part a table with a window_us column into the rows per window and the rows in all.
 
-    Both get `run` (the label) as first column; the first has window_start instead of window_us. Rows are
-    sorted by `sort`, the first also by time; no `sort` keeps their order.
+    Both get `run` (the label) as first column; the first has window_start instead of window_us. The first
+    is sorted by time and `sort`, the second by `sort`; without, it keeps its order.
     """
     is_total = pc.is_null(table["window_us"])
     per_window = table.filter(pc.invert(is_total))
     in_all = table.filter(is_total).drop_columns(["window_us"])
     start = per_window["window_us"].cast(pa.timestamp("us", tz="UTC"))
     per_window = per_window.drop_columns(["window_us"]).add_column(0, "window_start", start)
-    if sort:
-        keys = [(name, "ascending") for name in sort]
+    keys = [(name, "ascending") for name in sort]
+    if keys:
         in_all = in_all.sort_by(keys)
-        per_window = per_window.sort_by([("window_start", "ascending"), *keys])
+    per_window = per_window.sort_by([("window_start", "ascending"), *keys])
     return _with_run(per_window, label), _with_run(in_all, label)
 
 

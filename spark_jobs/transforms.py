@@ -18,24 +18,19 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
 from spark_jobs import histograms
+from spark_jobs.conditions import books_off, duration, gated, pressure, reasons_off
 from spark_jobs.fairness import ALL_QOS, total
-from spark_jobs.metrics import (
-    COUNTERS,
-    DROP_REASONS,
-    GATE_REASONS,
-    HISTOGRAMS,
-    QOS,
-    SCHEMA,
-    SESSION_KEY,
-    drop_column,
-)
+from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS, SCHEMA, SESSION_KEY
 
 # What the tables are made from; the other counters would only cost time.
 _SUMMED: Final = tuple(
     name
     for name in COUNTERS
-    if re.match("(offered|sent|dropped|acknowledged|waiting|gated)_", name) and name != "sent_bytes"
+    if re.match("(offered|sent_qos|dropped|acknowledged|waiting|gated|resent|mailbox)_?", name)
+    or name.endswith("_us")
 )
+MAXIMA: Final = ("mailbox_max", "mqueue_max", "mqueue_bytes_max", "window_max")
+_SESSION_MAXIMA: Final = ("mqueue_max", "mailbox_max")
 WAIT_HISTOGRAMS: Final = tuple(f"wait_qos{q}_hist" for q in QOS)
 
 
@@ -55,8 +50,8 @@ def overview(rows: DataFrame) -> DataFrame:
         F.count(F.lit(1)).alias("rows"),
         F.unix_micros(F.min("interval_end")).alias("first_us"),
         F.unix_micros(F.max("interval_end")).alias("last_us"),
-        F.percentile_approx(F.when(active, _duration()), 0.5, 200).alias("active_interval_us"),
-        F.percentile_approx(_duration(), 0.5, 200).alias("interval_us"),
+        F.percentile_approx(F.when(active, duration()), 0.5, 200).alias("active_interval_us"),
+        F.percentile_approx(duration(), 0.5, 200).alias("interval_us"),
     )
 
 
@@ -66,56 +61,17 @@ def with_clock(rows: DataFrame, window_us: int, slot_us: int) -> DataFrame:
     return (
         rows.withColumn("window_us", end - F.pmod(end, F.lit(window_us)))
         .withColumn("slot_us", end - F.pmod(end, F.lit(slot_us)))
-        .withColumn("duration_us", _duration())
+        .withColumn("duration_us", duration())
         .withColumn("pressure", pressure())
     )
 
 
-def _duration() -> Column:
-    length = F.unix_micros(F.col("interval_end")) - F.unix_micros(F.col("interval_start"))
-    return F.greatest(length, F.lit(0))
-
-
-def gated() -> Column:
-    """QoS 0 deliveries that the gate queued, for whatever reason."""
-    columns = [F.col(f"gated_{reason}") for reason in GATE_REASONS]
-    return sum(columns[1:], columns[0])
-
-
-def pressure() -> Column:
-    """Whether the row's session was under pressure in the interval."""
-    return (
-        (F.col("congested_us") > 0)
-        | (F.col("window_full_us") > 0)
-        | (F.col("mailbox_busy_samples") > 0)
-        | (gated() > 0)
-    )
-
-
-def books_off(qos: int) -> Column:
-    """Whether the row breaks waiting_start + offered = sent + dropped + waiting at this QoS."""
-    came = F.col(f"waiting_start_qos{qos}") + F.col(f"offered_qos{qos}")
-    went = F.col(f"sent_qos{qos}") + F.col(f"dropped_qos{qos}") + F.col(f"waiting_qos{qos}")
-    return came != went
-
-
-def reasons_off() -> Column:
-    """Whether the row's drops by reason do not add up to its drops at some QoS."""
-    wrong = F.lit(False)
-    for qos in QOS:
-        names = [name for reason in DROP_REASONS if (name := drop_column(reason, qos)) is not None]
-        wrong = wrong | (
-            sum((F.col(name) for name in names[1:]), F.col(names[0])) != F.col(f"dropped_qos{qos}")
-        )
-    return wrong
-
-
 def by_slot(rows: DataFrame) -> DataFrame:
-    """Counters added up per slot, with how many rows there were, and how many of them do not add up.
+    """Counters added up, and gauges' maxima, per slot; and how many rows there were, and do not add up.
 
-    Columns besides the counters: window_us, slot_us, rows, books_off, reasons_off, pressure (true if any
-    row's was), and for
-    sessions with something to deliver that were themselves under pressure: their QoS 0 (pressed_*) and time.
+    Columns besides those: window_us, slot_us, rows, books_off, reasons_off, pressure (true if any row's was),
+    and of sessions with something to deliver: QoS 0 and time of those under pressure themselves (pressed_*)
+    and of the others (calm_*).
     """
     busy = (total("offered") > 0) | (total("waiting_start") > 0)
     pressed = F.col("pressure") & busy
@@ -132,6 +88,7 @@ def by_slot(rows: DataFrame) -> DataFrame:
         F.count_if(reasons_off()).alias("reasons_off"),
         F.bool_or("pressure").alias("pressure"),
         *[F.sum(name).alias(name) for name in _SUMMED],
+        *[F.max(name).alias(name) for name in MAXIMA],
         *parts,
     )
 
@@ -151,16 +108,20 @@ def with_slot_seconds(slots: DataFrame, slot_us: int) -> DataFrame:
 def by_window(slots: DataFrame) -> DataFrame:
     """Slots added up per window, and one row with a null window_us for all of them.
 
-    Columns besides the sums: covered_us and pressure_us (covered time of the slots under pressure), and the
-    QoS 0 counters of the slots under pressure (tight_*).
+    Columns besides the sums and maxima: covered_us; pressure_us, the covered time under pressure; busy_us,
+    the covered time with QoS 0 to deliver; and of the slots under pressure the QoS 0 counters and that time
+    (tight_*).
     """
-    sums = [name for name in slots.columns if name not in ("window_us", "slot_us", "pressure")]
+    sums = [name for name in slots.columns if name not in ("window_us", "slot_us", "pressure", *MAXIMA)]
+    busy = (F.col("offered_qos0") > 0) | (F.col("sent_qos0") > 0)
+    timed = slots.withColumn("busy_us", F.when(busy, F.col("covered_us")).otherwise(0))
     tight = [
         F.sum(F.when(F.col("pressure"), F.col(name)).otherwise(0)).alias(f"tight_{name}")
-        for name in ("offered_qos0", "sent_qos0", "dropped_qos0")
+        for name in ("offered_qos0", "sent_qos0", "dropped_qos0", "busy_us")
     ]
-    return slots.rollup("window_us").agg(
-        *[F.sum(name).alias(name) for name in sums],
+    return timed.rollup("window_us").agg(
+        *[F.sum(name).alias(name) for name in (*sums, "busy_us")],
+        *[F.max(name).alias(name) for name in MAXIMA],
         F.sum(F.when(F.col("pressure"), F.col("covered_us")).otherwise(0)).alias("pressure_us"),
         *tight,
     )
@@ -224,18 +185,16 @@ def by_session_and_window(rows: DataFrame) -> DataFrame:
         F.sum("window_full_us").alias("window_full_us"),
         F.sum("congested_us").alias("congested_us"),
         F.sum("duration_us").alias("duration_us"),
-        F.max("mqueue_max").alias("mqueue_max"),
-        F.max("mailbox_max").alias("mailbox_max"),
+        *[F.max(name).alias(name) for name in _SESSION_MAXIMA],
     )
 
 
 def by_session(parts: DataFrame) -> DataFrame:
     """The windows of each session put together: one row per session."""
-    highest = ("mqueue_max", "mailbox_max")
-    sums = [name for name in parts.columns if name not in (*SESSION_KEY, "window_us", *highest)]
+    sums = [name for name in parts.columns if name not in (*SESSION_KEY, "window_us", *_SESSION_MAXIMA)]
     return parts.groupBy(*SESSION_KEY).agg(
         *[F.sum(name).alias(name) for name in sums],
-        *[F.max(name).alias(name) for name in highest],
+        *[F.max(name).alias(name) for name in _SESSION_MAXIMA],
     )
 
 

@@ -124,18 +124,42 @@ def _books(run: Run) -> str:
 
 
 def compared_headline(before: Run, after: Run) -> str:
-    """One sentence on two runs: the mailbox, which is what the gate is for."""
-    a, b = percentiles(before, "mailbox", "all"), percentiles(after, "mailbox", "all")
-    if a is None or b is None:
-        return f"{after.label} beside {before.label}."
-    told = f"99 % of samples {words.at_most(b['p99_high'], b['p99_low'], '')} with {after.label}"
-    against = f"{words.at_most(a['p99_high'], a['p99_low'], '')} with {before.label}"
-    how = {"lower": "shorter", "higher": "longer", "same": "about as long"}[trend(a, b, "p99")]
-    return f"Mailboxes were {how}: {told}, {against}."
+    """One sentence on two runs: what got better or worse for what waits, and what that did to QoS 0."""
+    gain = _first_difference(before, after)
+    a, b = (_capped(run.one("totals", qos="0")["delivery_ratio"]) for run in (before, after))
+    if a is None or b is None or abs(b - a) < SAME_RATE:
+        cost, dearer = "", False
+    else:
+        dearer = b < a
+        cost = (
+            f"{'less' if dearer else 'more'} QoS 0 was sent ({words.percent(b)} against {words.percent(a)})"
+        )
+    if gain is None:
+        same = f"{after.label} and {before.label} hardly differ in mailbox length and acknowledgement latency"
+        return f"{same}, but with {after.label} {cost}." if cost else f"{same}."
+    better, told = gain
+    joint = f", {'but' if better == dearer else 'and'} {cost}" if cost else ""
+    return f"With {after.label}, {told}{joint}."
+
+
+def _first_difference(before: Run, after: Run) -> tuple[bool, str] | None:
+    """The first of a few percentiles that differs clearly: whether it got better, and in words."""
+    for metric, qos, name, better, worse in (
+        ("mailbox", "all", "mailboxes were", "shorter", "longer"),
+        ("ack", "1", "QoS 1 was acknowledged", "sooner", "later"),
+        ("ack", "2", "QoS 2 was acknowledged", "sooner", "later"),
+    ):
+        a, b = percentiles(before, metric, qos), percentiles(after, metric, qos)
+        if a is not None and b is not None and (how := trend(a, b, "p99")) != "same":
+            values = (
+                f"p99 {words.quantity(b['p99'], b['unit'])} against {words.quantity(a['p99'], a['unit'])}"
+            )
+            return how == "lower", f"{name} {better if how == 'lower' else worse} ({values})"
+    return None
 
 
 def trend(before: Row, after: Row, name: str) -> str:
-    """lower, higher or same; two percentiles are the same unless the bounds that enclose them lie apart."""
+    """lower, higher or same; two percentiles are the same if the same bounds enclose them."""
     if after[f"{name}_low"] > before[f"{name}_low"]:
         return "higher"
     return "lower" if after[f"{name}_low"] < before[f"{name}_low"] else "same"
@@ -143,37 +167,54 @@ def trend(before: Row, after: Row, name: str) -> str:
 
 def compared_sentences(before: Run, after: Run) -> list[str]:
     """What differs between two runs, in words."""
-    found = []
+    runs = (before, after)
+    longest, busy = zip(*[_mailbox(run) for run in runs], strict=True)
+    found = [
+        (
+            f"The longest mailbox held {longest[1]} deliveries with {after.label}, "
+            f"{longest[0]} with {before.label}; {busy[1]} and {busy[0]} of the samples counted as busy."
+        )
+    ]
     for qos in ("1", "2"):
         a, b = percentiles(before, "ack", qos), percentiles(after, "ack", qos)
         if a is not None and b is not None:
-            how = {"lower": "faster", "higher": "slower", "same": "about as fast"}[trend(a, b, "p99")]
+            how = {"lower": "sooner", "higher": "later", "same": "about as soon"}[trend(a, b, "p99")]
             found.append(
                 f"QoS {qos} was acknowledged {how}: p99 {words.micros(b['p99'])} with {after.label}, "
                 f"{words.micros(a['p99'])} with {before.label}."
             )
     for scope, place in (("pressure_windows", "under pressure"), ("other_windows", "outside of pressure")):
-        rates = [run.one("pressure", scope=scope)["sent_qos0_per_second"] for run in (before, after)]
+        rates = [run.one("pressure", scope=scope)["sent_qos0_per_second"] for run in runs]
         if None not in rates:
             how = _rate_trend(rates[0], rates[1])
             found.append(
                 f"QoS 0 throughput {place} was {how}: {words.rate(rates[1])} with {after.label}, "
                 f"{words.rate(rates[0])} with {before.label}."
             )
-    ratios = [
-        words.percent(_capped(run.one("totals", qos="all")["delivery_ratio"])) for run in (before, after)
+    return [*found, *_compared_totals(before, after)]
+
+
+def _mailbox(run: Run) -> tuple[str, str]:
+    row = run.one("queues")
+    return words.count(row["mailbox_max"]), words.percent(row["mailbox_busy_share"])
+
+
+def _compared_totals(before: Run, after: Run) -> list[str]:
+    """Delivery ratio, fairness, books and files of two runs."""
+    runs = (before, after)
+    ratios = [words.percent(_capped(run.one("totals", qos="all")["delivery_ratio"])) for run in runs]
+    jains = [words.index(run.one("fairness", qos="all")["jain_delivery_ratio"]) for run in runs]
+    found = [
+        (
+            f"Of all that was offered, {ratios[1]} was sent with {after.label} and {ratios[0]} with "
+            f"{before.label}; Jain’s index of the delivery ratio is {jains[1]} and {jains[0]}."
+        )
     ]
-    jains = [words.index(run.one("fairness", qos="all")["jain_delivery_ratio"]) for run in (before, after)]
-    found.append(
-        f"Of all that was offered, {ratios[1]} was sent with {after.label} and {ratios[0]} with "
-        f"{before.label}; Jain’s index is {jains[1]} and {jains[0]}."
-    )
-    found += [
-        f"{run.label}: {_books(run)}" for run in (before, after) if run.one("books", qos="all")["rows_off"]
-    ]
-    if not any(run.one("books", qos="all")["rows_off"] for run in (before, after)):
+    off = [run for run in runs if run.one("books", qos="all")["rows_off"]]
+    found += [f"{run.label}: {_books(run)}" for run in off]
+    if not off:
         found.append("The books balance in every row of both: offered = sent + dropped + waiting.")
-    skipped = sum(len(run.survey.skipped) for run in (before, after))
+    skipped = sum(len(run.survey.skipped) for run in runs)
     if skipped:
         found.append(f"{_files(skipped)} could not be used; data quality says which and why.")
     return found

@@ -33,6 +33,8 @@ _LADDER: Final = (
     43_200,
     86_400,
 )
+_TIMES: Final = (1, 2, 3, 4, 6)
+_MANY: Final = 10
 _SECOND_US: Final = 1_000_000
 
 
@@ -55,22 +57,30 @@ def parse_window(text: str) -> int | None:
 def choose_window(first_us: int, last_us: int, interval_us: int) -> int:
     """Window length in seconds that gives about 30 to 120 points.
 
-    A window is at least as long as the exporter's interval, and twice as long where enough points remain, so
-    that an export that comes a little early or late does not show as an empty window beside a double one.
+    A window holds a whole number of the exporter's intervals, as nearly as that can be, or many: else some
+    windows would hold one export more than others. It holds at least two where enough points remain, so that
+    an export that comes a little early or late does not show as an empty window beside a double one.
 
     Args:
         first_us, last_us: first and last interval_end.
         interval_us: the usual length of an interval.
     """
     span = max(last_us - first_us, 1) / _SECOND_US
-    interval = max(interval_us, 1) / _SECOND_US
-    for window in _LADDER:
-        if span / window <= MOST_AUTO and window >= 0.9 * interval:
-            roomy = window >= 1.8 * interval
-            if roomy or span / (2 * window) < FEWEST_AUTO:
-                return window
+    interval = max(interval_us / _SECOND_US, 1.0)
+    multiples = {round(interval) * times for times in _TIMES}
+    fitting = [window for window in sorted(multiples.union(_LADDER)) if _fits(window, interval)]
+    for window in fitting:
+        roomy = window >= 1.8 * interval
+        if span / window <= MOST_AUTO and (roomy or span / (2 * window) < FEWEST_AUTO):
+            return window
     days = max(span / MOST_AUTO, interval) / 86_400
     return math.ceil(days) * 86_400
+
+
+def _fits(window: int, interval: float) -> bool:
+    """Whether a window holds a whole number of intervals, give or take a twentieth, or many of them."""
+    number = window / interval
+    return number >= _MANY or (number > 0.9 and abs(number - round(number)) <= 0.05)
 
 
 def choose_slot(window_us: int, interval_us: int) -> int:

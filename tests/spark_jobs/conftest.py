@@ -1,0 +1,87 @@
+"""A Spark session for all tests of the batch jobs, and two small analysed runs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support_spark.metrics_files import Row, arrow_schema, histogram, row, write_metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.run import Run
+
+SPARK_SQL_TYPES = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<int64>": "array<bigint>"}
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """One session for the whole run: one processor, one shuffle partition, nothing compiled for speed."""
+    from spark_jobs.spark import session
+
+    with session("local[1]", rows=0) as started:
+        yield started.spark
+
+
+@pytest.fixture
+def frame(spark: "SparkSession") -> "Callable[[Sequence[Row]], DataFrame]":
+    """Makes a frame of metrics rows."""
+    import json
+    from importlib.resources import files
+
+    schema = json.loads(files("spark_jobs").joinpath("metrics_schema.json").read_text())
+    ddl = ", ".join(f"{f['name']} {SPARK_SQL_TYPES.get(f['type'], f['type'])}" for f in schema["fields"])
+
+    def make(rows: "Sequence[Row]") -> "DataFrame":
+        names = arrow_schema().names
+        return spark.createDataFrame([tuple(r[name] for name in names) for r in rows], ddl)
+
+    return make
+
+
+def slow_and_fast(gate: bool) -> list[Row]:
+    """Twelve seconds of a session that is sent everything and one that is sent a part, gate off or on."""
+    rows = []
+    for second in range(1, 13):
+        pressed: dict[str, Any] = {}
+        sent = 10
+        if 4 <= second < 8:
+            sent = 4
+            pressed = {"congested_us": 500_000, "dropped_qos0": 6, "dropped_queue_full_qos0": 6}
+            if gate:
+                pressed["gated_congested"] = 6
+        ack = 1000 if gate else 9000
+        common = {
+            "offered_qos0": 10,
+            "offered_qos1": 5,
+            "sent_qos1": 5,
+            "acknowledged_qos1": 5,
+            "mailbox_samples": 2,
+            "mailbox_max": 3 if gate else 40,
+            "mailbox_hist": histogram([0, 3 if gate else 40]),
+            "wait_qos0_hist": histogram([100] * 4),
+            "ack_qos1_hist": histogram([ack] * 5),
+        }
+        rows.append(row("fast", second, 1, **common, sent_qos0=10))
+        rows.append(row("slow", second, 1, **common, sent_qos0=sent, **pressed))
+    return rows
+
+
+@pytest.fixture(scope="session")
+def runs(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "list[Run]":
+    """The same load with the gate off and on, analysed."""
+    from spark_jobs.analysis import analyse, measure, rows_of
+    from spark_jobs.files import survey
+    from spark_jobs.progress import Progress
+
+    found = []
+    for label, gate in (("gate off", False), ("gate on", True)):
+        root: Path = tmp_path_factory.mktemp("metrics")
+        write_metrics(root, slow_and_fast(gate))
+        surveyed = survey(root)
+        rows = rows_of(spark, surveyed, None, None)
+        extent = measure(rows, surveyed, None, None)
+        found.append(analyse(rows, extent, label, surveyed, 1_000_000, Progress(quiet=True)))
+    return found

@@ -1,0 +1,180 @@
+"""The command line, as far as it goes without Spark: what is wrong is said in a line, with exit code 2."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import cli, spark
+from spark_jobs.job import Options
+from spark_jobs.progress import Progress
+from tests.support_spark.metrics_files import arrow_schema, row, write_file, write_metrics
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Path:
+    """A metrics folder with one good file."""
+    write_metrics(tmp_path / "metrics", [row(offered_qos0=1, sent_qos0=1)])
+    return tmp_path / "metrics"
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What `report` says when it refuses."""
+    assert cli.main(["report", "--quiet", *map(str, arguments)]) == cli.WRONG_INPUT
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert "Traceback" not in said
+    assert said.count("\n") == 1
+    return said
+
+
+def test_options_are_refused_with_what_would_be_right(
+    capsys: pytest.CaptureFixture[str], metrics: Path, tmp_path: Path
+) -> None:
+    """Times, ranges, windows and labels that make no sense."""
+    good = ("--metrics", metrics, "--out", tmp_path / "out")
+    assert "2026-11-21T14:30" in fails(capsys, *good, "--from", "yesterday")
+    assert "2026-11-21T14:30" in fails(capsys, *good, "--to", "21.11.2026")
+    assert "the range is empty" in fails(capsys, *good, "--from", "2026-11-22", "--to", "2026-11-21")
+    assert "30s or 1m" in fails(capsys, *good, "--window", "soon")
+    assert "needs --compare" in fails(capsys, *good, "--compare-label", "x")
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_are_refused_before_spark_starts(
+    capsys: pytest.CaptureFixture[str], metrics: Path, tmp_path: Path
+) -> None:
+    """No folder, no files, none in the range, foreign files only, an output folder that cannot be written."""
+    out = ("--out", tmp_path / "out")
+    assert "does not exist" in fails(capsys, "--metrics", tmp_path / "nowhere", *out)
+    (tmp_path / "empty").mkdir()
+    assert "no metrics files; expected" in fails(capsys, "--metrics", tmp_path / "empty", *out)
+    assert "no files in the asked range" in fails(capsys, "--metrics", metrics, *out, "--from", "2027-01-01")
+    write_file(tmp_path / "old/date=2026-11-21/hour=12/x.parquet", [row()], arrow_schema(version="0"))
+    assert "none of the 1 files is of schema" in fails(capsys, "--metrics", tmp_path / "old", *out)
+    (tmp_path / "file").write_text("")
+    assert "cannot be written to" in fails(capsys, "--metrics", metrics, "--out", tmp_path / "file" / "x")
+    assert "does not exist" in fails(capsys, "--metrics", metrics, *out, "--compare", tmp_path / "nowhere")
+
+
+def test_missing_packages_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, metrics: Path, tmp_path: Path
+) -> None:
+    """Without pyspark the message says what to install."""
+    monkeypatch.setattr(spark, "find_spec", lambda name: None)
+    said = fails(capsys, "--metrics", metrics, "--out", tmp_path / "out")
+    assert "pip install 'sluice-mqtt[report]'" in said
+
+
+def taken(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Options:
+    """The options that the job is started with."""
+    seen: list[Options] = []
+
+    def note(options: Options, progress: Progress) -> None:
+        seen.append(options)
+
+    monkeypatch.setattr(cli, "make_report", note)
+    assert cli.main(["report", "--out", "o", *arguments]) == cli.OK
+    return seen[0]
+
+
+def test_times_are_utc_unless_they_say_otherwise(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A date, a time, and a time with an offset."""
+    options = taken(
+        capsys, monkeypatch, "--metrics", "m", "--from", "2026-11-21", "--to", "2026-11-21T14:30:00+01:00"
+    )
+    assert options.start is not None
+    assert options.end is not None
+    assert options.start.isoformat() == "2026-11-21T00:00:00+00:00"
+    assert options.end.isoformat() == "2026-11-21T13:30:00+00:00"
+
+
+def test_labels_are_told_apart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is named after its folder; the baseline comes first, and never has the same name."""
+    options = taken(capsys, monkeypatch, "--metrics", "a/m", "--compare", "b/m", "--window", "1m")
+    assert [source.label for source in options.sources] == ["m (baseline)", "m"]
+    assert options.window == 60
+    named = taken(
+        capsys, monkeypatch, "--metrics", "a", "--label", "on", "--compare", "b", "--compare-label", "off"
+    )
+    assert [source.label for source in named.sources] == ["off", "on"]
+
+
+def test_unknown_failures_are_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody foresaw is reported without a traceback, with exit code 1; an interrupt with 130."""
+
+    def fail(options: Options, progress: Progress) -> None:
+        raise RuntimeError("first line\n\nsecond line\nthird\nfourth")
+
+    def interrupt(options: Options, progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.delenv(spark.DEBUG, raising=False)
+    monkeypatch.setattr(cli, "make_report", fail)
+    assert cli.main(["report", "--metrics", "m", "--out", "o"]) == cli.FAILED
+    assert "first line; second line; third (" in capsys.readouterr().err
+    monkeypatch.setattr(cli, "make_report", interrupt)
+    assert cli.main(["report", "--metrics", "m", "--out", "o"]) == cli.INTERRUPTED
+
+
+def test_help_needs_neither_spark_nor_time() -> None:
+    """`python -m spark_jobs report --help` imports neither pyspark nor pyarrow."""
+    code = (
+        "import sys\nfrom spark_jobs.cli import main\n"
+        "try:\n    main(['report', '--help'])\nexcept SystemExit:\n    pass\n"
+        "sys.exit(bool({'pyspark', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--metrics DIR" in done.stdout
+    assert "--compare" in done.stdout
+
+
+def test_the_bundle_is_the_whole_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The archive imports by itself, with its data files, and is the same each time it is made."""
+    assert cli.main(["bundle", "--out", str(tmp_path / "jobs")]) == cli.OK
+    archive = tmp_path / "jobs" / "spark_jobs.zip"
+    assert str(archive) in capsys.readouterr().out
+    first = archive.read_bytes()
+    assert cli.main(["bundle", "--out", str(tmp_path / "jobs")]) == cli.OK
+    assert archive.read_bytes() == first
+    names = set(zipfile.ZipFile(archive).namelist())
+    assert {"spark_jobs/cli.py", "spark_jobs/metrics_schema.json", "spark_jobs/style.css"} <= names
+    code = "import spark_jobs.metrics as m; print(m.__file__, m.SCHEMA.version)"
+    command = [sys.executable, "-c", code]
+    environment = {"PYTHONPATH": str(archive), "PATH": os.environ["PATH"]}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert str(archive) in done.stdout
+
+
+def test_the_bundle_needs_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A folder that cannot be made is an error."""
+    (tmp_path / "file").write_text("")
+    assert cli.main(["bundle", "--out", str(tmp_path / "file" / "x")]) == cli.WRONG_INPUT
+    assert "cannot be written to" in capsys.readouterr().err
+
+
+def test_progress_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line when a stage begins and one when it ends, on stderr; quiet leaves warnings only."""
+    progress = Progress()
+    with progress.stage("reading") as stage:
+        stage.note = "3 files"
+    Progress(quiet=True).say("not this")
+    Progress(quiet=True).warn("but this")
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert [line.split("s  ", 1)[1].split("(")[0] for line in lines] == [
+        "reading ...",
+        "  done: 3 files ",
+        "warning: but this",
+    ]

@@ -1,0 +1,33 @@
+"""What is derived from the schema file."""
+
+import pytest
+
+from spark_jobs import metrics
+
+pytestmark = pytest.mark.once
+
+
+def test_reasons_come_from_the_columns_in_their_order() -> None:
+    """Gate and drop reasons are those that the schema file has columns for."""
+    assert metrics.GATE_REASONS == ("congested", "window_full", "mailbox_busy", "backlog")
+    assert metrics.DROP_REASONS == ("queue_full", "expired", "too_large", "offline_qos0", "session_ended")
+
+
+def test_a_reason_has_a_column_only_where_it_can_be() -> None:
+    """Storing QoS 0 offline is no reason to drop QoS 1."""
+    assert metrics.drop_column("offline_qos0", 0) == "dropped_offline_qos0_qos0"
+    assert metrics.drop_column("offline_qos0", 1) is None
+    assert metrics.drop_column("expired", 2) == "dropped_expired_qos2"
+
+
+def test_counters_are_what_adds_up() -> None:
+    """Gauges such as lengths, maxima and limits are not among the counters; durations are."""
+    assert {"offered_qos0", "sent_bytes", "congested_us", "waiting_qos2"} <= set(metrics.COUNTERS)
+    gauges = {"mqueue_len", "mqueue_bytes", "mailbox_max", "window_limit", "awaiting_rel_len"}
+    assert gauges.isdisjoint(metrics.COUNTERS)
+
+
+def test_histograms_are_six_of_32_buckets() -> None:
+    """Mailbox length, waiting time by QoS, acknowledgement time of QoS 1 and 2."""
+    assert len(metrics.HISTOGRAMS) == 6
+    assert metrics.BUCKETS == 32

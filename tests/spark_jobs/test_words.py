@@ -1,0 +1,114 @@
+"""Numbers and names as a reader wants them."""
+
+import pytest
+
+from spark_jobs import words
+
+pytestmark = pytest.mark.once
+
+
+def plain(text: str) -> str:
+    """Without the special spaces."""
+    return text.replace("\u202f", " ").replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (0, "0 %"),
+        (1, "100 %"),
+        (0.99999, "> 99.99 %"),
+        (0.00001, "< 0.01 %"),
+        (0.996, "99.60 %"),
+        (0.5, "50.0 %"),
+        (0.0123, "1.23 %"),
+        (1.2, "120.00 %"),
+        (None, "–"),
+    ],
+)
+def test_shares_are_not_rounded_to_all_or_nothing(part: float | None, text: str) -> None:
+    """What is not all does not read 100 %, what is something does not read 0 %."""
+    assert plain(words.percent(part)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1, "1.000"), (0.9999, "> 0.999"), (0.99949, "0.999"), (0.5, "0.500"), (None, "–")]
+)
+def test_the_index_is_not_rounded_to_one(value: float | None, text: str) -> None:
+    """Only perfect fairness reads 1."""
+    assert words.index(value) == text
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        (0, "0 µs"),
+        (350, "350 µs"),
+        (1400, "1.4 ms"),
+        (83_424, "83.4 ms"),
+        (1_912_356, "1.91 s"),
+        (2**30, "17.9 min"),
+        (None, "–"),
+    ],
+)
+def test_times_have_the_unit_that_suits_them(us: float | None, text: str) -> None:
+    """Three digits at most."""
+    assert plain(words.micros(us)) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0"), (950, "950"), (1200, "1.2 k"), (34_000_000, "34 M"), (0.25, "0.25")]
+)
+def test_short_numbers(number: float, text: str) -> None:
+    """In little room, with a letter for the thousands."""
+    assert plain(words.short(number)) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (100, 110, "+10.0 %"),
+        (100, 90, "−10.0 %"),
+        (100, 300, "× 3"),
+        (100, 10, "÷ 10"),
+        (0, 5, "–"),
+        (5, None, "–"),
+    ],
+)
+def test_changes(before: float, after: float | None, text: str) -> None:
+    """Per cent, and from a factor of two on, the factor."""
+    assert plain(words.change(before, after)) == text
+
+
+def test_bounds_of_percentiles() -> None:
+    """At most the bucket's upper bound; at least its lower bound where there is no upper one."""
+    assert plain(words.at_most(2047, 1024, "us")) == "≤ 2.05 ms"
+    assert plain(words.at_most(None, 2**30, "us")) == "≥ 17.9 min"
+    assert plain(words.at_most(15, 8, "deliveries")) == "≤ 15"
+    assert words.at_most(None, None, "us") == "–"
+
+
+def test_lengths_of_time() -> None:
+    """The unit of which there are two or exactly one."""
+    assert [plain(words.seconds(s)) for s in (0, 1, 90, 60, 120, 7200, 172_800)] == [
+        "0 s",
+        "1 s",
+        "90 s",
+        "1 min",
+        "2 min",
+        "2 h",
+        "2 days",
+    ]
+
+
+def test_names_show_what_cannot_be_seen() -> None:
+    """Control characters and those that turn the text around are spelled out; long names are cut."""
+    assert words.name("a\u202eb\nc\x00") == "a\\u202eb\\u000ac\\u0000"
+    assert words.name("x" * 65_535) == "x" * 47 + "…"
+
+
+def test_unknown_reasons_are_shown_as_they_are() -> None:
+    """A reason that a later schema adds needs no change here."""
+    assert words.reason("queue_full") == "mqueue full"
+    assert words.reason("struck_by_lightning") == "struck by lightning"
+    assert words.scope("some_scope") == "some scope"
