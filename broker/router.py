@@ -1,5 +1,6 @@
 """Routing: from topic names to subscribed sessions, by a dictionary, a tree and a bounded cache in front of both."""
 
+from itertools import islice
 from typing import Final, final
 
 from broker.filter_tree import FilterTree
@@ -9,7 +10,7 @@ from protocol.subscribe import Subscription
 from session.outbound import Outbound
 
 CACHED_TOPICS: Final = 65_536
-"""Topics whose receivers are kept ready; past that the one cached first makes room."""
+"""Topics whose receivers are kept ready; past that those cached first make room."""
 
 
 @final
@@ -110,7 +111,9 @@ class Router:
         routes = list(found.values())
         cache = self.cache
         if len(cache) >= self._cached_topics:
-            del cache[next(iter(cache))]
+            # Many at once: looking for a dictionary's first key means passing over all that were deleted before it.
+            for oldest in list(islice(cache, self._cached_topics // 16 + 1)):
+                del cache[oldest]
         cache[topic] = routes
         return routes
 

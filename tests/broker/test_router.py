@@ -1,0 +1,261 @@
+"""Routing by itself: the trie and the cache against the reference matcher, and what the cache keeps."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.filter_tree import FilterTree
+from broker.retained import Retained
+from broker.router import Router, is_wildcard
+from protocol.errors import TopicNameInvalid
+from protocol.publish import Publish
+from protocol.subscribe import Subscription
+from protocol.topics import matches
+from session.host import Nobody
+from session.limits import Limits
+from session.outbound import Outbound
+
+LEVELS = ["", "a", "b", "$s", "ä"]
+LIMITS = Limits()
+topics = st.lists(st.sampled_from(LEVELS), min_size=1, max_size=4).map("/".join).filter(bool)
+
+
+def _filter(levels: list[str], rest: bool) -> str:
+    return "/".join([*levels, "#"] if rest else levels)
+
+
+filters = st.builds(_filter, st.lists(st.sampled_from([*LEVELS, "+"]), max_size=4), st.booleans()).filter(bool)
+
+
+class Change(NamedTuple):
+    """One step of a test: a session subscribes, or unsubscribes (qos None)."""
+
+    session: int
+    topic_filter: str
+    qos: int | None
+
+
+changes = st.lists(
+    st.builds(Change, st.integers(0, 2), filters, st.none() | st.integers(0, 2)),
+    max_size=25,
+)
+
+
+def outbound() -> Outbound:
+    """A receiver whose mailbox nobody takes up."""
+    made = Outbound(LIMITS, Nobody(), 0)
+    made.idle = False
+    return made
+
+
+def router(cached_topics: int = 65_536) -> Router:
+    """A router with the default depth."""
+    return Router(128, cached_topics)
+
+
+def received(receiver: Outbound) -> list[tuple[str, int]]:
+    """Topic and QoS of what has been handed over since the last call."""
+    deliveries, receiver.mailbox = receiver.mailbox, []
+    return [(delivery.topic.decode(), delivery.qos) for delivery in deliveries]
+
+
+def expected(held: dict[str, int], topic: str) -> list[tuple[str, int]]:
+    """What one session gets of a QoS 2 message: one delivery at the highest QoS of all that match."""
+    matching = [qos for topic_filter, qos in held.items() if matches(topic_filter, topic)]
+    return [(topic, max(matching))] if matching else []
+
+
+@given(steps=changes, published=st.lists(topics, min_size=1, max_size=6), cached=st.sampled_from([1, 2, 65_536]))
+def test_against_the_reference(steps: list[Change], published: list[str], cached: int) -> None:
+    """After any subscribing and unsubscribing, with messages in between, everybody gets what the reference says."""
+    subject = router(cached)
+    receivers = [outbound() for _ in range(3)]
+    held: list[dict[str, int]] = [{} for _ in receivers]
+
+    def check() -> None:
+        for topic in published:
+            matched = subject.route(Publish(topic.encode(), b"x", 2), None)
+            wanted = [expected(subscriptions, topic) for subscriptions in held]
+            assert [received(receiver) for receiver in receivers] == wanted
+            assert matched == any(wanted)
+
+    for session, topic_filter, qos in steps:
+        if qos is None:
+            held[session].pop(topic_filter, None)
+            subject.unsubscribe(receivers[session], topic_filter.encode())
+        else:
+            held[session][topic_filter] = qos
+            subject.subscribe(receivers[session], topic_filter.encode(), Subscription(topic_filter, qos))
+        check()
+    check()
+    assert len(subject.cache) <= cached
+
+
+@given(subscribed=st.lists(filters, max_size=20, unique=True), topic=topics)
+def test_tree_matches(subscribed: list[str], topic: str) -> None:
+    """The tree finds each matching filter once, and no other."""
+    tree = FilterTree()
+    receivers = {outbound(): topic_filter for topic_filter in subscribed}
+    for receiver, topic_filter in receivers.items():
+        tree.add(topic_filter.encode(), receiver, Subscription(topic_filter, 0))
+    found = [receivers[receiver] for subscribers in tree.match(topic.encode()) for receiver in subscribers]
+    assert sorted(found) == sorted(topic_filter for topic_filter in subscribed if matches(topic_filter, topic))
+
+
+@given(subscribed=st.lists(filters, max_size=20, unique=True))
+def test_tree_is_empty_again(subscribed: list[str]) -> None:
+    """Removing every filter leaves no level behind; removing what is not there does nothing."""
+    tree = FilterTree()
+    receiver = outbound()
+    for topic_filter in subscribed:
+        tree.add(topic_filter.encode(), receiver, Subscription(topic_filter, 0))
+    for topic_filter in subscribed:
+        tree.remove(topic_filter.encode(), receiver)
+        tree.remove(topic_filter.encode(), receiver)
+        tree.remove(b"never/there", receiver)
+    assert not tree._root.children
+    assert tree._root.subscribers is None
+
+
+@given(stored=st.lists(topics, max_size=15), removed=st.lists(topics, max_size=5), topic_filter=filters)
+def test_retained_matches(stored: list[str], removed: list[str], topic_filter: str) -> None:
+    """A filter finds the latest message of each matching topic, once."""
+    retained = Retained()
+    kept: dict[str, bytes] = {}
+    for number, topic in enumerate(stored):
+        kept[topic] = b"%d" % number
+        retained.store(Publish(topic.encode(), kept[topic], retain=True))
+    for topic in removed:
+        kept.pop(topic, None)
+        retained.store(Publish(topic.encode(), b"", retain=True))
+    assert len(retained) == len(kept)
+    found = [(message.topic.decode(), message.payload) for message in retained.matching(topic_filter.encode(), 0)]
+    assert sorted(found) == sorted(item for item in kept.items() if matches(topic_filter, item[0]))
+    for topic in list(kept):
+        retained.remove(topic.encode())
+    assert not retained._root.children
+
+
+def test_retained_expire() -> None:
+    """A retained message whose time has passed is not found, and forgotten."""
+    retained = Retained()
+    for topic, expires_at in ((b"a/1", 0), (b"a/2", 100), (b"a/3", 200)):
+        message = Publish(topic, b"x", retain=True)
+        message.expires_at = expires_at
+        retained.store(message)
+    assert len(retained.matching(b"a/+", 99)) == 3
+    assert [message.topic for message in retained.matching(b"a/+", 100)] == [b"a/1", b"a/3"]
+    assert len(retained) == 2
+    assert retained.matching(b"a/3", 200) == []
+    assert [message.topic for message in retained.matching(b"#", 10**9)] == [b"a/1"]
+    assert len(retained) == 1
+
+
+# -- the cache
+
+
+def cached(subject: Router) -> set[bytes]:
+    """The topics whose receivers are kept ready."""
+    return set(subject.cache)
+
+
+def test_cache_is_bounded() -> None:
+    """Past its bound the topics cached first make room; routing is right all the same."""
+    subject, receiver = router(10), outbound()
+    subject.subscribe(receiver, b"t/#", Subscription("t/#", 0))
+    for number in range(100):
+        assert subject.route(Publish(b"t/%d" % number, b"x"), None)
+        assert len(subject.cache) <= 10
+    assert len(received(receiver)) == 100
+    assert b"t/99" in cached(subject)
+    assert b"t/0" not in cached(subject)
+
+
+def test_topics_without_receivers_are_cached_too() -> None:
+    """A publisher whom nobody listens to costs one lookup per message."""
+    subject = router()
+    assert not subject.route(Publish(b"nobody", b"x"), None)
+    assert cached(subject) == {b"nobody"}
+
+
+def test_an_exact_subscription_leaves_other_topics_cached() -> None:
+    """A new, changed or ended exact subscription throws away what is cached for its own topic only."""
+    subject, receiver = router(), outbound()
+    for topic in (b"a", b"b", b"c"):
+        subject.route(Publish(topic, b"x"), None)
+    for qos in (0, 1):
+        subject.subscribe(receiver, b"a", Subscription("a", qos))
+        assert cached(subject) == {b"b", b"c"}
+        assert subject.route(Publish(b"a", b"x", 1), None)
+        assert received(receiver) == [("a", qos)]
+    subject.unsubscribe(receiver, b"a")
+    assert cached(subject) == {b"b", b"c"}
+    assert not subject.route(Publish(b"a", b"x"), None)
+
+
+def test_a_wildcard_subscription_is_seen_at_once() -> None:
+    """What is cached never hides a new wildcard subscription, nor keeps an ended one."""
+    subject, receiver = router(), outbound()
+    assert not subject.route(Publish(b"a/b", b"x"), None)
+    subject.subscribe(receiver, b"a/+", Subscription("a/+", 0))
+    assert subject.route(Publish(b"a/b", b"x"), None)
+    subject.unsubscribe(receiver, b"a/+")
+    assert not subject.route(Publish(b"a/b", b"x"), None)
+
+
+def test_the_cache_stays_the_same_object() -> None:
+    """Decoders look topics up in the cache to know them valid: it is emptied, never replaced."""
+    subject, receiver = router(), outbound()
+    before = subject.cache
+    subject.route(Publish(b"a", b"x"), None)
+    subject.subscribe(receiver, b"#", Subscription("#", 0))
+    subject.unsubscribe(receiver, b"#")
+    assert subject.cache is before
+
+
+# -- options
+
+
+def test_no_local() -> None:
+    """No local keeps a message from its publisher, unless another of its subscriptions wants it."""
+    subject, receiver = router(), outbound()
+    subject.subscribe(receiver, b"a/#", Subscription("a/#", 1, no_local=True))
+    subject.route(Publish(b"a/b", b"x", 1), receiver)
+    assert received(receiver) == []
+    subject.route(Publish(b"a/b", b"x", 1), outbound())
+    assert received(receiver) == [("a/b", 1)]
+    subject.subscribe(receiver, b"a/b", Subscription("a/b", 0))
+    subject.route(Publish(b"a/b", b"x", 1), receiver)
+    assert received(receiver) == [("a/b", 1)]
+
+
+def test_all_share_one_message() -> None:
+    """Receivers at one QoS get the very same object: what is built for one serves all."""
+    subject = router()
+    receivers = [outbound() for _ in range(5)]
+    for receiver in receivers:
+        subject.subscribe(receiver, b"t", Subscription("t", 1))
+    message = Publish(b"t", b"x", 2)
+    subject.route(message, None)
+    deliveries = [receiver.mailbox[0] for receiver in receivers]
+    assert all(delivery is deliveries[0] for delivery in deliveries)
+    assert deliveries[0].qos == 1
+    assert message.qos == 2
+
+
+def test_depth() -> None:
+    """A topic with too many levels is refused, whoever is subscribed."""
+    subject, receiver = Router(3), outbound()
+    subject.subscribe(receiver, b"#", Subscription("#", 0))
+    assert subject.route(Publish(b"a/b/c", b"x"), None)
+    with pytest.raises(TopicNameInvalid):
+        subject.route(Publish(b"a/b/c/d", b"x"), None)
+    assert cached(subject) == {b"a/b/c"}
+
+
+@pytest.mark.parametrize(("topic_filter", "wildcard"), [(b"a/b", False), (b"a/+", True), (b"#", True), (b"$a", False)])
+def test_is_wildcard(topic_filter: bytes, wildcard: bool) -> None:
+    """Filters with `+` or `#` stand for several topics."""
+    assert is_wildcard(topic_filter) == wildcard
