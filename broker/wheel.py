@@ -6,6 +6,8 @@ when it is asked, which costs less than taking it out, and it is asked often eno
 
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 TICK: Final = 100_000
 """Width of a slot in microseconds: what comes due is called up to this much late, never early."""
 
@@ -14,6 +16,7 @@ HORIZON: Final = 10_000_000
 leave a timer behind for each time, for as long as its keepalive or its session's expiry."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # what is not compiled may wait too
 class Timer:
     """Something that waits in the wheel."""
 
