@@ -19,20 +19,21 @@ from protocol.packet import Packet
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, PACKET_IDS, Limits
 from tests.support_session.books import Books
 from tests.support_session.client import FAILED, Client
-from tests.support_session.messages import SECOND, message
+from tests.support_session.messages import SECOND, message, text_of
 from tests.support_session.peer import Peer
 
 QOS = st.integers(0, 2)
 SIZES = st.sampled_from([4, 4, 20, 70, 40_000])
 EXPIRIES = st.sampled_from([0, 0, 0, 1, 4])
+BATCHES = st.lists(st.tuples(QOS, SIZES, EXPIRIES, st.sampled_from([0, 0, 0, 1])), min_size=1, max_size=12)
 VERSIONS = st.sampled_from([4, 5])
 RECEIVE_MAXIMA = st.sampled_from([0, 1, 2, 5])
 PACKET_SIZES = st.sampled_from([0, 0, 0, 50])
 LIMITS = st.fixed_dictionaries(
     {
-        "max_inflight": st.sampled_from([0, 1, 2, 3, 8]),
-        "max_mqueue_len": st.sampled_from([0, 1, 2, 5, 50]),
-        "max_mqueue_bytes": st.sampled_from([0, 0, 8, 60]),
+        "max_inflight": st.sampled_from([0, 1, 2, 4, 8]),
+        "max_mqueue_len": st.sampled_from([0, 2, 5, 50]),
+        "max_mqueue_bytes": st.sampled_from([0, 0, 0, 60]),
         "mqueue_overflow": st.sampled_from([DROP_OLDEST, DROP_OLDEST_QOS0, DROP_NEWEST]),
         "mqueue_store_qos0": st.booleans(),
         "retry_interval": st.sampled_from([0, 3 * SECOND]),
@@ -74,11 +75,18 @@ class SessionMachine(RuleBasedStateMachine):
         self.peer.route(publish)
 
     @precondition(lambda self: not self.ended)
-    @rule(batch=st.lists(st.tuples(QOS, SIZES, EXPIRIES, st.integers(0, 1)), min_size=1, max_size=12))
+    @rule(batch=BATCHES)
     def publish(self, batch: list[tuple[int, int, int, int]]) -> None:
         """Messages of any kind are handed over."""
         for qos, size, expiry, topic in batch:
             self.route(qos, size, expiry, topic)
+
+    @precondition(online)
+    @rule(batch=BATCHES)
+    def deliver(self, batch: list[tuple[int, int, int, int]]) -> None:
+        """Messages of any kind are handed over, and the session task runs until it has nothing to do."""
+        self.publish(batch)
+        self.run()
 
     @precondition(lambda self: not self.ended)
     @rule(count=st.sampled_from([90, 115, 230]), qos=QOS)
@@ -129,6 +137,13 @@ class SessionMachine(RuleBasedStateMachine):
     def disconnect(self) -> None:
         """The connection breaks."""
         self.peer.disconnect()
+
+    @precondition(online)
+    @rule(version=VERSIONS, receive_maximum=RECEIVE_MAXIMA, maximum_packet_size=PACKET_SIZES)
+    def reconnect(self, version: int, receive_maximum: int, maximum_packet_size: int) -> None:
+        """The connection breaks and the client is back at once."""
+        self.disconnect()
+        self.connect(version, receive_maximum, maximum_packet_size)
 
     # -- the client
 
@@ -217,6 +232,17 @@ class SessionMachine(RuleBasedStateMachine):
             self.books.check(self.peer.outbound)
 
     @invariant()
+    def nothing_is_overtaken(self) -> None:
+        """FC-2 to FC-4: what waits is younger than all that has been sent, QoS 0 apart from QoS 1 and 2."""
+        mqueue = self.peer.outbound.mqueue if hasattr(self, "peer") else None
+        oldest = [self.count, self.count]
+        for publish in mqueue.deliveries if mqueue is not None else ():
+            together = min(publish.qos, 1)
+            oldest[together] = min(oldest[together], int(text_of(publish)))
+        assert oldest[0] > self.client.newest[0]
+        assert oldest[1] > self.client.newest[1]
+
+    @invariant()
     def bounds_hold(self) -> None:
         """FC-1 and FC-5: the window, and both limits of the mqueue."""
         if not hasattr(self, "peer"):
@@ -226,9 +252,12 @@ class SessionMachine(RuleBasedStateMachine):
             assert not self.limits.max_mqueue_len or len(mqueue) <= self.limits.max_mqueue_len
             assert not self.limits.max_mqueue_bytes or mqueue.bytes <= self.limits.max_mqueue_bytes
             assert mqueue.bytes == sum(publish.size for publish in mqueue.deliveries)
+        self.client.forget(self.peer.window_ids())
         if self.online():
             assert len(self.client.out) <= self.window
-        self.client.forget(self.peer.window_ids())
+            held_back = len(self.client.to_resend)
+            resent = len(self.client.inflight) - len(self.client.let_go) - held_back
+            assert not held_back or resent >= self.window
         assert sorted(self.peer.window_ids()) == sorted(self.client.inflight)
 
 

@@ -39,9 +39,13 @@ class Client:
         """By packet id, over all connections."""
         self.let_go: set[int] = set()
         """Packet ids of what is too large for this connection: once it is their turn, the session lets them go."""
+        self.to_resend: list[int] = []
+        """Packet ids that are to be resent on this connection before anything new, in this order."""
         self.out: set[int] = set()
         """Packet ids that came as PUBLISH on this connection and are not completed."""
         self._messages: dict[str, Publish] = {}
+        self.newest = [-1, -1]
+        """The highest number among first transmissions of QoS 0, and of QoS 1 and 2."""
         self._last: dict[tuple[bytes, int], int] = {}
 
     def expect(self, text: str, publish: Publish) -> None:
@@ -59,6 +63,7 @@ class Client:
             for packet_id, received in self.inflight.items()
             if not received.released and not received.fits(version, maximum_packet_size)
         }
+        self.to_resend = [packet_id for packet_id in self.inflight if packet_id not in self.let_go]
 
     def forget(self, kept: Container[int]) -> None:
         """`kept` is what the session's window holds: what is too large and not among it is over."""
@@ -75,7 +80,9 @@ class Client:
         qos = received.publish.qos
         if packet_type == packet_types.PUBREC and qos == 2 and reason_code < FAILED:
             received.released = True
-            self.let_go.discard(packet_id)  # the PUBREL is not too large
+            if packet_id in self.let_go:  # the PUBREL that it comes to instead is not too large
+                self.let_go.remove(packet_id)
+                self.to_resend = [held for held in self.inflight if held == packet_id or held in self.to_resend]
         elif (
             (packet_type == packet_types.PUBACK and qos == 1)
             or (packet_type == packet_types.PUBREC and qos == 2)
@@ -84,6 +91,8 @@ class Client:
             del self.inflight[packet_id]
             self.out.discard(packet_id)
             self.let_go.discard(packet_id)
+            if packet_id in self.to_resend:
+                self.to_resend.remove(packet_id)
             self.books.completed[qos] += 1
 
     def receive(self, packets: Iterable[Packet], now: int, answered: int = 0) -> None:
@@ -96,6 +105,7 @@ class Client:
                     answered = 0
                 else:
                     self.books.resent_pubrel += 1
+                    self._resent(packet.packet_id)
                     assert self.inflight[packet.packet_id].released
         assert answered == 0, "a PUBREC without an answer"
 
@@ -109,19 +119,27 @@ class Client:
             assert received.text == text
             assert not received.released
             assert packet_id not in self.let_go
-            assert self.version == 4 or packet_id not in self.out, "resent on an MQTT 5 connection"
             self.books.resent_publish += 1
+            self._resent(packet_id)
         else:
             self._receive_first(packet, routed, text, now)
         if packet.qos:
             self.out.add(packet_id)
             assert not self.receive_maximum or len(self.out) <= self.receive_maximum
 
+    def _resent(self, packet_id: int) -> None:
+        if packet_id in self.to_resend:
+            assert self.to_resend.pop(0) == packet_id, "FC-8: not in the order first sent"
+        else:
+            assert self.version == 4, "FC-8: resent on an MQTT 5 connection"
+
     def _receive_first(self, packet: Publish, routed: Publish, text: str, now: int) -> None:
         self.books.sent[packet.qos] += 1
         order = (packet.topic, packet.qos)
         assert int(text) > self._last.get(order, -1), "FC-9"
         self._last[order] = int(text)
+        together = min(packet.qos, 1)
+        self.newest[together] = max(self.newest[together], int(text))
         assert (packet.packet_id != 0) == (packet.qos != 0)
         if routed.expires_at:
             assert now < routed.expires_at
@@ -129,6 +147,7 @@ class Client:
                 assert packet.properties is not None
                 assert packet.properties[MESSAGE_EXPIRY_INTERVAL] == -((now - routed.expires_at) // SECOND)
         if packet.qos:
+            assert not self.to_resend, "FC-8: new before all is resent"
             assert packet.packet_id not in self.inflight or packet.packet_id in self.let_go
             self.let_go.discard(packet.packet_id)
             self.inflight[packet.packet_id] = Received(routed, text)
