@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import resource
 import signal
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -61,8 +62,9 @@ class Server:
         except OSError:
             self._close_listeners()
             raise
-        self._tick(loop)
         exporter = self._start_exporter()
+        gc.freeze()  # what has been loaded stays: no collection needs to look through it again, with everybody waiting
+        self._tick(loop)
         await self._stopping.wait()
         connections = await self._close()
         if exporter is not None:

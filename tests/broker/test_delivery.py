@@ -123,6 +123,27 @@ def test_expiry_is_passed_on(address: Address, qos: int) -> None:
         assert plain.receive_message().payload == b"x"
 
 
+def test_expiry_while_away(address: Address) -> None:
+    """What waits for a client that is away expires, or comes with what is left of its time [MQTT-3.3.2-5, -6]."""
+    with WireClient(address, 5) as client, connected(address, 5) as publisher:
+        client.connect("expiring", properties={props.SESSION_EXPIRY_INTERVAL: 60})
+        client.subscribe("away/#", qos=1)
+        client.disconnect()
+        for seconds in (100, 1):
+            publisher.publish(f"away/{seconds}", b"x", 1, properties={props.MESSAGE_EXPIRY_INTERVAL: seconds})
+        publisher.publish("clock", b"x", 1, retain=True, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
+        publisher.subscribe("clock")
+        while collect(publisher):
+            publisher.subscribe("clock")
+    with WireClient(address, 5) as client:
+        assert client.connect("expiring", clean_start=False).session_present
+        (message,) = collect(client)
+        assert message.topic == b"away/100"
+        assert message.properties is not None
+        assert message.properties.keys() == {props.MESSAGE_EXPIRY_INTERVAL}
+        assert 90 <= int(str(message.properties[props.MESSAGE_EXPIRY_INTERVAL])) <= 99
+
+
 # -- what does not fit
 
 
