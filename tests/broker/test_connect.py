@@ -1,11 +1,10 @@
-"""CONNECT to DISCONNECT over sockets: what CONNACK says, kept sessions, client ids, take-over, what is not allowed."""
+"""CONNECT to DISCONNECT over sockets: what CONNACK says, kept sessions, client ids, take-over."""
 
 import pytest
 
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback
-from protocol.auth import Auth
 from protocol.connack import Connack
 from protocol.connect import Connect, Will
 from protocol.disconnect import Disconnect
@@ -15,7 +14,6 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
-from protocol.unsuback import Unsuback
 from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -265,44 +263,3 @@ def test_keepalive(address: Address, version: int) -> None:
                 continue
         assert last == (b"" if version == 4 else bytes([0xE0, 1, reason_codes.KEEP_ALIVE_TIMEOUT]))
         alive.expect_nothing_more()
-
-
-# -- what a client may not send
-
-
-@pytest.mark.parametrize("packet", [Connack(), Suback(1, [0]), Unsuback(1, [0]), Pingresp()])
-def test_servers_packets(address: Address, packet: Packet) -> None:
-    """Packets that only servers send are protocol errors."""
-    with connected(address, 5) as client:
-        client.send(packet)
-        last = client.expect_close()
-        assert isinstance(last, Disconnect)
-        assert last.reason_code == reason_codes.PROTOCOL_ERROR
-
-
-def test_auth(address: Address) -> None:
-    """AUTH without an authentication method in CONNECT is a protocol error [MQTT-4.12.0-6]."""
-    with connected(address, 5) as client:
-        client.send(Auth(0x18, {props.AUTHENTICATION_METHOD: "SCRAM-SHA-1"}))
-        last = client.expect_close()
-        assert isinstance(last, Disconnect)
-        assert last.reason_code == reason_codes.PROTOCOL_ERROR
-
-
-def test_topic_alias(address: Address) -> None:
-    """CONNACK allows no topic alias, so a PUBLISH with one is refused with 0x94 [MQTT-3.3.2-9]."""
-    with connected(address, 5) as client:
-        client.send(Publish(b"t", b"x", properties={props.TOPIC_ALIAS: 1}))
-        last = client.expect_close()
-        assert isinstance(last, Disconnect)
-        assert last.reason_code == reason_codes.TOPIC_ALIAS_INVALID
-
-
-def test_too_many_levels(address: Address) -> None:
-    """A topic with more than max_topic_levels levels is refused with 0x90."""
-    with connected(address, 5) as client:
-        client.publish("/".join("x" * 128), b"x", 1)
-        client.send(Publish(b"/".join([b"x"] * 129), b"x", 1, packet_id=2))
-        last = client.expect_close()
-        assert isinstance(last, Disconnect)
-        assert last.reason_code == reason_codes.TOPIC_NAME_INVALID
