@@ -5,6 +5,8 @@ all that are awake, and a connection that sleeps owns no coroutine and no future
 """
 
 import asyncio
+from collections.abc import Callable
+from contextvars import Context
 from typing import TYPE_CHECKING, Final, final
 
 from broker.clock import monotonic_us
@@ -12,6 +14,9 @@ from session.outbound import Outbound
 
 if TYPE_CHECKING:
     from broker.connection import Connection
+
+_CONTEXT: Final = Context()
+"""Nothing here uses context variables, so the loop need not copy them for each turn."""
 
 TURN_PASSES: Final = 64
 """Passes that one turn of the loop runs, each of a session of its own; then sockets have their turn."""
@@ -68,6 +73,7 @@ class RunQueue:
     def __init__(self) -> None:
         self._tasks: list[SessionTask] = []
         self._scheduled = False
+        self._call_soon: Callable[..., object] | None = None
 
     def add(self, task: SessionTask) -> None:
         """Get in line."""
@@ -77,7 +83,10 @@ class RunQueue:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        asyncio.get_running_loop().call_soon(self._turn)
+        call_soon = self._call_soon
+        if call_soon is None:
+            call_soon = self._call_soon = asyncio.get_running_loop().call_soon
+        call_soon(self._turn, context=_CONTEXT)
 
     def _turn(self) -> None:
         tasks = self._tasks
