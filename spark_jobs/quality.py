@@ -68,16 +68,13 @@ def quality_section(runs: Sequence[Run]) -> Html:
 def _quality_of(run: Run, titled: bool) -> list[Html]:
     survey = run.survey
     parts = [tag("h3", run.label)] if titled else []
-    facts = [
-        f"{len(survey.good):,} files with {survey.rows:,} rows were read, {run.rows:,} of them in the range.",
-        f"{len(survey.skipped):,} files were skipped{'.' if not survey.skipped else ':'}",
-    ]
-    if survey.out_of_range:
-        facts.insert(
-            1, f"{survey.out_of_range:,} files lie in folders outside of the range and were not opened."
-        )
+    read = f"{words.counted(len(survey.good), 'file')} with {words.counted(survey.rows, 'row')}"
+    facts = [f"Read: {read}, {run.rows:,} of them in the range."]
     if survey.temporary:
-        facts.insert(1, f"{survey.temporary:,} files were still being written and were left alone.")
+        facts.append(f"Still being written, and left alone: {words.counted(survey.temporary, 'file')}.")
+    if survey.out_of_range:
+        facts.append(f"In folders outside of the range: {words.counted(survey.out_of_range, 'file')}.")
+    facts.append(f"Skipped: {words.counted(len(survey.skipped), 'file')}{':' if survey.skipped else '.'}")
     parts.append(tag("p", " ".join(facts)))
     if survey.skipped:
         lines = [

@@ -71,8 +71,8 @@ class Started:
 
 
 def require_packages() -> None:
-    """Raise ReportError, with what to install, unless pyspark and pyarrow are there."""
-    missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
+    """Raise ReportError, with what to install, unless pyspark and what it needs are there."""
+    missing = [name for name in ("pyspark", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
         raise ReportError(f"the report needs {' and '.join(missing)}: pip install 'sluice-mqtt[report]'")
 

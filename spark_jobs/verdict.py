@@ -46,12 +46,8 @@ def sentences(run: Run) -> list[str]:
     found.append(_books(run))
     skipped = len(run.survey.skipped)
     if skipped:
-        found.append(f"{_files(skipped)} could not be used; data quality says which and why.")
+        found.append(f"{words.counted(skipped, 'file')} could not be used; data quality says which and why.")
     return [sentence for sentence in found if sentence]
-
-
-def _files(number: int) -> str:
-    return "1 file" if number == 1 else f"{number:,} files"
 
 
 def percentiles(run: Run, metric: str, qos: str) -> Row | None:
@@ -216,7 +212,7 @@ def _compared_totals(before: Run, after: Run) -> list[str]:
         found.append("The books balance in every row of both: offered = sent + dropped + waiting.")
     skipped = sum(len(run.survey.skipped) for run in runs)
     if skipped:
-        found.append(f"{_files(skipped)} could not be used; data quality says which and why.")
+        found.append(f"{words.counted(skipped, 'file')} could not be used; data quality says which and why.")
     return found
 
 

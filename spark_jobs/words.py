@@ -17,6 +17,11 @@ def count(number: float | None) -> str:
     return DASH if number is None else f"{number:,.0f}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 file, 2,000 files."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def short(number: float) -> str:
     """A number in little room: 950, 1.2 k, 34 M."""
     for factor, unit in _COUNT_UNITS:

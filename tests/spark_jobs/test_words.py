@@ -64,6 +64,11 @@ def test_short_numbers(number: float, text: str) -> None:
     assert plain(words.short(number)) == text
 
 
+def test_nouns_follow_their_number() -> None:
+    """One file, no files, many files."""
+    assert [words.counted(n, "file") for n in (0, 1, 2000)] == ["0 files", "1 file", "2,000 files"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "text"),
     [
