@@ -1,6 +1,7 @@
 """The export: every interval, the counters of all sessions that have something new, as one Parquet file."""
 
 import asyncio
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 SLICE: Final = 50
 """Sessions that are looked at before the loop gets its turn: well under a millisecond, interpreted too."""
 
+SWITCH_INTERVAL: Final = 0.001
+"""Seconds after which the writer's thread has to hand the interpreter back; Python's own 5 ms are too long for a loop."""
+
 
 class Exporter:
     """Collects on the loop in slices and writes in a thread. A disk that fails is reported, counted and survived."""
@@ -35,6 +39,7 @@ class Exporter:
         self._node = config.node_name
         self._interval = config.metrics.interval
         self._heartbeat = config.metrics.heartbeat * 1e6
+        self._schema = metrics_schema()
         self._clock = WallClock()
         self._log = structlog.get_logger("sluice")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="metrics")
@@ -45,6 +50,7 @@ class Exporter:
 
     def start(self) -> None:
         """Export every interval from now on."""
+        sys.setswitchinterval(SWITCH_INTERVAL)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -81,7 +87,7 @@ class Exporter:
 
         Nothing is written where there is no row. `everything`: a row for each session.
         """
-        rows = Rows(metrics_schema(), self._node, self._clock.read(), self._clock)
+        rows = Rows(self._schema, self._node, self._clock.read(), self._clock)
         await self._collect(rows, everything)
         if len(rows):
             table = rows.table()

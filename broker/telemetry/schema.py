@@ -43,13 +43,9 @@ def metrics_schema() -> MetricsSchema:
         for field in written["fields"]
     ]
     names = [field["name"] for field in written["fields"] if field["type"] == "int64"]
-    drops = tuple(
-        name for name in names if name.startswith("dropped_") and not name.startswith("dropped_qos")
-    )
+    drops = tuple(name for name in names if name.startswith("dropped_") and not name.startswith("dropped_qos"))
     return MetricsSchema(
-        arrow=pa.schema(
-            fields, {"sluice.schema": written["name"], "sluice.schema_version": str(written["version"])}
-        ),
+        arrow=pa.schema(fields, {"sluice.schema": written["name"], "sluice.schema_version": str(written["version"])}),
         counters=tuple(name for name in names if name not in drops),
         drops=drops,
         histograms=tuple(field["name"] for field in written["fields"] if field["type"] == "list<int64>"),

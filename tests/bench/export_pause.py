@@ -9,6 +9,7 @@ an export can cost.
 
 import argparse
 import asyncio
+import gc
 import sys
 import tempfile
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from broker.broker import Broker
 from broker.clock import monotonic_us
-from broker.telemetry.exporter import Exporter
+from broker.telemetry.exporter import SWITCH_INTERVAL, Exporter
 from config.models import Config
 from protocol.publish import Publish
 from session.counters import Counters
@@ -84,23 +85,23 @@ async def measure(sessions: int, exports: int, directory: Path) -> tuple[Ticker,
         broker.new_client(f"client-{number:06}", monotonic_us())
     exporter = Exporter(broker, config)
     busy, idle = Ticker(), Ticker()
-    for number in range(exports + 1):
+    gc.freeze()  # as the server does
+    sys.setswitchinterval(SWITCH_INTERVAL)  # as `Exporter.start` does
+    for _ in range(exports):
         now = monotonic_us()
         for client in broker.clients.values():
             fill(client.session.outbound.counters, now)
-        if number:  # the first export imports and allocates what later ones have
-            busy.start()
+        busy.start()
         start = time.perf_counter()
         await exporter.export()
         seconds = time.perf_counter() - start
         busy.stop()
         await asyncio.sleep(0.01)
-        if number:
-            idle.start()
-            await asyncio.sleep(seconds)
-            idle.stop()
-            await asyncio.sleep(0.01)
-    assert exporter.files_written == exports + 1, "the export does not work"
+        idle.start()
+        await asyncio.sleep(seconds)
+        idle.stop()
+        await asyncio.sleep(0.01)
+    assert exporter.files_written == exports, "the export does not work"
     return busy, idle
 
 

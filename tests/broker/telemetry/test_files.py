@@ -1,7 +1,10 @@
 """What is in the exported files, where they are, and what times they tell."""
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -133,6 +136,29 @@ def test_clock_is_set(monkeypatch: pytest.MonkeyPatch, step: int, sign: int, mov
     now = clock.read()
     assert abs(now - monotonic_us()) < STEP
     assert (abs(clock.at(0) - before) > STEP) == moves
+
+
+EXPORT_ONCE: Final = """
+import asyncio, sys, pathlib
+from broker.broker import Broker
+from broker.telemetry.exporter import Exporter
+from config.models import Config
+config = Config.model_validate({"node_name": "test", "metrics": {"directory": pathlib.Path(sys.argv[1])}})
+broker = Broker(config, 0)
+broker.new_client("c", 0)
+async def export():
+    exporter = Exporter(broker, config)
+    await exporter.export(everything=True)
+    return exporter.files_written
+print(asyncio.run(export()), "pandas" in sys.modules)
+"""
+
+
+def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
+    """An export does not import pandas, where that is installed: the loop would stand still for it."""
+    command = [sys.executable, "-c", EXPORT_ONCE, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout == "1 False\n"
 
 
 def test_schema_is_read_once() -> None:
