@@ -22,7 +22,7 @@ SLICE: Final = 50
 """Sessions that are looked at before the loop gets its turn: well under a millisecond, interpreted too."""
 
 SWITCH_INTERVAL: Final = 0.001
-"""Seconds after which the writer's thread has to hand the interpreter back; Python's own 5 ms are too long for a loop."""
+"""Seconds after which the writer's thread has to hand the interpreter back; Python's own 5 ms are too long here."""
 
 
 class Exporter:
