@@ -38,11 +38,11 @@ def experiment(out: Path, plan: Plan, console: Console) -> None:
 
 
 def report(out: Path) -> None:
-    """Make the report that compares the two runs."""
+    """Make the report on the second run, with the first as its baseline."""
     (off, off_label, _), (on, on_label, _) = RUNS
     command = [sys.executable, "-m", "spark_jobs", "report", "--out", str(out / "report")]
-    command += ["--metrics", str(out / off), "--label", off_label]
-    command += ["--compare", str(out / on), "--compare-label", on_label]
+    command += ["--metrics", str(out / on), "--label", on_label]
+    command += ["--compare", str(out / off), "--compare-label", off_label]
     subprocess.run(command, check=True)
 
 
