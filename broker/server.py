@@ -27,6 +27,9 @@ STOP_TIMEOUT: Final = 5.0
 ABORT_TIMEOUT: Final = 1.0
 """Seconds until connections that were cut off are gone; the loop needs one or two turns."""
 
+METRICS_TIMEOUT: Final = 5.0
+"""Seconds that the last metrics have to get to the disk when the server stops."""
+
 TLS_HANDSHAKE_TIMEOUT: Final = 60.0
 """Seconds that a TLS handshake may take where `connect_timeout` sets no limit."""
 
@@ -68,7 +71,7 @@ class Server:
         await self._stopping.wait()
         connections = await self._close()
         if exporter is not None:
-            await exporter.stop()
+            await self._finish(exporter)
         self._log.info("stopped", connections=connections)
 
     def stop(self) -> None:
@@ -142,6 +145,13 @@ class Server:
                 connection.abort()
             await self._wait(gone, ABORT_TIMEOUT)
         return len(connections)
+
+    async def _finish(self, exporter: "Exporter") -> None:
+        """Write the last metrics, unless the disk takes too long."""
+        try:
+            await asyncio.wait_for(exporter.stop(), METRICS_TIMEOUT)
+        except TimeoutError:
+            self._log.error("metrics_lost", detail=f"the last ones were not written within {METRICS_TIMEOUT:g} s")
 
     async def _wait(self, gone: asyncio.Event, seconds: float) -> bool:
         if not self.broker.connections:

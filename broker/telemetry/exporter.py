@@ -2,17 +2,15 @@
 
 import asyncio
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 import structlog
 
 from broker.clock import monotonic_us
 from broker.telemetry.collector import Rows
 from broker.telemetry.schema import metrics_schema
 from broker.telemetry.wall import WallClock
-from broker.telemetry.writer import write
+from broker.telemetry.writer import Writer
 from config.models import Config
 
 if TYPE_CHECKING:
@@ -26,26 +24,21 @@ SWITCH_INTERVAL: Final = 0.001
 
 
 class Exporter:
-    """Collects on the loop in slices and writes in a thread. A disk that fails is reported, counted and survived."""
+    """Collects on the loop, in slices; what it has collected is the writer's."""
 
     def __init__(self, broker: "Broker", config: Config) -> None:
         directory = config.metrics.directory
         assert directory is not None  # the server makes no exporter otherwise
-        self.files_written = 0
-        self.files_failed = 0
-        """Exports that could not be written; their rows are lost, the broker goes on."""
+        self.writer = Writer(directory, config.node_name)
         self._broker = broker
-        self._directory = directory
         self._node = config.node_name
         self._interval = config.metrics.interval
         self._heartbeat = config.metrics.heartbeat * 1e6
         self._schema = metrics_schema()
         self._clock = WallClock()
         self._log = structlog.get_logger("sluice")
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-        self._failing = False
         broker.keep_ended = True
 
     def start(self) -> None:
@@ -61,7 +54,6 @@ class Exporter:
         await self.export(everything=True)
         while self._broker.ended:  # meanwhile
             await self.export()
-        self._writer.shutdown()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -90,8 +82,7 @@ class Exporter:
         rows = Rows(self._schema, self._node, self._clock.read(), self._clock)
         await self._collect(rows, everything)
         if len(rows):
-            table = rows.table()
-            await asyncio.get_running_loop().run_in_executor(self._writer, self._write, table, rows.wall_end)
+            await self.writer.write(rows.table(), rows.wall_end)
 
     async def _collect(self, rows: Rows, everything: bool) -> None:
         broker = self._broker
@@ -124,19 +115,3 @@ class Exporter:
             await asyncio.sleep(0)
         elif number % SLICE == 0:
             await asyncio.sleep(0)
-
-    def _write(self, table: pa.Table, wall_end: int) -> None:
-        """In the writer's thread. It holds the interpreter as little as it can: the loop waits for that too."""
-        name = f"{self._node}-{wall_end}-{self.files_written + self.files_failed}.parquet"
-        try:
-            write(self._directory, table, name, wall_end)
-        except OSError as error:
-            self.files_failed += 1
-            if not self._failing:
-                self._failing = True
-                self._log.error("metrics_lost", rows=table.num_rows, failed=self.files_failed, detail=str(error))
-            return
-        self.files_written += 1
-        if self._failing:
-            self._failing = False
-            self._log.info("metrics_written_again", failed=self.files_failed)

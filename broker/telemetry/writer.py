@@ -1,16 +1,66 @@
-"""Parquet files that appear whole or not at all: written aside, then renamed."""
+"""Parquet files that appear whole or not at all: written aside, then renamed, in a thread because disks may be slow."""
 
+import asyncio
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import structlog
 
 from broker.telemetry.partition import partition_of
 
+SLOW: Final = 30.0
+"""Seconds after which a file that is still being written is reported."""
 
-def write(directory: Path, table: pa.Table, file_name: str, wall_us: int) -> Path:
-    """Write `table` under the date and hour of `wall_us`; returns the file's path. OSError leaves nothing behind."""
+
+class Writer:
+    """Writes one file after the other. A disk that fails is reported once, counted and survived."""
+
+    def __init__(self, directory: Path, node: str) -> None:
+        self.files_written = 0
+        self.files_failed = 0
+        """Files that could not be written; their rows are lost, the broker goes on."""
+        self._directory = directory
+        self._node = node
+        self._failing = False
+        self._log = structlog.get_logger("sluice")
+
+    async def write(self, table: pa.Table, wall_end: int) -> None:
+        """Write the rows of an export that ended at `wall_end`, in microseconds since 1970 UTC.
+
+        One call at a time. Does not raise OSError.
+        """
+        name = f"{self._node}-{wall_end}-{self.files_written + self.files_failed}.parquet"
+        writing = _in_thread(lambda: write(self._directory, table, name, wall_end))
+        finished, _ = await asyncio.wait((writing,), timeout=SLOW)
+        if not finished:
+            self._log.error("metrics_slow", detail=f"{name} is still being written after {SLOW:g} s")
+        try:
+            await writing
+        except OSError as error:
+            self._failed(table.num_rows, error)
+        else:
+            self._succeeded()
+
+    def _failed(self, rows: int, error: OSError) -> None:
+        self.files_failed += 1
+        if not self._failing:
+            self._failing = True
+            self._log.error("metrics_lost", rows=rows, failed=self.files_failed, detail=str(error))
+
+    def _succeeded(self) -> None:
+        self.files_written += 1
+        if self._failing:
+            self._failing = False
+            self._log.info("metrics_written_again", failed=self.files_failed)
+
+
+def write(directory: Path, table: pa.Table, file_name: str, wall_us: int) -> None:
+    """Write `table` under the date and hour of `wall_us`. Raises OSError, and leaves nothing behind then."""
     folder = directory / partition_of(wall_us)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / file_name
@@ -23,4 +73,34 @@ def write(directory: Path, table: pa.Table, file_name: str, wall_us: int) -> Pat
     except (OSError, pa.ArrowException) as error:
         aside.unlink(missing_ok=True)
         raise OSError(f"metrics file {path} could not be written: {error}") from error
-    return path
+
+
+def _in_thread(function: Callable[[], None]) -> "asyncio.Future[None]":
+    """Run `function` in a thread that may be left behind: a disk that hangs must not keep the broker from ending.
+
+    (A ThreadPoolExecutor's threads are waited for when the interpreter ends.)
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def finish(error: Exception | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        raised: Exception | None = None
+        try:
+            function()
+        except Exception as error:
+            raised = error
+        try:
+            loop.call_soon_threadsafe(finish, raised)
+        except RuntimeError:
+            pass  # the loop is closed: it did not wait
+
+    threading.Thread(target=run, name="metrics", daemon=True).start()
+    return done

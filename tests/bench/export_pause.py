@@ -101,7 +101,7 @@ async def measure(sessions: int, exports: int, directory: Path) -> tuple[Ticker,
         await asyncio.sleep(seconds)
         idle.stop()
         await asyncio.sleep(0.01)
-    assert exporter.files_written == exports, "the export does not work"
+    assert exporter.writer.files_written == exports, "the export does not work"
     return busy, idle
 
 

@@ -149,7 +149,7 @@ broker.new_client("c", 0)
 async def export():
     exporter = Exporter(broker, config)
     await exporter.export(everything=True)
-    return exporter.files_written
+    return exporter.writer.files_written
 print(asyncio.run(export()), "pandas" in sys.modules)
 """
 

@@ -160,6 +160,19 @@ def test_unwritable_directory(start: Start, metrics: Path) -> None:
     assert metrics.read_text() == "not a directory"
 
 
+def test_stop_with_a_hung_disk(start: Start, metrics: Path) -> None:
+    """A disk that never answers does not keep the broker from ending; what it costs is said."""
+    code = "import broker.server; broker.server.METRICS_TIMEOUT = 0.3; " + STUCK_FSYNC
+    with start(sections=sections(metrics), command=(sys.executable, "-c", code)) as broker:
+        with connected(broker.address(), 5, client_id="c") as client:
+            client.publish("t", b"x", 1)
+            wait_until(lambda: any(metrics.rglob("_*.parquet.tmp")), "a file being written")
+            client.publish("t", b"x", 1)
+        assert broker.stop() == 0
+    assert len(events(broker, "metrics_lost")) == 1
+    assert metrics_files(metrics) == []
+
+
 def test_restart(start: Start, metrics: Path) -> None:
     """A second life adds its files to those of the first."""
     for _ in range(2):

@@ -1,12 +1,16 @@
 """What an export makes of disks that fail, errors that nobody expected, and a stop in the middle."""
 
+import asyncio
+import os
 import resource
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from broker.telemetry import writer
 from broker.telemetry.exporter import SLICE
 from tests.support_broker.exporting import Bench, send, until
 from tests.support_broker.metrics import check_books, total
@@ -22,14 +26,14 @@ def test_unwritable(bench: Bench) -> None:
             bench.export()
         assert [log["event"] for log in logs] == ["metrics_lost"]
         assert str(bench.directory) in logs[0]["detail"]
-        assert bench.exporter.files_failed == 3
+        assert bench.exporter.writer.files_failed == 3
         bench.directory.unlink()
         send(client, "x")
         bench.export()
         send(client, "x")
         bench.export()
         assert [(log["event"], log["failed"]) for log in logs[1:]] == [("metrics_written_again", 3)]
-    assert bench.exporter.files_written == 2
+    assert bench.exporter.writer.files_written == 2
     assert total(bench.rows(), "received_qos0") == 2
 
 
@@ -46,6 +50,28 @@ def test_full_disk(bench: Bench) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [log["event"] for log in logs] == ["metrics_lost"]
     assert not list(bench.directory.rglob("*.parquet*"))
+
+
+def test_slow_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that takes long to write is reported while it is being written, and counts when it is done."""
+    client = bench.client("c")
+    send(client, "x")
+    go_on = threading.Event()
+    monkeypatch.setattr(writer, "SLOW", 0.01)
+    monkeypatch.setattr(os, "fsync", lambda _: go_on.wait(10))
+
+    async def run() -> None:
+        export = asyncio.ensure_future(bench.exporter.export())
+        while not logs:
+            await asyncio.wait((export,), timeout=0.01)
+        assert not export.done()
+        go_on.set()
+        await export
+
+    with capture_logs() as logs:
+        bench.local.loop.run_until_complete(run())
+    assert [log["event"] for log in logs] == ["metrics_slow"]
+    assert bench.exporter.writer.files_written == 1
 
 
 def fail_once(bench: Bench) -> Callable[..., Any]:
