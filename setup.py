@@ -21,6 +21,7 @@ HOT = (
     "broker/clients.py",
     "broker/clock.py",
     "broker/connection.py",
+    "broker/connection_timers.py",
     "broker/filter_tree.py",
     "broker/handshake.py",
     "broker/retained.py",

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Final, final
 
 from broker.clients import SessionTimer
 from broker.clock import monotonic_us
+from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer
 from broker.handshake import connect, refusal
 from broker.session_task import SessionTask
-from broker.subscribing import subscribe, unsubscribe
-from broker.wheel import Timer
+from broker.subscribing import RetainedFeed, subscribe, unsubscribe
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect, Will
@@ -16,7 +16,7 @@ from protocol.decoder import Decoder
 from protocol.disconnect import Disconnect
 from protocol.errors import MQTTError, ProtocolError
 from protocol.packet import Packet
-from protocol.ping import Pingreq
+from protocol.ping import PINGRESP_BYTES, Pingreq
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe
 from protocol.unsubscribe import Unsubscribe
@@ -31,10 +31,11 @@ CONTROL_BACKLOG: Final = 65_536
 """A client that leaves this many bytes of acknowledgements unread is itself not read until it takes them."""
 LARGE_PIECE: Final = 4_096
 """Pieces of this mean size go to the transport as they are: joining them would copy more than a list costs."""
+READ_PACKETS: Final = 256
+"""Packets handled at once; before more, sessions take up what these brought them. What a publisher sends faster than it
+can be delivered waits in its socket, not in mailboxes."""
 CLOSE_TIMEOUT: Final = 5_000_000
 """A client that does not take what is left for it within this time, in microseconds, is cut off."""
-
-_PINGRESP: Final = b"\xd0\x00"
 
 
 @final
@@ -55,6 +56,13 @@ class Connection(Host):
         self.closing = False
         self.task: SessionTask | None = None
         self._control_backlog = 0
+        self._held_back = False
+        """Reading has stopped until the client has taken the acknowledgements that wait for it."""
+        self._waiting = False
+        """Reading has stopped until sessions have caught up; the rest of the chunk is in the decoder."""
+        self._feed: RetainedFeed | None = None
+        """Retained messages that are still to be handed over before the next packet is read."""
+        self._ended = False
 
     # -- what asyncio calls
 
@@ -70,15 +78,21 @@ class Connection(Host):
         """Handle every packet that is complete, then write what they have caused."""
         if self.closing:
             return
-        now = monotonic_us()
+        self.decoder.feed(data)
+        if not self._waiting:
+            self._read(monotonic_us())
+
+    def _read(self, now: int) -> None:
+        """Handle what has come, up to READ_PACKETS; the run queue calls `read_on` when it is time for the rest."""
         self.heard_at = now
+        left = READ_PACKETS
         try:
-            self.decoder.feed(data)
             packet = self.decoder.next_packet()
             while packet is not None:
                 session = self.session
                 if session is None:
-                    self._first_packet(packet, now)
+                    assert isinstance(packet, Connect)  # the decoder lets nothing else be the first
+                    connect(self.broker, self, packet, now)
                 elif isinstance(packet, Publish):
                     packet.received_at = now
                     if session.accept(packet, now):
@@ -87,8 +101,16 @@ class Connection(Host):
                     session.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
                     self._on_packet(packet, session, now)
+                    if self._feed is not None:
+                        left = 1
                 if self.closing:
                     return
+                left -= 1
+                if left == 0:
+                    self._waiting = True
+                    self._pause_reading(now)
+                    self.broker.run_queue.read_later(self)
+                    break
                 packet = self.decoder.next_packet()
         except MQTTError as error:
             self.fail(error)
@@ -98,8 +120,34 @@ class Connection(Host):
                 self.wake()
             self.flush()
 
+    def _pause_reading(self, now: int) -> None:
+        if self.session is not None and self.transport is not None:
+            self.session.reading_paused_time.start(now)
+            self.transport.pause_reading()
+
+    def read_on(self, now: int) -> None:
+        """Sessions have caught up: handle what has been left of the chunk."""
+        if self.closing:
+            return
+        feed = self._feed
+        if feed is not None and not self._ended and not feed.go_on(now):
+            self.broker.run_queue.read_later(self)
+            return
+        self._feed = None
+        self._waiting = False
+        self._read(now)
+        self._resume_reading(now)
+
+    def _resume_reading(self, now: int) -> None:
+        if self.session is not None and self.transport is not None and not (self._waiting or self._held_back):
+            self.session.reading_paused_time.stop(now)
+            self.transport.resume_reading()
+
     def eof_received(self) -> bool:
         """The client will send no more: the connection closes, even if the client does not take what is left for it."""
+        self._ended = True
+        while self._waiting and not self.closing:
+            self.read_on(monotonic_us())  # with TLS the end may come while we wait: what came before it counts
         self.close()
         return False
 
@@ -122,10 +170,10 @@ class Connection(Host):
             return
         now = monotonic_us()
         session.outbound.resume(now)
-        if session.reading_paused_time.running and self.transport is not None:
-            session.reading_paused_time.stop(now)
-            self.transport.resume_reading()
         self._control_backlog = 0
+        if self._held_back:
+            self._held_back = False
+            self._resume_reading(now)
         self.wake()
 
     # -- what the session asks for
@@ -147,11 +195,6 @@ class Connection(Host):
 
     # -- packets
 
-    def _first_packet(self, packet: Packet, now: int) -> None:
-        if not isinstance(packet, Connect):
-            raise ProtocolError("the first packet must be CONNECT [MQTT-3.1.0-1]")
-        connect(self.broker, self, packet, now)
-
     def _on_packet(self, packet: Packet, session: Session, now: int) -> None:
         if isinstance(packet, Pubrec):
             session.acknowledge(packet_types.PUBREC, packet.packet_id, packet.reason_code, now)
@@ -160,16 +203,16 @@ class Connection(Host):
         elif isinstance(packet, Pubcomp):
             session.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
         elif isinstance(packet, Pingreq):
-            session.outbound.outbox.add_control(_PINGRESP)  # [MQTT-3.12.4-1]
+            session.outbound.outbox.add_control(PINGRESP_BYTES)  # [MQTT-3.12.4-1]
         elif isinstance(packet, Subscribe):
-            subscribe(self.broker, session, packet, now)
+            feed = subscribe(self.broker, session, packet)
+            if not self._ended and not feed.go_on(now):
+                self._feed = feed
         elif isinstance(packet, Unsubscribe):
             unsubscribe(self.broker, session, packet)
         elif isinstance(packet, Disconnect):
             self._on_disconnect(packet)
-        elif isinstance(packet, Connect):
-            raise ProtocolError("a second CONNECT on one connection [MQTT-3.1.0-2]")
-        else:
+        else:  # a second CONNECT is refused by the decoder
             raise ProtocolError(f"{type(packet).__name__} is not for a client to send here")
 
     def _on_disconnect(self, packet: Disconnect) -> None:
@@ -203,15 +246,15 @@ class Connection(Host):
         else:
             transport.write(b"".join(pieces))
         if session.outbound.congested and not deliveries:
-            self._hold_back(session, transport, pieces)
+            self._hold_back(pieces)
 
-    def _hold_back(self, session: Session, transport: asyncio.Transport, pieces: list[bytes]) -> None:
+    def _hold_back(self, pieces: list[bytes]) -> None:
         """Acknowledgements are never dropped (FC-15), so who does not read them is not read either."""
         for piece in pieces:
             self._control_backlog += len(piece)
-        if self._control_backlog > CONTROL_BACKLOG and not session.reading_paused_time.running:
-            session.reading_paused_time.start(monotonic_us())
-            transport.pause_reading()
+        if self._control_backlog > CONTROL_BACKLOG and not self._held_back:
+            self._held_back = True
+            self._pause_reading(monotonic_us())
 
     def fail(self, error: MQTTError) -> None:
         """The client broke a rule: tell it which, if its version has words for that, and close [MQTT-4.13.1-1]."""
@@ -254,55 +297,3 @@ class Connection(Host):
             self.broker.wheel.add(self.heard_at + self.keep_alive, KeepAliveTimer(self))
         self.task = SessionTask(self, session.outbound, self.broker.run_queue)
         self.task.wake()
-
-
-@final
-class AbortTimer(Timer):
-    """Cuts off a connection that does not finish closing."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def due(self, now: int) -> None:
-        """Abort, unless it is gone."""
-        self.connection.abort()
-
-
-@final
-class HandshakeTimer(Timer):
-    """Closes a connection that has not said CONNECT in time."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def wanted(self) -> bool:
-        """Not when it has a session, or is gone."""
-        return self.connection.session is None and not self.connection.closing
-
-    def due(self, now: int) -> None:
-        """Close it."""
-        if self.wanted():
-            self.connection.close()
-
-
-@final
-class KeepAliveTimer(Timer):
-    """Closes a connection whose client has been silent for longer than its keepalive allows [MQTT-3.1.2-22]."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def wanted(self) -> bool:
-        """Not when it is closed anyway."""
-        return not self.connection.closing
-
-    def due(self, now: int) -> None:
-        """Close it, or wait for the time that is left."""
-        connection = self.connection
-        if connection.closing:
-            return
-        deadline = connection.heard_at + connection.keep_alive
-        if now >= deadline:
-            connection.close(reason_codes.KEEP_ALIVE_TIMEOUT)
-        else:
-            connection.broker.wheel.add(deadline, self)

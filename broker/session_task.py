@@ -20,6 +20,10 @@ _CONTEXT: Final = Context()
 
 TURN_PASSES: Final = 64
 """Passes that one turn of the loop runs, each of a session of its own; then sockets have their turn."""
+TURN_READERS: Final = 16
+"""Connections that read on in one turn when no session is awake."""
+PATIENCE: Final = 64
+"""Turns after which one connection reads on although sessions are awake: a busy broker must not shut anyone out."""
 
 
 @final
@@ -55,15 +59,19 @@ class SessionTask:
             more = outbound.run_pass(now)
             self.connection.flush()
         except Exception as error:
-            self.connection.abort()  # or the mailbox would grow with nobody to take it up
-            context = {"message": "a session task has failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
+            _give_up(self.connection, "a session task has failed", error)
             return
         if more or outbound.mailbox:
             self._queue.add(self)
         else:
             self._awake = False
             outbound.idle = True
+
+
+def _give_up(connection: "Connection", message: str, error: Exception) -> None:
+    """Cut off a connection that nothing runs any more: its mailbox would grow with nobody to take it up."""
+    connection.abort()
+    asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
 
 @final
@@ -74,6 +82,14 @@ class RunQueue:
         self._tasks: list[SessionTask] = []
         self._scheduled = False
         self._call_soon: Callable[..., object] | None = None
+        self._readers: list[Connection] = []
+        self._waited = 0
+
+    def read_later(self, connection: "Connection") -> None:
+        """Let a connection handle the rest of what it has read when the sessions that are awake have caught up."""
+        self._readers.append(connection)
+        if not self._scheduled:
+            self._schedule()
 
     def add(self, task: SessionTask) -> None:
         """Get in line."""
@@ -100,3 +116,21 @@ class RunQueue:
         now = monotonic_us()
         for task in tasks:
             task.step(now)
+        if self._readers:
+            self._read_on(now)
+
+    def _read_on(self, now: int) -> None:
+        self._waited += 1
+        if self._tasks and self._waited < PATIENCE:
+            return
+        self._waited = 0
+        count = 1 if self._tasks else TURN_READERS
+        readers = self._readers[:count]
+        del self._readers[:count]
+        for connection in readers:
+            try:
+                connection.read_on(now)
+            except Exception as error:
+                _give_up(connection, "reading on has failed", error)
+        if self._readers and not self._scheduled:
+            self._schedule()

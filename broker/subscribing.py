@@ -1,6 +1,6 @@
 """SUBSCRIBE and UNSUBSCRIBE, and the retained messages that a new subscription brings."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, final
 
 from protocol import properties as props
 from protocol import reason_codes
@@ -9,6 +9,7 @@ from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsuback import Unsuback
 from protocol.unsubscribe import Unsubscribe
+from session.outbound import Outbound
 from session.session import Session
 
 if TYPE_CHECKING:
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
 
 _FAILURE_V4 = 0x80
 
+FEED_DELIVERIES: Final = 1_000
+"""Retained messages that are handed over before the session has taken them up."""
+SEARCH_COST: Final = 20
+"""Of those, what looking for one filter's counts for."""
 
-def subscribe(broker: "Broker", session: Session, packet: Subscribe, now: int) -> None:
-    """Subscribe filter by filter, answer with SUBACK, then hand over retained messages."""
+
+def subscribe(broker: "Broker", session: Session, packet: Subscribe) -> "RetainedFeed":
+    """Subscribe filter by filter and answer with SUBACK; returns what hands over the retained messages."""
     codes: list[int] = []
     fresh: list[Subscription] = []
     has_identifier = packet.properties is not None and props.SUBSCRIPTION_IDENTIFIER in packet.properties
@@ -31,8 +37,7 @@ def subscribe(broker: "Broker", session: Session, packet: Subscribe, now: int) -
             fresh.append(subscription)
         codes.append(subscription.qos)
     session.outbound.outbox.add_control(Suback(packet.packet_id, codes).encode(session.version))
-    for subscription in fresh:
-        _send_retained(broker, session, subscription, now)
+    return RetainedFeed(broker, session.outbound, fresh)
 
 
 def unsubscribe(broker: "Broker", session: Session, packet: Unsubscribe) -> None:
@@ -71,16 +76,47 @@ def _add(broker: "Broker", session: Session, subscription: Subscription) -> bool
     return handling == 0 or (handling == 1 and not existed)
 
 
-def _send_retained(broker: "Broker", session: Session, subscription: Subscription, now: int) -> None:
-    outbound = session.outbound
-    for publish in broker.retained.matching(subscription.topic_filter.encode(), now):
+@final
+class RetainedFeed:
+    """Hands the retained messages of new subscriptions over, a mailbox's worth at a time.
+
+    One SUBSCRIBE can ask for each retained message thousands of times.
+    """
+
+    def __init__(self, broker: "Broker", outbound: Outbound, subscriptions: list[Subscription]) -> None:
+        subscriptions.reverse()  # taken from the end
+        self._broker = broker
+        self._outbound = outbound
+        self._subscriptions = subscriptions
+        self._found: list[Publish] = []
+        self._position = 0
+        self._qos = 0
+
+    def go_on(self, now: int) -> bool:
+        """Hand over the next ones; returns whether these were the last."""
+        room = FEED_DELIVERIES
+        while room > 0:
+            if self._position < len(self._found):
+                self._hand_over(self._found[self._position], now)
+                self._position += 1
+                room -= 1
+            elif self._subscriptions:
+                subscription = self._subscriptions.pop()
+                self._found = self._broker.retained.matching(subscription.topic_filter.encode(), now)
+                self._position = 0
+                self._qos = subscription.qos
+                room -= SEARCH_COST
+            else:
+                break
+        outbound = self._outbound
+        if outbound.mailbox and outbound.idle:
+            outbound.idle = False
+            outbound.host.wake()
+        return not self._subscriptions and self._position >= len(self._found)
+
+    def _hand_over(self, publish: Publish, now: int) -> None:
         # A copy of its own, with RETAIN set [MQTT-3.3.1-8]: the time that it takes is counted from now.
-        delivery = Publish(
-            publish.topic, publish.payload, min(publish.qos, subscription.qos), True, publish.properties
-        )
+        delivery = Publish(publish.topic, publish.payload, min(publish.qos, self._qos), True, publish.properties)
         delivery.expires_at = publish.expires_at
         delivery.received_at = now
-        outbound.mailbox.append(delivery)
-    if outbound.mailbox and outbound.idle:
-        outbound.idle = False
-        outbound.host.wake()
+        self._outbound.mailbox.append(delivery)

@@ -1,0 +1,61 @@
+"""What time does to a connection: waiting for CONNECT, keepalive, the end of a close that does not end."""
+
+from typing import TYPE_CHECKING, final
+
+from broker.wheel import Timer
+from protocol import reason_codes
+
+if TYPE_CHECKING:
+    from broker.connection import Connection
+
+
+@final
+class AbortTimer(Timer):
+    """Cuts off a connection that does not finish closing."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+
+    def due(self, now: int) -> None:
+        """Abort, unless it is gone."""
+        self.connection.abort()
+
+
+@final
+class HandshakeTimer(Timer):
+    """Closes a connection that has not said CONNECT in time."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+
+    def wanted(self) -> bool:
+        """Not when it has a session, or is gone."""
+        return self.connection.session is None and not self.connection.closing
+
+    def due(self, now: int) -> None:
+        """Close it."""
+        if self.wanted():
+            self.connection.close()
+
+
+@final
+class KeepAliveTimer(Timer):
+    """Closes a connection whose client has been silent for longer than its keepalive allows [MQTT-3.1.2-22]."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+
+    def wanted(self) -> bool:
+        """Not when it is closed anyway."""
+        return not self.connection.closing
+
+    def due(self, now: int) -> None:
+        """Close it, or wait for the time that is left."""
+        connection = self.connection
+        if connection.closing:
+            return
+        deadline = connection.heard_at + connection.keep_alive
+        if now >= deadline:
+            connection.close(reason_codes.KEEP_ALIVE_TIMEOUT)
+        else:
+            connection.broker.wheel.add(deadline, self)
