@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import resource
 import signal
 import socket
@@ -96,7 +95,7 @@ def test_graceful_stop(start: Start, number: signal.Signals) -> None:
         connected(broker.address(), 4) as old,
         WireClient(broker.address()) as silent,
     ):
-        os.kill(broker.pid, number)
+        broker.ask_to_end(number)
         goodbye = new.expect_close()
         assert isinstance(goodbye, Disconnect)
         assert goodbye.reason_code == reason_codes.SERVER_SHUTTING_DOWN
@@ -112,7 +111,7 @@ def test_what_is_left_is_sent(start: Start) -> None:
     with start() as broker, connected(broker.address(), 5) as client:
         client.subscribe("t", qos=1)
         client.send(*[Publish(b"t", b"x" * 1000, 1, packet_id=number) for number in range(1, 21)])
-        os.kill(broker.pid, signal.SIGTERM)
+        broker.ask_to_end()
         received = []
         try:
             while True:
@@ -152,7 +151,7 @@ def test_no_new_clients_while_stopping(start: Start) -> None:
     """Once told to end, the broker takes nobody new."""
     with start(command=patched("import broker.server; broker.server.STOP_TIMEOUT = 60.0; ")) as broker:
         with stuck_client(broker), connected(broker.address(), 5) as other:
-            os.kill(broker.pid, signal.SIGTERM)
+            broker.ask_to_end()
             assert isinstance(other.expect_close(), Disconnect)
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(broker.address())

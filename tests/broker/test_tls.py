@@ -1,7 +1,5 @@
 """TLS listeners: with and without client certificates, hostile handshakes, slow readers."""
 
-import os
-import signal
 import socket
 import ssl
 from collections.abc import Callable
@@ -152,6 +150,6 @@ def test_stop(start: Start, certificates: Certificates) -> None:
         with WireClient(broker.address("tls"), 5, tls=context) as client:
             client.connect()
             assert events(broker, "listening")[0]["tls"] is True
-            os.kill(broker.pid, signal.SIGTERM)
+            broker.ask_to_end()
             assert isinstance(client.expect_close(), Disconnect)
         assert broker.stop() == 0

@@ -1,7 +1,5 @@
 """Wills over sockets: when they are published, and when they are not."""
 
-import os
-import signal
 from collections.abc import Callable
 
 import pytest
@@ -135,7 +133,7 @@ def test_at_a_stop(start: Start) -> None:
         keeper.subscribe("will/#")
         with WireClient(broker.address(), 5) as client:
             client.connect(will=Will(b"will/stop", b"gone", 0, False, None))
-            os.kill(broker.pid, signal.SIGTERM)
+            broker.ask_to_end()
             client.expect_close()
         last = keeper.expect_close()
         assert last is None or isinstance(last, Publish)

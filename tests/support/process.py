@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -37,6 +38,7 @@ class BrokerProcess:
         self.listeners: dict[str, Address] = {}
         self.folder = folder
         self._lines: list[str] = []
+        self._asked_to_end = False
         self._news = threading.Condition()
         self._process = subprocess.Popen(
             command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -109,10 +111,16 @@ class BrokerProcess:
 
         wait_until(accepts, f"accepting connections on {address.host} port {address.port}", seconds)
 
+    def ask_to_end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send the signal that ends the broker. Once: a second one meets a process that is past handling it."""
+        self._asked_to_end = True
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
     def stop(self, seconds: float = 15.0) -> int:
         """Ask the broker to end, insist after `seconds`, and return its exit code."""
-        if self._process.poll() is None:
-            self._process.terminate()
+        if not self._asked_to_end:
+            self.ask_to_end()
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
