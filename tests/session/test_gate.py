@@ -282,7 +282,5 @@ def test_reconnect_clears_the_marks() -> None:
     peer.disconnect()
 
     peer.connect()
-    peer.run()
-    peer.take_counters()
     assert peer.deliver("a", qos=0) == ["a"]
     assert gated(peer) == (0, 0, 0, 0)

@@ -174,6 +174,19 @@ def test_forgotten_after_the_timeout() -> None:
     assert peer.take_counters().awaiting_rel_expired == 1
 
 
+def test_not_forgotten_together() -> None:
+    """FC-22: of two ids that came a moment apart, the younger one is forgotten that moment later."""
+    peer = Peer()
+    peer.send(from_client(1, 2))
+    peer.advance(0.000001)
+    peer.send(from_client(2, 2))
+
+    peer.advance(299.999999)
+    assert peer.take_counters().awaiting_rel_expired == 1
+    peer.advance(0.000001)
+    assert peer.take_counters().awaiting_rel_expired == 1
+
+
 def test_released_ids_do_not_expire() -> None:
     """FC-22: an id that was released in time is not counted; one that came again waits from then on."""
     peer = Peer(Limits(await_rel_timeout=10 * SECOND))

@@ -105,6 +105,21 @@ def test_exactly_the_byte_limit() -> None:
     assert len(mqueue) == 0
 
 
+def test_oldest_qos0_is_found_again() -> None:
+    """FC-5: drop_oldest_qos0 finds the oldest QoS 0 also after others were dropped or sent from before it."""
+    limits = Limits(mqueue_overflow=DROP_OLDEST_QOS0)
+    mqueue = queue_of([1, 1, 1, 0, 2])
+    assert text_of(mqueue.victim(message("new", 1), limits)) == "3"
+    for _ in range(4):
+        mqueue.pop()
+
+    for text in ("a", "b", "c"):
+        mqueue.append(message(text, 0))
+
+    assert text_of(mqueue.victim(message("new", 1), limits)) == "a"
+    assert text_of(mqueue.victim(message("new", 1), limits)) == "b"
+
+
 class PlainQueue:
     """What an MQueue does, said with one list and no bookkeeping."""
 

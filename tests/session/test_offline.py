@@ -39,10 +39,12 @@ def test_mailbox_at_the_disconnect(store: bool) -> None:
     peer.publish(*range(102), qos=0)
     peer.publish("one", qos=1)
     peer.run_pass()
+    peer.publish("late", qos=0)
+    peer.publish("two", qos=1)
 
     peer.disconnect()
 
-    assert peer.waiting() == (["100", "101", "one"] if store else ["one"])
+    assert peer.waiting() == (["100", "101", "one", "late", "two"] if store else ["one", "two"])
     assert peer.outbound.mailbox_len() == 0
 
 

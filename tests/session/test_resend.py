@@ -79,6 +79,17 @@ def test_each_after_its_own_last_send() -> None:
     assert texts(peer.advance(40)) == ["b", "a", "b"]
 
 
+def test_not_together_with_what_is_due() -> None:
+    """FC-8: what is due a moment later than another is resent that moment later, not along with it."""
+    peer = Peer()
+    peer.deliver("a", qos=1)
+    peer.advance(0.000001)
+    peer.deliver("b", qos=1)
+
+    assert texts(peer.advance(INTERVAL - 0.000001)) == ["a"]
+    assert texts(peer.advance(0.000001)) == ["b"]
+
+
 def test_pubrel_interval_begins_with_the_pubrel() -> None:
     """FC-8: PUBREL is resent retry_interval after the PUBREL, not after the PUBLISH."""
     peer = Peer()
