@@ -246,6 +246,8 @@ class Outbound:
         interval = self.limits.retry_interval
         if self.outbox.version != 4 or not interval or not self.connected or not self.window.entries:
             return 0
+        if self.congested:
+            return now + interval  # what was sent last is still on its way: more copies would only pile up behind it
         oldest = now
         for packet_id, inflight in self.window.entries.items():
             if self._is_held(packet_id):
