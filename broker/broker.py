@@ -82,7 +82,7 @@ class Broker:
         self.wheel = Wheel(now)
         self.run_queue = RunQueue()
         self.router = Router(self.max_topic_levels)
-        self.retained = Retained()
+        self.retained = Retained(self.wheel)
         self.clients: dict[str, Client] = {}
         self.connections: set[Connection] = set()
         self.online = 0
@@ -117,10 +117,10 @@ class Broker:
         if isinstance(interval, int):
             publish.expires_at = now + interval * SECOND
 
-    def publish_own(self, publish: Publish, now: int) -> None:
-        """Publish a message that the broker makes itself, such as a will."""
+    def publish_will(self, client: Client, publish: Publish, now: int) -> None:
+        """Publish a will: it counts as sent by its client, which may not want its own messages [MQTT-3.8.3-3]."""
         publish.received_at = now
-        self.publish(publish, None, now)
+        self.publish(publish, client.session.outbound, now)
 
     # -- connections
 
@@ -167,7 +167,7 @@ class Broker:
         delay = will_delay(will, expiry)
         publish = will_publish(will)
         if delay == 0:
-            self.publish_own(publish, now)
+            self.publish_will(client, publish, now)
             return
         client.will = WillTimer(self, client, publish)
         self.wheel.add(now + delay * SECOND, client.will)

@@ -134,7 +134,7 @@ class WillTimer(Timer):
         """Publish it."""
         if self.wanted():
             self.client.will = None
-            self.broker.publish_own(self.publish, now)
+            self.broker.publish_will(self.client, self.publish, now)
 
 
 def will_publish(will: Will) -> Publish:

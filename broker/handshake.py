@@ -8,7 +8,7 @@ from protocol import properties as props
 from protocol import reason_codes
 from protocol.connack import Connack
 from protocol.connect import Connect
-from protocol.errors import MQTTError, TopicNameInvalid, UnsupportedProtocolVersion
+from protocol.errors import MQTTError, PacketTooLarge, TopicNameInvalid, UnsupportedProtocolVersion
 from protocol.properties import Properties
 from session.limits import PACKET_IDS
 
@@ -29,27 +29,30 @@ def connect(broker: "Broker", connection: "Connection", packet: Connect, now: in
     if not client_id:
         client_id = f"auto-{uuid4().hex}"
         own_properties[props.ASSIGNED_CLIENT_IDENTIFIER] = client_id  # [MQTT-3.1.3-7]
-    client, present = _open_session(broker, client_id, packet.clean_start, now)
+    expiry_interval = _expiry_interval(broker, packet)
+    asked = packet.properties or {}
+    if version == 5:
+        _tell(broker, own_properties, asked, expiry_interval)
+    maximum_packet_size = _integer(asked, props.MAXIMUM_PACKET_SIZE)
+    connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
+    if 0 < maximum_packet_size < len(connack.encode(version)):  # [MQTT-3.1.2-24]
+        raise PacketTooLarge(f"a client that takes {maximum_packet_size} bytes at most cannot be answered")
+    client, connack.session_present = _open_session(broker, client_id, packet.clean_start, now)
     client.connection = connection
     client.expires_at = 0
-    client.expiry_interval = _expiry_interval(broker, packet)
+    client.expiry_interval = expiry_interval
     connection.client = client
     broker.online += 1
     connection.will = packet.will
     connection.keep_alive = int(packet.keep_alive * SECOND * broker.keepalive_multiplier)
     session = client.session
     session.listener = connection.listener
-    asked = packet.properties or {}
-    if version == 5:
-        _tell(broker, own_properties, asked, client.expiry_interval)
     transport = connection.transport
     assert transport is not None  # a connection that has received bytes
-    transport.write(
-        Connack(present, reason_codes.SUCCESS, own_properties if version == 5 else None).encode(version)
-    )
+    transport.write(connack.encode(version))
     receive_maximum = _integer(asked, props.RECEIVE_MAXIMUM)
     connection.session = session  # the timers that the session asks for at once are the connection's to set
-    session.connect(connection, version, receive_maximum, _integer(asked, props.MAXIMUM_PACKET_SIZE), now)
+    session.connect(connection, version, receive_maximum, maximum_packet_size, now)
     connection.start(session)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import final
 
 from broker.router import is_wildcard
+from broker.wheel import Timer, Wheel
 from protocol.publish import Publish
 
 
@@ -18,9 +19,11 @@ class _Level:
 class Retained:
     """The retained messages, as a tree of topic levels."""
 
-    def __init__(self) -> None:
+    def __init__(self, wheel: Wheel) -> None:
+        self._wheel = wheel
         self._root = _Level()
         self._by_topic: dict[bytes, Publish] = {}
+        self._expiries: dict[bytes, Expiry] = {}
 
     def __len__(self) -> int:
         return len(self._by_topic)
@@ -38,11 +41,29 @@ class Retained:
             level = child
         level.publish = publish
         self._by_topic[publish.topic] = publish
+        if publish.expires_at and publish.topic not in self._expiries:
+            expiry = self._expiries[publish.topic] = Expiry(self, publish.topic)
+            self._wheel.add(publish.expires_at, expiry)
+
+    def is_timed_by(self, expiry: "Expiry") -> bool:
+        """Whether it is this timer that ends its topic's message."""
+        return self._expiries.get(expiry.topic) is expiry
+
+    def expire(self, expiry: "Expiry", now: int) -> None:
+        """Forget the topic's message if it has expired; if it is a newer one, look again later."""
+        at = self._by_topic[expiry.topic].expires_at
+        if at > now:
+            self._wheel.add(at, expiry)
+        elif at:
+            self.remove(expiry.topic)
+        else:
+            del self._expiries[expiry.topic]
 
     def remove(self, topic: bytes) -> None:
         """Forget a topic's message; nothing happens if there is none."""
         if self._by_topic.pop(topic, None) is None:
             return
+        self._expiries.pop(topic, None)
         path: list[tuple[_Level, bytes]] = []
         level = self._root
         for name in topic.split(b"/"):
@@ -91,3 +112,21 @@ class Retained:
         if level is not self._root:
             return list(level.children.values())
         return [child for name, child in level.children.items() if not name.startswith(b"$")]
+
+
+@final
+class Expiry(Timer):
+    """Forgets a retained message that has expired: nobody may ever ask for it again. One to a topic."""
+
+    def __init__(self, retained: Retained, topic: bytes) -> None:
+        self.topic = topic
+        self._retained = retained
+
+    def wanted(self) -> bool:
+        """Not when the topic has no message any more, or one whose time another timer watches."""
+        return self._retained.is_timed_by(self)
+
+    def due(self, now: int) -> None:
+        """Let the topic's message go if it has expired."""
+        if self.wanted():
+            self._retained.expire(self, now)

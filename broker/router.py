@@ -11,6 +11,10 @@ from session.outbound import Outbound
 
 CACHED_TOPICS: Final = 65_536
 """Topics whose receivers are kept ready; past that those cached first make room."""
+CACHED_WEIGHT: Final = 1_000_000
+"""The same for how much they hold together, in receivers: wildcards and long topics need memory."""
+_RECEIVER_BYTES: Final = 64
+"""Bytes of a topic name that weigh as much as a receiver."""
 
 
 @final
@@ -34,11 +38,15 @@ class Route:
 class Router:
     """Who gets what."""
 
-    def __init__(self, max_topic_levels: int, cached_topics: int = CACHED_TOPICS) -> None:
+    def __init__(
+        self, max_topic_levels: int, cached_topics: int = CACHED_TOPICS, cached_weight: int = CACHED_WEIGHT
+    ) -> None:
         self.cache: dict[bytes, list[Route]] = {}
         """Topic name to its receivers; a topic that is in here is known to be a valid name."""
         self._max_topic_levels = max_topic_levels
         self._cached_topics = cached_topics
+        self._most_weight = cached_weight
+        self._cached_weight = 0
         self._exact: dict[bytes, dict[Outbound, Subscription]] = {}
         self._wildcard = FilterTree()
 
@@ -69,19 +77,19 @@ class Router:
         """Add a subscription, or replace that of the same session and filter [MQTT-3.8.4-3]."""
         if is_wildcard(topic_filter):
             self._wildcard.add(topic_filter, outbound, subscription)
-            self.cache.clear()
+            self._forget_all()
         else:
             subscribers = self._exact.get(topic_filter)
             if subscribers is None:
                 subscribers = self._exact[topic_filter] = {}
             subscribers[outbound] = subscription
-            self.cache.pop(topic_filter, None)  # what is cached for other topics still holds
+            self._forget(topic_filter)  # what is cached for other topics still holds
 
     def unsubscribe(self, outbound: Outbound, topic_filter: bytes) -> None:
         """Remove a subscription; nothing happens if there is none."""
         if is_wildcard(topic_filter):
             self._wildcard.remove(topic_filter, outbound)
-            self.cache.clear()
+            self._forget_all()
             return
         subscribers = self._exact.get(topic_filter)
         if subscribers is None:
@@ -89,7 +97,7 @@ class Router:
         subscribers.pop(outbound, None)
         if not subscribers:
             del self._exact[topic_filter]
-        self.cache.pop(topic_filter, None)
+        self._forget(topic_filter)
 
     def _find(self, topic: bytes) -> list[Route]:
         if topic.count(b"/") >= self._max_topic_levels:
@@ -109,13 +117,32 @@ class Router:
                 else:
                     route.merge(subscription)
         routes = list(found.values())
-        cache = self.cache
-        if len(cache) >= self._cached_topics:
-            # Many at once: looking for a dictionary's first key means passing over all that were deleted before it.
-            for oldest in list(islice(cache, self._cached_topics // 16 + 1)):
-                del cache[oldest]
-        cache[topic] = routes
+        self._remember(topic, routes)
         return routes
+
+    def _remember(self, topic: bytes, routes: list[Route]) -> None:
+        cache = self.cache
+        weight = _weight(topic, routes)
+        while cache and (len(cache) >= self._cached_topics or self._cached_weight + weight > self._most_weight):
+            # Many at once: looking for a dictionary's first key means passing over all that were deleted before it.
+            for oldest in list(islice(cache, len(cache) // 16 + 1)):
+                self._forget(oldest)
+        cache[topic] = routes
+        self._cached_weight += weight
+
+    def _forget(self, topic: bytes) -> None:
+        routes = self.cache.pop(topic, None)
+        if routes is not None:
+            self._cached_weight -= _weight(topic, routes)
+
+    def _forget_all(self) -> None:
+        self.cache.clear()
+        self._cached_weight = 0
+
+
+def _weight(topic: bytes, routes: list[Route]) -> int:
+    """What a topic in the cache counts for, in receivers."""
+    return 1 + len(routes) + len(topic) // _RECEIVER_BYTES
 
 
 def is_wildcard(topic_filter: bytes) -> bool:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from protocol import properties as props
 from protocol import reason_codes
+from protocol.errors import PacketTooLarge
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
@@ -36,7 +37,7 @@ def subscribe(broker: "Broker", session: Session, packet: Subscribe) -> "Retaine
         if _add(broker, session, subscription):
             fresh.append(subscription)
         codes.append(subscription.qos)
-    session.outbound.outbox.add_control(Suback(packet.packet_id, codes).encode(session.version))
+    _answer(session, Suback(packet.packet_id, codes).encode(session.version))
     return RetainedFeed(broker, session.outbound, fresh)
 
 
@@ -50,7 +51,14 @@ def unsubscribe(broker: "Broker", session: Session, packet: Unsubscribe) -> None
             codes.append(reason_codes.SUCCESS)
         else:
             codes.append(reason_codes.NO_SUBSCRIPTION_EXISTED)
-    session.outbound.outbox.add_control(Unsuback(packet.packet_id, codes).encode(session.version))
+    _answer(session, Unsuback(packet.packet_id, codes).encode(session.version))
+
+
+def _answer(session: Session, packet: bytes) -> None:
+    limit = session.outbound.maximum_packet_size
+    if 0 < limit < len(packet):  # [MQTT-3.1.2-24], and without an answer the client could not go on
+        raise PacketTooLarge(f"an answer of {len(packet)} bytes to a client that takes {limit} at most")
+    session.outbound.outbox.add_control(packet)
 
 
 def _refusal(broker: "Broker", topic_filter: str, has_identifier: bool) -> int:

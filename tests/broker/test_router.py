@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from broker.filter_tree import FilterTree
 from broker.retained import Retained
 from broker.router import Router, is_wildcard
+from broker.wheel import Wheel
 from protocol.errors import TopicNameInvalid
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -122,7 +123,7 @@ def test_tree_is_empty_again(subscribed: list[str]) -> None:
 @given(stored=st.lists(topics, max_size=15), removed=st.lists(topics, max_size=5), topic_filter=filters)
 def test_retained_matches(stored: list[str], removed: list[str], topic_filter: str) -> None:
     """A filter finds the latest message of each matching topic, once."""
-    retained = Retained()
+    retained = Retained(Wheel(0))
     kept: dict[str, bytes] = {}
     for number, topic in enumerate(stored):
         kept[topic] = b"%d" % number
@@ -140,7 +141,7 @@ def test_retained_matches(stored: list[str], removed: list[str], topic_filter: s
 
 def test_retained_expire() -> None:
     """A retained message whose time has passed is not found, and forgotten."""
-    retained = Retained()
+    retained = Retained(Wheel(0))
     for topic, expires_at in ((b"a/1", 0), (b"a/2", 100), (b"a/3", 200)):
         message = Publish(topic, b"x", retain=True)
         message.expires_at = expires_at
@@ -259,3 +260,19 @@ def test_depth() -> None:
 def test_is_wildcard(topic_filter: bytes, wildcard: bool) -> None:
     """Filters with `+` or `#` stand for several topics."""
     assert is_wildcard(topic_filter) == wildcard
+
+
+@pytest.mark.parametrize(("receivers", "topic_bytes"), [(100, 1), (1, 6_000)])
+def test_cache_is_bounded_by_what_it_holds(receivers: int, topic_bytes: int) -> None:
+    """Neither many receivers nor long topic names make the cache large; what is forgotten is found again."""
+    routing = Router(128, cached_weight=10_000)
+    for _ in range(receivers):
+        routing.subscribe(outbound(), b"#", Subscription("#"))
+    for number in range(500):
+        assert routing.route(Publish(b"x" * topic_bytes + b"%d" % (number % 300), b""), None)
+        held = sum(len(routes) + len(topic) // 64 for topic, routes in routing.cache.items())
+        assert held <= 10_000
+    assert len(routing.cache) > 80
+    routing.subscribe(outbound(), b"#", Subscription("#"))  # empties it
+    assert routing.route(Publish(b"t", b""), None)
+    assert len(routing.cache) == 1
