@@ -79,7 +79,6 @@ def test_each_after_its_own_last_send() -> None:
     assert texts(peer.advance(40)) == ["b", "a", "b"]
 
 
-<<<<<<< HEAD
 def test_not_while_congested() -> None:
     """FC-8: nothing is resent behind what the client has not taken yet, or it would pile up; afterwards it is."""
     peer = Peer()
@@ -89,7 +88,8 @@ def test_not_while_congested() -> None:
 
     peer.resume()
     assert texts(peer.advance(30)) == ["a"]
-=======
+
+
 def test_not_together_with_what_is_due() -> None:
     """FC-8: what is due a moment later than another is resent that moment later, not along with it."""
     peer = Peer()
@@ -99,7 +99,6 @@ def test_not_together_with_what_is_due() -> None:
 
     assert texts(peer.advance(INTERVAL - 0.000001)) == ["a"]
     assert texts(peer.advance(0.000001)) == ["b"]
->>>>>>> origin/main
 
 
 def test_pubrel_interval_begins_with_the_pubrel() -> None:
