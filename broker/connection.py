@@ -80,7 +80,13 @@ class Connection(Host):
             return
         self.decoder.feed(data)
         if not self._waiting:
-            self._read(monotonic_us())
+            now = monotonic_us()
+            run_queue = self.broker.run_queue
+            run_queue.begin_reading()
+            try:
+                self._read(now)
+            finally:
+                run_queue.end_reading(now)
 
     def _read(self, now: int) -> None:
         """Handle what has come, up to READ_PACKETS; the run queue calls `read_on` when it is time for the rest."""

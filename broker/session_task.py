@@ -24,6 +24,9 @@ TURN_READERS: Final = 16
 """Connections that read on in one turn when no session is awake."""
 PATIENCE: Final = 64
 """Turns after which one connection reads on although sessions are awake: a busy broker must not shut anyone out."""
+REST: Final = 1000
+"""Microseconds. A task that has not run for this long runs at once when a chunk has woken it alone; one that has waits
+for the loop's next turn, so that what comes together goes out together."""
 
 
 @final
@@ -37,6 +40,7 @@ class SessionTask:
         self.connection = connection
         self.outbound = outbound
         self._queue = queue
+        self.ran_at = 0
         self._awake = False
         self._stopped = False
 
@@ -54,6 +58,7 @@ class SessionTask:
         """Run one pass, then sleep or get in line again, so that no session hogs the loop."""
         if self._stopped:
             return
+        self.ran_at = now
         outbound = self.outbound
         try:
             more = outbound.run_pass(now)
@@ -82,6 +87,7 @@ class RunQueue:
         self._tasks: list[SessionTask] = []
         self._scheduled = False
         self._call_soon: Callable[..., object] | None = None
+        self._reading = False
         self._readers: list[Connection] = []
         self._waited = 0
 
@@ -94,7 +100,22 @@ class RunQueue:
     def add(self, task: SessionTask) -> None:
         """Get in line."""
         self._tasks.append(task)
-        if not self._scheduled:
+        if not self._scheduled and not self._reading:
+            self._schedule()
+
+    def begin_reading(self) -> None:
+        """A connection handles a chunk: whom that wakes is seen to at the end of it."""
+        self._reading = True
+
+    def end_reading(self, now: int) -> None:
+        """The chunk has been handled: run the one session that it has woken, or let them all have a turn."""
+        self._reading = False
+        tasks = self._tasks
+        if self._scheduled or not tasks:
+            return
+        if len(tasks) == 1 and now - tasks[0].ran_at > REST:
+            tasks.pop().step(now)
+        else:
             self._schedule()
 
     def _schedule(self) -> None:
