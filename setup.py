@@ -24,6 +24,7 @@ HOT = (
     "broker/connection_timers.py",
     "broker/filter_tree.py",
     "broker/handshake.py",
+    "broker/packets.py",
     "broker/retained.py",
     "broker/router.py",
     "broker/session_task.py",

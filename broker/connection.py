@@ -7,19 +7,16 @@ from broker.clients import SessionTimer
 from broker.clock import monotonic_us
 from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer
 from broker.handshake import connect, refusal
+from broker.packets import on_packet
 from broker.session_task import SessionTask
-from broker.subscribing import RetainedFeed, subscribe, unsubscribe
+from broker.subscribing import RetainedFeed
 from protocol import packet_types, reason_codes
-from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.acknowledgements import Puback
 from protocol.connect import Connect, Will
 from protocol.decoder import Decoder
 from protocol.disconnect import Disconnect
-from protocol.errors import MQTTError, ProtocolError
-from protocol.packet import Packet
-from protocol.ping import PINGRESP_BYTES, Pingreq
+from protocol.errors import MQTTError
 from protocol.publish import Publish
-from protocol.subscribe import Subscribe
-from protocol.unsubscribe import Unsubscribe
 from session.host import Host
 from session.session import Session
 
@@ -60,9 +57,9 @@ class Connection(Host):
         """Reading has stopped until the client has taken the acknowledgements that wait for it."""
         self._waiting = False
         """Reading has stopped until sessions have caught up; the rest of the chunk is in the decoder."""
-        self._feed: RetainedFeed | None = None
+        self.feed: RetainedFeed | None = None
         """Retained messages that are still to be handed over before the next packet is read."""
-        self._ended = False
+        self.ended = False
 
     # -- what asyncio calls
 
@@ -92,6 +89,7 @@ class Connection(Host):
         """Handle what has come, up to READ_PACKETS; the run queue calls `read_on` when it is time for the rest."""
         self.heard_at = now
         left = READ_PACKETS
+        published = False
         try:
             packet = self.decoder.next_packet()
             while packet is not None:
@@ -101,30 +99,36 @@ class Connection(Host):
                     connect(self.broker, self, packet, now)
                 elif isinstance(packet, Publish):
                     packet.received_at = now
+                    published = True
                     if session.accept(packet, now):
                         session.answer(packet, self.broker.publish(packet, session.outbound, now))
                 elif isinstance(packet, Puback):
                     session.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
-                    self._on_packet(packet, session, now)
-                    if self._feed is not None:
+                    on_packet(self, session, packet, now)
+                    if self.feed is not None:
                         left = 1
                 if self.closing:
                     return
                 left -= 1
                 if left == 0:
-                    self._waiting = True
-                    self._pause_reading(now)
-                    self.broker.run_queue.read_later(self)
                     break
                 packet = self.decoder.next_packet()
         except MQTTError as error:
             self.fail(error)
             return
         if self.session is not None:
-            if self.session.outbound.drain(now):
-                self.wake()
-            self.flush()
+            self._end_reading(self.session, left == 0, published, now)
+
+    def _end_reading(self, session: Session, more: bool, published: bool, now: int) -> None:
+        """Write the answers. Read no further for now if there is `more` in the chunk, or sessions do not keep up."""
+        if session.outbound.drain(now):
+            self.wake()
+        self.flush()
+        if more or (published and self.broker.run_queue.behind):
+            self._waiting = True
+            self._pause_reading(now)
+            self.broker.run_queue.read_later(self)
 
     def _pause_reading(self, now: int) -> None:
         if self.session is not None and self.transport is not None:
@@ -135,11 +139,11 @@ class Connection(Host):
         """Sessions have caught up: handle what has been left of the chunk."""
         if self.closing:
             return
-        feed = self._feed
-        if feed is not None and not self._ended and not feed.go_on(now):
+        feed = self.feed
+        if feed is not None and not self.ended and not feed.go_on(now):
             self.broker.run_queue.read_later(self)
             return
-        self._feed = None
+        self.feed = None
         self._waiting = False
         self._read(now)
         self._resume_reading(now)
@@ -151,7 +155,7 @@ class Connection(Host):
 
     def eof_received(self) -> bool:
         """The client will send no more: the connection closes, even if the client does not take what is left for it."""
-        self._ended = True
+        self.ended = True
         while self._waiting and not self.closing:
             self.read_on(monotonic_us())  # with TLS the end may come while we wait: what came before it counts
         self.close()
@@ -198,35 +202,6 @@ class Connection(Host):
     def report(self, event: str) -> None:
         """Log it, with who it is about."""
         self.broker.report(event, self.client)
-
-    # -- packets
-
-    def _on_packet(self, packet: Packet, session: Session, now: int) -> None:
-        if isinstance(packet, Pubrec):
-            session.acknowledge(packet_types.PUBREC, packet.packet_id, packet.reason_code, now)
-        elif isinstance(packet, Pubrel):
-            session.release(packet.packet_id)
-        elif isinstance(packet, Pubcomp):
-            session.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
-        elif isinstance(packet, Pingreq):
-            session.outbound.outbox.add_control(PINGRESP_BYTES)  # [MQTT-3.12.4-1]
-        elif isinstance(packet, Subscribe):
-            feed = subscribe(self.broker, session, packet)
-            if not self._ended and not feed.go_on(now):
-                self._feed = feed
-        elif isinstance(packet, Unsubscribe):
-            unsubscribe(self.broker, session, packet)
-        elif isinstance(packet, Disconnect):
-            self._on_disconnect(packet)
-        else:  # a second CONNECT is refused by the decoder
-            raise ProtocolError(f"{type(packet).__name__} is not for a client to send here")
-
-    def _on_disconnect(self, packet: Disconnect) -> None:
-        if self.client is not None:
-            self.client.change_expiry(packet, self.broker.max_session_expiry_interval)
-        if packet.reason_code == reason_codes.SUCCESS:
-            self.will = None  # [MQTT-3.14.4-3]
-        self.close()
 
     # -- writing and closing
 

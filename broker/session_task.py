@@ -67,6 +67,7 @@ class SessionTask:
             _give_up(self.connection, "a session task has failed", error)
             return
         if more or outbound.mailbox:
+            self._queue.behind = True
             self._queue.add(self)
         else:
             self._awake = False
@@ -84,6 +85,8 @@ class RunQueue:
     """The session tasks that are awake, in the order in which they run."""
 
     def __init__(self) -> None:
+        self.behind = False
+        """Whether a session in the last turn had more to take up than a pass takes."""
         self._tasks: list[SessionTask] = []
         self._scheduled = False
         self._call_soon: Callable[..., object] | None = None
@@ -134,6 +137,7 @@ class RunQueue:
             self._tasks = tasks[TURN_PASSES:]
             del tasks[TURN_PASSES:]
             self._schedule()
+        self.behind = False
         now = monotonic_us()
         for task in tasks:
             task.step(now)

@@ -1,6 +1,7 @@
 """Clients that send faster than sessions can take up: mailboxes stay short, the rest waits with whoever sent it."""
 
 from broker.clock import monotonic_us
+from protocol.acknowledgements import Puback
 from protocol.disconnect import Disconnect
 from protocol.publish import Publish
 from protocol.suback import Suback
@@ -85,7 +86,7 @@ def test_a_busy_broker_shuts_nobody_out() -> None:
         flood = numbered(AT_ONCE + 1)
 
         def both() -> None:
-            outbound.mailbox.extend([Publish(b"t", b"earlier")] * 20_000)
+            outbound.mailbox.extend([Publish(b"t", b"earlier")] * 40_000)
             publisher.connection.data_received(flood)
 
         local.run(both)
@@ -187,3 +188,41 @@ def test_retained_messages_again_and_again() -> None:
         last = packets[-1]
         assert isinstance(last, Publish)
         assert (last.topic, last.retain) == (b"last", False)
+
+
+def test_floods_in_chunks_that_end_early() -> None:
+    """Also chunks of fewer packets wait when sessions are behind, however many publishers they come from."""
+    with LocalBroker() as local:
+        subscriber, publisher = subscriber_and_publisher(local)
+        others = [local.client() for _ in range(5)]
+        for number, client in enumerate(others):
+            client.connect(f"other-{number}")
+        longest = sent = 0
+        flood = numbered(200)
+        for _ in range(50):
+            for client in (publisher, *others):
+                if client.transport.reading:
+                    client.send(flood)
+                    sent += 200
+            longest = max(longest, outbound_of(subscriber).mailbox_len())
+        for client in (publisher, *others):
+            let_it_read(local, client)
+        while outbound_of(subscriber).mailbox_len():
+            local.run(lambda: None)
+        assert longest <= 6 * 200
+        assert len(payloads(subscriber)) == sent > 6 * 200
+
+
+def test_acknowledgements_do_not_wait() -> None:
+    """Who acknowledges is read also when sessions are behind: that is what frees their way."""
+    with LocalBroker() as local:
+        subscriber, publisher = subscriber_and_publisher(local)
+        publisher.subscribe("other", 1)
+        outbound_of(subscriber).mailbox.extend([Publish(b"t", b"x")] * 5000)
+        local.run(subscriber.connection.wake)
+        publisher.send(Puback(1))
+        assert local.broker.run_queue.behind
+        assert publisher.transport.reading
+        publisher.send(Publish(b"none", b""))
+        assert not publisher.transport.reading
+        let_it_read(local, publisher)
