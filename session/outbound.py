@@ -117,8 +117,8 @@ class Outbound:
         return mqueue is not None and len(mqueue.deliveries) > 0 and self._may_go(mqueue.head())
 
     def _may_go(self, publish: Publish) -> bool:
-        if not self.connected:
-            return False
+        if not self.connected or self._held is not None:
+            return False  # FC-8: the kept window goes before anything new
         if publish.qos == 0:
             return not self.congested or not self.limits.gate
         return not self.window.full()

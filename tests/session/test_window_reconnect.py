@@ -73,6 +73,17 @@ def test_nothing_new_before_all_is_resent() -> None:
     assert resent(peer.puback(3)) == [("new", 4, "new"), ("new", 0, "zero")]
 
 
+def test_waiting_qos0_comes_after_what_is_held_back() -> None:
+    """FC-8: QoS 0 that waits in the mqueue goes out behind the whole kept window, though it needs no place in it."""
+    peer = peer_with_kept(3)
+    peer.deliver(4, qos=0)
+
+    assert resent(peer.connect(5, receive_maximum=1)) == [("dup", 1, "1")]
+    assert resent(peer.run()) == []
+    assert resent(peer.puback(1)) == [("dup", 2, "2")]
+    assert texts(peer.puback(2)) == ["3", "4"]
+
+
 def test_held_back_once_more() -> None:
     """FC-1, FC-8: what was held back on one connection is resent on the next, in the order first sent."""
     peer = peer_with_kept(4)
