@@ -89,7 +89,7 @@ def configured(command: Callable[..., None]) -> Callable[..., None]:
     _, *own = inspect.signature(command).parameters.values()
     parameters = [_parameter("config_file", Path, _CONFIG_FILE)]
     parameters += [_parameter(_argument(flag), flag.kind, flag.option) for flag in _FLAGS]
-    call.__signature__ = inspect.Signature([*parameters, *own])  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature([*parameters, *own])  # type: ignore[attr-defined]  # mypy: functions have none
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in [*parameters, *own]}
     return call
 

@@ -39,7 +39,7 @@ class _Loader(yaml.BaseLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # untyped in the stubs
             raise yaml.MarkedYAMLError(problem="found an alias: write the value out", problem_mark=mark)
         return super().compose_node(parent, index)
 

@@ -18,7 +18,7 @@ class Packet:
 
     def encode(self, version: int) -> bytes:
         """Return the packet as bytes for protocol version 4 (3.1.1) or 5; ValueError if it cannot be."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def __repr__(self) -> str:
         parts = []
