@@ -100,8 +100,8 @@ class Connection(Host):
                 elif isinstance(packet, Publish):
                     packet.received_at = now
                     published = True
-                    if session.accept(packet, now):
-                        session.answer(packet, self.broker.publish(packet, session.outbound, now))
+                    if session.accept(packet):
+                        session.answer(packet, self.broker.publish(packet, session.outbound, now), now)
                 elif isinstance(packet, Puback):
                     session.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:

@@ -47,8 +47,8 @@ class Inbound:
         if version == 5 and self._unacknowledged() > self.limits.receive_maximum:
             self._past_receive_maximum(counters)
 
-    def accept_qos2(self, packet_id: int, version: int, now: int, counters: Counters) -> int:
-        """Decide on a QoS 2 PUBLISH: ROUTE, DUPLICATE, QUOTA_EXCEEDED or IGNORE.
+    def accept_qos2(self, packet_id: int, version: int, counters: Counters) -> int:
+        """Decide on a QoS 2 PUBLISH: ROUTE, DUPLICATE, QUOTA_EXCEEDED or IGNORE. `remember` it once it is routed.
 
         Raises MQTTError 0x93 past the Receive Maximum (FC-20).
         """
@@ -64,8 +64,14 @@ class Inbound:
         if bound and len(awaiting) >= bound:  # FC-22
             counters.awaiting_rel_refused += 1
             return QUOTA_EXCEEDED if version == 5 else IGNORE
-        awaiting[packet_id] = now
         return ROUTE
+
+    def remember(self, packet_id: int, now: int) -> None:
+        """A QoS 2 PUBLISH has been routed: its id waits for PUBREL (FC-21). One that was refused leaves no trace."""
+        awaiting = self._awaiting_rel
+        if awaiting is None:
+            awaiting = self._awaiting_rel = {}
+        awaiting[packet_id] = now
 
     def release(self, packet_id: int) -> bool:
         """A PUBREL came: forget the id. False if it was unknown (FC-21)."""

@@ -50,7 +50,7 @@ class Session:
 
     # -- from the client
 
-    def accept(self, publish: Publish, now: int) -> bool:
+    def accept(self, publish: Publish) -> bool:
         """Count a received PUBLISH and decide whether it is to be routed (FC-20 to FC-22).
 
         Follow it with `answer`, if it is to be routed. Raises MQTTError when the connection must be closed.
@@ -59,7 +59,7 @@ class Session:
         if publish.qos == 1:
             self.inbound.accept_qos1(self.version, counters)
         elif publish.qos == 2:
-            verdict = self.inbound.accept_qos2(publish.packet_id, self.version, now, counters)
+            verdict = self.inbound.accept_qos2(publish.packet_id, self.version, counters)
             if verdict == DUPLICATE:
                 self.outbound.outbox.add_acknowledgement(PUBREC_HEAD, publish.packet_id)
                 return False
@@ -68,21 +68,26 @@ class Session:
                 return False
             if verdict == IGNORE:
                 return False
-            if self.limits.await_rel_timeout:
-                self.outbound.arm(now + self.limits.await_rel_timeout)
         counters.count_received(publish.qos, publish.size)
         return True
 
-    def answer(self, publish: Publish, matched: bool) -> None:
+    def answer(self, publish: Publish, matched: bool, now: int) -> None:
         """Acknowledge a routed PUBLISH (FC-21). MQTT 5 clients are told when nobody was subscribed."""
         if publish.qos == 0:
             return
+        if publish.qos == 2:
+            self._remember(publish.packet_id, now)
         if not matched and self.version == 5:
             first = 0x40 if publish.qos == 1 else 0x50
             self._add_failure(first, publish.packet_id, reason_codes.NO_MATCHING_SUBSCRIBERS)
         else:
             head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
             self.outbound.outbox.add_acknowledgement(head, publish.packet_id)
+
+    def _remember(self, packet_id: int, now: int) -> None:
+        self.inbound.remember(packet_id, now)
+        if self.limits.await_rel_timeout:
+            self.outbound.arm(now + self.limits.await_rel_timeout)  # FC-22
 
     def release(self, packet_id: int) -> None:
         """A PUBREL came: it is always answered, with 0x92 in MQTT 5 if the id is unknown (FC-21)."""

@@ -145,9 +145,9 @@ class Peer:
     def send(self, *sent: Publish, matched: bool = True) -> list[Packet]:
         """PUBLISHes arrive in one chunk, for topics that somebody is subscribed to or not."""
         for publish in sent:
-            if self.session.accept(publish, self.now):
+            if self.session.accept(publish):
                 self.routed.append(publish)
-                self.session.answer(publish, matched)
+                self.session.answer(publish, matched, self.now)
         return self.end_chunk()
 
     def pubrel(self, packet_id: int) -> list[Packet]:
