@@ -15,8 +15,9 @@ from pydantic import BaseModel, ValidationError
 from config import environment, files, messages, partial, rules, yaml_file
 from config.errors import ConfigError, Problem
 from config.layers import Layer, Origin, Path, dotted, origins_of
-from config.models import DEFAULT_BIND, WRITTEN, Config
+from config.models import DEFAULT_BIND, Config
 from config.schema import field_at
+from config.value_types import WRITTEN
 
 DEFAULT: Final = "default"
 """The source of values that nobody wrote."""
@@ -138,7 +139,7 @@ def _sources(value: object, path: Path, raw: Layer) -> Iterator[tuple[str, str]]
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _sources(getattr(value, name), (*path, name), raw)
-    elif isinstance(value, list):
+    elif isinstance(value, list) and value:
         for index, item in enumerate(value):
             yield from _sources(item, (*path, index), raw)
     else:

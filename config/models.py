@@ -8,94 +8,33 @@ consistent in itself: what holds between keys is checked here too (`config.rules
 
 import platform
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from config import addresses, rules, units
+from config import addresses, rules
+from config.access import Authentication, Authorization
 from config.layers import dotted
-
-WRITTEN: Final = "written"
-"""Key of the validation context that says: a person wrote these values, so a duration needs its unit."""
+from config.mqtt import Mqtt
+from config.value_types import (
+    MAX_NAME,
+    MAX_UINT16,
+    Count,
+    Duration,
+    FiniteCount,
+    FiniteDuration,
+    Model,
+    Name,
+    Size,
+    check_bind,
+    check_directory,
+    check_version,
+)
 
 DEFAULT_BIND: Final = "127.0.0.1:1883"
 """Where a broker without any configuration listens: this machine only, MQTT's own port."""
-
-MAX_NAME: Final = 64
-"""Characters of a node or listener name: it becomes part of file names."""
-
-SMALLEST_MAX_PACKET: Final = 256
-"""Bytes; below this, ordinary CONNECT and SUBSCRIBE packets no longer fit."""
-
-LARGEST_PACKET: Final = 5 + 268_435_455
-"""Bytes; the largest packet that MQTT can express: fixed header and largest remaining length (2.1.4)."""
-
-MOST_TOPIC_LEVELS: Final = 256
-"""Matching takes one call per level, and the interpreter's stack is good for no more than about a thousand."""
-
-MAX_UINT16: Final = 65_535
-"""Packet ids, Receive Maximum and string lengths are 16-bit numbers in MQTT."""
-
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Written:
-    """Marks a field whose written form differs from its loaded value, and says how to write it."""
-
-    format: Callable[[Any], object]
-
-
-def _duration(value: object, info: ValidationInfo) -> float:
-    return units.parse_duration(value, bare_numbers=not (info.context or {}).get(WRITTEN, False))
-
-
-def _finite_duration(value: object, info: ValidationInfo) -> float:
-    bare_numbers = not (info.context or {}).get(WRITTEN, False)
-    return units.parse_duration(value, bare_numbers=bare_numbers, unlimited=False)
-
-
-def _finite_size(value: object) -> int:
-    return units.parse_size(value, unlimited=False)
-
-
-def _finite_count(value: object) -> int:
-    return units.parse_count(value, unlimited=False)
-
-
-def _name(value: object) -> object:
-    """Refuse what could not begin a file name; Spark skips files that begin with a dot or underscore."""
-    if isinstance(value, str) and (not _NAME.fullmatch(value) or len(value) > MAX_NAME):
-        raise ValueError(
-            f"found {units.found(value)}: write 1 to {MAX_NAME} of the characters A-Z a-z 0-9 . _ -, "
-            "beginning with a letter or digit"
-        )
-    return value
-
-
-def _bind(value: object) -> str:
-    return addresses.parse(value).text
-
-
-def _directory(value: object) -> object:
-    if value == "":
-        raise ValueError("found an empty path: write a directory, or leave the key out for no export")
-    return value
-
-
-def _factor(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError(f"found {units.found(value)}: write a number such as 1.5")
-    return value
-
-
-def _version(value: object) -> object:
-    """Take `1.2` and `1.3` without quotes too, which YAML reads as numbers."""
-    return str(value) if isinstance(value, float) else value
 
 
 def _host_name() -> str:
@@ -104,22 +43,7 @@ def _host_name() -> str:
     return name or "sluice"
 
 
-Duration = Annotated[float, BeforeValidator(_duration), Written(units.format_duration)]
-Size = Annotated[int, BeforeValidator(units.parse_size), Written(units.format_size)]
-Count = Annotated[int, BeforeValidator(units.parse_count), Written(units.format_count)]
-FiniteDuration = Annotated[float, BeforeValidator(_finite_duration), Written(units.format_duration)]
-FiniteSize = Annotated[int, BeforeValidator(_finite_size), Written(units.format_size)]
-FiniteCount = Annotated[int, BeforeValidator(_finite_count)]
-Name = Annotated[str, BeforeValidator(_name)]
-
-
-class _Model(BaseModel):
-    """What all models share: nothing changes after loading, and an unknown key is a mistake."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Tls(_Model):
+class Tls(Model):
     """TLS of one listener. The files are PEM; relative paths count from the working directory."""
 
     certfile: Path
@@ -130,15 +54,15 @@ class Tls(_Model):
     """The authorities that client certificates must come from."""
     require_client_certificate: bool = False
     """Refuse clients without a valid certificate; this is the listener's authentication. Needs cafile."""
-    minimum_version: Annotated[Literal["1.2", "1.3"], BeforeValidator(_version)] = "1.2"
+    minimum_version: Annotated[Literal["1.2", "1.3"], BeforeValidator(check_version)] = "1.2"
     """The oldest TLS version accepted."""
 
 
-class Listener(_Model):
+class Listener(Model):
     """One address that the broker accepts connections on."""
 
     name: Name = "default"
-    bind: Annotated[str, BeforeValidator(_bind)]
+    bind: Annotated[str, BeforeValidator(check_bind)]
     """`host:port` or `[IPv6 address]:port`; port 0 takes any free port."""
     tls: Tls | None = None
     """None: plain TCP."""
@@ -154,30 +78,7 @@ class Listener(_Model):
         return addresses.parse(self.bind).port
 
 
-class Mqtt(_Model):
-    """Limits and times of the protocol itself."""
-
-    max_packet_size: FiniteSize = Field(default=1024 * 1024, ge=SMALLEST_MAX_PACKET, le=LARGEST_PACKET)
-    """Bytes of the largest packet accepted, fixed header included; told to MQTT 5 clients in CONNACK."""
-    max_topic_levels: FiniteCount = Field(default=128, ge=1, le=MOST_TOPIC_LEVELS)
-    """Levels (parts between slashes) of the deepest topic name or filter accepted."""
-    max_clientid_len: FiniteCount = Field(default=MAX_UINT16, ge=23, le=MAX_UINT16)
-    """Bytes of the longest client id accepted; servers must take 23 [MQTT-3.1.3-5]."""
-    connect_timeout: Duration = Field(default=15.0, gt=0)
-    """Seconds from accepting a connection to its CONNECT; then it is closed."""
-    keepalive_multiplier: Annotated[float, BeforeValidator(_factor)] = Field(
-        default=1.5, ge=1, le=100, allow_inf_nan=False
-    )
-    """How many keepalive times of silence close a connection; the standard says 1.5 [MQTT-3.1.2-22]."""
-    session_expiry_interval: Duration = 7200.0
-    """Seconds that a 3.1.1 session without clean session outlives its connection."""
-    max_session_expiry_interval: Duration = float("inf")
-    """The most seconds that an MQTT 5 client gets when it asks for a Session Expiry Interval."""
-    max_connections: Count = 0
-    """Connections at once over all listeners; past it CONNECT is refused. 0 = no limit."""
-
-
-class Session(_Model):
+class Session(Model):
     """Flow control of each session: names, defaults and units of FLOW-CONTROL."""
 
     max_inflight: Count = Field(default=32, le=MAX_UINT16)
@@ -202,10 +103,10 @@ class Session(_Model):
     """FC-22: seconds after which such an id is forgotten. math.inf = never."""
 
 
-class Metrics(_Model):
+class Metrics(Model):
     """Export of the per-session metrics as Parquet files."""
 
-    directory: Annotated[Path | None, BeforeValidator(_directory)] = None
+    directory: Annotated[Path | None, BeforeValidator(check_directory)] = None
     """Where the files go; None = no export."""
     interval: FiniteDuration = Field(default=10.0, ge=0.1)
     """Seconds that one row covers."""
@@ -213,7 +114,7 @@ class Metrics(_Model):
     """Seconds after which a session with nothing new writes a row nevertheless. math.inf = never."""
 
 
-class Log(_Model):
+class Log(Model):
     """What the broker writes to standard error, and how."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -224,7 +125,7 @@ def _default_listeners() -> list[Listener]:
     return [Listener(bind=DEFAULT_BIND)]
 
 
-class Config(_Model):
+class Config(Model):
     """The whole configuration of one broker."""
 
     node_name: Name = Field(default_factory=_host_name)
@@ -233,6 +134,8 @@ class Config(_Model):
     """Whether clients without any authentication are let in. None = not written out: on loopback only."""
     listeners: list[Listener] = Field(default_factory=_default_listeners, min_length=1)
     mqtt: Mqtt = Field(default_factory=Mqtt)
+    authentication: Authentication = Field(default_factory=Authentication)
+    authorization: Authorization = Field(default_factory=Authorization)
     session: Session = Field(default_factory=Session)
     metrics: Metrics = Field(default_factory=Metrics)
     log: Log = Field(default_factory=Log)

@@ -35,7 +35,7 @@ def _section(model: BaseModel, path: Path, sources: dict[str, str], indent: str)
         if isinstance(value, BaseModel):
             yield f"{indent}{name}:", ""
             yield from _section(value, here, sources, indent + INDENT)
-        elif isinstance(value, list):
+        elif isinstance(value, list) and value:
             yield f"{indent}{name}:", ""
             for index, item in enumerate(value):
                 yield from _item(item, (*here, index), sources, indent + INDENT)

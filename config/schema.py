@@ -8,7 +8,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from config.layers import Path, dotted
-from config.models import Config, Written
+from config.models import Config
+from config.value_types import Written
 
 ENV_PREFIX = "SLUICE_"
 """What the names of all environment variables begin with."""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from config import Config, Listener, Metrics, Mqtt, Session, Tls
-from config.models import MAX_NAME
+from config import Authentication, Authorization, Config, Listener, Metrics, Mqtt, Session, Tls
+from config.value_types import MAX_NAME
 
 pytestmark = pytest.mark.once
 
@@ -55,6 +55,8 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Config, "session", [None, 5, []]),
     (Config, "metrics", [None, 5, []]),
     (Config, "log", [None, 5, []]),
+    (Config, "authentication", [None, 5, []]),
+    (Config, "authorization", [None, 5, []]),
     (Listener, "name", ["", "a b", ".x", None, 5]),
     (Listener, "bind", ["", "x", "host:99999", None, 1883]),
     (Listener, "tls", [True, "cert.pem", {}]),
@@ -71,6 +73,24 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Mqtt, "session_expiry_interval", [-1, "2", None]),
     (Mqtt, "max_session_expiry_interval", [-1, "2", None]),
     (Mqtt, "max_connections", [-1, 1.0, "x", None, True]),
+    (Mqtt, "max_connection_rate", [-1, 1.0, "x", None, True]),
+    (Mqtt, "server_keep_alive", [0, "0s", 0.5, 65_536, "x", "infinity", True]),
+    (Mqtt, "topic_alias_maximum", [-1, 65_536, "infinity", None, True]),
+    (Mqtt, "max_topic_alias_out", [-1, 65_536, "infinity", None, True]),
+    (Mqtt, "maximum_qos", [-1, 3, "x", None, True]),
+    (Mqtt, "retain_available", ["maybe", None, 2]),
+    (Mqtt, "wildcard_subscription_available", ["maybe", None, 2]),
+    (Mqtt, "subscription_identifiers_available", ["maybe", None, 2]),
+    (Mqtt, "shared_subscription_available", ["maybe", None, 2]),
+    (Mqtt, "overlapping_subscriptions", ["both", None, 1]),
+    (Mqtt, "check_payload_format", ["maybe", None, 2]),
+    (Mqtt, "response_information", ["", "a\0b", "x" * 65_536, 5]),
+    (Mqtt, "redirect_to", ["", "a\0b", "x" * 65_536, 5]),
+    (Mqtt, "redirect", ["moved", None, 1]),
+    (Mqtt, "sys_interval", [0, -1, "10", None]),
+    (Authorization, "deny_publish", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"]]),
+    (Authorization, "deny_subscribe", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"]]),
+    (Authorization, "refused_publish", ["drop", None, 1]),
     (Session, "max_inflight", [-1, 65_536, 1.5, "x", None, True]),
     (Session, "max_mqueue_len", [-1, 1.5, "x", None, True]),
     (Session, "max_mqueue_bytes", [-1, 1.5, "10 M", None, True]),
@@ -100,7 +120,7 @@ def test_every_validator_rejects(model: type[BaseModel], key: str, value: object
 def test_no_key_is_left_out_of_the_rejections() -> None:
     """Every key of every model has values that it must refuse."""
     tested = {(model, key) for model, key, _ in REFUSED}
-    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Session, Metrics]
+    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Authentication, Authorization, Session, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 
 

@@ -1,0 +1,125 @@
+"""The types of configuration values: how each is written, checked and written again."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo
+
+from config import addresses, units
+
+WRITTEN: Final = "written"
+"""Key of the validation context that says: a person wrote these values, so a duration needs its unit."""
+
+MAX_NAME: Final = 64
+"""Characters of a node or listener name: it becomes part of file names."""
+
+MAX_UINT16: Final = 65_535
+"""Packet ids, Receive Maximum and string lengths are 16-bit numbers in MQTT."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+
+
+class Model(BaseModel):
+    """What all models share: nothing changes after loading, and an unknown key is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Written:
+    """Marks a field whose written form differs from its loaded value, and says how to write it."""
+
+    format: Callable[[Any], object]
+
+
+def _duration(value: object, info: ValidationInfo) -> float:
+    return units.parse_duration(value, bare_numbers=not (info.context or {}).get(WRITTEN, False))
+
+
+def _finite_duration(value: object, info: ValidationInfo) -> float:
+    bare_numbers = not (info.context or {}).get(WRITTEN, False)
+    return units.parse_duration(value, bare_numbers=bare_numbers, unlimited=False)
+
+
+def _finite_size(value: object) -> int:
+    return units.parse_size(value, unlimited=False)
+
+
+def _finite_count(value: object) -> int:
+    return units.parse_count(value, unlimited=False)
+
+
+def _name(value: object) -> object:
+    """Refuse what could not begin a file name; Spark skips files that begin with a dot or underscore."""
+    if isinstance(value, str) and (not _NAME.fullmatch(value) or len(value) > MAX_NAME):
+        raise ValueError(
+            f"found {units.found(value)}: write 1 to {MAX_NAME} of the characters A-Z a-z 0-9 . _ -, "
+            "beginning with a letter or digit"
+        )
+    return value
+
+
+def check_bind(value: object) -> str:
+    """Check an address to listen on."""
+    return addresses.parse(value).text
+
+
+def check_directory(value: object) -> object:
+    """Refuse an empty path."""
+    if value == "":
+        raise ValueError("found an empty path: write a directory, or leave the key out for no export")
+    return value
+
+
+def check_factor(value: object) -> object:
+    """Refuse true and false, which pydantic takes for numbers."""
+    if isinstance(value, bool):
+        raise ValueError(f"found {units.found(value)}: write a number such as 1.5")
+    return value
+
+
+def check_version(value: object) -> object:
+    """Take `1.2` and `1.3` without quotes too, which YAML reads as numbers."""
+    return str(value) if isinstance(value, float) else value
+
+
+def check_topic_filter(value: object) -> object:
+    """Refuse what is no topic filter [MQTT-4.7.1]."""
+    if not isinstance(value, str):
+        return value
+    levels = value.split("/")
+    wrong = any(len(level) > 1 and ("+" in level or "#" in level) for level in levels) or "#" in levels[:-1]
+    if not value or wrong or "\0" in value or len(value.encode()) > MAX_UINT16:
+        raise ValueError(f"found {units.found(value)}: write a topic filter such as secret/# or +/private")
+    return value
+
+
+def check_text(value: object) -> object:
+    """Refuse what MQTT cannot carry as a string."""
+    if isinstance(value, str) and (not value or "\0" in value or len(value.encode()) > MAX_UINT16):
+        raise ValueError(f"found {units.found(value)}: write 1 to {MAX_UINT16} bytes without the null character")
+    return value
+
+
+def check_keep_alive(value: object, info: ValidationInfo) -> object:
+    """A duration that fits into MQTT's keepalive: whole seconds."""
+    if value is None:
+        return None
+    seconds = _finite_duration(value, info)
+    if seconds != int(seconds) or not 1 <= seconds <= MAX_UINT16:
+        raise ValueError(f"found {value!r}: write whole seconds, 1s to {MAX_UINT16}s")
+    return seconds
+
+
+Duration = Annotated[float, BeforeValidator(_duration), Written(units.format_duration)]
+Size = Annotated[int, BeforeValidator(units.parse_size), Written(units.format_size)]
+Count = Annotated[int, BeforeValidator(units.parse_count), Written(units.format_count)]
+FiniteDuration = Annotated[float, BeforeValidator(_finite_duration), Written(units.format_duration)]
+FiniteSize = Annotated[int, BeforeValidator(_finite_size), Written(units.format_size)]
+FiniteCount = Annotated[int, BeforeValidator(_finite_count)]
+Name = Annotated[str, BeforeValidator(_name)]
+TopicFilter = Annotated[str, BeforeValidator(check_topic_filter)]
+Text = Annotated[str, BeforeValidator(check_text)]
+KeepAlive = Annotated[float, BeforeValidator(check_keep_alive), Written(units.format_duration)]
