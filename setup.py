@@ -17,7 +17,9 @@ from setuptools.errors import CCompilerError, ExecError, PlatformError
 ROOT = Path(__file__).parent
 PACKAGES = ("protocol", "session")
 HOT = (
+    "broker/admission.py",
     "broker/broker.py",
+    "broker/capabilities.py",
     "broker/clients.py",
     "broker/clock.py",
     "broker/connection.py",
@@ -25,6 +27,7 @@ HOT = (
     "broker/filter_tree.py",
     "broker/handshake.py",
     "broker/packets.py",
+    "broker/publishing.py",
     "broker/retained.py",
     "broker/router.py",
     "broker/session_task.py",

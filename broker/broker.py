@@ -6,6 +6,7 @@ from typing import Final, final
 
 import structlog
 
+from broker.capabilities import Capabilities
 from broker.clients import (
     NEVER_EXPIRES,
     SECOND,
@@ -18,16 +19,15 @@ from broker.clients import (
     will_publish,
 )
 from broker.connection import Connection
+from broker.publishing import read_expiry
 from broker.retained import Retained
 from broker.router import Router
 from broker.session_task import RunQueue
 from broker.wheel import Wheel
 from config.models import Config
-from protocol import properties as props
 from protocol import reason_codes
 from protocol.connect import Will
-from protocol.errors import MQTTError, ProtocolError, TopicAliasInvalid
-from protocol.properties import Properties
+from protocol.errors import MQTTError
 from protocol.publish import Publish
 from session.limits import Limits
 from session.outbound import Outbound
@@ -71,6 +71,9 @@ class Broker:
     def __init__(self, config: Config, now: int, gate: bool = True) -> None:
         self.limits = session_limits(config, gate)
         mqtt = config.mqtt
+        self.capabilities = Capabilities(config)
+        self.selective = False
+        """Whether a PUBLISH without properties may be refused too."""
         self.max_packet_size: int = mqtt.max_packet_size
         self.max_topic_levels: int = mqtt.max_topic_levels
         self.max_clientid_len: int = mqtt.max_clientid_len
@@ -98,29 +101,19 @@ class Broker:
 
     # -- messages
 
-    def publish(self, publish: Publish, publisher: Outbound | None, now: int) -> bool:
+    def publish(self, publish: Publish, publisher: Outbound | None) -> bool:
         """Route a PUBLISH, and retain it if it says so; returns whether anybody is subscribed."""
-        properties = publish.properties
-        if properties is not None:
-            self._read_properties(publish, properties, now)
         matched = self.router.route(publish, publisher)
         if publish.retain:
             self.retained.store(publish)
         return matched
 
-    def _read_properties(self, publish: Publish, properties: Properties, now: int) -> None:
-        if props.TOPIC_ALIAS in properties:
-            raise TopicAliasInvalid("PUBLISH with a Topic Alias; the CONNACK allows none [MQTT-3.3.2-9]")
-        if props.SUBSCRIPTION_IDENTIFIER in properties:
-            raise ProtocolError("PUBLISH from a client with a Subscription Identifier [MQTT-3.3.4-6]")
-        interval = properties.get(props.MESSAGE_EXPIRY_INTERVAL)
-        if isinstance(interval, int):
-            publish.expires_at = now + interval * SECOND
-
     def publish_will(self, client: Client, publish: Publish, now: int) -> None:
         """Publish a will: it counts as sent by its client, which may not want its own messages [MQTT-3.8.3-3]."""
         publish.received_at = now
-        self.publish(publish, client.session.outbound, now)
+        if publish.properties is not None:
+            read_expiry(publish, publish.properties, now)
+        self.publish(publish, client.session.outbound)
 
     # -- connections
 

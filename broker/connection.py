@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final, final
 from broker.clients import SessionTimer
 from broker.clock import monotonic_us
 from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer
-from broker.handshake import connect, refusal
+from broker.handshake import answer_refused, connect
 from broker.packets import on_packet
+from broker.publishing import read_properties, refusal, refuse
 from broker.session_task import SessionTask
 from broker.subscribing import RetainedFeed
 from protocol import packet_types, reason_codes
@@ -47,6 +48,8 @@ class Connection(Host):
         self.session: Session | None = None
         self.client: Client | None = None
         self.will: Will | None = None
+        self.aliases: dict[int, bytes] | None = None
+        """The client's topic aliases; None until the first."""
         self.keep_alive = 0
         """Microseconds of silence after which the client is taken for gone; 0 = never."""
         self.heard_at = 0
@@ -100,8 +103,7 @@ class Connection(Host):
                 elif isinstance(packet, Publish):
                     packet.received_at = now
                     published = True
-                    if session.accept(packet):
-                        session.answer(packet, self.broker.publish(packet, session.outbound, now), now)
+                    self._on_publish(session, packet, now)
                 elif isinstance(packet, Puback):
                     session.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
@@ -119,6 +121,20 @@ class Connection(Host):
             return
         if self.session is not None:
             self._end_reading(self.session, left == 0, published, now)
+
+    def _on_publish(self, session: Session, publish: Publish, now: int) -> None:
+        broker = self.broker
+        properties = publish.properties
+        if properties is not None:
+            read_properties(self, publish, properties, now)
+        if not session.accept(publish):
+            return
+        if broker.selective or properties is not None:
+            reason_code = refusal(broker, publish)
+            if reason_code != reason_codes.SUCCESS:
+                refuse(self, session, publish, reason_code)
+                return
+        session.answer(publish, broker.publish(publish, session.outbound), now)
 
     def _end_reading(self, session: Session, more: bool, published: bool, now: int) -> None:
         """Write the answers. Read no further for now if there is `more` in the chunk, or sessions do not keep up."""
@@ -244,7 +260,7 @@ class Connection(Host):
         if self.session is not None:
             self.close(error.reason_code)
         elif transport is not None:
-            answer = refusal(error, self.decoder.version)
+            answer = answer_refused(error, self.decoder.version)
             if answer:
                 transport.write(answer)
             self.close()

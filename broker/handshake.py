@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from broker.admission import admit
 from broker.clients import SECOND, Client
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.connack import Connack
 from protocol.connect import Connect
-from protocol.errors import MQTTError, PacketTooLarge, TopicNameInvalid, UnsupportedProtocolVersion
+from protocol.errors import MQTTError, PacketTooLarge, UnsupportedProtocolVersion
 from protocol.properties import Properties
-from session.limits import PACKET_IDS
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -25,14 +25,17 @@ def connect(broker: "Broker", connection: "Connection", packet: Connect, now: in
     version = packet.version
     own_properties: Properties = {}
     client_id = packet.client_id
-    _check(broker, packet)
+    _check_method(packet)
+    admit(broker, connection, packet)
     if not client_id:
         client_id = f"auto-{uuid4().hex}"
         own_properties[props.ASSIGNED_CLIENT_IDENTIFIER] = client_id  # [MQTT-3.1.3-7]
     expiry_interval = _expiry_interval(broker, packet)
     asked = packet.properties or {}
     if version == 5:
-        _tell(broker, own_properties, asked, expiry_interval)
+        broker.capabilities.tell(own_properties)
+        if expiry_interval != _integer(asked, props.SESSION_EXPIRY_INTERVAL):
+            own_properties[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # [MQTT-3.2.2-21]
     maximum_packet_size = _integer(asked, props.MAXIMUM_PACKET_SIZE)
     connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
     if 0 < maximum_packet_size < len(connack.encode(version)):  # [MQTT-3.1.2-24]
@@ -56,7 +59,7 @@ def connect(broker: "Broker", connection: "Connection", packet: Connect, now: in
     connection.start(session)
 
 
-def refusal(error: MQTTError, version: int) -> bytes:
+def answer_refused(error: MQTTError, version: int) -> bytes:
     """The CONNACK that says why; empty where the client's version has no words for it, or is not known yet."""
     if isinstance(error, UnsupportedProtocolVersion):
         return error.answer
@@ -67,28 +70,12 @@ def refusal(error: MQTTError, version: int) -> bytes:
     return b""
 
 
-def _check(broker: "Broker", packet: Connect) -> None:
-    """Raise MQTTError if this client cannot be let in."""
-    client_id = packet.client_id
+def _check_method(packet: Connect) -> None:
     if packet.properties is not None and props.AUTHENTICATION_METHOD in packet.properties:
         method = packet.properties[props.AUTHENTICATION_METHOD]
         raise MQTTError(  # [MQTT-4.12.0-1]
             reason_codes.BAD_AUTHENTICATION_METHOD, f"CONNECT asks for authentication by {method!r}; there is none here"
         )
-    if not client_id and packet.version == 4 and not packet.clean_start:  # 3.1.1: [MQTT-3.1.3-8]
-        raise MQTTError(reason_codes.CLIENT_IDENTIFIER_NOT_VALID, "CONNECT without client id and clean session")
-    if len(client_id.encode()) > broker.max_clientid_len:
-        raise MQTTError(
-            reason_codes.CLIENT_IDENTIFIER_NOT_VALID,
-            f"client id of {len(client_id.encode())} bytes; max_clientid_len is {broker.max_clientid_len}",
-        )
-    will = packet.will
-    if will is not None and will.topic.count(b"/") >= broker.max_topic_levels:
-        raise TopicNameInvalid(f"will topic has too many levels; max_topic_levels is {broker.max_topic_levels}")
-    if broker.max_connections and broker.online >= broker.max_connections:
-        known = broker.clients.get(client_id)
-        if known is None or known.connection is None:  # a take-over is not one more
-            raise MQTTError(reason_codes.QUOTA_EXCEEDED, f"max_connections is {broker.max_connections}")
 
 
 def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:
@@ -114,17 +101,6 @@ def _expiry_interval(broker: "Broker", packet: Connect) -> int:
         return 0 if packet.clean_start else broker.session_expiry_interval
     asked = packet.properties or {}
     return min(_integer(asked, props.SESSION_EXPIRY_INTERVAL), broker.max_session_expiry_interval)
-
-
-def _tell(broker: "Broker", own: Properties, asked: Properties, expiry_interval: int) -> None:
-    """What CONNACK says of this server's limits, where they differ from the standard's defaults."""
-    if broker.limits.receive_maximum != PACKET_IDS:
-        own[props.RECEIVE_MAXIMUM] = broker.limits.receive_maximum  # FC-20
-    own[props.MAXIMUM_PACKET_SIZE] = broker.max_packet_size
-    own[props.SUBSCRIPTION_IDENTIFIER_AVAILABLE] = 0
-    own[props.SHARED_SUBSCRIPTION_AVAILABLE] = 0
-    if expiry_interval != _integer(asked, props.SESSION_EXPIRY_INTERVAL):
-        own[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # [MQTT-3.2.2-21]
 
 
 def _integer(properties: Properties, key: int) -> int:

@@ -84,6 +84,16 @@ class Session:
             head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
             self.outbound.outbox.add_acknowledgement(head, publish.packet_id)
 
+    def refuse(self, publish: Publish, reason_code: int) -> None:
+        """Answer an accepted PUBLISH that is not routed; 3.1.1 has no word for it but the usual ones (FC-21)."""
+        if publish.qos == 0:
+            return
+        if self.version == 5:
+            self._add_failure(0x40 if publish.qos == 1 else 0x50, publish.packet_id, reason_code)
+        else:
+            head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
+            self.outbound.outbox.add_acknowledgement(head, publish.packet_id)
+
     def _remember(self, packet_id: int, now: int) -> None:
         self.inbound.remember(packet_id, now)
         if self.limits.await_rel_timeout:

@@ -35,15 +35,6 @@ def test_auth(address: Address) -> None:
         assert last.reason_code == reason_codes.PROTOCOL_ERROR
 
 
-def test_topic_alias(address: Address) -> None:
-    """CONNACK allows no topic alias, so a PUBLISH with one is refused with 0x94 [MQTT-3.3.2-9]."""
-    with connected(address, 5) as client:
-        client.send(Publish(b"t", b"x", properties={props.TOPIC_ALIAS: 1}))
-        last = client.expect_close()
-        assert isinstance(last, Disconnect)
-        assert last.reason_code == reason_codes.TOPIC_ALIAS_INVALID
-
-
 def test_too_many_levels(address: Address) -> None:
     """A topic with more than max_topic_levels levels is refused with 0x90."""
     with connected(address, 5) as client:
