@@ -1,6 +1,6 @@
 """The configuration of a Sluice broker: models, loading (YAML, environment, flags), checking, rendering."""
 
-from config.access import Authentication, Authorization
+from config.access import Authentication, Authorization, ScramUser
 from config.errors import ConfigError, Problem
 from config.load import Flag, Loaded, check, load
 from config.models import Config, Listener, Log, Metrics, Session, Tls
@@ -19,6 +19,7 @@ __all__ = [
     "Metrics",
     "Mqtt",
     "Problem",
+    "ScramUser",
     "Session",
     "Tls",
     "check",

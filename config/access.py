@@ -1,14 +1,39 @@
 """The sections `authentication` and `authorization`: who may come in, and what they may do."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from config.value_types import Model, TopicFilter
+from config.credentials import check_different, check_key, check_salt, check_username
+from config.value_types import FiniteCount, Model, TopicFilter
+
+LEAST_ITERATIONS = 4096
+"""Fewer make guessing too cheap (RFC 7677, section 4)."""
+
+MOST_ITERATIONS = 10_000_000
+"""More than clients will compute."""
+
+Key = Annotated[SecretStr, BeforeValidator(check_key)]
+"""A key of a user, in base64: whoever knows both can pass for the server, or try passwords without asking it."""
+
+
+class ScramUser(Model):
+    """One user of SCRAM-SHA-256 as `sluice user scram` writes it: not the password, but what can check it."""
+
+    username: Annotated[str, BeforeValidator(check_username)]
+    salt: Annotated[str, BeforeValidator(check_salt)]
+    """Base64; clients are told."""
+    iterations: FiniteCount = Field(ge=LEAST_ITERATIONS, le=MOST_ITERATIONS)
+    """How often the password is hashed; clients are told, and do it."""
+    stored_key: Key
+    server_key: Key
 
 
 class Authentication(Model):
     """How clients show who they are."""
+
+    scram: Annotated[list[ScramUser], AfterValidator(check_different)] = Field(default_factory=list)
+    """The users of SCRAM-SHA-256, which MQTT 5 clients can authenticate by; empty = it is not offered."""
 
 
 class Authorization(Model):

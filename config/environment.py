@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from config.errors import Problem
 from config.layers import Layer, Origin, origins_of
 from config.models import Config
-from config.schema import ENV_NESTED, ENV_PREFIX, suggest_variable
+from config.schema import ENV_NESTED, ENV_PREFIX, holds_secrets, suggest_variable
 
 NOT_SETTINGS: Final = re.compile(
     r"SLUICE_(COMPILE|EXPECT)"  # how it is built and tested
@@ -67,5 +67,7 @@ def _values(name: str, value: str) -> dict[str, object] | str:
     try:
         values: dict[str, object] = source()
     except SettingsError as error:
-        return f"found {value!r}, which is not JSON ({error.__cause__}): write lists and sections as JSON"
+        section = name.lower().removeprefix(ENV_PREFIX.lower()).split(ENV_NESTED)[0]
+        shown = "text" if holds_secrets((section,)) else repr(value)
+        return f"found {shown}, which is not JSON ({error.__cause__}): write lists and sections as JSON"
     return values or f"unknown variable; {suggest_variable(name)}"

@@ -118,7 +118,8 @@ def _flags(flags: Mapping[str, object]) -> Layer:
 def _between_keys(raw: Layer) -> Iterator[Problem]:
     """Find what is wrong between keys and on the disk, in whatever part of the values could be understood."""
     listeners = raw.values.get("listeners", DEFAULT_LISTENERS)
-    for broken in rules.broken(partial.listeners(listeners), partial.allow_anonymous(raw.values)):
+    facts = partial.listeners(listeners)
+    for broken in rules.broken(facts, partial.allow_anonymous(raw.values), partial.users(raw.values)):
         yield _problem(broken.path, broken.message, raw)
     for path, message in files.broken(listeners):
         yield _problem(path, message, raw)

@@ -9,6 +9,7 @@ from config.layers import Layer, Path
 from config.schema import (
     ENV_PREFIX,
     field_at,
+    holds_secrets,
     section_at,
     suggest_key,
     suggest_variable,
@@ -44,7 +45,9 @@ def explain(error: ErrorDetails, raw: Layer) -> str:
         return "is missing: write it"
     if kind == "value_error":
         return str(context["error"])  # a parser of ours, which says both by itself
-    return f"found {found(_raw_value(raw.values, path))}: {_right(error, raw)}"
+    value = _raw_value(raw.values, path)
+    shown = "something else" if isinstance(value, str | int | float) and holds_secrets(path) else found(value)
+    return f"found {shown}: {_right(error, raw)}"
 
 
 def _right(error: ErrorDetails, raw: Layer) -> str:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from config import addresses, rules
@@ -128,6 +128,8 @@ def _default_listeners() -> list[Listener]:
 class Config(Model):
     """The whole configuration of one broker."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)  # parts of it are secret
+
     node_name: Name = Field(default_factory=_host_name)
     """This broker's name in metrics and logs."""
     allow_anonymous: bool | None = None
@@ -144,7 +146,7 @@ class Config(Model):
     def _hold_the_rules(self) -> "Config":
         """Refuse what is wrong only in combination; the loader reports the same, each by itself."""
         facts = [_facts(index, listener) for index, listener in enumerate(self.listeners)]
-        broken = rules.broken(facts, self.allow_anonymous)
+        broken = rules.broken(facts, self.allow_anonymous, bool(self.authentication.scram))
         if broken:
             text = "; ".join(f"{dotted(problem.path)}: {problem.message}" for problem in broken)
             raise PydanticCustomError(rules.ERROR_TYPE, "{problems}", {"problems": text})

@@ -29,6 +29,13 @@ def allow_anonymous(raw: Mapping[str, Any]) -> bool | None:
     return True if understood is None else understood
 
 
+def users(raw: Mapping[str, Any]) -> bool | None:
+    """Whether there are users who can authenticate; entries with mistakes in them count."""
+    section = raw.get("authentication", {})
+    entries = section.get("scram", []) if isinstance(section, dict) else None
+    return bool(entries) if isinstance(entries, list) else None
+
+
 def _facts(index: int, item: Mapping[str, Any]) -> ListenerFacts:
     name = item.get("name", "default")
     certificate, cafile = _tls(item.get("tls"))

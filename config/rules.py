@@ -42,15 +42,18 @@ class BrokenRule:
     message: str
 
 
-def broken(listeners: Sequence[ListenerFacts], allow_anonymous: bool | None) -> list[BrokenRule]:
-    """All the rules that these listeners break."""
+def broken(
+    listeners: Sequence[ListenerFacts], allow_anonymous: bool | None, users: bool | None
+) -> list[BrokenRule]:
+    """All the rules that these listeners break; `users`: whether there are any who can authenticate."""
     problems: list[BrokenRule] = []
     for position, listener in enumerate(listeners):
         earlier = listeners[:position]
         problems += _tls(listener)
         problems += _same_name(listener, earlier)
         problems += _same_address(listener, earlier)
-        problems += _authentication(listener, allow_anonymous)
+        if users is False:
+            problems += _authentication(listener, allow_anonymous)
     return problems
 
 
@@ -90,14 +93,15 @@ def _authentication(listener: ListenerFacts, allow_anonymous: bool | None) -> li
     if allow_anonymous is False:
         message = (
             f"found false, but {listener} has no authentication, so that no client could ever "
-            "connect there: set tls.require_client_certificate: true on it, or allow_anonymous: true"
+            "connect there: set tls.require_client_certificate: true on it, or list users under "
+            "authentication.scram, or set allow_anonymous: true"
         )
         return [BrokenRule(("allow_anonymous",), message)]
     if listener.address.is_loopback:
         return []
     message = (
         f"{text} can be reached from other machines and has no authentication: set "
-        "tls.require_client_certificate: true on this listener, or bind it to 127.0.0.1 or [::1], "
-        "or write out allow_anonymous: true to let everyone in"
+        "tls.require_client_certificate: true on this listener, or list users under authentication.scram, "
+        "or bind it to 127.0.0.1 or [::1], or write out allow_anonymous: true to let everyone in"
     )
     return [BrokenRule((*listener.path, "bind"), message)]

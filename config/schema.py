@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from config.layers import Path, dotted
@@ -45,6 +45,15 @@ def field_at(path: Path) -> FieldInfo | None:
     section = section_at(path[:-1])
     key = path[-1] if path else None
     return section.model_fields.get(key) if section is not None and isinstance(key, str) else None
+
+
+def holds_secrets(path: Path) -> bool:
+    """Whether what is written at `path`, or anything under it, is not for others to see."""
+    field = field_at(path)
+    if field is not None and section_of(field.annotation) is None:
+        return field.annotation is SecretStr
+    section = section_at(path)
+    return section is not None and any(holds_secrets((*path, name)) for name in section.model_fields)
 
 
 def written(path: Path, value: object) -> object:

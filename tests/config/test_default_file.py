@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 import config
-from config import Config, Listener, Session, Tls
+from config import Config, Listener, ScramUser, Session, Tls
 from config.schema import known_keys, section_at, written
 
 pytestmark = pytest.mark.once
@@ -19,7 +19,7 @@ LINES = PATH.read_text().splitlines()
 
 def documentation(key: str) -> str:
     """The comment above a key, or the comment that holds it, with what stands on the key's own line."""
-    pattern = rf"\s*(# *|- )?{key}:( \S|$)"
+    pattern = rf"\s*(# *)?(- )?{key}:( \S|$)"
     *_, line = (number for number, text in enumerate(LINES) if re.match(pattern, text))
     first = line
     while LINES[first - 1].lstrip().startswith("#"):
@@ -56,9 +56,9 @@ def test_every_key_is_documented(path: tuple[str, ...]) -> None:
     assert len(text) > 80
 
 
-@pytest.mark.parametrize("key", [*Listener.model_fields, *Tls.model_fields])
-def test_keys_of_listeners_are_documented(key: str) -> None:
-    """Keys of listeners and TLS are there too, in the example if not in the default."""
+@pytest.mark.parametrize("key", [*Listener.model_fields, *Tls.model_fields, *ScramUser.model_fields])
+def test_keys_in_lists_are_documented(key: str) -> None:
+    """Keys of listeners, TLS and users are there too, in the example if not in the default."""
     assert documentation(key)
 
 

@@ -2,13 +2,14 @@
 
 import math
 import platform
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from config import Authentication, Authorization, Config, Listener, Metrics, Mqtt, Session, Tls
+from config import Authentication, Authorization, Config, Listener, Metrics, Mqtt, ScramUser, Session, Tls
 from config.value_types import MAX_NAME
 
 pytestmark = pytest.mark.once
@@ -44,7 +45,14 @@ def test_defaults() -> None:
     assert (config.log.level, config.log.format) == ("info", "console")
 
 
-BASE: dict[type[BaseModel], dict[str, Any]] = {Listener: {"bind": "127.0.0.1:0"}, Tls: {"certfile": "a.pem"}}
+KEY = b64encode(bytes(32)).decode()
+USER = {"username": "ann", "salt": "A" * 16, "iterations": 4096, "stored_key": KEY, "server_key": KEY}
+
+BASE: dict[type[BaseModel], dict[str, Any]] = {
+    Listener: {"bind": "127.0.0.1:0"},
+    Tls: {"certfile": "a.pem"},
+    ScramUser: USER,
+}
 """What a model needs besides the key under test."""
 
 REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
@@ -88,6 +96,12 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Mqtt, "redirect_to", ["", "a\0b", "x" * 65_536, 5]),
     (Mqtt, "redirect", ["moved", None, 1]),
     (Mqtt, "sys_interval", [0, -1, "10", None]),
+    (Authentication, "scram", [None, "ann", {}, [5], [{}], [USER, USER]]),
+    (ScramUser, "username", ["", "a\0b", "a\nb", "x" * 256, "a\u0308", "ª", None, 5]),
+    (ScramUser, "salt", ["", "x", "A" * 12, "!" * 16, "ä" * 16, None, 5]),
+    (ScramUser, "iterations", [4095, 0, 10_000_001, "infinity", None, True]),
+    (ScramUser, "stored_key", ["", "secret", KEY[4:], KEY + KEY, None, 5]),
+    (ScramUser, "server_key", ["", "secret", KEY[4:], KEY + KEY, None, 5]),
     (Authorization, "deny_publish", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"]]),
     (Authorization, "deny_subscribe", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"]]),
     (Authorization, "refused_publish", ["drop", None, 1]),
@@ -120,7 +134,8 @@ def test_every_validator_rejects(model: type[BaseModel], key: str, value: object
 def test_no_key_is_left_out_of_the_rejections() -> None:
     """Every key of every model has values that it must refuse."""
     tested = {(model, key) for model, key, _ in REFUSED}
-    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Authentication, Authorization, Session, Metrics]
+    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Authentication, ScramUser]
+    models += [Authorization, Session, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 
 
@@ -162,7 +177,7 @@ def test_version_without_quotes() -> None:
 
 def test_unknown_keys_are_refused() -> None:
     """No model takes a key that it does not have."""
-    for model in (Config, Listener, Tls, Mqtt, Session, Metrics):
+    for model in (Config, Listener, Tls, Mqtt, ScramUser, Session, Metrics):
         with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
             model.model_validate(BASE.get(model, {}) | {"surprise": 1})
 

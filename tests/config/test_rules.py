@@ -21,9 +21,11 @@ def facts(
     return rules.ListenerFacts(index, name or f"l{index}", address, certificate, cafile)
 
 
-def broken(*listeners: rules.ListenerFacts, anonymous: bool | None = None) -> list[str]:
+def broken(
+    *listeners: rules.ListenerFacts, anonymous: bool | None = None, users: bool | None = False
+) -> list[str]:
     """The paths of all broken rules."""
-    return [dotted(problem.path) for problem in rules.broken(listeners, anonymous)]
+    return [dotted(problem.path) for problem in rules.broken(listeners, anonymous, users)]
 
 
 @pytest.mark.parametrize(
@@ -56,10 +58,21 @@ def test_authentication(
 
 
 def test_the_refusal_says_how_to_mend_it() -> None:
-    """All three ways out are named."""
-    (problem,) = rules.broken([facts(bind="0.0.0.0:1883")], None)
-    for way in ("tls.require_client_certificate: true", "127.0.0.1", "allow_anonymous: true"):
+    """All ways out are named, and those that fit where anonymous clients are forbidden."""
+    (problem,) = rules.broken([facts(bind="0.0.0.0:1883")], None, False)
+    for way in ("tls.require_client_certificate: true", "authentication.scram", "127.0.0.1", "allow_anonymous: true"):
         assert way in problem.message
+    (problem,) = rules.broken([facts()], False, False)
+    for way in ("tls.require_client_certificate: true", "authentication.scram", "allow_anonymous: true"):
+        assert way in problem.message
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1:1883", "0.0.0.0:1883"])
+@pytest.mark.parametrize("users", [True, None])
+def test_users_are_authentication(bind: str, users: bool | None) -> None:
+    """Where there are users every listener has authentication; users that are not understood break no rule."""
+    for anonymous in (None, False, True):
+        assert broken(facts(bind=bind), anonymous=anonymous, users=users) == []
 
 
 def test_client_certificates_need_authorities() -> None:
