@@ -29,8 +29,11 @@ HOT = (
     "broker/packets.py",
     "broker/publishing.py",
     "broker/retained.py",
+    "broker/route.py",
     "broker/router.py",
     "broker/session_task.py",
+    "broker/shared.py",
+    "broker/subscribers.py",
     "broker/subscribing.py",
     "broker/wheel.py",
 )

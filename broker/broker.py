@@ -6,6 +6,7 @@ from typing import Final, final
 
 import structlog
 
+from broker.authentication.access import Access
 from broker.capabilities import Capabilities
 from broker.clients import (
     NEVER_EXPIRES,
@@ -30,7 +31,7 @@ from protocol.connect import Will
 from protocol.errors import MQTTError
 from protocol.publish import Publish
 from session.limits import Limits
-from session.outbound import Outbound
+from session.session import Session
 
 ENDED_SESSIONS: Final = 100_000
 """Last counters of ended sessions that are kept for the next export; past that the oldest are given up, and counted."""
@@ -60,6 +61,7 @@ def session_limits(config: Config, gate: bool) -> Limits:
         tolerate_receive_maximum=own.receive_maximum_policy == "tolerate",
         max_awaiting_rel=own.max_awaiting_rel,
         await_rel_timeout=microseconds(own.await_rel_timeout),
+        max_topic_alias_out=config.mqtt.max_topic_alias_out,
         gate=gate,
     )
 
@@ -72,6 +74,7 @@ class Broker:
         self.limits = session_limits(config, gate)
         mqtt = config.mqtt
         self.capabilities = Capabilities(config)
+        self.access = Access(config)
         self.selective = False
         """Whether a PUBLISH without properties may be refused too."""
         self.max_packet_size: int = mqtt.max_packet_size
@@ -84,7 +87,7 @@ class Broker:
         self.max_session_expiry_interval: int = whole_seconds(mqtt.max_session_expiry_interval)
         self.wheel = Wheel(now)
         self.run_queue = RunQueue()
-        self.router = Router(self.max_topic_levels)
+        self.router = Router(self.max_topic_levels, mqtt.overlapping_subscriptions == "merge")
         self.retained = Retained(self.wheel)
         self.clients: dict[str, Client] = {}
         self.connections: set[Connection] = set()
@@ -101,11 +104,11 @@ class Broker:
 
     # -- messages
 
-    def publish(self, publish: Publish, publisher: Outbound | None) -> bool:
+    def publish(self, publish: Publish, publisher: Session) -> bool:
         """Route a PUBLISH, and retain it if it says so; returns whether anybody is subscribed."""
-        matched = self.router.route(publish, publisher)
+        matched = self.router.route(publish, publisher.outbound)
         if publish.retain:
-            self.retained.store(publish)
+            self.retained.store(publish, publisher.client_id)
         return matched
 
     def publish_will(self, client: Client, publish: Publish, now: int) -> None:
@@ -113,7 +116,7 @@ class Broker:
         publish.received_at = now
         if publish.properties is not None:
             read_expiry(publish, publish.properties, now)
-        self.publish(publish, client.session.outbound)
+        self.publish(publish, client.session)
 
     # -- connections
 
@@ -181,7 +184,7 @@ class Broker:
         subscriptions = session.subscriptions
         if subscriptions is not None:
             for topic_filter in subscriptions:
-                self.router.unsubscribe(session.outbound, topic_filter.encode())
+                self.router.unsubscribe(session.outbound, topic_filter)
         session.outbound.end()
         if self.keep_ended:
             if len(self.ended) >= ENDED_SESSIONS:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final, final
 from broker.clients import SessionTimer
 from broker.clock import monotonic_us
 from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer
-from broker.handshake import answer_refused, connect
+from broker.handshake import answer_refused, shake_hands
 from broker.packets import on_packet
 from broker.publishing import read_properties, refusal, refuse
 from broker.session_task import SessionTask
 from broker.subscribing import RetainedFeed
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
-from protocol.connect import Connect, Will
+from protocol.connect import Will
 from protocol.decoder import Decoder
 from protocol.disconnect import Disconnect
 from protocol.errors import MQTTError
@@ -22,6 +22,7 @@ from session.host import Host
 from session.session import Session
 
 if TYPE_CHECKING:
+    from broker.authentication.state import Authentication
     from broker.broker import Broker
     from broker.clients import Client
 
@@ -47,6 +48,8 @@ class Connection(Host):
         self.decoder = Decoder(broker.max_packet_size, broker.router.cache)
         self.session: Session | None = None
         self.client: Client | None = None
+        self.authentication: Authentication | None = None
+        """How far the client has shown who it is; None if it was not asked, or has not said CONNECT."""
         self.will: Will | None = None
         self.aliases: dict[int, bytes] | None = None
         """The client's topic aliases; None until the first."""
@@ -98,8 +101,7 @@ class Connection(Host):
             while packet is not None:
                 session = self.session
                 if session is None:
-                    assert isinstance(packet, Connect)  # the decoder lets nothing else be the first
-                    connect(self.broker, self, packet, now)
+                    shake_hands(self.broker, self, packet, now)
                 elif isinstance(packet, Publish):
                     packet.received_at = now
                     published = True
@@ -134,7 +136,7 @@ class Connection(Host):
             if reason_code != reason_codes.SUCCESS:
                 refuse(self, session, publish, reason_code)
                 return
-        session.answer(publish, broker.publish(publish, session.outbound), now)
+        session.answer(publish, broker.publish(publish, session), now)
 
     def _end_reading(self, session: Session, more: bool, published: bool, now: int) -> None:
         """Write the answers. Read no further for now if there is `more` in the chunk, or sessions do not keep up."""

@@ -23,7 +23,7 @@ class AbortTimer(Timer):
 
 @final
 class HandshakeTimer(Timer):
-    """Closes a connection that has not said CONNECT in time."""
+    """Closes a connection that has not said CONNECT, or not shown who it is, in time."""
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection

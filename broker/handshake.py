@@ -1,32 +1,70 @@
-"""CONNECT to CONNACK: who may connect, which session it gets, what it is told."""
+"""CONNECT to CONNACK: who may connect, who that is, which session it gets, what it is told."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from broker.admission import admit
 from broker.clients import SECOND, Client
 from protocol import properties as props
 from protocol import reason_codes
-from protocol.connack import Connack
+from protocol.auth import Auth
+from protocol.connack import Connack, return_code
 from protocol.connect import Connect
-from protocol.errors import MQTTError, PacketTooLarge, UnsupportedProtocolVersion
+from protocol.disconnect import Disconnect
+from protocol.errors import MQTTError, PacketTooLarge, ProtocolError, UnsupportedProtocolVersion
+from protocol.packet import Packet
 from protocol.properties import Properties
 
 if TYPE_CHECKING:
+    from broker.authentication.method import Answer
+    from broker.authentication.state import Authentication
     from broker.broker import Broker
     from broker.connection import Connection
 
-_V4_RETURN_CODES: Final = {reason_codes.CLIENT_IDENTIFIER_NOT_VALID: 2, reason_codes.QUOTA_EXCEEDED: 3}
-"""What 3.1.1 has words for, of all that a CONNECT may be refused for here (3.1.1: table 3.1)."""
+
+def shake_hands(broker: "Broker", connection: "Connection", packet: Packet, now: int) -> None:
+    """Do what a client asks for that has no session yet. Raises MQTTError to refuse the client."""
+    if isinstance(packet, Connect):
+        _on_connect(broker, connection, packet, now)
+    elif isinstance(packet, Auth):
+        authentication = connection.authentication
+        assert authentication is not None  # without it, CONNECT has been answered
+        _go_on(broker, connection, authentication, authentication.go_on(packet), now)
+    elif isinstance(packet, Disconnect):
+        connection.close()
+    else:
+        raise ProtocolError(f"{type(packet).__name__} before CONNACK")  # [MQTT-3.1.2-30]
 
 
-def connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
-    """Answer a CONNECT and start the session. Raises MQTTError to refuse it."""
-    version = packet.version
-    own_properties: Properties = {}
-    client_id = packet.client_id
-    _check_method(packet)
+def _on_connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
     admit(broker, connection, packet)
+    authentication = broker.access.ask(packet, connection.listener)
+    if authentication is None:
+        _accept(broker, connection, packet, {}, now)
+        return
+    connection.authentication = authentication
+    _go_on(broker, connection, authentication, authentication.begin(), now)
+
+
+def _go_on(
+    broker: "Broker", connection: "Connection", authentication: "Authentication", answer: "Answer", now: int
+) -> None:
+    """Answer a step of the exchange: with AUTH, or if it was the last, with all that CONNECT has been waiting for."""
+    packet = authentication.connect
+    assert packet is not None  # it waits until there is a session
+    if answer.user is None:
+        assert connection.transport is not None  # a connection that has received bytes
+        connection.transport.write(authentication.reply(answer))
+        return
+    admit(broker, connection, packet)  # others have come in since
+    authentication.connect = None
+    _accept(broker, connection, packet, authentication.properties(answer), now)
+
+
+def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_properties: Properties, now: int) -> None:
+    """Answer a CONNECT and start the session; `own_properties` are the first of the CONNACK's."""
+    version = packet.version
+    client_id = packet.client_id
     if not client_id:
         client_id = f"auto-{uuid4().hex}"
         own_properties[props.ASSIGNED_CLIENT_IDENTIFIER] = client_id  # [MQTT-3.1.3-7]
@@ -55,7 +93,9 @@ def connect(broker: "Broker", connection: "Connection", packet: Connect, now: in
     transport.write(connack.encode(version))
     receive_maximum = _integer(asked, props.RECEIVE_MAXIMUM)
     connection.session = session  # the timers that the session asks for at once are the connection's to set
-    session.connect(connection, version, receive_maximum, maximum_packet_size, now)
+    session.connect(
+        connection, version, receive_maximum, maximum_packet_size, now, _integer(asked, props.TOPIC_ALIAS_MAXIMUM)
+    )
     connection.start(session)
 
 
@@ -65,17 +105,9 @@ def answer_refused(error: MQTTError, version: int) -> bytes:
         return error.answer
     if version == 5:
         return Connack(False, error.reason_code).encode(5)
-    if version == 4 and error.reason_code in _V4_RETURN_CODES:
-        return Connack(False, _V4_RETURN_CODES[error.reason_code]).encode(4)
+    if version == 4 and return_code(error.reason_code) > 0:
+        return Connack(False, error.reason_code).encode(4)
     return b""
-
-
-def _check_method(packet: Connect) -> None:
-    if packet.properties is not None and props.AUTHENTICATION_METHOD in packet.properties:
-        method = packet.properties[props.AUTHENTICATION_METHOD]
-        raise MQTTError(  # [MQTT-4.12.0-1]
-            reason_codes.BAD_AUTHENTICATION_METHOD, f"CONNECT asks for authentication by {method!r}; there is none here"
-        )
 
 
 def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:

@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from broker.authentication.again import reauthenticate
 from broker.subscribing import subscribe, unsubscribe
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
+from protocol.auth import Auth
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
 from protocol.packet import Packet
@@ -33,6 +35,8 @@ def on_packet(connection: "Connection", session: Session, packet: Packet, now: i
             connection.feed = feed
     elif isinstance(packet, Unsubscribe):
         unsubscribe(connection.broker, session, packet)
+    elif isinstance(packet, Auth):
+        reauthenticate(connection, session, packet)
     elif isinstance(packet, Disconnect):
         _on_disconnect(connection, packet)
     else:  # a second CONNECT is refused by the decoder
