@@ -25,5 +25,3 @@ class Capabilities:
         connack[props.MAXIMUM_PACKET_SIZE] = self.max_packet_size
         if self.topic_alias_maximum:
             connack[props.TOPIC_ALIAS_MAXIMUM] = self.topic_alias_maximum  # [MQTT-3.3.2-9]
-        connack[props.SUBSCRIPTION_IDENTIFIER_AVAILABLE] = 0
-        connack[props.SHARED_SUBSCRIPTION_AVAILABLE] = 0

@@ -1,9 +1,8 @@
-"""Topic filters with wildcards as a tree of levels: from a topic name to the subscriptions that match it [MQTT-4.7]."""
+"""Topic filters with wildcards as a tree of levels: from a topic name to the filters that match it [MQTT-4.7]."""
 
 from typing import final
 
-from protocol.subscribe import Subscription
-from session.outbound import Outbound
+from broker.subscribers import Subscribers
 
 
 @final
@@ -12,18 +11,22 @@ class Node:
 
     def __init__(self) -> None:
         self.children: dict[bytes, Node] | None = None
-        self.subscribers: dict[Outbound, Subscription] | None = None
+        self.subscribers: Subscribers | None = None
+
+    def deserted(self) -> bool:
+        """Whether no filter needs this level."""
+        return self.subscribers is None and not self.children
 
 
 @final
 class FilterTree:
-    """Subscriptions by topic filter."""
+    """Subscribers by topic filter."""
 
     def __init__(self) -> None:
         self._root = Node()
 
-    def add(self, topic_filter: bytes, outbound: Outbound, subscription: Subscription) -> None:
-        """Add or replace the subscription of `outbound` to `topic_filter`."""
+    def at(self, topic_filter: bytes) -> Subscribers:
+        """The subscribers of a filter, for adding to them."""
         node = self._root
         for level in topic_filter.split(b"/"):
             children = node.children
@@ -33,33 +36,39 @@ class FilterTree:
             if child is None:
                 child = children[level] = Node()
             node = child
-        subscribers = node.subscribers
-        if subscribers is None:
-            subscribers = node.subscribers = {}
-        subscribers[outbound] = subscription
+        if node.subscribers is None:
+            node.subscribers = Subscribers()
+        return node.subscribers
 
-    def remove(self, topic_filter: bytes, outbound: Outbound) -> None:
-        """Remove the subscription, and the levels that it alone kept; nothing happens if there is none."""
+    def get(self, topic_filter: bytes) -> Subscribers | None:
+        """The subscribers of a filter; None if there are none."""
         node = self._root
-        path: list[tuple[Node, bytes]] = []
         for level in topic_filter.split(b"/"):
             child = node.children.get(level) if node.children is not None else None
             if child is None:
-                return
-            path.append((node, level))
+                return None
             node = child
-        if node.subscribers is not None:
-            node.subscribers.pop(outbound, None)
-            if not node.subscribers:
-                node.subscribers = None
-        while path and node.subscribers is None and not node.children:
-            node, level = path.pop()
-            if node.children is not None:
-                del node.children[level]
+        return node.subscribers
 
-    def match(self, topic: bytes) -> list[dict[Outbound, Subscription]]:
-        """The subscribers of every filter that matches `topic`, a dictionary a filter."""
-        found: list[dict[Outbound, Subscription]] = []
+    def forget(self, topic_filter: bytes) -> None:
+        """Remove a filter without subscribers, and the levels that it alone kept. It must be there."""
+        node = self._root
+        path: list[tuple[Node, bytes]] = []
+        for level in topic_filter.split(b"/"):
+            assert node.children is not None
+            path.append((node, level))
+            node = node.children[level]
+        node.subscribers = None
+        for parent, level in reversed(path):
+            if not node.deserted():
+                break
+            assert parent.children is not None
+            del parent.children[level]
+            node = parent
+
+    def match(self, topic: bytes) -> list[Subscribers]:
+        """The subscribers of every filter that matches `topic`."""
+        found: list[Subscribers] = []
         if self._root.children:
             levels = topic.split(b"/")
             self._match(self._root, levels, 0, not topic.startswith(b"$"), found)
@@ -71,7 +80,7 @@ class FilterTree:
         levels: list[bytes],
         depth: int,
         wildcards: bool,
-        found: list[dict[Outbound, Subscription]],
+        found: list[Subscribers],
     ) -> None:
         """`wildcards` is False at the first level of a `$` topic only [MQTT-4.7.2-1]."""
         children = node.children

@@ -23,12 +23,17 @@ class Retained:
         self._wheel = wheel
         self._root = _Level()
         self._by_topic: dict[bytes, Publish] = {}
+        self._publishers: dict[bytes, str] = {}
         self._expiries: dict[bytes, Expiry] = {}
 
     def __len__(self) -> int:
         return len(self._by_topic)
 
-    def store(self, publish: Publish) -> None:
+    def publisher(self, topic: bytes) -> str:
+        """Client id of who published a topic's message; empty if there is none."""
+        return self._publishers.get(topic, "")
+
+    def store(self, publish: Publish, client_id: str) -> None:
         """Keep `publish` as its topic's retained message, or forget the topic's if it is empty [MQTT-3.3.1-6, -10]."""
         if publish.size == 0:
             self.remove(publish.topic)
@@ -41,6 +46,7 @@ class Retained:
             level = child
         level.publish = publish
         self._by_topic[publish.topic] = publish
+        self._publishers[publish.topic] = client_id
         if publish.expires_at and publish.topic not in self._expiries:
             expiry = self._expiries[publish.topic] = Expiry(self, publish.topic)
             self._wheel.add(publish.expires_at, expiry)
@@ -63,6 +69,7 @@ class Retained:
         """Forget a topic's message; nothing happens if there is none."""
         if self._by_topic.pop(topic, None) is None:
             return
+        del self._publishers[topic]
         self._expiries.pop(topic, None)
         path: list[tuple[_Level, bytes]] = []
         level = self._root

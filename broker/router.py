@@ -4,6 +4,9 @@ from itertools import islice
 from typing import Final, final
 
 from broker.filter_tree import FilterTree
+from broker.route import Receivers, Route
+from broker.shared import split_share
+from broker.subscribers import Subscribers
 from protocol.errors import TopicNameInvalid
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -18,36 +21,25 @@ _RECEIVER_BYTES: Final = 64
 
 
 @final
-class Route:
-    """One session that a topic goes to, with the options of all its matching subscriptions together."""
-
-    def __init__(self, outbound: Outbound, subscription: Subscription) -> None:
-        self.outbound = outbound
-        self.qos = subscription.qos
-        self.no_local = subscription.no_local
-        self.retain_as_published = subscription.retain_as_published
-
-    def merge(self, subscription: Subscription) -> None:
-        """Overlapping subscriptions give one delivery, at the highest QoS [MQTT-3.3.4-2]."""
-        self.qos = max(self.qos, subscription.qos)
-        self.no_local = self.no_local and subscription.no_local
-        self.retain_as_published = self.retain_as_published or subscription.retain_as_published
-
-
-@final
 class Router:
     """Who gets what."""
 
     def __init__(
-        self, max_topic_levels: int, cached_topics: int = CACHED_TOPICS, cached_weight: int = CACHED_WEIGHT
+        self,
+        max_topic_levels: int,
+        merge: bool = True,
+        cached_topics: int = CACHED_TOPICS,
+        cached_weight: int = CACHED_WEIGHT,
     ) -> None:
-        self.cache: dict[bytes, list[Route]] = {}
+        self.cache: dict[bytes, Receivers] = {}
         """Topic name to its receivers; a topic that is in here is known to be a valid name."""
         self._max_topic_levels = max_topic_levels
+        self._merge = merge
+        """Whether overlapping subscriptions of a session give one delivery together, or one each [MQTT-3.3.4-2]."""
         self._cached_topics = cached_topics
         self._most_weight = cached_weight
         self._cached_weight = 0
-        self._exact: dict[bytes, dict[Outbound, Subscription]] = {}
+        self._exact: dict[bytes, Subscribers] = {}
         self._wildcard = FilterTree()
 
     def route(self, publish: Publish, publisher: Outbound | None) -> bool:
@@ -55,94 +47,112 @@ class Router:
 
         Raises TopicNameInvalid for a topic with too many levels.
         """
-        routes = self.cache.get(publish.topic)
-        if routes is None:
-            routes = self._find(publish.topic)
+        receivers = self.cache.get(publish.topic)
+        if receivers is None:
+            receivers = self._find(publish.topic)
+        routes = receivers.routes
         qos = publish.qos
         retain = publish.retain
         for route in routes:
             delivery = publish
-            outbound = route.outbound
             if route.qos < qos or retain:
                 delivery = publish.at(min(route.qos, qos), retain and route.retain_as_published)
-            if route.no_local and outbound is publisher:
-                continue  # [MQTT-3.8.3-3]
+            outbound = route.outbound
             outbound.mailbox.append(delivery)
             if outbound.idle:
                 outbound.idle = False
                 outbound.host.wake()
+        if receivers.others:
+            receivers.deliver_to_others(publish, publisher)
+            return True
         return len(routes) > 0
 
-    def subscribe(self, outbound: Outbound, topic_filter: bytes, subscription: Subscription) -> None:
+    def subscribe(self, outbound: Outbound, subscription: Subscription) -> None:
         """Add a subscription, or replace that of the same session and filter [MQTT-3.8.4-3]."""
+        share, topic_filter = split_share(subscription.topic_filter)
         if is_wildcard(topic_filter):
-            self._wildcard.add(topic_filter, outbound, subscription)
-            self._forget_all()
-        else:
-            subscribers = self._exact.get(topic_filter)
-            if subscribers is None:
-                subscribers = self._exact[topic_filter] = {}
-            subscribers[outbound] = subscription
-            self._forget(topic_filter)  # what is cached for other topics still holds
-
-    def unsubscribe(self, outbound: Outbound, topic_filter: bytes) -> None:
-        """Remove a subscription; nothing happens if there is none."""
-        if is_wildcard(topic_filter):
-            self._wildcard.remove(topic_filter, outbound)
+            self._wildcard.at(topic_filter).add(share, outbound, subscription)
             self._forget_all()
             return
         subscribers = self._exact.get(topic_filter)
         if subscribers is None:
-            return
-        subscribers.pop(outbound, None)
-        if not subscribers:
-            del self._exact[topic_filter]
-        self._forget(topic_filter)
+            subscribers = self._exact[topic_filter] = Subscribers()
+        subscribers.add(share, outbound, subscription)
+        self._forget(topic_filter)  # what is cached for other topics still holds
 
-    def _find(self, topic: bytes) -> list[Route]:
+    def unsubscribe(self, outbound: Outbound, subscribed: str) -> None:
+        """Remove the subscription with the filter `subscribed`; nothing happens if there is none."""
+        share, topic_filter = split_share(subscribed)
+        wildcard = is_wildcard(topic_filter)
+        subscribers = self._wildcard.get(topic_filter) if wildcard else self._exact.get(topic_filter)
+        if subscribers is None:
+            return
+        subscribers.remove(share, outbound)
+        if wildcard:
+            if subscribers.empty():
+                self._wildcard.forget(topic_filter)
+            self._forget_all()
+        else:
+            if subscribers.empty():
+                del self._exact[topic_filter]
+            self._forget(topic_filter)
+
+    def _find(self, topic: bytes) -> Receivers:
         if topic.count(b"/") >= self._max_topic_levels:
             raise TopicNameInvalid(
                 f"topic of {topic.count(b'/') + 1} levels; max_topic_levels is {self._max_topic_levels}"
             )
-        found: dict[Outbound, Route] = {}
+        matching = self._wildcard.match(topic)
         exact = self._exact.get(topic)
         if exact is not None:
-            for outbound, subscription in exact.items():
-                found[outbound] = Route(outbound, subscription)
-        for subscribers in self._wildcard.match(topic):
-            for outbound, subscription in subscribers.items():
+            matching.append(exact)
+        receivers = Receivers()
+        for route in self._routes(matching):
+            receivers.add(route)
+        for subscribers in matching:
+            if subscribers.groups is not None:
+                for group in subscribers.groups.values():
+                    receivers.add_group(group)
+        self._remember(topic, receivers)
+        return receivers
+
+    def _routes(self, matching: list[Subscribers]) -> list[Route]:
+        """The routes to sessions: one for each, or one for each of its subscriptions."""
+        routes: list[Route] = []
+        found: dict[Outbound, Route] = {}
+        for subscribers in matching:
+            for outbound, subscription in subscribers.sessions.items():
                 route = found.get(outbound)
-                if route is None:
-                    found[outbound] = Route(outbound, subscription)
-                else:
+                if route is not None and self._merge:
                     route.merge(subscription)
-        routes = list(found.values())
-        self._remember(topic, routes)
+                else:
+                    route = found[outbound] = Route(outbound, subscription)
+                    routes.append(route)
         return routes
 
-    def _remember(self, topic: bytes, routes: list[Route]) -> None:
+    def _remember(self, topic: bytes, receivers: Receivers) -> None:
         cache = self.cache
-        weight = _weight(topic, routes)
+        weight = _weight(topic, receivers)
         while cache and (len(cache) >= self._cached_topics or self._cached_weight + weight > self._most_weight):
             # Many at once: looking for a dictionary's first key means passing over all that were deleted before it.
             for oldest in list(islice(cache, len(cache) // 16 + 1)):
                 self._forget(oldest)
-        cache[topic] = routes
+        cache[topic] = receivers
         self._cached_weight += weight
 
     def _forget(self, topic: bytes) -> None:
-        routes = self.cache.pop(topic, None)
-        if routes is not None:
-            self._cached_weight -= _weight(topic, routes)
+        receivers = self.cache.pop(topic, None)
+        if receivers is not None:
+            self._cached_weight -= _weight(topic, receivers)
 
     def _forget_all(self) -> None:
         self.cache.clear()
         self._cached_weight = 0
 
 
-def _weight(topic: bytes, routes: list[Route]) -> int:
+def _weight(topic: bytes, receivers: Receivers) -> int:
     """What a topic in the cache counts for, in receivers."""
-    return 1 + len(routes) + len(topic) // _RECEIVER_BYTES
+    return 1 + len(receivers) + len(topic) // _RECEIVER_BYTES
 
 
 def is_wildcard(topic_filter: bytes) -> bool:

@@ -2,15 +2,16 @@
 
 from typing import TYPE_CHECKING, Final, final
 
+from broker.shared import split_share
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.errors import PacketTooLarge
 from protocol.publish import Publish
+from protocol.publish_encoder import encode_identifiers
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsuback import Unsuback
 from protocol.unsubscribe import Unsubscribe
-from session.outbound import Outbound
 from session.session import Session
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ def subscribe(broker: "Broker", session: Session, packet: Subscribe) -> "Retaine
     """Subscribe filter by filter and answer with SUBACK; returns what hands over the retained messages."""
     codes: list[int] = []
     fresh: list[Subscription] = []
-    has_identifier = packet.properties is not None and props.SUBSCRIPTION_IDENTIFIER in packet.properties
+    identifiers = _identifiers(packet)
     for subscription in packet.subscriptions:
-        refusal = _refusal(broker, subscription.topic_filter, has_identifier)
+        subscription.identifiers = identifiers
+        refusal = _refusal(broker, subscription.topic_filter)
         if refusal:
             codes.append(refusal if session.version == 5 else _FAILURE_V4)
             continue
@@ -38,7 +40,7 @@ def subscribe(broker: "Broker", session: Session, packet: Subscribe) -> "Retaine
             fresh.append(subscription)
         codes.append(subscription.qos)
     _answer(session, Suback(packet.packet_id, codes).encode(session.version))
-    return RetainedFeed(broker, session.outbound, fresh)
+    return RetainedFeed(broker, session, fresh)
 
 
 def unsubscribe(broker: "Broker", session: Session, packet: Unsubscribe) -> None:
@@ -47,7 +49,7 @@ def unsubscribe(broker: "Broker", session: Session, packet: Unsubscribe) -> None
     for topic_filter in packet.topic_filters:
         held = session.subscriptions
         if held is not None and held.pop(topic_filter, None) is not None:
-            broker.router.unsubscribe(session.outbound, topic_filter.encode())
+            broker.router.unsubscribe(session.outbound, topic_filter)
             codes.append(reason_codes.SUCCESS)
         else:
             codes.append(reason_codes.NO_SUBSCRIPTION_EXISTED)
@@ -55,18 +57,22 @@ def unsubscribe(broker: "Broker", session: Session, packet: Unsubscribe) -> None
 
 
 def _answer(session: Session, packet: bytes) -> None:
-    limit = session.outbound.maximum_packet_size
+    limit = session.outbound.outbox.maximum_packet_size
     if 0 < limit < len(packet):  # [MQTT-3.1.2-24], and without an answer the client could not go on
         raise PacketTooLarge(f"an answer of {len(packet)} bytes to a client that takes {limit} at most")
     session.outbound.outbox.add_control(packet)
 
 
-def _refusal(broker: "Broker", topic_filter: str, has_identifier: bool) -> int:
+def _identifiers(packet: Subscribe) -> bytes:
+    """The Subscription Identifier as PUBLISH is going to have it [MQTT-3.3.4-3]; empty = none."""
+    if packet.properties is None:
+        return b""
+    identifier = packet.properties.get(props.SUBSCRIPTION_IDENTIFIER)
+    return encode_identifiers([identifier]) if isinstance(identifier, int) else b""
+
+
+def _refusal(broker: "Broker", topic_filter: str) -> int:
     """The reason code that refuses a subscription; 0 = it is accepted."""
-    if topic_filter.startswith("$share/"):
-        return reason_codes.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
-    if has_identifier:
-        return reason_codes.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED
     if topic_filter.count("/") >= broker.max_topic_levels:
         return reason_codes.TOPIC_FILTER_INVALID
     return 0
@@ -79,8 +85,10 @@ def _add(broker: "Broker", session: Session, subscription: Subscription) -> bool
         held = session.subscriptions = {}
     existed = subscription.topic_filter in held
     held[subscription.topic_filter] = subscription
-    broker.router.subscribe(session.outbound, subscription.topic_filter.encode(), subscription)
+    broker.router.subscribe(session.outbound, subscription)
     handling = subscription.retain_handling
+    if split_share(subscription.topic_filter)[0]:
+        return False  # section 4.8.2: no retained messages to those who share
     return handling == 0 or (handling == 1 and not existed)
 
 
@@ -91,14 +99,15 @@ class RetainedFeed:
     One SUBSCRIBE can ask for each retained message thousands of times.
     """
 
-    def __init__(self, broker: "Broker", outbound: Outbound, subscriptions: list[Subscription]) -> None:
+    def __init__(self, broker: "Broker", session: Session, subscriptions: list[Subscription]) -> None:
         subscriptions.reverse()  # taken from the end
         self._broker = broker
-        self._outbound = outbound
+        self._outbound = session.outbound
+        self._client_id = session.client_id
         self._subscriptions = subscriptions
         self._found: list[Publish] = []
         self._position = 0
-        self._qos = 0
+        self._subscription = Subscription("")
 
     def go_on(self, now: int) -> bool:
         """Hand over the next ones; returns whether these were the last."""
@@ -112,7 +121,7 @@ class RetainedFeed:
                 subscription = self._subscriptions.pop()
                 self._found = self._broker.retained.matching(subscription.topic_filter.encode(), now)
                 self._position = 0
-                self._qos = subscription.qos
+                self._subscription = subscription
                 room -= SEARCH_COST
             else:
                 break
@@ -123,8 +132,13 @@ class RetainedFeed:
         return not self._subscriptions and self._position >= len(self._found)
 
     def _hand_over(self, publish: Publish, now: int) -> None:
+        subscription = self._subscription
+        if subscription.no_local and self._broker.retained.publisher(publish.topic) == self._client_id:
+            return  # [MQTT-3.8.3-3]
         # A copy of its own, with RETAIN set [MQTT-3.3.1-8]: the time that it takes is counted from now.
-        delivery = Publish(publish.topic, publish.payload, min(publish.qos, self._qos), True, publish.properties)
+        qos = min(publish.qos, subscription.qos)
+        delivery = Publish(publish.topic, publish.payload, qos, True, publish.properties)
+        delivery.identifiers = subscription.identifiers
         delivery.expires_at = publish.expires_at
         delivery.received_at = now
         self._outbound.mailbox.append(delivery)

@@ -221,13 +221,18 @@ def encode_properties(properties: Properties | None, packet_type: int) -> bytes:
     """Encode a property block with its length field; ValueError for what the packet does not allow."""
     if not properties:
         return b"\0"  # [MQTT-2.2.2-1]
+    block = encode_property_list(properties, packet_type)
+    return encode_variable_byte_integer(len(block)) + block
+
+
+def encode_property_list(properties: Properties, packet_type: int) -> bytes:
+    """Encode properties one behind the other, without the length; ValueError for what the packet does not allow."""
     parts: list[bytes] = []
     for identifier, value in properties.items():
         if not is_allowed(identifier, packet_type):
             raise ValueError(f"{NAMES[packet_type]}: {name(identifier)} is no property of this packet")
         _encode_property(parts, identifier, value)
-    block = b"".join(parts)
-    return encode_variable_byte_integer(len(block)) + block
+    return b"".join(parts)
 
 
 def _encode_property(parts: list[bytes], identifier: int, value: Value) -> None:

@@ -12,7 +12,8 @@ from mypy_extensions import mypyc_attr
 
 from protocol.packet import Packet
 from protocol.packet_types import PUBLISH
-from protocol.properties import MESSAGE_EXPIRY_INTERVAL, SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, Properties
+from protocol.primitives import encode_packet_id
+from protocol.properties import Properties
 from protocol.publish_encoder import encode_outgoing_properties, encode_publish, head, join, with_dup
 
 __all__ = ["Publish", "encode_publish", "with_dup"]
@@ -27,10 +28,11 @@ class Publish(Packet):
     (microseconds of a monotonic clock, 0 = unset, never) are for the broker to set; it does so before it
     calls `at`.
 
-    The outgoing forms have this object's QoS and RETAIN, DUP clear, no topic alias and no subscription
-    identifier. `frame4` and `frame5` are, at QoS 0, the whole packet; at QoS 1 and 2 all that comes before
-    the packet identifier, and then `rest4` and `rest5` are all that comes after it. None: not built yet. A
-    Message Expiry Interval is in frame5 as it was received: who sends later than that uses `encode_delivery`.
+    The outgoing forms have this object's QoS and RETAIN, DUP clear, no topic alias and the subscription
+    identifiers in `identifiers` (encoded properties, for one subscriber; empty = none). `frame4` and `frame5`
+    are, at QoS 0, the whole packet; at QoS 1 and 2 all that comes before the packet identifier, and then
+    `rest4` and `rest5` are all that comes after it. None: not built yet. A Message Expiry Interval is in frame5
+    as it was received: who sends later than that uses `delivery`.
     """
 
     __slots__ = (
@@ -40,6 +42,7 @@ class Publish(Packet):
         "expires_at",
         "frame4",
         "frame5",
+        "identifiers",
         "packet_id",
         "properties",
         "qos",
@@ -81,6 +84,7 @@ class Publish(Packet):
         self.size: int = len(payload)
         self.received_at: int = 0
         self.expires_at: int = 0
+        self.identifiers: bytes = b""
         self.frame4: bytes | None = None
         self.frame5: bytes | None = None
         self.rest4: bytes | None = None
@@ -117,12 +121,12 @@ class Publish(Packet):
             if rest is not None:
                 frame = head(first, topic, len(topic) + 2 + len(rest)) + rest
             else:
-                block = encode_outgoing_properties(self.properties)
+                block = encode_outgoing_properties(self.properties, self.identifiers)
                 start = head(first, topic, len(topic) + 2 + len(block) + self.size)
                 frame = join(start + block, self._wire, self.size)
         else:
             if rest is None:
-                rest = join(encode_outgoing_properties(self.properties), self._wire, self.size)
+                rest = join(encode_outgoing_properties(self.properties, self.identifiers), self._wire, self.size)
                 self.rest5 = rest
             frame = head(first, topic, len(topic) + 4 + len(rest))
         self.frame5 = frame
@@ -145,6 +149,17 @@ class Publish(Packet):
         variant._variant = self._variant
         self._variant = variant
         return variant
+
+    def identified(self, identifiers: bytes) -> Publish:
+        """Return the same message for one subscriber, with its subscription identifiers (`encode_identifiers`)."""
+        own = Publish(self.topic, self._wire, self.qos, self.retain, self.properties)
+        own.size = self.size
+        own.received_at = self.received_at
+        own.expires_at = self.expires_at
+        own.identifiers = identifiers
+        own.frame4 = self.frame4
+        own.rest4 = self.rest4
+        return own
 
     def _derive(self, qos: int, retain: bool) -> Publish:
         variant = Publish(self.topic, self._wire, qos, retain, self.properties)
@@ -175,34 +190,24 @@ class Publish(Packet):
             version,
         )
 
-    def encode_delivery(
-        self,
-        version: int,
-        packet_id: int,
-        dup: bool,
-        expiry: int = -1,
-        subscription_identifiers: list[int] | None = None,
-        topic_alias: int = 0,
-        with_topic: bool = True,
-    ) -> bytes:
-        """Return the whole packet for one subscriber where the shared frames do not serve.
+    def delivery(self, topic: bytes, more: bytes, expiry: int) -> tuple[bytes, bytes, bytes]:
+        """Return what comes before the packet identifier and after it, and the payload, for one MQTT 5 subscriber.
 
-        `expiry` is what is left of the Message Expiry Interval in seconds, -1 = as it was received
-        [MQTT-3.3.2-6]. Without the topic, `topic_alias` stands for it. All but the packet identifier and DUP
-        is for version 5 only.
+        For where the shared frames do not serve: `topic` is empty where an alias stands for it, `more` are the encoded
+        properties of this delivery, `expiry` is what is left of the Message Expiry Interval in seconds, -1 = as it was
+        received [MQTT-3.3.2-6].
         """
+        payload = self.rest4
+        if payload is None:
+            payload = self.rest4 = self.payload  # shared by all such deliveries
+        block = encode_outgoing_properties(self.properties, more, expiry)
+        first = 0x30 | self.qos << 1 | (1 if self.retain else 0)
+        remaining = len(topic) + (4 if self.qos else 2) + len(block) + self.size
+        return head(first, topic, remaining), block, payload
+
+    def encode_resent(self, version: int, packet_id: int, expiry: int) -> bytes:
+        """Return the whole packet with DUP set, for a subscriber that has been sent it before [MQTT-3.3.1-1]."""
         if version != 5:
-            return encode_publish(self.topic, self.payload, self.qos, self.retain, dup, packet_id, None, version)
-        properties: Properties = {}
-        if self.properties is not None:
-            properties.update(self.properties)
-            properties.pop(TOPIC_ALIAS, None)
-            properties.pop(SUBSCRIPTION_IDENTIFIER, None)
-        if expiry >= 0:
-            properties[MESSAGE_EXPIRY_INTERVAL] = expiry
-        if subscription_identifiers:
-            properties[SUBSCRIPTION_IDENTIFIER] = subscription_identifiers
-        if topic_alias:
-            properties[TOPIC_ALIAS] = topic_alias
-        topic = self.topic if with_topic else b""
-        return encode_publish(topic, self.payload, self.qos, self.retain, dup, packet_id, properties, version)
+            return encode_publish(self.topic, self.payload, self.qos, self.retain, True, packet_id, None, version)
+        before, block, payload = self.delivery(self.topic, self.identifiers, expiry)
+        return b"".join((with_dup(before), encode_packet_id(packet_id, "PUBLISH"), block, payload))

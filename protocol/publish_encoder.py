@@ -6,9 +6,19 @@ from typing import Final
 
 from protocol.packet_types import PUBLISH
 from protocol.primitives import encode_packet_id, encode_variable_byte_integer
-from protocol.properties import SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, Properties, encode_properties
+from protocol.properties import (
+    MESSAGE_EXPIRY_INTERVAL,
+    SUBSCRIPTION_IDENTIFIER,
+    TOPIC_ALIAS,
+    Properties,
+    encode_properties,
+    encode_property_list,
+)
 
 DUP: Final = 0x08
+
+ALIAS_PROPERTY: Final = bytes((TOPIC_ALIAS,))
+"""What stands before the two bytes of a Topic Alias, for `Publish.delivery`."""
 
 # Below this a second copy of the payload is cheaper than the memoryview that avoids it.
 _COPY_LIMIT: Final = 2048
@@ -61,12 +71,24 @@ def join(head: bytes, wire: bytes, size: int) -> bytes:
     return b"".join((head, memoryview(wire)[start:]))
 
 
-def encode_outgoing_properties(properties: Properties | None) -> bytes:
-    """Encode what goes on to subscribers: aliases and subscription identifiers belong to one connection."""
+def encode_outgoing_properties(properties: Properties | None, more: bytes = b"", expiry: int = -1) -> bytes:
+    """Encode what goes on to subscribers: aliases and subscription identifiers belong to one connection.
+
+    `more` are properties of one delivery that are encoded already, `expiry` is what is left of the Message Expiry
+    Interval in seconds, -1 = as it was received.
+    """
     if properties is None:
-        return b"\0"
-    if TOPIC_ALIAS in properties or SUBSCRIPTION_IDENTIFIER in properties:
+        return encode_variable_byte_integer(len(more)) + more if more else b"\0"
+    if expiry >= 0 or TOPIC_ALIAS in properties or SUBSCRIPTION_IDENTIFIER in properties:
         properties = dict(properties)
         properties.pop(TOPIC_ALIAS, None)
         properties.pop(SUBSCRIPTION_IDENTIFIER, None)
-    return encode_properties(properties, PUBLISH)
+        if expiry >= 0:
+            properties[MESSAGE_EXPIRY_INTERVAL] = expiry
+    block = encode_property_list(properties, PUBLISH)
+    return encode_variable_byte_integer(len(block) + len(more)) + block + more
+
+
+def encode_identifiers(identifiers: list[int]) -> bytes:
+    """Encode Subscription Identifiers as properties, for `Publish.identified`."""
+    return encode_property_list({SUBSCRIPTION_IDENTIFIER: identifiers}, PUBLISH) if identifiers else b""

@@ -21,9 +21,12 @@ from protocol.topics import parse_share, validate_topic_filter
 
 @final
 class Subscription:
-    """One topic filter with its options. 3.1.1 knows the QoS only."""
+    """One topic filter with its options. 3.1.1 knows the QoS only.
 
-    __slots__ = ("no_local", "qos", "retain_as_published", "retain_handling", "topic_filter")
+    `identifiers` is for the broker to set: the Subscription Identifier, encoded as PUBLISH has it; empty = none.
+    """
+
+    __slots__ = ("identifiers", "no_local", "qos", "retain_as_published", "retain_handling", "topic_filter")
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Subscription:
         self.no_local: bool = no_local
         self.retain_as_published: bool = retain_as_published
         self.retain_handling: int = retain_handling
+        self.identifiers: bytes = b""
 
     def options(self, version: int) -> int:
         """Return the options byte."""

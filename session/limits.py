@@ -29,6 +29,7 @@ class Limits:
         tolerate_receive_maximum: bool = False,
         max_awaiting_rel: int = 100,
         await_rel_timeout: int = 300_000_000,
+        max_topic_alias_out: int = 32,
         gate: bool = True,
     ) -> None:
         self.max_inflight = max_inflight
@@ -41,6 +42,7 @@ class Limits:
         self.tolerate_receive_maximum = tolerate_receive_maximum
         self.max_awaiting_rel = max_awaiting_rel
         self.await_rel_timeout = await_rel_timeout
+        self.max_topic_alias_out = max_topic_alias_out
         self.gate = gate
         """False switches FC-3 off, for the before and after of the experiment. No configuration sets it."""
 

@@ -33,8 +33,6 @@ class Outbound:
         self.host = host
         self.counters = Counters(now)
         self.connected = False
-        self.maximum_packet_size = 0
-        """The client's Maximum Packet Size in bytes; 0 = none stated."""
         self.mailbox: list[Publish] = []
         """The router appends here. Whoever appends while `idle` is set clears it and wakes the host."""
         self.idle = True
@@ -94,6 +92,13 @@ class Outbound:
         more = self.drain(now)
         return more or self.mailbox_len() > 0
 
+    def ready(self) -> bool:
+        """Whether a delivery of any QoS would be sent at once, as far as can be told before the next pass."""
+        if not self.connected or self.congested or self.window.full():
+            return False
+        mqueue = self.mqueue
+        return mqueue is None or not mqueue.deliveries
+
     def mailbox_len(self) -> int:
         """Deliveries that the router has handed over and no pass has taken up."""
         return len(self.mailbox) + len(self._taken) - self._position
@@ -145,7 +150,8 @@ class Outbound:
             self._sample_mailbox()
 
     def _too_large(self, publish: Publish) -> bool:
-        return self.maximum_packet_size > 0 and self.outbox.packet_size(publish) > self.maximum_packet_size
+        limit = self.outbox.maximum_packet_size
+        return limit > 0 and self.outbox.packet_size(publish) > limit
 
     # -- the gate (FC-3)
 
@@ -171,6 +177,14 @@ class Outbound:
         """The transport can take more. The caller wakes the session, whose pass drains the mqueue."""
         self.congested = False
         self.congested_time.stop(now)
+
+    def unread_bytes(self) -> int:
+        """Bytes of the deliveries that the client has not acknowledged: what it may have left unread."""
+        size = 0
+        for inflight in self.window.entries.values():
+            if inflight.phase != WAIT_PUBCOMP:
+                size += self.outbox.packet_size(inflight.publish)
+        return size
 
     # -- the mqueue (FC-5 to FC-7)
 
@@ -293,12 +307,10 @@ class Outbound:
 
     # -- connecting and disconnecting
 
-    def connect(self, host: Host, version: int, window: int, maximum_packet_size: int, now: int) -> None:
+    def connect(self, host: Host, outbox: Outbox, window: int, now: int) -> None:
         """A client is there: its kept window is resent (FC-8), then what waits is sent, into the outbox."""
         self.host = host
-        self.outbox = Outbox()
-        self.outbox.version = version
-        self.maximum_packet_size = maximum_packet_size
+        self.outbox = outbox
         self.connected = True
         self.congested = False
         self.mailbox_busy = False
@@ -306,7 +318,7 @@ class Outbound:
         if self.window.entries:
             self._held = list(self.window.entries)
             self._held.reverse()
-            if version == 4 and self.limits.retry_interval:
+            if outbox.version == 4 and self.limits.retry_interval:
                 self.arm(now + self.limits.retry_interval)
         self.drain(now)
 

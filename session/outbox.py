@@ -5,6 +5,8 @@ from typing import Final, final
 from mypy_extensions import mypyc_attr
 
 from protocol.publish import Publish
+from protocol.publish_encoder import ALIAS_PROPERTY
+from session.aliases import Aliases
 from session.limits import PACKET_IDS
 
 PACKET_ID: Final = [packet_id.to_bytes(2, "big") for packet_id in range(PACKET_IDS + 1)]
@@ -16,6 +18,8 @@ PUBREL_HEAD: Final = b"\x62\x02"
 PUBCOMP_HEAD: Final = b"\x70\x02"
 
 _SECOND: Final = 1_000_000
+_ALIAS_ROOM: Final = 5
+"""Bytes that an alias adds at most: the property itself, and a byte to each of two lengths."""
 
 
 @mypyc_attr(acyclic=True)
@@ -25,6 +29,10 @@ class Outbox:
 
     def __init__(self) -> None:
         self.version = 4
+        self.maximum_packet_size = 0
+        """The client's, in bytes; 0 = none stated."""
+        self.aliases: Aliases | None = None
+        """None: the client takes no topic aliases."""
         self.pieces: list[bytes] = []
         self.delivery_bytes = 0
         """Bytes of deliveries among the pieces. Control packets are not counted: no limit touches them (FC-15)."""
@@ -54,8 +62,8 @@ class Outbox:
             if head is None:
                 head = publish.build4()
             rest = publish.rest4
-        elif publish.expires_at:
-            self._add(publish.encode_delivery(5, packet_id, False, _expiry_left(publish, now)))
+        elif publish.expires_at or self.aliases is not None:
+            self._add_own(publish, packet_id, now)
             return
         else:
             head = publish.frame5
@@ -72,7 +80,9 @@ class Outbox:
 
     def add_resent_publish(self, publish: Publish, packet_id: int, now: int) -> None:
         """The same PUBLISH again, with DUP set [MQTT-3.3.1-1]."""
-        self._add(publish.encode_delivery(self.version, packet_id, True, _expiry_left(publish, now)))
+        packet = publish.encode_resent(self.version, packet_id, _expiry_left(publish, now))
+        self.pieces.append(packet)
+        self.delivery_bytes += len(packet)
 
     def packet_size(self, publish: Publish) -> int:
         """Length of the PUBLISH packet in bytes, as this client would get it."""
@@ -84,9 +94,31 @@ class Outbox:
             rest = publish.rest5
         return len(head) + (2 + len(rest or b"") if publish.qos else 0)
 
-    def _add(self, packet: bytes) -> None:
-        self.pieces.append(packet)
-        self.delivery_bytes += len(packet)
+    def _add_own(self, publish: Publish, packet_id: int, now: int) -> None:
+        """Add a PUBLISH that no other client gets like this: with the rest of its expiry, or an alias."""
+        topic = publish.topic
+        more = publish.identifiers
+        aliases = self.aliases
+        if aliases is not None:
+            alias = aliases.known(topic)
+            if alias:
+                topic = b""
+            elif self._has_room_for_alias(publish):
+                alias = aliases.assign(topic)
+            if alias:
+                more += ALIAS_PROPERTY + PACKET_ID[alias]
+        head, block, payload = publish.delivery(topic, more, _expiry_left(publish, now))
+        pieces = self.pieces
+        pieces.append(head)
+        if packet_id:
+            pieces.append(PACKET_ID[packet_id])
+        pieces.append(block)
+        pieces.append(payload)
+        self.delivery_bytes += len(head) + len(block) + len(payload)
+
+    def _has_room_for_alias(self, publish: Publish) -> bool:
+        """Whether the client takes the packet with an alias besides the topic [MQTT-3.1.2-24]."""
+        return not self.maximum_packet_size or self.packet_size(publish) + _ALIAS_ROOM <= self.maximum_packet_size
 
 
 def _expiry_left(publish: Publish, now: int) -> int:

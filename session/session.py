@@ -5,12 +5,13 @@ from typing import final
 from protocol import packet_types, reason_codes
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
+from session.aliases import Aliases
 from session.counters import Counters
 from session.host import Host
 from session.inbound import DUPLICATE, IGNORE, QUOTA_EXCEEDED, Inbound
 from session.limits import Limits
 from session.outbound import Outbound
-from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREC_HEAD, PUBREL_HEAD
+from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREC_HEAD, PUBREL_HEAD, Outbox
 from session.stopwatch import Stopwatch
 
 
@@ -33,15 +34,27 @@ class Session:
     # -- connecting
 
     def connect(
-        self, host: Host, version: int, receive_maximum: int, maximum_packet_size: int, now: int
+        self,
+        host: Host,
+        version: int,
+        receive_maximum: int,
+        maximum_packet_size: int,
+        now: int,
+        topic_alias_maximum: int = 0,
     ) -> None:
         """Attach a client; what has to be sent at once is in the outbox afterwards (FC-8).
 
-        `receive_maximum` and `maximum_packet_size` are the client's, 0 where it stated none.
+        `receive_maximum`, `maximum_packet_size` and `topic_alias_maximum` are the client's, 0 where it stated none.
         """
         self.version = version
         self.inbound.connect()
-        self.outbound.connect(host, version, self.limits.window(receive_maximum), maximum_packet_size, now)
+        outbox = Outbox()
+        outbox.version = version
+        outbox.maximum_packet_size = maximum_packet_size
+        aliases = min(topic_alias_maximum, self.limits.max_topic_alias_out)
+        if aliases:
+            outbox.aliases = Aliases(aliases)  # [MQTT-3.1.2-26, -27]
+        self.outbound.connect(host, outbox, self.limits.window(receive_maximum), now)
 
     def disconnect(self, host: Host, now: int) -> None:
         """Detach the client; `host` stands in for it."""

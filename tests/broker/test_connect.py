@@ -38,8 +38,6 @@ def test_connack_v5(address: Address) -> None:
         props.RECEIVE_MAXIMUM: 32,
         props.MAXIMUM_PACKET_SIZE: 1024 * 1024,
         props.TOPIC_ALIAS_MAXIMUM: 10,
-        props.SUBSCRIPTION_IDENTIFIER_AVAILABLE: 0,
-        props.SHARED_SUBSCRIPTION_AVAILABLE: 0,
     }
 
 

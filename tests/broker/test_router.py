@@ -10,8 +10,11 @@ from broker.filter_tree import FilterTree
 from broker.retained import Retained
 from broker.router import Router, is_wildcard
 from broker.wheel import Wheel
+from protocol import properties as props
+from protocol.decoder import Decoder
 from protocol.errors import TopicNameInvalid
 from protocol.publish import Publish
+from protocol.publish_encoder import encode_identifiers
 from protocol.subscribe import Subscription
 from protocol.topics import matches
 from session.host import Nobody
@@ -53,7 +56,7 @@ def outbound() -> Outbound:
 
 def router(cached_topics: int = 65_536) -> Router:
     """A router with the default depth."""
-    return Router(128, cached_topics)
+    return Router(128, cached_topics=cached_topics)
 
 
 def received(receiver: Outbound) -> list[tuple[str, int]]:
@@ -85,10 +88,10 @@ def test_against_the_reference(steps: list[Change], published: list[str], cached
     for session, topic_filter, qos in steps:
         if qos is None:
             held[session].pop(topic_filter, None)
-            subject.unsubscribe(receivers[session], topic_filter.encode())
+            subject.unsubscribe(receivers[session], topic_filter)
         else:
             held[session][topic_filter] = qos
-            subject.subscribe(receivers[session], topic_filter.encode(), Subscription(topic_filter, qos))
+            subject.subscribe(receivers[session], Subscription(topic_filter, qos))
         check()
     check()
     assert len(subject.cache) <= cached
@@ -100,24 +103,27 @@ def test_tree_matches(subscribed: list[str], topic: str) -> None:
     tree = FilterTree()
     receivers = {outbound(): topic_filter for topic_filter in subscribed}
     for receiver, topic_filter in receivers.items():
-        tree.add(topic_filter.encode(), receiver, Subscription(topic_filter, 0))
-    found = [receivers[receiver] for subscribers in tree.match(topic.encode()) for receiver in subscribers]
+        tree.at(topic_filter.encode()).add("", receiver, Subscription(topic_filter, 0))
+    found = [receivers[receiver] for subscribers in tree.match(topic.encode()) for receiver in subscribers.sessions]
     assert sorted(found) == sorted(topic_filter for topic_filter in subscribed if matches(topic_filter, topic))
 
 
 @given(subscribed=st.lists(filters, max_size=20, unique=True))
 def test_tree_is_empty_again(subscribed: list[str]) -> None:
-    """Removing every filter leaves no level behind; removing what is not there does nothing."""
-    tree = FilterTree()
-    receiver = outbound()
+    """Ending every subscription, shared ones too, leaves nothing behind; ending what is not there does nothing."""
+    subject, receiver = router(), outbound()
+    prefixes = ("", "$share/a/", "$share/b/")
     for topic_filter in subscribed:
-        tree.add(topic_filter.encode(), receiver, Subscription(topic_filter, 0))
+        for prefix in prefixes:
+            subject.subscribe(receiver, Subscription(prefix + topic_filter, 0))
     for topic_filter in subscribed:
-        tree.remove(topic_filter.encode(), receiver)
-        tree.remove(topic_filter.encode(), receiver)
-        tree.remove(b"never/there", receiver)
-    assert not tree._root.children
-    assert tree._root.subscribers is None
+        for prefix in prefixes:
+            subject.unsubscribe(receiver, prefix + topic_filter)
+            subject.unsubscribe(receiver, prefix + topic_filter)
+        subject.unsubscribe(receiver, "never/there")
+        subject.unsubscribe(receiver, "$share/c/never/#")
+    assert subject._wildcard._root.deserted()
+    assert not subject._exact
 
 
 @given(stored=st.lists(topics, max_size=15), removed=st.lists(topics, max_size=5), topic_filter=filters)
@@ -127,16 +133,17 @@ def test_retained_matches(stored: list[str], removed: list[str], topic_filter: s
     kept: dict[str, bytes] = {}
     for number, topic in enumerate(stored):
         kept[topic] = b"%d" % number
-        retained.store(Publish(topic.encode(), kept[topic], retain=True))
+        retained.store(Publish(topic.encode(), kept[topic], retain=True), "c")
     for topic in removed:
         kept.pop(topic, None)
-        retained.store(Publish(topic.encode(), b"", retain=True))
+        retained.store(Publish(topic.encode(), b"", retain=True), "c")
     assert len(retained) == len(kept)
     found = [(message.topic.decode(), message.payload) for message in retained.matching(topic_filter.encode(), 0)]
     assert sorted(found) == sorted(item for item in kept.items() if matches(topic_filter, item[0]))
     for topic in list(kept):
         retained.remove(topic.encode())
     assert not retained._root.children
+    assert not retained._publishers
 
 
 def test_retained_expire() -> None:
@@ -145,7 +152,7 @@ def test_retained_expire() -> None:
     for topic, expires_at in ((b"a/1", 0), (b"a/2", 100), (b"a/3", 200)):
         message = Publish(topic, b"x", retain=True)
         message.expires_at = expires_at
-        retained.store(message)
+        retained.store(message, "c")
     assert len(retained.matching(b"a/+", 99)) == 3
     assert [message.topic for message in retained.matching(b"a/+", 100)] == [b"a/1", b"a/3"]
     assert len(retained) == 2
@@ -165,7 +172,7 @@ def cached(subject: Router) -> set[bytes]:
 def test_cache_is_bounded() -> None:
     """Past its bound the topics cached first make room; routing is right all the same."""
     subject, receiver = router(10), outbound()
-    subject.subscribe(receiver, b"t/#", Subscription("t/#", 0))
+    subject.subscribe(receiver, Subscription("t/#", 0))
     for number in range(100):
         assert subject.route(Publish(b"t/%d" % number, b"x"), None)
         assert len(subject.cache) <= 10
@@ -187,11 +194,11 @@ def test_an_exact_subscription_leaves_other_topics_cached() -> None:
     for topic in (b"a", b"b", b"c"):
         subject.route(Publish(topic, b"x"), None)
     for qos in (0, 1):
-        subject.subscribe(receiver, b"a", Subscription("a", qos))
+        subject.subscribe(receiver, Subscription("a", qos))
         assert cached(subject) == {b"b", b"c"}
         assert subject.route(Publish(b"a", b"x", 1), None)
         assert received(receiver) == [("a", qos)]
-    subject.unsubscribe(receiver, b"a")
+    subject.unsubscribe(receiver, "a")
     assert cached(subject) == {b"b", b"c"}
     assert not subject.route(Publish(b"a", b"x"), None)
 
@@ -200,9 +207,9 @@ def test_a_wildcard_subscription_is_seen_at_once() -> None:
     """What is cached never hides a new wildcard subscription, nor keeps an ended one."""
     subject, receiver = router(), outbound()
     assert not subject.route(Publish(b"a/b", b"x"), None)
-    subject.subscribe(receiver, b"a/+", Subscription("a/+", 0))
+    subject.subscribe(receiver, Subscription("a/+", 0))
     assert subject.route(Publish(b"a/b", b"x"), None)
-    subject.unsubscribe(receiver, b"a/+")
+    subject.unsubscribe(receiver, "a/+")
     assert not subject.route(Publish(b"a/b", b"x"), None)
 
 
@@ -211,25 +218,77 @@ def test_the_cache_stays_the_same_object() -> None:
     subject, receiver = router(), outbound()
     before = subject.cache
     subject.route(Publish(b"a", b"x"), None)
-    subject.subscribe(receiver, b"#", Subscription("#", 0))
-    subject.unsubscribe(receiver, b"#")
+    subject.subscribe(receiver, Subscription("#", 0))
+    subject.unsubscribe(receiver, "#")
     assert subject.cache is before
 
 
 # -- options
 
 
-def test_no_local() -> None:
-    """No local keeps a message from its publisher, unless another of its subscriptions wants it."""
+class Wanted(NamedTuple):
+    """A subscription of one session."""
+
+    topic_filter: str
+    qos: int
+    no_local: bool
+    identifier: int
+
+
+wanted = st.lists(
+    st.builds(Wanted, filters, st.integers(0, 2), st.booleans(), st.integers(0, 3)),
+    max_size=6,
+    unique_by=lambda subscription: subscription.topic_filter,
+)
+
+
+def subscription_of(wish: Wanted) -> Subscription:
+    """The same as the packet has it."""
+    subscription = Subscription(wish.topic_filter, wish.qos, wish.no_local)
+    subscription.identifiers = encode_identifiers([wish.identifier] if wish.identifier else [])
+    return subscription
+
+
+def identifiers_of(publish: Publish) -> list[int]:
+    """The subscription identifiers of a delivery, as its client reads them."""
+    encoded = b"".join((publish.frame5 or publish.build5(), *([b"\0\1", publish.rest5 or b""] if publish.qos else [])))
+    decoder = Decoder(version=5)
+    decoder.feed(encoded)
+    packet = decoder.next_packet()
+    assert isinstance(packet, Publish)
+    found = (packet.properties or {}).get(props.SUBSCRIPTION_IDENTIFIER, [])
+    assert isinstance(found, list)
+    return sorted(int(str(number)) for number in found)
+
+
+@given(wishes=wanted, topic=topics, qos=st.integers(0, 2), own=st.booleans(), merge=st.booleans())
+def test_overlapping(wishes: list[Wanted], topic: str, qos: int, own: bool, merge: bool) -> None:
+    """What matches and is not barred by No Local gives one delivery with all identifiers, or one each if so wished.
+
+    [MQTT-3.3.4-2 to -4] [MQTT-3.8.3-3]
+    """
+    subject, receiver = Router(128, merge), outbound()
+    for wish in wishes:
+        subject.subscribe(receiver, subscription_of(wish))
+    subject.route(Publish(topic.encode(), b"x", qos), receiver if own else outbound())
+    serving = [wish for wish in wishes if matches(wish.topic_filter, topic) and not (own and wish.no_local)]
+    deliveries = [(delivery.qos, identifiers_of(delivery)) for delivery in receiver.mailbox]
+    each = [(min(qos, wish.qos), [wish.identifier] if wish.identifier else []) for wish in serving]
+    if merge and each:
+        together = sorted(identifier for _, identifiers in each for identifier in identifiers)
+        assert deliveries == [(max(granted for granted, _ in each), together)]
+    else:
+        assert sorted(deliveries) == sorted(each)
+
+
+def test_retain_as_published_of_overlapping() -> None:
+    """One subscription that wants RETAIN as published is enough."""
     subject, receiver = router(), outbound()
-    subject.subscribe(receiver, b"a/#", Subscription("a/#", 1, no_local=True))
-    subject.route(Publish(b"a/b", b"x", 1), receiver)
-    assert received(receiver) == []
-    subject.route(Publish(b"a/b", b"x", 1), outbound())
-    assert received(receiver) == [("a/b", 1)]
-    subject.subscribe(receiver, b"a/b", Subscription("a/b", 0))
-    subject.route(Publish(b"a/b", b"x", 1), receiver)
-    assert received(receiver) == [("a/b", 1)]
+    subject.subscribe(receiver, Subscription("a/#", 0))
+    subject.route(Publish(b"a", b"x", retain=True), None)
+    subject.subscribe(receiver, Subscription("a", 0, retain_as_published=True))
+    subject.route(Publish(b"a", b"x", retain=True), None)
+    assert [delivery.retain for delivery in receiver.mailbox] == [False, True]
 
 
 def test_all_share_one_message() -> None:
@@ -237,7 +296,7 @@ def test_all_share_one_message() -> None:
     subject = router()
     receivers = [outbound() for _ in range(5)]
     for receiver in receivers:
-        subject.subscribe(receiver, b"t", Subscription("t", 1))
+        subject.subscribe(receiver, Subscription("t", 1))
     message = Publish(b"t", b"x", 2)
     subject.route(message, None)
     deliveries = [receiver.mailbox[0] for receiver in receivers]
@@ -249,7 +308,7 @@ def test_all_share_one_message() -> None:
 def test_depth() -> None:
     """A topic with too many levels is refused, whoever is subscribed."""
     subject, receiver = Router(3), outbound()
-    subject.subscribe(receiver, b"#", Subscription("#", 0))
+    subject.subscribe(receiver, Subscription("#", 0))
     assert subject.route(Publish(b"a/b/c", b"x"), None)
     with pytest.raises(TopicNameInvalid):
         subject.route(Publish(b"a/b/c/d", b"x"), None)
@@ -267,12 +326,12 @@ def test_cache_is_bounded_by_what_it_holds(receivers: int, topic_bytes: int) -> 
     """Neither many receivers nor long topic names make the cache large; what is forgotten is found again."""
     routing = Router(128, cached_weight=10_000)
     for _ in range(receivers):
-        routing.subscribe(outbound(), b"#", Subscription("#"))
+        routing.subscribe(outbound(), Subscription("#"))
     for number in range(500):
         assert routing.route(Publish(b"x" * topic_bytes + b"%d" % (number % 300), b""), None)
         held = sum(len(routes) + len(topic) // 64 for topic, routes in routing.cache.items())
         assert held <= 10_000
     assert len(routing.cache) > 80
-    routing.subscribe(outbound(), b"#", Subscription("#"))  # empties it
+    routing.subscribe(outbound(), Subscription("#"))  # empties it
     assert routing.route(Publish(b"t", b""), None)
     assert len(routing.cache) == 1

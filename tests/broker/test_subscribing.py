@@ -2,7 +2,6 @@
 
 import pytest
 
-from protocol import properties as props
 from protocol import reason_codes
 from protocol.publish import Publish
 from protocol.suback import Suback
@@ -97,27 +96,18 @@ def test_one_packet_many_filters(address: Address) -> None:
     with connected(address, 5) as new, connected(address, 4) as old:
         filters = [
             Subscription("many/1", 2),
-            Subscription("$share/group/many", 1),
             Subscription("/".join("x" * 129), 0),
             Subscription("many/2", 1),
         ]
         assert subscribe(new, *filters) == [
             2,
-            reason_codes.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED,
             reason_codes.TOPIC_FILTER_INVALID,
             1,
         ]
-        assert subscribe(old, *filters) == [2, 0x80, 0x80, 1]
+        assert subscribe(old, *filters) == [2, 0x80, 1]
         for client in (new, old):
             client.publish("many/2", b"x")
         assert received(new) == [("many/2", 0)] * 2
-
-
-def test_subscription_identifier(address: Address) -> None:
-    """CONNACK says that there are none, so a SUBSCRIBE with one is refused with 0xA1."""
-    with connected(address, 5) as client:
-        suback = client.subscribe("a", "b", properties={props.SUBSCRIPTION_IDENTIFIER: 7})
-        assert suback.reason_codes == [reason_codes.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED] * 2
 
 
 # -- unsubscribing

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from protocol.properties import MESSAGE_EXPIRY_INTERVAL, SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, Properties
 from protocol.publish import Publish, encode_publish, with_dup
+from protocol.publish_encoder import ALIAS_PROPERTY, encode_identifiers
 from tests.support_protocol import strategies
 from tests.support_protocol.packets import content, decode_one, plain
 
@@ -133,16 +134,51 @@ def test_rest_is_shared_between_qos_1_and_2() -> None:
 def test_deliveries_of_their_own(packet: Publish, aliased: bool) -> None:
     """A delivery can have what is left of the expiry, subscription identifiers and an alias."""
     received = receive(packet, 5)
-    received.topic = b"resolved"
-    sent = decode_one(received.encode_delivery(5, 9, received.qos > 0, 30, [7, 8], 2, not aliased), 5)
+    received.topic = received.topic or b"resolved"
+    more = encode_identifiers([7, 8]) + ALIAS_PROPERTY + b"\0\2"
+    before, block, payload = received.delivery(b"" if aliased else received.topic, more, 30)
+    middle = b"\0\x09" if received.qos else b""
+    sent = decode_one(before + middle + block + payload, 5)
     assert isinstance(sent, Publish)
-    assert sent.topic == (b"" if aliased else b"resolved")
-    assert sent.dup is (received.qos > 0)
+    assert sent.topic == (b"" if aliased else received.topic)
     expected = dict(packet.properties or {})
-    expected.update({MESSAGE_EXPIRY_INTERVAL: 30, SUBSCRIPTION_IDENTIFIER: [7, 8], TOPIC_ALIAS: 2})
+    had_expiry = packet.properties is not None
+    expected.update({SUBSCRIPTION_IDENTIFIER: [7, 8], TOPIC_ALIAS: 2})
+    if had_expiry:
+        expected[MESSAGE_EXPIRY_INTERVAL] = 30
     assert plain(sent.properties) == plain(expected)
-    plainly = decode_one(received.encode_delivery(4, 9, False), 4)
-    assert content(plainly)[1:3] == (b"resolved", packet.payload)
+    assert sent.payload == packet.payload
+
+
+@given(strategies.publishes(5), st.sampled_from([b"", encode_identifiers([7, 268_435_455])]))
+def test_identified(packet: Publish, identifiers: bytes) -> None:
+    """One subscriber's identifiers are in its MQTT 5 form, in nobody else's, and not in that of 3.1.1."""
+    received = receive(packet, 5)
+    received.topic = received.topic or b"resolved"
+    own = received.identified(identifiers)
+    for message, added in ((own, {SUBSCRIPTION_IDENTIFIER: [7, 268_435_455]} if identifiers else {}), (received, {})):
+        sent = decode_one(outgoing(message, 5), 5)
+        assert isinstance(sent, Publish)
+        assert plain(sent.properties or {}) == plain((passed_on(packet.properties) or {}) | added)
+        assert (sent.topic, sent.payload) == (received.topic, packet.payload)
+        assert (sent.qos, sent.retain) == (packet.qos, packet.retain)
+    assert outgoing(own, 4) == outgoing(received, 4)
+
+
+@given(strategies.publishes(5), st.sampled_from([4, 5]))
+def test_sent_again(packet: Publish, version: int) -> None:
+    """What is sent again has DUP set, the same packet identifier and what is left of its expiry."""
+    if packet.qos == 0:
+        packet.qos, packet.packet_id = 1, 1
+    packet.dup = False
+    received = receive(packet, 5)
+    received.topic = received.topic or b"resolved"
+    sent = decode_one(received.identified(encode_identifiers([3])).encode_resent(version, 9, -1), version)
+    assert isinstance(sent, Publish)
+    assert (sent.dup, sent.packet_id, sent.qos, sent.payload) == (True, 9, packet.qos, packet.payload)
+    if version == 5:
+        assert sent.properties is not None
+        assert sent.properties[SUBSCRIPTION_IDENTIFIER] == [3]
 
 
 def test_wrong_publishes_are_not_encoded() -> None:

@@ -25,7 +25,7 @@ class Received:
 
     def fits(self, version: int, limit: int) -> bool:
         """Whether the PUBLISH may be sent to a client of that version and Maximum Packet Size."""
-        return limit == 0 or len(self.publish.encode_delivery(version, 1, True)) <= limit
+        return limit == 0 or len(self.publish.encode_resent(version, 1, -1)) <= limit
 
 
 class Client:

@@ -1,0 +1,66 @@
+"""Shared subscriptions: each message goes to one session of the group [MQTT-4.8.2]."""
+
+from typing import TYPE_CHECKING, Final, final
+
+from protocol.errors import TopicFilterInvalid
+from protocol.publish import Publish
+from protocol.topics import parse_share
+from session.outbound import Outbound
+
+if TYPE_CHECKING:
+    from broker.route import Route
+
+MOST_ASKED: Final = 16
+"""Members that are asked whether they can take a message at once; if none can, the one whose turn it is gets it."""
+
+
+@final
+class Group:
+    """The sessions that share one subscription, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self.members: dict[Outbound, Route] = {}
+        self._turns: list[Route] = []
+        self._next = 0
+
+    def add(self, route: "Route") -> None:
+        """Let a session in, or replace its subscription; each has options of its own [MQTT-4.8.2-3]."""
+        self.members[route.outbound] = route
+        self._turns = list(self.members.values())
+
+    def remove(self, outbound: Outbound) -> None:
+        """Let a session out; nothing happens if it is not in."""
+        self.members.pop(outbound, None)
+        self._turns = list(self.members.values())
+
+    def deliver(self, publish: Publish) -> None:
+        """Hand `publish` to one member, in turn: first who can take it at once, then who is connected."""
+        turns = self._turns
+        count = len(turns)
+        connected: Route | None = None
+        for step in range(min(count, MOST_ASKED)):
+            route = turns[(self._next + step) % count]
+            outbound = route.outbound
+            if outbound.ready():
+                self._next = (self._next + step + 1) % count
+                route.deliver(publish)
+                return
+            if connected is None and outbound.connected:
+                connected = route
+        chosen = connected or turns[self._next % count]
+        self._next = (self._next + 1) % count
+        chosen.deliver(publish)
+
+
+def split_share(topic_filter: str) -> tuple[str, bytes]:
+    """The share name (empty = not shared) and the filter that topics are matched with.
+
+    A malformed shared filter gets here from 3.1.1 only, where it is a filter like any other.
+    """
+    try:
+        shared = parse_share(topic_filter)
+    except TopicFilterInvalid:
+        shared = None
+    if shared is None:
+        return "", topic_filter.encode()
+    return shared[0], shared[1].encode()

@@ -1,0 +1,68 @@
+"""Topic aliases towards one client: its most used topics have them, as many as it takes [MQTT5 3.3.2.3.4]."""
+
+from typing import Final, final
+
+PERIOD: Final = 1_024
+"""Deliveries after which the aliases go to the topics that were used most since the last time."""
+SHORTEST: Final = 4
+"""Bytes of the shortest topic that gets an alias: the property itself has three, and a topic without one has none."""
+
+
+@final
+class Aliases:
+    """The aliases of one connection, from 1 to `maximum`."""
+
+    def __init__(self, maximum: int) -> None:
+        self.maximum = maximum
+        self._aliases: dict[bytes, int] = {}
+        self._free: list[int] = []
+        self._promoted: set[bytes] = set()
+        """Topics that what is in `_free` is meant for."""
+        self._uses: dict[bytes, int] = {}
+        """Uses in this period, by topic."""
+        self._left: int = PERIOD
+
+    def known(self, topic: bytes) -> int:
+        """The alias that the client has been told for `topic`; 0 = none. Call it once for each delivery."""
+        uses = self._uses
+        uses[topic] = uses.get(topic, 0) + 1
+        self._left -= 1
+        if self._left == 0:
+            self._review()
+        return self._aliases.get(topic, 0)
+
+    def assign(self, topic: bytes) -> int:
+        """A new alias, which the client is told together with the topic; 0 = it has to do without."""
+        if len(topic) < SHORTEST:
+            return 0
+        given = len(self._aliases) + len(self._free)
+        if given < self.maximum:
+            alias: int = given + 1
+        elif self._free and topic in self._promoted:
+            alias = self._free.pop()
+        else:
+            return 0
+        self._aliases[topic] = alias
+        return alias
+
+    def _review(self) -> None:
+        """Take aliases from topics that others were used more often than; these get them when they come next."""
+        uses = self._uses
+        aliases = self._aliases
+        wanting = [(count, topic) for topic, count in uses.items() if topic not in aliases and len(topic) >= SHORTEST]
+        wanting.sort()
+        holding = [(uses.get(topic, 0), topic) for topic in aliases]
+        holding.sort(reverse=True)
+        room = len(self._free)
+        self._promoted = set()
+        while wanting:
+            count, topic = wanting.pop()
+            if room:
+                room -= 1
+            elif holding and holding[-1][0] < count:
+                self._free.append(aliases.pop(holding.pop()[1]))
+            else:
+                break
+            self._promoted.add(topic)
+        self._uses = {}
+        self._left = PERIOD

@@ -1,0 +1,60 @@
+"""Topic aliases towards a client: who gets them, and that what is sent can be understood."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from session.aliases import PERIOD, Aliases
+
+topics = st.lists(st.sampled_from([b"topic/%d" % number for number in range(12)] + [b"t", b"abc"]), max_size=400)
+
+
+@given(used=topics, maximum=st.integers(1, 5))
+def test_client_always_knows(used: list[bytes], maximum: int) -> None:
+    """An alias that is used without its topic is one that the client was last told for it, within its maximum."""
+    aliases = Aliases(maximum)
+    aliases._left = 50  # reviews come often
+    told: dict[int, bytes] = {}
+    for topic in used:
+        alias = aliases.known(topic)
+        if alias:
+            assert told[alias] == topic
+        else:
+            alias = aliases.assign(topic)
+            assert 0 <= alias <= maximum
+            if alias:
+                told[alias] = topic
+
+
+def use(aliases: Aliases, topic: bytes) -> int:
+    """One delivery; returns the alias it has."""
+    return aliases.known(topic) or aliases.assign(topic)
+
+
+def test_first_come_then_most_used() -> None:
+    """While aliases are free each new topic gets one; later those used most take them over."""
+    aliases = Aliases(2)
+    assert [use(aliases, topic) for topic in (b"rare/1", b"rare/2", b"often/1")] == [1, 2, 0]
+    for _ in range(PERIOD):
+        use(aliases, b"often/1")
+        use(aliases, b"often/2")
+    taken = {use(aliases, b"often/1"), use(aliases, b"often/2")}
+    assert taken == {1, 2}
+    assert [use(aliases, b"rare/1"), use(aliases, b"rare/2")] == [0, 0]
+
+
+def test_equals_do_not_take_turns() -> None:
+    """Topics that are used alike keep what they have: each change costs sending the topic again."""
+    aliases = Aliases(2)
+    names = [b"topic/%d" % number for number in range(4)]
+    first = [use(aliases, name) for name in names]
+    for _ in range(PERIOD):
+        for name in names:
+            use(aliases, name)
+    assert [use(aliases, name) for name in names] == first
+
+
+def test_short_topics_have_none() -> None:
+    """A topic that is no longer than an alias goes as it is."""
+    aliases = Aliases(10)
+    assert use(aliases, b"abc") == 0
+    assert use(aliases, b"abcd") == 1
