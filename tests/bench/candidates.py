@@ -39,6 +39,7 @@ class Sources:
     """Where brokers that are not simply installed come from; None: not asked for, or this interpreter's."""
 
     sluice: str | None = None
+    before: str | None = None
     amqtt: str | None = None
     prototype: Path | None = None
 
@@ -73,6 +74,8 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
         "sluice": lambda scratch: find_sluice(sources.sluice or sys.executable),
         "sluice-interpreted": find_sluice_sources,
     }
+    if sources.before:
+        finders["sluice-before"] = lambda scratch: find_sluice(sources.before or "", "sluice-before")
     if sources.prototype:
         finders["prototype"] = partial(find_prototype, sources.prototype, True)
         finders["prototype-interpreted"] = partial(find_prototype, sources.prototype, False)
@@ -84,7 +87,7 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
     }
 
 
-def find_sluice(python: str) -> Candidate:
+def find_sluice(python: str, name: str = "sluice") -> Candidate:
     """Sluice as it is installed in an environment: compiled, if its wheel is."""
     script = "import importlib.metadata as m, protocol.decoder as d; print(m.version('sluice-mqtt'), d.__file__)"
     version, _, file = output_of(python, "-I", "-c", script).partition(" ")
@@ -97,7 +100,7 @@ def find_sluice(python: str) -> Candidate:
         command = (python, "-I", "-m", "broker")
         return start_sluice(folder, TCP_ONLY, UNLIMITED if unlimited else {}, command=command)
 
-    return Candidate("sluice", f"Sluice {version}, {how}", start)
+    return Candidate(name, f"Sluice {version}, {how}", start)
 
 
 def find_sluice_sources(scratch: Path) -> Candidate:

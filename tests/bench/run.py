@@ -60,6 +60,7 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="One round of one second each.")] = False,
     version: Annotated[int, typer.Option(min=4, max=5, help="4 is MQTT 3.1.1, 5 is MQTT 5.0.")] = 4,
     sluice: Annotated[str | None, typer.Option(help="Python of the environment where Sluice is installed.")] = None,
+    before: Annotated[str | None, typer.Option(help="Python of another one, with an earlier Sluice.")] = None,
     amqtt: Annotated[str | None, typer.Option(help="Python of an environment that has amqtt.")] = None,
     prototype: Annotated[Path | None, typer.Option(exists=True, help="A file with go(port), to be compiled.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,
@@ -68,7 +69,7 @@ def main(
 ) -> None:
     """Measure brokers side by side."""
     chosen = chosen_loads(loads)
-    sources = candidates.Sources(sluice, amqtt, prototype)
+    sources = candidates.Sources(sluice, before, amqtt, prototype)
     wanted = chosen_brokers(brokers, sources)
     timing = Timing(rounds, seconds, min(1.0, SOON * seconds), version)
     if quick:
