@@ -128,7 +128,7 @@ def main(
     markdown: Annotated[Path | None, typer.Option(help="Write the tables there.")] = None,
 ) -> None:
     """Measure what a subscriber that never reads does to each broker."""
-    sources = candidates.Sources(sluice, amqtt)
+    sources = candidates.Sources(sluice, amqtt=amqtt)
     scenario = Scenario(rate, seconds, alone, stalled)
     outcomes: dict[str, Outcome] = {}
     err = Console(stderr=True)
