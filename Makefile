@@ -26,7 +26,7 @@ HOW := $(CURDIR)/$(BIN)/python -I -c "import importlib.util as u; s = u.find_spe
 
 .PHONY: help
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: $(STAMPS)/run ## Start the broker on loopback; metrics go to ./metrics. ARGS: flags of `sluice run`.
@@ -49,6 +49,10 @@ lint: $(STAMPS)/test ## Check style with ruff.
 .PHONY: types
 types: $(STAMPS)/test ## Check types with mypy.
 	$(BIN)/mypy
+
+.PHONY: conformance
+conformance: $(STAMPS)/test ## Hold Sluice, or ARGS="--host H --port P", to every statement of MQTT 3.1.1 and 5.0.
+	$(BIN)/python -m tests.conformance $(ARGS)
 
 .PHONY: demo
 demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gate off, then on, and the report on both.

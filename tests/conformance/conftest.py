@@ -1,0 +1,58 @@
+"""The broker that the tests are for: one that is running already, or a Sluice of their own."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.configured import Configured
+from tests.conformance.run import Run
+from tests.support.broker import start_sluice
+from tests.support.process import Address
+from tests.support.wire import WireClient, connected
+
+
+@pytest.fixture(scope="session")
+def given(pytestconfig: pytest.Config) -> Address | None:
+    """Where the broker listens that `python -m tests.conformance --host` names, if it does."""
+    runs = (plugin for plugin in pytestconfig.pluginmanager.get_plugins() if isinstance(plugin, Run))
+    return next((run.address for run in runs), None)
+
+
+@pytest.fixture(scope="session")
+def address(given: Address | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """Where the broker under test listens. All tests share it: use client ids and topics that no other test uses."""
+    if given:
+        yield given
+        return
+    with start_sluice(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker.address()
+
+
+@pytest.fixture(params=[4, 5], ids=["3.1.1", "5.0"])
+def version(request: pytest.FixtureRequest) -> int:
+    """Protocol version: a test that takes it runs with both. One that is for one of them parametrizes it itself."""
+    return int(request.param)
+
+
+@pytest.fixture
+def configured(given: Address | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]:
+    """Start a Sluice with further sections of configuration; a broker given by its address cannot be configured."""
+    if given:
+        pytest.skip("needs settings of its own")
+    with ExitStack() as stack:
+
+        def start(**config: Any) -> Address:
+            folder: Path = tmp_path_factory.mktemp("configured")
+            return stack.enter_context(start_sluice(folder, sections=config)).address()
+
+        yield start
+
+
+@pytest.fixture
+def client(address: Address, version: int) -> Iterator[WireClient]:
+    """A client of this version that is connected, with a clean session."""
+    with connected(address, version) as connection:
+        yield connection

@@ -1,0 +1,30 @@
+"""The catalogue is complete, and what it names exists."""
+
+from collections import Counter
+
+from tests.conformance.catalogue import Statement, defined_tests, load
+
+STATEMENTS = load()
+
+
+def named(statement: Statement) -> str:
+    """Return what tells a statement from that of the same id in the other version."""
+    return f"{statement.id} ({statement.version})"
+
+
+def test_each_once() -> None:
+    """No statement is listed twice."""
+    counts = Counter(map(named, STATEMENTS))
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_shown_or_explained() -> None:
+    """Each statement names tests, or says why there can be none, or binds only clients: one of the three."""
+    ways = {named(one): [bool(one.tests), bool(one.not_observable), one.client_only].count(True) for one in STATEMENTS}
+    assert [name for name, count in ways.items() if count != 1] == []
+
+
+def test_named_tests_exist() -> None:
+    """What the catalogue names is there."""
+    defined = defined_tests()
+    assert [(named(one), test) for one in STATEMENTS for test in one.tests if test not in defined] == []
