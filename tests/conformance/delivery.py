@@ -1,0 +1,77 @@
+"""What is delivered to a client, told apart from what is not, without waiting for silence.
+
+A marker is published behind everything else; a server that keeps the order of a publisher's messages has delivered what
+it is going to when the marker arrives.
+"""
+
+from collections.abc import Callable
+from uuid import uuid4
+
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.packet import Packet
+from protocol.publish import Publish
+from protocol.suback import Suback
+from protocol.subscribe import Subscribe, Subscription
+from tests.support.wire import WireClient
+
+REFUSED = 0x80
+"""Codes from here on refuse."""
+
+
+def unique(name: str) -> str:
+    """Return a topic or client id that nobody else uses: all tests share one broker."""
+    return f"{name}-{uuid4().hex[:12]}"
+
+
+def subscribe(client: WireClient, *wanted: Subscription) -> list[int]:
+    """Subscribe with options; returns the codes of SUBACK, none of which may be a refusal."""
+    client.send(Subscribe(client.packet_id(), list(wanted)))
+    codes = client.expect(Suback).reason_codes
+    assert max(codes) < REFUSED, codes
+    return codes
+
+
+def messages(client: WireClient, publisher: WireClient, qos: int = 0) -> list[Publish]:
+    """Return what the client gets of what `publisher` has published, acknowledged to the end.
+
+    `qos` is that of the marker: give the one that the messages are delivered with.
+    """
+    marker = unique("marker")
+    client.send(Subscribe(client.packet_id(), [Subscription(marker, qos)]))
+    found = collect(client, lambda packet: isinstance(packet, Suback))
+    publisher.publish(marker, b"", qos)
+    found += collect(client, lambda packet: isinstance(packet, Publish) and packet.topic == marker.encode())
+    end = found.pop()
+    if end.qos == 2:
+        found += collect(client, lambda packet: isinstance(packet, Pubrel) and packet.packet_id == end.packet_id)
+    return found
+
+
+def collect(client: WireClient, last: Callable[[Packet], bool]) -> list[Publish]:
+    """Return the messages up to the packet for which `last` holds, acknowledged as they come."""
+    found: list[Publish] = []
+    while True:
+        packet = client.receive()
+        acknowledge(client, packet)
+        if isinstance(packet, Publish):
+            found.append(packet)
+        if last(packet):
+            return found
+
+
+def acknowledge(client: WireClient, packet: Packet) -> None:
+    """Answer as a client with nothing to object to does."""
+    if isinstance(packet, Publish) and packet.qos:
+        client.send((Puback if packet.qos == 1 else Pubrec)(packet.packet_id))
+    elif isinstance(packet, Pubrel):
+        client.send(Pubcomp(packet.packet_id))
+
+
+def topics(found: list[Publish]) -> list[str]:
+    """Return the topics of messages, in their order."""
+    return [message.topic.decode() for message in found]
+
+
+def payloads(found: list[Publish]) -> list[bytes]:
+    """Return the payloads of messages, in their order."""
+    return [message.payload for message in found]

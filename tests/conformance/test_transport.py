@@ -1,0 +1,50 @@
+"""What a connection stands on, and that it needs nothing besides (section 7 of 3.1.1)."""
+
+from tests.conformance import by_hand
+from tests.conformance.delivery import unique
+from tests.support.process import Address
+from tests.support.wire import WireClient
+
+_CONNECT_FLAGS = b"\x02"  # Clean Session, Clean Start
+_KEEP_ALIVE = b"\0\x3c"
+
+
+def connect(version: int) -> bytes:
+    """A CONNECT with nothing that a client may leave out."""
+    properties = b"\0" if version == 5 else b""
+    head = by_hand.string("MQTT") + bytes((version,)) + _CONNECT_FLAGS + _KEEP_ALIVE
+    return by_hand.packet(0x10, head + properties + by_hand.string(unique("bare").replace("-", "")[:23]))
+
+
+def test_bare_client(address: Address, version: int) -> None:
+    """A client that uses nothing optional connects, subscribes, publishes, receives and takes its leave."""
+    topic = unique("bare")
+    with WireClient(address, version) as client:
+        client.send(connect(version))
+        first, body = by_hand.receive(client)
+        assert (first, body[:2]) == (0x20, b"\0\0")
+        client.send(by_hand.subscribe(version, 1, [(topic, 0)]))
+        assert by_hand.receive(client)[0] == by_hand.SUBACK
+        client.send(by_hand.publish(version, topic, b"payload"))
+        first, body = by_hand.receive(client)
+        assert first == 0x30
+        assert body.startswith(by_hand.string(topic))
+        assert body.endswith(b"payload")
+        client.send(by_hand.packet(0xE0, b""))
+        assert client.expect_close() is None
+
+
+def test_stream_of_bytes(address: Address, version: int) -> None:
+    """Where a write ends says nothing about packets: all in one write, or byte by byte, it is the same stream."""
+    topic = unique("stream")
+    expected = [b"%d" % number + bytes(number) for number in range(20)]
+    stream = connect(version) + by_hand.subscribe(version, 1, [(topic, 0)])
+    stream += b"".join(by_hand.publish(version, topic, payload) for payload in expected)
+    for size in (len(stream), 1, 7):
+        with WireClient(address, version) as client:
+            for start in range(0, len(stream), size):
+                client.send(stream[start : start + size])
+            assert by_hand.receive(client)[0] == 0x20
+            assert by_hand.receive(client)[0] == by_hand.SUBACK
+            skip = len(by_hand.string(topic)) + (version == 5)
+            assert [by_hand.receive(client)[1][skip:] for _ in expected] == expected
