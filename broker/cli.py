@@ -1,4 +1,4 @@
-"""The command line: `sluice run`, `sluice config`, `sluice report`."""
+"""The command line: `sluice run`, `sluice config`, `sluice user`, `sluice report`."""
 
 import asyncio
 import subprocess
@@ -11,6 +11,7 @@ import typer
 import config
 from broker import __version__
 from broker.cli_options import CONFIG_PROBLEM, configured
+from broker.cli_user import user_app
 
 if TYPE_CHECKING:
     from broker.server import Server
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Look at and check configuration.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+app.add_typer(user_app, name="user")
 
 Gate = Annotated[bool, typer.Option("--developer-gate/--no-developer-gate", hidden=True)]
 
