@@ -1,0 +1,131 @@
+"""The order of messages (section 4.6)."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.packet import Packet
+from protocol.ping import Pingreq, Pingresp
+from protocol.publish import Publish
+from protocol.subscribe import Subscription
+from tests.conformance.delivery import messages, subscribe, unique
+from tests.conformance.sessions import KeptSession
+from tests.support.process import Address
+from tests.support.wire import WireClient, connected
+
+COUNT = 200
+"""Messages of each publisher: more than any window, so that some of them wait."""
+BURST = 20
+"""Messages that are published at once without waiting for their acknowledgements: less than any Receive Maximum."""
+
+
+def publish_all(publishers: list[WireClient], topics: list[str], qos: int) -> None:
+    """Each publishes COUNT numbered messages in turn to each topic, in bursts that overlap with the others'."""
+    for start in range(0, COUNT, BURST):
+        for number, publisher in enumerate(publishers):
+            for count in range(start, start + BURST):
+                topic = topics[count % len(topics)].encode()
+                publisher.send(Publish(topic, b"%d %d" % (number, count), qos, packet_id=1 + count % BURST))
+        for publisher in publishers:
+            for count in range(BURST if qos else 0):
+                answer: Packet = publisher.receive()
+                assert isinstance(answer, (Puback, Pubrec))
+                assert answer.packet_id == 1 + count, "answered in the order of the PUBLISHes"
+            if qos == 2:
+                publisher.send(*[Pubrel(1 + count) for count in range(BURST)])
+                assert [publisher.expect(Pubcomp).packet_id for _ in range(BURST)] == list(range(1, BURST + 1))
+
+
+def check_order(found: Iterable[Publish], publishers: int) -> None:
+    """All are there, and within each topic those of each publisher are in their order."""
+    seen: dict[tuple[bytes, int], list[int]] = {}
+    for message in found:
+        publisher, count = map(int, message.payload.split())
+        seen.setdefault((message.topic, publisher), []).append(count)
+    assert all(counts == sorted(counts) for counts in seen.values())
+    for publisher in range(publishers):
+        everything = [count for (_, who), counts in seen.items() if who == publisher for count in counts]
+        assert sorted(everything) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_order_of_each_publisher(address: Address, version: int, qos: int) -> None:
+    """Messages of one client, topic and QoS are delivered in the order they were received, to every subscriber."""
+    base = unique("order")
+    topics = [f"{base}/{name}" for name in "ab"]
+    with (
+        connected(address, version) as one,
+        connected(address, version) as another,
+        connected(address, version) as first,
+        connected(address, version) as second,
+    ):
+        for client in (one, another):
+            subscribe(client, Subscription(f"{base}/+", qos))
+        publish_all([first, second], topics, qos)
+        for client in (one, another):
+            check_order(messages(client, first, qos), 2)
+
+
+@pytest.mark.parametrize("granted", [0, 1])
+def test_order_at_a_lower_qos(address: Address, version: int, granted: int) -> None:
+    """That holds for what is published at QoS 2 and delivered at less."""
+    topic = unique("order")
+    with connected(address, version) as client, connected(address, version) as publisher:
+        subscribe(client, Subscription(topic, granted))
+        publish_all([publisher], [topic], 2)
+        check_order(messages(client, publisher, granted), 1)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_order_of_what_waited(address: Address, version: int, qos: int) -> None:
+    """It holds for what waited for a client that was away, and what came after."""
+    topic = unique("order")
+    with KeptSession(address, version) as session, connected(address, version) as publisher:
+        client = session.connect()
+        subscribe(client, Subscription(topic, qos))
+        client.close()
+        publish_all([publisher], [topic], qos)
+        client = session.connect()
+        check_order(messages(client, publisher, qos), 1)
+        publish_all([publisher], [topic], qos)
+        check_order(messages(client, publisher, qos), 1)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_order_across_reconnects(address: Address, version: int, qos: int) -> None:
+    """With reconnects in the midst, what is sent again comes in its order, then what is new, in its order too."""
+    topic = unique("order")
+    with KeptSession(address, version) as session, connected(address, version) as publisher:
+        client = session.connect()
+        subscribe(client, Subscription(topic, qos))
+        client.close()
+        publish_all([publisher], [topic], qos)
+        for start in range(0, COUNT, BURST):
+            client = session.connect()
+            found = receive_and_finish(client, BURST)
+            assert found == list(range(start, start + len(found)))
+            client.close()
+        session.connect().expect_nothing_more()
+
+
+def receive_and_finish(client: WireClient, count: int) -> list[int]:
+    """Acknowledge the first `count` messages to the end; returns the numbers of those and of all that came besides."""
+    found: list[int] = []
+    finished = 0
+    while True:
+        packet = client.receive()
+        if isinstance(packet, Publish):
+            found.append(int(packet.payload.split()[1]))
+            if len(found) <= count:
+                client.send((Puback if packet.qos == 1 else Pubrec)(packet.packet_id))
+                finished += packet.qos == 1
+        elif isinstance(packet, Pubrel):
+            client.send(Pubcomp(packet.packet_id))
+            finished += 1
+        else:
+            assert isinstance(packet, Pingresp), packet
+            return found  # so the server has read what was sent before the ping
+        if finished == count:
+            finished = 0
+            client.send(Pingreq())
