@@ -1,6 +1,6 @@
 """Enhanced authentication (section 4.12 of 5.0), by SCRAM-SHA-256 where a method is needed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,19 +14,22 @@ from protocol.packet import Packet
 from protocol.ping import Pingreq, Pingresp
 from protocol.properties import Properties
 from protocol.subscribe import Subscription
-from tests.conformance.configured import Configured
 from tests.conformance.delivery import subscribe, unique
 from tests.conformance.scram import CONTINUE, METHOD, REAUTHENTICATE, Scram, settings, with_data
+from tests.support.broker import start_sluice
 from tests.support.process import Address
 from tests.support.wire import WireClient
 
 REFUSED = 0x80
 
 
-@pytest.fixture
-def scram_address(configured: Configured) -> Address:
-    """A broker that knows one user of SCRAM-SHA-256."""
-    return configured(authentication=settings())
+@pytest.fixture(scope="module")
+def scram_address(given: Address | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A broker that knows one user of SCRAM-SHA-256; all tests here share it."""
+    if given:
+        pytest.skip("needs settings of its own")
+    with start_sluice(tmp_path_factory.mktemp("scram"), sections={"authentication": settings()}) as broker:
+        yield broker.address()
 
 
 def begin(client: WireClient, properties: Properties) -> None:

@@ -99,6 +99,46 @@ def test_each_message_to_one_member(address: Address, qos: int) -> None:
         assert sorted(found, key=int) == sent
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+def test_members_that_are_busy(address: Address, qos: int) -> None:
+    """When no member can take more for now, each message still goes to one of them."""
+    topic = unique("busy")
+    sent = [b"%d" % number for number in range(10)]
+    narrow = {props.RECEIVE_MAXIMUM: 1}
+    with (
+        connected(address, 5, properties=narrow) as one,
+        connected(address, 5, properties=narrow) as two,
+        connected(address, 5) as publisher,
+    ):
+        for client in (one, two):
+            subscribe(client, Subscription(shared(topic), qos))
+        for payload in sent:
+            publisher.publish(topic, payload, qos)
+        found = [payload for client in (one, two) for payload in payloads(messages(client, publisher, qos))]
+        assert sorted(found, key=int) == sent
+
+
+def test_members_that_are_away(address: Address) -> None:
+    """When no member is connected, each message goes to the session of one of them."""
+    topic = unique("away")
+    sent = [b"%d" % number for number in range(10)]
+    names = [unique("client"), unique("client")]
+    with connected(address, 5) as publisher:
+        for name in names:
+            with connected(address, 5, client_id=name, properties=KEEP) as client:
+                subscribe(client, Subscription(shared(topic), 1))
+                client.send(by_hand.packet(0xE0, b""))
+                client.expect_close()
+        for payload in sent:
+            publisher.publish(topic, payload, 1)
+        found = []
+        for name in names:
+            with connected(address, 5, client_id=name, clean_start=False, properties=KEEP) as client:
+                found += payloads(messages(client, publisher, 1))
+                client.disconnect(properties={props.SESSION_EXPIRY_INTERVAL: 0})
+        assert sorted(found, key=int) == sent
+
+
 def test_groups_are_independent(address: Address) -> None:
     """Each group gets each message, and so does who is subscribed without a group."""
     topic = unique("groups")

@@ -164,7 +164,10 @@ def test_suback_keeps_to_the_maximum_packet_size(address: Address) -> None:
 def test_suback_of_refusals_keeps_to_the_maximum_packet_size(configured: Configured) -> None:
     """A SUBACK that says why it refuses leaves that out where it does not fit."""
     address = configured(authorization={"deny_subscribe": ["secret/#"]})
-    _check_maximum_packet_size(address, [f"secret/{number}" for number in range(250)])
+    filters = [f"secret/{number}" for number in range(250)]
+    with connected(address, 5) as client:
+        assert set(client.subscribe(*filters).reason_codes) == {0x87}
+    _check_maximum_packet_size(address, filters)
 
 
 # -- wildcards
