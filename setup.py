@@ -35,6 +35,7 @@ HOT = (
     "broker/shared.py",
     "broker/subscribers.py",
     "broker/subscribing.py",
+    "broker/totals.py",
     "broker/wheel.py",
 )
 """The files of broker/ on the way of each message, and what they share objects with."""

@@ -24,6 +24,7 @@ from broker.publishing import read_expiry
 from broker.retained import Retained
 from broker.router import Router
 from broker.session_task import RunQueue
+from broker.totals import Totals
 from broker.wheel import Wheel
 from config.models import Config
 from protocol import reason_codes
@@ -89,6 +90,7 @@ class Broker:
         self.run_queue = RunQueue()
         self.router = Router(self.max_topic_levels, mqtt.overlapping_subscriptions == "merge")
         self.retained = Retained(self.wheel)
+        self.totals = Totals()
         self.clients: dict[str, Client] = {}
         self.connections: set[Connection] = set()
         self.online = 0
@@ -123,6 +125,7 @@ class Broker:
     def connected(self, connection: Connection) -> None:
         """A client has opened a connection."""
         self.connections.add(connection)
+        self.totals.sockets += 1
 
     def disconnected(self, connection: Connection, now: int) -> None:
         """A connection is gone."""
@@ -186,6 +189,7 @@ class Broker:
             for topic_filter in subscriptions:
                 self.router.unsubscribe(session.outbound, topic_filter)
         session.outbound.end()
+        self.totals.take(client, session.outbound.counters)
         if self.keep_ended:
             if len(self.ended) >= ENDED_SESSIONS:
                 self.ended_lost += 1

@@ -35,6 +35,8 @@ class Client:
         """When an offline session ends, in microseconds; 0 = it does not."""
         self.will: WillTimer | None = None
         """A will that waits for its delay."""
+        self.walk = 0
+        """The last walk of $SYS over all sessions that has been here."""
 
     def change_expiry(self, packet: Disconnect, longest: int) -> None:
         """A DISCONNECT may change the Session Expiry Interval, up to `longest`, but not from zero [MQTT-3.14.2-2]."""
@@ -114,6 +116,7 @@ class ExpiryTimer(Timer):
     def due(self, now: int) -> None:
         """End it, unless the client has come back meanwhile."""
         if self.wanted():
+            self.broker.totals.expired += 1
             self.broker.end_session(self.client, now)
 
 

@@ -59,8 +59,12 @@ class Connection(Host):
         self.closing = False
         self.task: SessionTask | None = None
         self._control_backlog = 0
+        self._may_wait = 0
+        """Bytes that may wait in the transport besides the window: what did when it asked for a pause, and slack."""
+        self._until_check = 0
+        """Bytes of deliveries that are still to be written before it is looked at what waits."""
         self._held_back = False
-        """Reading has stopped until the client has taken the acknowledgements that wait for it."""
+        """Reading has stopped until the client has taken what waits for it."""
         self._waiting = False
         """Reading has stopped until sessions have caught up; the rest of the chunk is in the decoder."""
         self.feed: RetainedFeed | None = None
@@ -81,8 +85,9 @@ class Connection(Host):
         """Handle every packet that is complete, then write what they have caused."""
         if self.closing:
             return
+        self.broker.totals.bytes_received += len(data)
         self.decoder.feed(data)
-        if not self._waiting:
+        if not (self._waiting or self._held_back):
             now = monotonic_us()
             run_queue = self.broker.run_queue
             run_queue.begin_reading()
@@ -94,7 +99,7 @@ class Connection(Host):
     def _read(self, now: int) -> None:
         """Handle what has come, up to READ_PACKETS; the run queue calls `read_on` when it is time for the rest."""
         self.heard_at = now
-        left = READ_PACKETS
+        allowed = left = READ_PACKETS
         published = False
         try:
             packet = self.decoder.next_packet()
@@ -111,16 +116,20 @@ class Connection(Host):
                 else:
                     on_packet(self, session, packet, now)
                     if self.feed is not None:
+                        allowed -= left - 1
                         left = 1
-                if self.closing:
-                    return
                 left -= 1
+                if self.closing:
+                    self.broker.totals.disconnects_received += 1
+                    return
                 if left == 0:
                     break
                 packet = self.decoder.next_packet()
         except MQTTError as error:
             self.fail(error)
             return
+        finally:
+            self.broker.totals.packets_received += allowed - left
         if self.session is not None:
             self._end_reading(self.session, left == 0, published, now)
 
@@ -157,6 +166,9 @@ class Connection(Host):
         """Sessions have caught up: handle what has been left of the chunk."""
         if self.closing:
             return
+        if self._held_back and not self.ended:
+            self._waiting = False  # until `resume_writing` gets in line again
+            return
         feed = self.feed
         if feed is not None and not self.ended and not feed.go_on(now):
             self.broker.run_queue.read_later(self)
@@ -171,9 +183,15 @@ class Connection(Host):
             self.session.reading_paused_time.stop(now)
             self.transport.resume_reading()
 
+    @property
+    def reading(self) -> bool:
+        """Whether what the client sends is read at the moment; where not, nobody can say that it is silent."""
+        return not (self._waiting or self._held_back)
+
     def eof_received(self) -> bool:
         """The client will send no more: the connection closes, even if the client does not take what is left for it."""
         self.ended = True
+        self._waiting = not self.reading
         while self._waiting and not self.closing:
             self.read_on(monotonic_us())  # with TLS the end may come while we wait: what came before it counts
         self.close()
@@ -188,8 +206,10 @@ class Connection(Host):
 
     def pause_writing(self) -> None:
         """The send path is congested from now on."""
-        if self.session is not None:
+        if self.session is not None and self.transport is not None:
             self.session.outbound.pause(monotonic_us())
+            self._may_wait = self.transport.get_write_buffer_size() + CONTROL_BACKLOG
+            self._until_check = CONTROL_BACKLOG
 
     def resume_writing(self) -> None:
         """The send path can take more: drain what has queued."""
@@ -201,7 +221,9 @@ class Connection(Host):
         self._control_backlog = 0
         if self._held_back:
             self._held_back = False
-            self._resume_reading(now)
+            if not self._waiting:
+                self._waiting = True
+                self.broker.run_queue.read_later(self)
         self.wake()
 
     # -- what the session asks for
@@ -223,6 +245,12 @@ class Connection(Host):
 
     # -- writing and closing
 
+    def write(self, data: bytes) -> None:
+        """Write at once, ahead of what is in the outbox."""
+        if self.transport is not None:
+            self.broker.totals.bytes_sent += len(data)
+            self.transport.write(data)
+
     def flush(self) -> None:
         """Write the outbox."""
         session = self.session
@@ -238,20 +266,42 @@ class Connection(Host):
         deliveries = outbox.delivery_bytes
         outbox.pieces = []
         outbox.delivery_bytes = 0
-        if count == 1:
-            transport.write(pieces[0])
-        elif deliveries > LARGE_PIECE * count:
+        if count > 1 and deliveries > LARGE_PIECE * count:
+            for piece in pieces:
+                self.broker.totals.bytes_sent += len(piece)
             transport.writelines(pieces)
         else:
-            transport.write(b"".join(pieces))
-        if session.outbound.congested and not deliveries:
-            self._hold_back(pieces)
+            self.write(pieces[0] if count == 1 else b"".join(pieces))
+        if session.outbound.congested:
+            if deliveries:
+                self._check_unread(session, transport, deliveries)
+            else:
+                self._check_control(pieces)
 
-    def _hold_back(self, pieces: list[bytes]) -> None:
+    def _check_control(self, pieces: list[bytes]) -> None:
         """Acknowledgements are never dropped (FC-15), so who does not read them is not read either."""
         for piece in pieces:
             self._control_backlog += len(piece)
-        if self._control_backlog > CONTROL_BACKLOG and not self._held_back:
+        if self._control_backlog > CONTROL_BACKLOG:
+            self._hold_back()
+
+    def _check_unread(self, session: Session, transport: asyncio.Transport, deliveries: int) -> None:
+        """Who acknowledges deliveries that it cannot have read, having guessed their packet ids, is not read either.
+
+        Each guess gives a place in the window back (FC-1), and what then takes it would pile up in the transport. Who
+        is only slow has not acknowledged what waits there: it is in the window, but for what was there already when
+        the transport asked for a pause.
+        """
+        self._until_check -= deliveries
+        if self._until_check > 0:
+            return
+        window = session.outbound.unread_bytes()
+        self._until_check = max(CONTROL_BACKLOG, window // 4)  # a large window takes a while to add up
+        if transport.get_write_buffer_size() > self._may_wait + window:
+            self._hold_back()
+
+    def _hold_back(self) -> None:
+        if not self._held_back:
             self._held_back = True
             self._pause_reading(monotonic_us())
 
@@ -264,7 +314,7 @@ class Connection(Host):
         elif transport is not None:
             answer = answer_refused(error, self.decoder.version)
             if answer:
-                transport.write(answer)
+                self.write(answer)
             self.close()
 
     def close(self, reason_code: int = reason_codes.SUCCESS) -> None:
@@ -278,7 +328,8 @@ class Connection(Host):
         self.flush()
         self.closing = True
         if reason_code != reason_codes.SUCCESS and self.session is not None and self.session.version == 5:
-            transport.write(Disconnect(reason_code).encode(5))
+            self.broker.totals.disconnects_sent += 1
+            self.write(Disconnect(reason_code).encode(5))
         transport.close()
         now = monotonic_us()
         self.broker.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))

@@ -54,6 +54,9 @@ class KeepAliveTimer(Timer):
         connection = self.connection
         if connection.closing:
             return
+        if not connection.reading:  # its PINGREQs may be waiting for us; `heard_at` is set when they are read
+            connection.broker.wheel.add(now + connection.keep_alive, self)
+            return
         deadline = connection.heard_at + connection.keep_alive
         if now >= deadline:
             connection.close(reason_codes.KEEP_ALIVE_TIMEOUT)

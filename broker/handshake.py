@@ -37,6 +37,7 @@ def shake_hands(broker: "Broker", connection: "Connection", packet: Packet, now:
 
 
 def _on_connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
+    broker.totals.connects += 1
     admit(broker, connection, packet)
     authentication = broker.access.ask(packet, connection.listener)
     if authentication is None:
@@ -53,8 +54,7 @@ def _go_on(
     packet = authentication.connect
     assert packet is not None  # it waits until there is a session
     if answer.user is None:
-        assert connection.transport is not None  # a connection that has received bytes
-        connection.transport.write(authentication.reply(answer))
+        connection.write(authentication.reply(answer))
         return
     admit(broker, connection, packet)  # others have come in since
     authentication.connect = None
@@ -84,13 +84,12 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     client.expiry_interval = expiry_interval
     connection.client = client
     broker.online += 1
+    broker.totals.most_online = max(broker.totals.most_online, broker.online)
     connection.will = packet.will
     connection.keep_alive = int(packet.keep_alive * SECOND * broker.keepalive_multiplier)
     session = client.session
     session.listener = connection.listener
-    transport = connection.transport
-    assert transport is not None  # a connection that has received bytes
-    transport.write(connack.encode(version))
+    connection.write(connack.encode(version))
     receive_maximum = _integer(asked, props.RECEIVE_MAXIMUM)
     connection.session = session  # the timers that the session asks for at once are the connection's to set
     session.connect(

@@ -59,6 +59,10 @@ class Transport(asyncio.Transport):
             self._lost = True
             self._loop.call_soon(self.protocol.connection_lost, None)
 
+    def get_write_buffer_size(self) -> int:
+        """What a client that has read nothing would leave waiting."""
+        return sum(map(len, self.written))
+
     def pause_reading(self) -> None:
         """The broker does not want to read from this client."""
         self.reading = False
