@@ -13,6 +13,7 @@ from broker.broker import Broker
 from broker.clock import monotonic_us
 from broker.connection import Connection
 from broker.listening import BACKLOG, open_sockets
+from broker.sys_topics import SysTopics
 from broker.tls import server_context
 from broker.wheel import TICK
 from config.models import Config, Listener
@@ -65,10 +66,13 @@ class Server:
         except OSError:
             self._close_listeners()
             raise
+        sys_topics = self._start_sys_topics(loop)
         exporter = self._start_exporter()
         gc.freeze()  # what has been loaded stays: no collection needs to look through it again, with everybody waiting
         self._tick(loop)
         await self._stopping.wait()
+        if sys_topics is not None:
+            sys_topics.cancel()
         connections = await self._close()
         if exporter is not None:
             await self._finish(exporter)
@@ -103,6 +107,12 @@ class Server:
             host, port = sock.getsockname()[:2]
             self.addresses.setdefault(listener.name, (host, port))
             self._log.info("listening", listener=listener.name, host=host, port=port, tls=context is not None)
+
+    def _start_sys_topics(self, loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
+        mqtt = self.config.mqtt
+        if mqtt.sys_interval == float("inf"):
+            return None
+        return loop.create_task(SysTopics(self.broker, mqtt.sys_interval, mqtt.retain_available).run())
 
     def _start_exporter(self) -> "Exporter | None":
         if self.config.metrics.directory is None:

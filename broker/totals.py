@@ -23,6 +23,7 @@ class Sums:
         self.received_bytes = 0
         self.sent = 0
         """PUBLISHes, resent ones too."""
+        self.pubrels_resent = 0
         self.sent_bytes = 0
         """Payload bytes, without those of resent ones."""
         self.acknowledged = 0
@@ -36,6 +37,7 @@ class Sums:
         self.received_bytes += counters.received_bytes
         self.sent += counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2 + counters.resent_publish
         self.sent_bytes += counters.sent_bytes
+        self.pubrels_resent += counters.resent_pubrel
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
         drops = counters.drops
         if drops is not None:
@@ -49,6 +51,7 @@ class Sums:
         self.received_bytes += other.received_bytes
         self.sent += other.sent
         self.sent_bytes += other.sent_bytes
+        self.pubrels_resent += other.pubrels_resent
         self.acknowledged += other.acknowledged
         self.dropped += other.dropped
 

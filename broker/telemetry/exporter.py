@@ -103,6 +103,7 @@ class Exporter:
             since = rows.interval_end - outbound.counters.interval_start
             if everything or session.active() or since >= self._heartbeat:
                 counters = session.take_counters(monotonic_us())
+                broker.totals.take(client, counters)
                 rows.add(session, counters, connected=outbound.connected, ended=False)
                 outbound.counters.interval_start = rows.interval_end
             await self._yield(rows, number)
