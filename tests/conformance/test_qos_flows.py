@@ -4,6 +4,7 @@ import pytest
 
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from tests.conformance import by_hand
@@ -186,28 +187,25 @@ def test_pubrec_again(address: Address, version: int) -> None:
         client.expect_nothing_more()
 
 
-@pytest.mark.parametrize("answered", [False, True])
-def test_no_expiry_once_sent(address: Address, answered: bool) -> None:
+def test_no_expiry_once_sent(address: Address) -> None:
     """Expiry no longer applies to a QoS 2 message that has been sent: the exchange goes on, after a reconnect too."""
     topic = unique("expiry")
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         client = session.connect()
         subscribe(client, Subscription(topic, 2))
-        publisher.publish(topic, b"payload", 2, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
-        (message,) = take(client, 1)
-        if answered:
-            client.send(Pubrec(message.packet_id))
-            client.expect(Pubrel)
+        for payload in (b"sent", b"released"):
+            publisher.publish(topic, payload, 2, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
+        first, released = take(client, 2)
+        client.send(Pubrec(released.packet_id))
+        assert client.expect(Pubrel).packet_id == released.packet_id
         let_pass(1.5)
         client.close()
         client = session.connect()
-        if answered:
-            assert client.expect(Pubrel).packet_id == message.packet_id
-            client.send(Pubcomp(message.packet_id))
-        else:
-            (again,) = take(client, 1)
-            assert (again.packet_id, again.payload, again.dup) == (message.packet_id, b"payload", True)
-            finish(client, again)
+        (again,) = take(client, 1)
+        assert (again.packet_id, again.payload, again.dup) == (first.packet_id, b"sent", True)
+        assert client.expect(Pubrel).packet_id == released.packet_id
+        client.send(Pubcomp(released.packet_id))
+        finish(client, again)
         client.expect_nothing_more()
 
 
@@ -335,21 +333,20 @@ def test_after_a_wrong_payload_it_is_a_new_message(configured: Configured) -> No
         refused_then_taken(client, publisher, wrong, topic)
 
 
-@pytest.mark.parametrize("subscribed", [True, False])
-def test_expired_exchange_goes_on(address: Address, subscribed: bool) -> None:
+def test_expired_exchange_goes_on(address: Address) -> None:
     """A QoS 2 exchange goes on when its message has expired: PUBREC again, then PUBCOMP."""
-    topic = unique("expiry")
-    expiring = Publish(topic.encode(), b"", 2, properties={props.MESSAGE_EXPIRY_INTERVAL: 1}, packet_id=7)
+    topic, nobodys = unique("expiry"), unique("nobody")
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
-        if subscribed:
-            client = session.connect()
-            subscribe(client, Subscription(topic, 2))
-            client.disconnect()
-        publisher.send(expiring)
-        publisher.expect(Pubrec)
+        client = session.connect()
+        subscribe(client, Subscription(topic, 2))
+        client.disconnect()
+        expiring: Properties = {props.MESSAGE_EXPIRY_INTERVAL: 1}
+        sent = [Publish(name.encode(), b"", 2, False, expiring, number) for number, name in ((7, topic), (8, nobodys))]
+        publisher.send(*sent)
+        assert [publisher.expect(Pubrec).packet_id for _ in sent] == [7, 8]
         let_pass(1.5)
-        publisher.send(expiring)
-        assert publisher.expect(Pubrec).packet_id == 7
-        publisher.send(Pubrel(7))
-        pubcomp = publisher.expect(Pubcomp)
-        assert (pubcomp.packet_id, pubcomp.reason_code) == (7, 0)
+        publisher.send(*sent)
+        assert [publisher.expect(Pubrec).packet_id for _ in sent] == [7, 8]
+        publisher.send(Pubrel(7), Pubrel(8))
+        answers = [publisher.expect(Pubcomp) for _ in sent]
+        assert [(answer.packet_id, answer.reason_code) for answer in answers] == [(7, 0), (8, 0)]

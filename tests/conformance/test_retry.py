@@ -153,7 +153,7 @@ def test_not_sent_again_in_time(configured: Configured, phase: str) -> None:
             if phase == "PUBCOMP":
                 subscriber.send(Pubrec(message.packet_id))
                 subscriber.expect(Pubrel)
-        for _ in range(3):
+        for _ in range(2):
             clock.expect(Pubrel if phase == "PUBCOMP" else Publish)
         client.expect_nothing_more()
 
