@@ -23,6 +23,7 @@ HOT = (
     "broker/clients.py",
     "broker/clock.py",
     "broker/connection.py",
+    "broker/connection_rate.py",
     "broker/connection_timers.py",
     "broker/filter_tree.py",
     "broker/handshake.py",

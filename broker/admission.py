@@ -11,6 +11,16 @@ if TYPE_CHECKING:
     from broker.connection import Connection
 
 
+def slow_down(broker: "Broker", connection: "Connection", now: int) -> None:
+    """Raise MQTTError if clients come from this one's address faster than `max_connection_rate` allows."""
+    rate = broker.connection_rate
+    if rate is None or connection.transport is None:
+        return
+    peer = connection.transport.get_extra_info("peername")
+    if not rate.admit(peer[0] if peer else "", now):
+        raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, "more connections a second than max_connection_rate")
+
+
 def admit(broker: "Broker", connection: "Connection", packet: Connect) -> None:
     """Raise MQTTError if this client cannot be let in."""
     client_id = packet.client_id

@@ -20,6 +20,7 @@ from broker.clients import (
     will_publish,
 )
 from broker.connection import Connection
+from broker.connection_rate import ConnectionRate
 from broker.publishing import read_expiry
 from broker.retained import Retained
 from broker.router import Router
@@ -82,6 +83,8 @@ class Broker:
         self.max_topic_levels: int = mqtt.max_topic_levels
         self.max_clientid_len: int = mqtt.max_clientid_len
         self.max_connections: int = mqtt.max_connections
+        rate = mqtt.max_connection_rate
+        self.connection_rate = ConnectionRate(rate) if rate else None
         self.connect_timeout: int = microseconds(mqtt.connect_timeout)
         self.keepalive_multiplier: float = mqtt.keepalive_multiplier
         self.session_expiry_interval: int = whole_seconds(mqtt.session_expiry_interval)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from broker.admission import admit
+from broker.admission import admit, slow_down
 from broker.clients import SECOND, Client
 from protocol import properties as props
 from protocol import reason_codes
@@ -38,6 +38,7 @@ def shake_hands(broker: "Broker", connection: "Connection", packet: Packet, now:
 
 def _on_connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
     broker.totals.connects += 1
+    slow_down(broker, connection, now)
     admit(broker, connection, packet)
     authentication = broker.access.ask(packet, connection.listener)
     if authentication is None:
