@@ -16,6 +16,9 @@ from tests.support.wire import WireClient, connected
 LONG = 600
 """Seconds, longer than any test: the Session Expiry Interval of an MQTT 5 session that is to be kept."""
 
+PAST = 2.5
+"""Seconds after which an interval of one has passed, for servers too that count whole seconds."""
+
 
 class KeptSession:
     """One client id that connects again and again without clean start."""

@@ -12,7 +12,7 @@ from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from tests.conformance import by_hand
 from tests.conformance.delivery import messages, payloads, subscribe, unique
-from tests.conformance.sessions import KeptSession, let_pass, take
+from tests.conformance.sessions import PAST, KeptSession, let_pass, take
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
@@ -210,7 +210,7 @@ def test_expired_while_away(address: Address, publisher: WireClient) -> None:
             publisher.publish(topic, b"short", qos, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
         publisher.publish(topic, b"long", 1, properties={props.MESSAGE_EXPIRY_INTERVAL: EXPIRY})
         publisher.publish(topic, b"for ever", 1)
-        let_pass(1.5)
+        let_pass(PAST)
         assert payloads(messages(session.connect(), publisher, 1)) == [b"long", b"for ever"]
 
 
@@ -223,7 +223,7 @@ def test_expired_behind_receive_maximum(address: Address, publisher: WireClient)
         (first,) = take(client, 1)
         publisher.publish(topic, b"short", 1, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
         publisher.publish(topic, b"for ever", 1)
-        let_pass(1.5)
+        let_pass(PAST)
         client.send(Puback(first.packet_id))
         assert payloads(messages(client, publisher, 1)) == [b"for ever"]
 
@@ -232,7 +232,7 @@ def test_retained_expires(address: Address, publisher: WireClient) -> None:
     """A retained message that has expired is gone for new subscribers [MQTT5 3.3.1.3]."""
     topic = unique("expiry")
     publisher.publish(topic, b"short", 1, retain=True, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
-    let_pass(1.5)
+    let_pass(PAST)
     with connected(address, 5) as client:
         client.send(by_hand.subscribe(5, 1, [(topic, 1)]))
         assert by_hand.receive(client)[0] == by_hand.SUBACK
@@ -268,7 +268,7 @@ def test_expiry_is_counted_down(address: Address, publisher: WireClient) -> None
         subscribe(client, Subscription(topic, 1))
         client.disconnect()
         publisher.publish(topic, b"kept", 1, retain=True, properties={props.MESSAGE_EXPIRY_INTERVAL: EXPIRY})
-        let_pass(2.2)
+        let_pass(PAST)
         waited = told_expiry(session.connect().expect(Publish))
         late.send(by_hand.subscribe(5, 1, [(topic, 1)]))
         found = [packet for packet in (late.receive(), late.receive()) if isinstance(packet, Publish)]

@@ -8,12 +8,9 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from tests.conformance.delivery import messages, payloads, subscribe, unique
-from tests.conformance.sessions import KeptSession, finish, let_pass, take
+from tests.conformance.sessions import PAST, KeptSession, finish, let_pass, take
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
-
-PAST = 2.5
-"""Seconds after which a Session Expiry Interval of one has certainly passed."""
 
 # -- what it consists of
 
