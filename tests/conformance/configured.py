@@ -1,11 +1,54 @@
 """What the fixture `configured` is: starts a broker with settings of its own."""
 
-from typing import Any, Protocol
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
 
-from tests.support.process import Address
+from tests.support.broker import start_sluice
+from tests.support.process import Address, BrokerProcess
+
+KEPT: Final = 4
+"""Brokers that go on running; cases of one test come one after the other and share theirs."""
 
 
 class Configured(Protocol):
     """Takes the sections of a configuration and returns where the broker that has them listens."""
 
     def __call__(self, **config: Any) -> Address: ...
+
+
+class ConfiguredBrokers:
+    """Brokers by their settings: the last few are kept, since the next test often wants the same."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, BrokerProcess] = {}
+        self._started = 0
+
+    def start(self, **config: Any) -> Address:
+        """Return where a broker with these sections of configuration listens; it is started if none is running."""
+        key = repr(config)
+        broker = self._running.pop(key, None)
+        if broker is None:
+            while len(self._running) >= KEPT:
+                self._stop(next(iter(self._running)))
+            self._started += 1
+            folder = self._folder / str(self._started)
+            folder.mkdir()
+            broker = start_sluice(folder, sections=config)
+        broker.assert_healthy()
+        self._running[key] = broker  # behind the others: it is the last to be stopped
+        return broker.address()
+
+    def _stop(self, key: str) -> None:
+        with self._running.pop(key):
+            pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for key in list(self._running):
+            self._stop(key)

@@ -1,13 +1,10 @@
 """The broker that the tests are for: one that is running already, or a Sluice of their own."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conformance.configured import Configured
+from tests.conformance.configured import Configured, ConfiguredBrokers
 from tests.conformance.run import Run
 from tests.support.broker import start_sluice
 from tests.support.process import Address
@@ -37,18 +34,19 @@ def version(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
+@pytest.fixture(scope="session")
+def configured_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfiguredBrokers]:
+    """The brokers that tests have started with settings of their own."""
+    with ConfiguredBrokers(tmp_path_factory.mktemp("configured")) as brokers:
+        yield brokers
+
+
 @pytest.fixture
-def configured(given: Address | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]:
+def configured(given: Address | None, configured_brokers: ConfiguredBrokers) -> Configured:
     """Start a Sluice with further sections of configuration; a broker given by its address cannot be configured."""
     if given:
         pytest.skip("needs settings of its own")
-    with ExitStack() as stack:
-
-        def start(**config: Any) -> Address:
-            folder: Path = tmp_path_factory.mktemp("configured")
-            return stack.enter_context(start_sluice(folder, sections=config)).address()
-
-        yield start
+    return configured_brokers.start
 
 
 @pytest.fixture

@@ -48,6 +48,7 @@ COMMON_TITLES = {
     "4.7": "Topics",
     "6.0": "WebSocket",
     "7.0": "Conformance",
+    "7.1": "Conformance targets",
 }
 TITLES = {
     "3.1.1": COMMON_TITLES | {"4.8": "Handling errors"},

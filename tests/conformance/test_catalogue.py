@@ -3,6 +3,7 @@
 from collections import Counter
 
 from tests.conformance.catalogue import Statement, defined_tests, load
+from tests.conformance.numbering import all_ids
 
 STATEMENTS = load()
 
@@ -16,6 +17,13 @@ def test_each_once() -> None:
     """No statement is listed twice."""
     counts = Counter(map(named, STATEMENTS))
     assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_all_there() -> None:
+    """Every number of every section is listed, and none that the standard has not."""
+    listed = {(statement.version, statement.id) for statement in STATEMENTS}
+    assert sorted(all_ids() - listed) == []
+    assert sorted(listed - all_ids()) == []
 
 
 def test_shown_or_explained() -> None:

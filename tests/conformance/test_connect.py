@@ -1,0 +1,301 @@
+"""CONNECT: that it comes first and once, and what it must look like (section 3.1)."""
+
+import pytest
+
+from protocol.disconnect import Disconnect
+from protocol.publish import Publish
+from tests.conformance import by_hand
+from tests.conformance.by_hand import packet, string
+from tests.conformance.connecting import (
+    CLEAN,
+    PASSWORD,
+    USER_NAME,
+    WILL,
+    WILL_RETAIN,
+    accepted,
+    connect,
+    malformed,
+    refusal,
+    refused,
+    until_close,
+    will,
+)
+from tests.conformance.delivery import messages, unique
+from tests.support.process import Address
+from tests.support.wire import WireClient, connected
+
+WILL_QOS = 0x08
+
+
+# -- first and once
+
+
+@pytest.mark.parametrize("name", ["PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE", "PUBACK", "PINGREQ", "DISCONNECT", "CONNACK"])
+def test_first_packet(address: Address, version: int, name: str) -> None:
+    """Whatever comes before CONNECT has no effect but that the connection closes."""
+    topic = unique("first")
+    first = {
+        "PUBLISH": by_hand.publish(version, topic),
+        "SUBSCRIBE": by_hand.subscribe(version, 1, [(topic, 0)]),
+        "UNSUBSCRIBE": by_hand.unsubscribe(version, 1, [topic]),
+        "PUBACK": b"\x40\x02\0\1",
+        "PINGREQ": by_hand.PINGREQ,
+        "DISCONNECT": b"\xe0\x00",
+        "CONNACK": b"\x20\x02\0\0",
+    }
+    with connected(address, version) as watcher, connected(address, version) as publisher:
+        watcher.subscribe(topic)
+        with WireClient(address, version) as client:
+            client.send(first[name], connect(version, unique("c")))
+            assert until_close(client) == []
+        assert messages(watcher, publisher) == []
+
+
+def test_second_connect(address: Address, version: int) -> None:
+    """A second CONNECT breaks the protocol: it closes the connection and is not answered with a CONNACK."""
+    with WireClient(address, version) as client:
+        data = connect(version, unique("c"))
+        accepted(client, data)
+        client.send(data)
+        last = until_close(client)
+        assert all(version == 5 and isinstance(each, Disconnect) for each in last), last
+
+
+# -- protocol name and level
+
+
+@pytest.mark.parametrize(
+    "name", [b"", b"MQT", b"MQTX", b"mqtt", b"MQTTT", b"MQTT ", b"HTTP", b"MQTT\0", b"\xff\xff\xff\xff"]
+)
+def test_protocol_name(address: Address, version: int, name: bytes) -> None:
+    """Under any name but MQTT nobody is let in, at least not as a client of this version."""
+    with WireClient(address, version) as client:
+        refused(client, connect(version, unique("c"), name=name))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 6, 7, 127])
+def test_protocol_level(address: Address, level: int) -> None:
+    """A level that the server does not know closes the connection; MQTT 5 clients may be told first, by 0x84."""
+    with WireClient(address, 5) as client:
+        client.send(connect(5, unique("c"), level=level))
+        data = b""
+        while more := client.socket.recv(100):
+            data += more
+    assert data in {b"", b"\x20\x02\x00\x01"} or (data[0] == 0x20 and data[2:4] == b"\x00\x84")
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_protocol_level_is_refused(address: Address, level: int) -> None:
+    """A level below 3.1.1's that the server does not know is refused with return code 1, then the connection closes."""
+    with WireClient(address, 4) as client:
+        connack = refused(client, connect(4, unique("c"), level=level))
+        assert connack is not None
+        assert connack.reason_code == 1
+
+
+# -- flags, and the fields that they stand for
+
+
+def test_reserved_flag(address: Address, version: int) -> None:
+    """The reserved bit of the connect flags must be 0."""
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), flags=CLEAN | 1))
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_will_qos(address: Address, version: int, qos: int) -> None:
+    """A will may have QoS 0, 1 or 2, and is published with it."""
+    topic = unique("will")
+    with connected(address, version) as watcher:
+        watcher.subscribe(topic, qos=2)
+        with WireClient(address, version) as client:
+            fields = will(version, topic, b"gone")
+            accepted(client, connect(version, unique("c"), fields, flags=CLEAN | WILL | qos * WILL_QOS))
+        message = watcher.receive_message()
+        assert (message.payload, message.qos) == (b"gone", qos)
+
+
+@pytest.mark.parametrize("flags", [WILL, WILL | WILL_RETAIN])
+def test_will_qos_3(address: Address, version: int, flags: int) -> None:
+    """A will cannot have QoS 3."""
+    with WireClient(address, version) as client:
+        fields = will(version, unique("will"), b"gone")
+        malformed(client, connect(version, unique("c"), fields, flags=CLEAN | flags | 3 * WILL_QOS))
+
+
+@pytest.mark.parametrize("qos", [1, 2, 3])
+def test_will_qos_without_will(address: Address, version: int, qos: int) -> None:
+    """Without a will its QoS must be 0."""
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), flags=CLEAN | qos * WILL_QOS))
+
+
+def test_will_retain_without_will(address: Address, version: int) -> None:
+    """Without a will its retain flag must be 0."""
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), flags=CLEAN | WILL_RETAIN))
+
+
+def test_will_fields_without_will(address: Address, version: int) -> None:
+    """Without the will flag a will must not be in the payload."""
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), will(version, unique("will"), b"gone")))
+
+
+@pytest.mark.parametrize("left", ["nothing", "topic", "half a message"])
+def test_will_without_its_fields(address: Address, version: int, left: str) -> None:
+    """With the will flag all fields of the will must be in the payload."""
+    fields = will(version, unique("will"), b"gone")
+    cut = {"nothing": 0, "topic": len(fields) - 6, "half a message": len(fields) - 2}
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), fields[: cut[left]], flags=CLEAN | WILL))
+
+
+def test_user_name_without_flag(address: Address, version: int) -> None:
+    """Without its flag a user name must not be in the payload."""
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), string("user")))
+
+
+def test_user_name_missing(address: Address, version: int) -> None:
+    """With its flag a user name must be in the payload."""
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), flags=CLEAN | USER_NAME))
+
+
+def test_password_without_flag(address: Address, version: int) -> None:
+    """Without its flag a password must not be in the payload."""
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), string("user") + string("pass"), flags=CLEAN | USER_NAME))
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3])
+def test_password_missing(address: Address, version: int, cut: int) -> None:
+    """With its flag a password must be in the payload, all of it."""
+    payload = string("user") + string("pass")[:cut]
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), payload, flags=CLEAN | USER_NAME | PASSWORD))
+
+
+def test_password_without_user_name(address: Address) -> None:
+    """3.1.1 knows no password without a user name."""
+    with WireClient(address, 4) as client:
+        malformed(client, connect(4, unique("c"), string("pass"), flags=CLEAN | PASSWORD))
+
+
+def test_all_fields_in_order(address: Address, version: int) -> None:
+    """Client id, will, user name and password are read in this order, each for what it is."""
+    topic = unique("will")
+    with connected(address, version) as watcher:
+        watcher.subscribe(topic)
+        with WireClient(address, version) as client:
+            fields = will(version, topic, b"gone") + string("user") + string(b"\xff\0pass")
+            accepted(client, connect(version, unique("c"), fields, flags=CLEAN | WILL | USER_NAME | PASSWORD))
+        assert watcher.receive_message().payload == b"gone"
+
+
+# -- what does not conform
+
+
+BAD_PROPERTIES = {
+    "unknown": b"\x7f\0",
+    "of another packet": b"\x23\0\1",  # Topic Alias
+    "cut off": b"\x11\0\0",
+    "twice": b"\x21\0\1" + b"\x21\0\2",  # Receive Maximum
+    "Receive Maximum 0": b"\x21\0\0",
+    "Maximum Packet Size 0": b"\x27\0\0\0\0",
+    "Request Problem Information 2": b"\x17\2",
+    "Request Response Information 2": b"\x19\2",
+    "Authentication Data alone": b"\x16\0\1x",
+}
+
+
+def bare(version: int, payload: bytes) -> bytes:
+    """A CONNECT with this payload, which need not begin with a client id."""
+    head = string("MQTT") + bytes((version, CLEAN, 0, 0)) + (b"\0" if version == 5 else b"")
+    return packet(0x10, head + payload)
+
+
+def test_no_client_id(address: Address, version: int) -> None:
+    """A client id must be there, be it of no length."""
+    with WireClient(address, version) as client:
+        malformed(client, bare(version, b""))
+
+
+@pytest.mark.parametrize("payload", [b"\0", b"\0\5four", b"\xff\xffx"])
+def test_client_id_cut_off(address: Address, version: int, payload: bytes) -> None:
+    """A client id that is shorter than it says is not one."""
+    with WireClient(address, version) as client:
+        malformed(client, bare(version, payload))
+
+
+def test_bytes_behind_the_end(address: Address, version: int) -> None:
+    """Nothing may come behind the last field."""
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), b"\0"))
+
+
+@pytest.mark.parametrize("length", range(10))
+def test_too_short(address: Address, version: int, length: int) -> None:
+    """A CONNECT that ends before its payload does not conform."""
+    whole = connect(version, "")[2:]
+    with WireClient(address, version) as client:
+        malformed(client, packet(0x10, whole[:length]))
+
+
+@pytest.mark.parametrize("name", BAD_PROPERTIES)
+def test_bad_properties(address: Address, name: str) -> None:
+    """Properties that CONNECT may not have, or not like this, do not conform."""
+    with WireClient(address, 5) as client:
+        malformed(client, connect(5, unique("c"), properties=BAD_PROPERTIES[name]))
+
+
+@pytest.mark.parametrize("properties", [b"\x02\0\0\0\1" * 2, b"\x01\2", b"\x23\0\1"])
+def test_bad_will_properties(address: Address, properties: bytes) -> None:
+    """Properties that a will may not have, or not like this, do not conform."""
+    fields = will(5, unique("will"), b"gone", properties)
+    with WireClient(address, 5) as client:
+        malformed(client, connect(5, unique("c"), fields, flags=CLEAN | WILL))
+
+
+@pytest.mark.parametrize("topic", ["", "a/#", "+", "a/+/b"])
+def test_will_topic_that_is_none(address: Address, version: int, topic: str) -> None:
+    """A will has to have a topic to which it can be published: not empty, no wildcards."""
+    with WireClient(address, version) as client:
+        refused(client, connect(version, unique("c"), will(version, topic), flags=CLEAN | WILL))
+
+
+# -- after the checks
+
+
+def test_accepted(address: Address, version: int) -> None:
+    """A CONNECT that is in order is answered with a CONNACK of success."""
+    with WireClient(address, version) as client:
+        assert accepted(client, connect(version, unique("c"))).reason_code == 0
+        client.expect_nothing_more()
+
+
+def test_refused(address: Address, version: int) -> None:
+    """A client that is refused is cut off, after a CONNACK that says so if there is one."""
+    with WireClient(address, version) as client:
+        refused(client, refusal(version, unique("c")))
+
+
+def test_nothing_behind_a_refusal(address: Address, version: int) -> None:
+    """What comes behind a CONNECT that is refused has no effect."""
+    topic = unique("behind")
+    with connected(address, version) as watcher, connected(address, version) as publisher:
+        watcher.subscribe(topic)
+        with WireClient(address, version) as client:
+            refused(client, refusal(version, unique("c")) + by_hand.publish(version, topic, b"x"))
+        assert messages(watcher, publisher) == []
+
+
+def test_everything_at_once(address: Address, version: int) -> None:
+    """A client need not wait for CONNACK: what comes behind a CONNECT that is accepted counts."""
+    topic = unique("hasty")
+    with connected(address, version) as watcher:
+        watcher.subscribe(topic)
+        with WireClient(address, version) as client:
+            accepted(client, connect(version, unique("c")) + by_hand.publish(version, topic, b"x"))
+            assert watcher.expect(Publish).payload == b"x"

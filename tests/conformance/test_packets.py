@@ -1,0 +1,238 @@
+"""The parts that packets are made of: flags, lengths, packet identifiers, properties (section 2, and 1.5.5)."""
+
+import struct
+
+import pytest
+
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.publish import Publish, encode_publish
+from protocol.suback import Suback
+from protocol.subscribe import Subscribe, Subscription
+from protocol.unsuback import Unsuback
+from protocol.unsubscribe import Unsubscribe
+from tests.conformance import by_hand
+from tests.conformance.by_hand import packet, receive, string, variable_byte_integer
+from tests.conformance.connecting import connect, malformed
+from tests.conformance.delivery import unique
+from tests.conformance.sessions import KeptSession, take
+from tests.support.process import Address
+from tests.support.wire import WireClient, connected
+
+FIXED_FLAGS = {
+    "PUBACK": 0x40,
+    "PUBREC": 0x50,
+    "PUBREL": 0x62,
+    "PUBCOMP": 0x70,
+    "PINGREQ": 0xC0,
+    "DISCONNECT": 0xE0,
+}
+"""The first bytes of packets that a client sends without a payload; SUBSCRIBE and UNSUBSCRIBE have tests elsewhere."""
+
+
+def exchange(address: Address, version: int) -> dict[int, int]:
+    """Make the server send each packet that it ever sends unasked; returns its flags by packet type."""
+    topic = unique("exchange")
+    flags: dict[int, int] = {}
+    with WireClient(address, version) as client:
+
+        def expect(packet_type: int) -> None:
+            first, _ = receive(client)
+            assert first >> 4 == packet_type
+            flags[packet_type] = first & 0x0F
+
+        client.send(connect(version, unique("c")))
+        expect(2)
+        client.send(by_hand.subscribe(version, 1, [(topic, 2)]))
+        expect(9)
+        client.send(Publish(topic.encode(), b"x", 1, packet_id=2))
+        seen = {first >> 4: (first, body) for first, body in (receive(client), receive(client))}
+        flags[4] = seen[4][0] & 0x0F
+        client.send(Puback(_packet_id(seen[3][1], topic)))
+        client.send(by_hand.unsubscribe(version, 3, [topic]))
+        expect(11)
+        client.send(Publish(topic.encode(), b"x", 2, packet_id=4))
+        expect(5)
+        client.send(Pubrel(4))
+        expect(7)
+        client.send(by_hand.subscribe(version, 5, [(topic, 2)]))
+        expect(9)
+        with connected(address, version) as publisher:
+            publisher.publish(topic, b"x", 2)
+        client.send(Pubrec(_packet_id(receive(client)[1], topic)))
+        expect(6)
+        client.send(by_hand.PINGREQ)
+        expect(13)
+    return flags
+
+
+def _packet_id(body: bytes, topic: str) -> int:
+    start = 2 + len(topic.encode())
+    return int.from_bytes(body[start : start + 2], "big")
+
+
+# -- flags
+
+
+def test_flags_of_the_servers_packets(address: Address, version: int) -> None:
+    """What the server sends has the flags that the standard's table lists: 0010 in PUBREL, else 0000."""
+    assert exchange(address, version) == {2: 0, 4: 0, 5: 0, 6: 2, 7: 0, 9: 0, 11: 0, 13: 0}
+
+
+@pytest.mark.parametrize("flag", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", FIXED_FLAGS)
+def test_wrong_flags(address: Address, version: int, name: str, flag: int) -> None:
+    """A packet with one flag other than it must be closes the connection."""
+    body = struct.pack("!H", 1) if name.startswith("PUB") else b""
+    with connected(address, version) as client:
+        client.send(packet(FIXED_FLAGS[name] ^ flag, body))
+        client.expect_close()
+
+
+@pytest.mark.parametrize("flag", [1, 2, 4, 8])
+def test_wrong_flags_of_connect(address: Address, version: int, flag: int) -> None:
+    """A CONNECT with any flag in its fixed header closes the connection."""
+    with WireClient(address, version) as client:
+        malformed(client, connect(version, unique("c"), first=0x10 | flag))
+
+
+# -- lengths
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 16_383, 16_384])
+def test_shortest_lengths(address: Address, size: int) -> None:
+    """A Remaining Length and a property length have no more bytes than they need, on either side of each step."""
+    topic = unique("length")
+    head = string(topic) + b"\0"
+    payload = b"x" * max(0, size - len(head))
+    value = b"v" * max(0, size - 10)
+    pair = b"\x26" + string("key") + string(value)
+    with connected(address, 5) as client:
+        client.subscribe(topic)
+        client.send(packet(0x30, head + payload))
+        _expect_bytes(client, packet(0x30, head + payload))
+        body = string(topic) + variable_byte_integer(len(pair)) + pair
+        client.send(packet(0x30, body))
+        _expect_bytes(client, packet(0x30, body))
+
+
+def _expect_bytes(client: WireClient, expected: bytes) -> None:
+    data = b""
+    while len(data) < len(expected) and (more := client.socket.recv(len(expected) - len(data))):
+        data += more
+    assert data == expected
+
+
+# -- packet identifiers
+
+
+@pytest.mark.parametrize("name", ["SUBSCRIBE", "UNSUBSCRIBE", "PUBLISH 1", "PUBLISH 2"])
+def test_packet_identifier_zero(address: Address, version: int, name: str) -> None:
+    """A packet that needs a packet identifier and has 0 breaks the protocol: it closes the connection."""
+    topic = unique("zero")
+    tail = b"\0" if version == 5 else b""
+    data = {
+        "SUBSCRIBE": by_hand.subscribe(version, 0, [(topic, 0)]),
+        "UNSUBSCRIBE": by_hand.unsubscribe(version, 0, [topic]),
+        "PUBLISH 1": packet(0x32, string(topic) + b"\0\0" + tail),
+        "PUBLISH 2": packet(0x34, string(topic) + b"\0\0" + tail),
+    }
+    with connected(address, version) as client:
+        client.send(data[name])
+        assert client.expect_close() is None or version == 5
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_unused_packet_identifiers(address: Address, version: int, qos: int) -> None:
+    """Deliveries that are under way at the same time have different packet identifiers, none of them 0."""
+    topic = unique("unused")
+    with connected(address, version) as client, connected(address, version) as publisher:
+        client.subscribe(topic, qos=qos)
+        for _ in range(10):
+            publisher.publish(topic, b"x", qos)
+        found = {message.packet_id for message in take(client, 10)}
+    assert len(found) == 10
+    assert 0 not in found
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_resent_with_its_packet_identifier(address: Address, version: int, qos: int) -> None:
+    """What the server sends again has the packet identifier that it had, and what is new another."""
+    topic = unique("again")
+    with KeptSession(address, version) as session, connected(address, version) as publisher:
+        client = session.connect()
+        client.subscribe(topic, qos=qos)
+        publisher.publish(topic, b"old", qos)
+        (old,) = take(client, 1)
+        client.close()
+        client = session.connect()
+        (again,) = take(client, 1)
+        publisher.publish(topic, b"new", qos)
+        (new,) = take(client, 1)
+    assert (again.payload, again.packet_id) == (b"old", old.packet_id)
+    assert new.payload == b"new"
+    assert new.packet_id not in (0, old.packet_id)
+
+
+def test_no_packet_identifier_at_qos_0(address: Address, version: int) -> None:
+    """A delivery with QoS 0 has its payload right behind its topic, or its properties."""
+    topic = unique("none")
+    with connected(address, version) as client, connected(address, version) as publisher:
+        client.subscribe(topic, qos=1)
+        publisher.publish(topic, b"payload")
+        assert receive(client) == (0x30, string(topic) + (b"\0" if version == 5 else b"") + b"payload")
+
+
+@pytest.mark.parametrize("packet_id", [1, 255, 256, 65535])
+def test_acknowledgements(address: Address, version: int, packet_id: int) -> None:
+    """PUBACK, PUBREC and PUBCOMP have the packet identifier of the PUBLISH."""
+    topic = unique("acknowledged").encode()
+    with connected(address, version) as client:
+        client.send(encode_publish(topic, b"x", 1, False, False, packet_id, None, version))
+        assert client.expect(Puback).packet_id == packet_id
+        client.send(encode_publish(topic, b"x", 2, False, False, packet_id, None, version))
+        assert client.expect(Pubrec).packet_id == packet_id
+        client.send(Pubrel(packet_id))
+        assert client.expect(Pubcomp).packet_id == packet_id
+
+
+def test_pubrel(address: Address, version: int) -> None:
+    """PUBREL has the packet identifier of the delivery that it ends."""
+    topic = unique("released")
+    with connected(address, version) as client, connected(address, version) as publisher:
+        client.subscribe(topic, qos=2)
+        publisher.publish(topic, b"x", 2)
+        (message,) = take(client, 1)
+        client.send(Pubrec(message.packet_id))
+        assert client.expect(Pubrel).packet_id == message.packet_id
+
+
+@pytest.mark.parametrize("packet_id", [1, 255, 256, 65535])
+def test_suback_and_unsuback(address: Address, version: int, packet_id: int) -> None:
+    """SUBACK and UNSUBACK have the packet identifier of what they answer."""
+    topic = unique("answered")
+    with connected(address, version) as client:
+        client.send(Subscribe(packet_id, [Subscription(topic, 0)]))
+        assert client.expect(Suback).packet_id == packet_id
+        client.send(Unsubscribe(packet_id, [topic]))
+        assert client.expect(Unsuback).packet_id == packet_id
+
+
+# -- properties
+
+
+def test_no_properties(address: Address) -> None:
+    """Where a packet has no properties, a length of 0 says so."""
+    topic = unique("bare")
+    with connected(address, 5) as client:
+        client.send(by_hand.subscribe(5, 1, [(topic, 0)]))
+        assert by_hand.codes(5, receive(client)[1], 1) == [0]
+        client.send(by_hand.publish(5, topic, b"payload"))
+        assert receive(client) == (0x30, string(topic) + b"\0" + b"payload")
+        client.send(by_hand.unsubscribe(5, 2, [topic]))
+        assert by_hand.codes(5, receive(client)[1], 2) == [0]
+
+
+def test_no_property_length(address: Address) -> None:
+    """A CONNECT of MQTT 5 that has no property length is malformed."""
+    with WireClient(address, 5) as client:
+        malformed(client, connect(4, unique("c"), level=5))

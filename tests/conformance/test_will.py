@@ -1,0 +1,325 @@
+"""The will: kept with the connection or the session, published when it ends (sections 3.1.2.5 and 3.1.3.2)."""
+
+import time
+
+import pytest
+
+from protocol import properties as props
+from protocol import reason_codes
+from protocol.connect import Will
+from protocol.properties import Properties
+from protocol.publish import Publish
+from tests.conformance import by_hand
+from tests.conformance.connecting import refusal, refused, until_close, will
+from tests.conformance.delivery import messages, payloads, unique
+from tests.conformance.sessions import LONG, let_pass
+from tests.support.process import Address
+from tests.support.wire import WireClient, connected
+
+WILL_FLAGS = 0x06
+"""Will and clean start."""
+
+COARSE = 1.0
+"""Seconds that a server whose clock knows only whole ones may be early."""
+
+
+@pytest.fixture
+def topic() -> str:
+    """The will's topic."""
+    return unique("will")
+
+
+def with_will(address: Address, version: int, topic: str, name: str = "", **options: object) -> WireClient:
+    """A client that has the will "gone" on this topic."""
+    client = WireClient(address, version)
+    wanted = Will(topic.encode(), b"gone")
+    connack = client.connect(name or unique("c"), will=wanted, **options)  # type: ignore[arg-type]
+    assert connack.reason_code == 0, connack
+    return client
+
+
+def delayed(topic: str, delay: int) -> Will:
+    """A will "gone" that waits so many seconds."""
+    return Will(topic.encode(), b"gone", 0, False, {props.WILL_DELAY_INTERVAL: delay})
+
+
+def expiring(seconds: int) -> Properties:
+    """CONNECT properties of a session that is kept so long."""
+    return {props.SESSION_EXPIRY_INTERVAL: seconds}
+
+
+def left(address: Address, version: int, topic: str) -> list[Publish]:
+    """The messages that are retained on this topic; they are removed."""
+    with connected(address, version) as client, connected(address, version) as publisher:
+        client.subscribe(topic)
+        found = messages(client, publisher)
+        publisher.publish(topic, b"", retain=True)
+    return found
+
+
+# -- published at the end
+
+
+@pytest.mark.parametrize("end", ["closed", "reset", "protocol error", "second connect"])
+def test_published(address: Address, version: int, topic: str, end: str) -> None:
+    """A connection that ends without DISCONNECT publishes its will, whoever ended it."""
+    with connected(address, version) as watcher:
+        watcher.subscribe(topic)
+        with with_will(address, version, topic) as client:
+            if end == "closed":
+                client.close()
+            elif end == "reset":
+                client.reset()
+            elif end == "protocol error":
+                client.send(b"\xd0\0")  # PINGRESP, which no client sends
+            else:
+                client.send(by_hand.packet(0x10, b"\0\4MQTT\4\2\0\0\0\0"))
+            message = watcher.expect(Publish)
+        assert (message.topic, message.payload) == (topic.encode(), b"gone")
+
+
+def test_published_after_keep_alive(address: Address, version: int, topic: str) -> None:
+    """A client that is silent past its keepalive is as good as gone: its will is published."""
+    with connected(address, version) as watcher, with_will(address, version, topic, keep_alive=1):
+        watcher.subscribe(topic)
+        assert watcher.expect(Publish).payload == b"gone"
+
+
+def test_published_at_take_over(address: Address, version: int, topic: str) -> None:
+    """Whose client id another connection takes is gone too."""
+    name = unique("c")
+    with connected(address, version) as watcher, with_will(address, version, topic, name):
+        watcher.subscribe(topic)
+        with connected(address, version, client_id=name):
+            assert watcher.expect(Publish).payload == b"gone"
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0\1\xfe\xff", b"x" * 65_535])
+def test_payload(address: Address, version: int, topic: str, payload: bytes) -> None:
+    """The payload is any bytes, also none."""
+    with connected(address, version) as watcher:
+        watcher.subscribe(topic)
+        with WireClient(address, version) as client:
+            client.connect(unique("c"), will=Will(topic.encode(), payload))
+        assert watcher.expect(Publish).payload == payload
+
+
+def test_published_once(address: Address, version: int, topic: str) -> None:
+    """What has been published is gone: the same client's next connection has no will unless it brings one."""
+    name = unique("c")
+    with connected(address, version) as watcher, connected(address, version) as publisher:
+        watcher.subscribe(topic)
+        with_will(address, version, topic, name).close()
+        assert watcher.expect(Publish).payload == b"gone"
+        connected(address, version, client_id=name).close()
+        with connected(address, version, client_id=name):
+            assert messages(watcher, publisher) == []
+
+
+def test_no_will(address: Address, version: int, topic: str) -> None:
+    """Who has no will leaves none, whatever the connection before it had."""
+    name = unique("c")
+    with connected(address, version) as watcher, connected(address, version) as publisher:
+        watcher.subscribe(topic)
+        client = with_will(address, version, topic, name)
+        client.send(b"\xe0\0")
+        client.expect_close()
+        client.close()
+        connected(address, version, client_id=name).reset()
+        with connected(address, version, client_id=name):
+            assert messages(watcher, publisher) == []
+
+
+def test_not_of_the_refused(address: Address, version: int, topic: str) -> None:
+    """A client that is refused has no will."""
+    with connected(address, version) as watcher, connected(address, version) as publisher:
+        watcher.subscribe(topic)
+        with WireClient(address, version) as client:
+            refused(client, refusal(version, unique("c"), will(version, topic, b"gone"), flags=WILL_FLAGS))
+        assert messages(watcher, publisher) == []
+
+
+# -- discarded by DISCONNECT
+
+
+@pytest.mark.parametrize("data", [b"\xe0\0", b"\xe0\1\0", b"\xe0\2\0\0"])
+def test_discarded(address: Address, version: int, topic: str, data: bytes) -> None:
+    """A DISCONNECT, of MQTT 5 one with reason code 0, discards the will."""
+    with connected(address, version) as watcher, connected(address, version) as publisher:
+        watcher.subscribe(topic)
+        with with_will(address, version, topic) as client:
+            client.send(data if version == 5 else b"\xe0\0")
+            assert until_close(client) == []
+        assert messages(watcher, publisher) == []
+
+
+def test_discarded_delayed(address: Address, topic: str) -> None:
+    """A will that would wait is discarded as well."""
+    name = unique("c")
+    with connected(address, 5) as watcher, connected(address, 5) as publisher:
+        watcher.subscribe(topic)
+        with WireClient(address, 5) as client:
+            client.connect(name, will=delayed(topic, 1), properties=expiring(LONG))
+            client.send(b"\xe0\0")
+            client.expect_close()
+        let_pass(1 + COARSE)
+        assert messages(watcher, publisher) == []
+        connected(address, 5, client_id=name).disconnect()
+
+
+@pytest.mark.parametrize("code", [reason_codes.DISCONNECT_WITH_WILL_MESSAGE, reason_codes.UNSPECIFIED_ERROR, 0x83])
+def test_not_discarded(address: Address, topic: str, code: int) -> None:
+    """A DISCONNECT with another reason code does not discard it."""
+    with connected(address, 5) as watcher:
+        watcher.subscribe(topic)
+        with with_will(address, 5, topic) as client:
+            client.send(bytes([0xE0, 1, code]))
+            assert watcher.expect(Publish).payload == b"gone"
+
+
+# -- retained or not
+
+
+def test_not_retained(address: Address, version: int, topic: str) -> None:
+    """A will without its retain flag reaches those who are there, and is not retained."""
+    with connected(address, version) as watcher:
+        watcher.subscribe(topic)
+        with_will(address, version, topic).close()
+        message = watcher.expect(Publish)
+        assert (message.payload, message.retain) == (b"gone", False)
+    assert left(address, version, topic) == []
+
+
+def test_retained(address: Address, version: int, topic: str) -> None:
+    """A will with its retain flag is retained, and reaches those who are there as any other message."""
+    with connected(address, version) as watcher:
+        watcher.subscribe(topic)
+        with WireClient(address, version) as client:
+            client.connect(unique("c"), will=Will(topic.encode(), b"gone", 0, True))
+        message = watcher.expect(Publish)
+        assert (message.payload, message.retain) == (b"gone", False)
+    assert [(message.payload, message.retain) for message in left(address, version, topic)] == [(b"gone", True)]
+
+
+# -- delayed (MQTT 5)
+
+
+def test_delay(address: Address, topic: str) -> None:
+    """A will waits for its delay to pass, then it is published."""
+    delay = 2
+    with connected(address, 5) as watcher:
+        watcher.subscribe(topic)
+        client = WireClient(address, 5)
+        name = unique("c")
+        client.connect(name, will=delayed(topic, delay), properties=expiring(LONG))
+        since = time.monotonic()
+        client.close()
+        assert watcher.expect(Publish).payload == b"gone"
+        assert time.monotonic() - since > delay - COARSE
+        connected(address, 5, client_id=name).disconnect()
+
+
+def test_delay_beyond_the_session(address: Address, topic: str) -> None:
+    """The end of the session publishes a will that would wait longer."""
+    with connected(address, 5) as watcher:
+        watcher.subscribe(topic)
+        with WireClient(address, 5) as client:
+            client.connect(unique("c"), will=delayed(topic, LONG), properties=expiring(1))
+        assert watcher.expect(Publish).payload == b"gone"
+
+
+def test_delay_without_a_session(address: Address, topic: str) -> None:
+    """Where the session ends with the connection, a will does not wait."""
+    with connected(address, 5) as watcher:
+        watcher.subscribe(topic)
+        with WireClient(address, 5) as client:
+            client.connect(unique("c"), will=delayed(topic, LONG))
+        assert watcher.expect(Publish).payload == b"gone"
+
+
+def test_back_before_the_delay(address: Address, topic: str) -> None:
+    """A client that is back in its session before the delay has passed leaves no will."""
+    name = unique("c")
+    with connected(address, 5) as watcher, connected(address, 5) as publisher:
+        watcher.subscribe(topic)
+        with WireClient(address, 5) as client:
+            client.connect(name, will=delayed(topic, 1), properties=expiring(LONG))
+        with connected(address, 5, client_id=name, clean_start=False, properties=expiring(LONG)) as client:
+            let_pass(1 + COARSE)
+            assert messages(watcher, publisher) == []
+            client.disconnect(0, expiring(0))
+
+
+def test_taken_over_before_the_delay(address: Address, topic: str) -> None:
+    """Nor does one that is taken over, if the session goes on."""
+    name = unique("c")
+    with connected(address, 5) as watcher, connected(address, 5) as publisher, WireClient(address, 5) as older:
+        watcher.subscribe(topic)
+        older.connect(name, will=delayed(topic, 1), properties=expiring(LONG))
+        with connected(address, 5, client_id=name, clean_start=False, properties=expiring(LONG)) as client:
+            older.expect_close()
+            let_pass(1 + COARSE)
+            assert messages(watcher, publisher) == []
+            client.disconnect(0, expiring(0))
+
+
+@pytest.mark.parametrize("still_there", [False, True])
+def test_back_with_a_clean_start(address: Address, topic: str, still_there: bool) -> None:
+    """A clean start ends the session that the will waits with: it is published."""
+    name = unique("c")
+    with connected(address, 5) as watcher, WireClient(address, 5) as client:
+        watcher.subscribe(topic)
+        client.connect(name, will=delayed(topic, LONG), properties=expiring(LONG))
+        if not still_there:
+            client.close()
+        with connected(address, 5, client_id=name):
+            assert watcher.expect(Publish).payload == b"gone"
+
+
+def test_session_shortened(address: Address, topic: str) -> None:
+    """A session that DISCONNECT ends at once takes the delay with it."""
+    with connected(address, 5) as watcher:
+        watcher.subscribe(topic)
+        with WireClient(address, 5) as client:
+            client.connect(unique("c"), will=delayed(topic, LONG), properties=expiring(LONG))
+            client.disconnect(reason_codes.DISCONNECT_WITH_WILL_MESSAGE, expiring(0))
+        assert watcher.expect(Publish).payload == b"gone"
+
+
+# -- its properties (MQTT 5)
+
+
+def test_properties(address: Address, topic: str) -> None:
+    """What describes a message describes a will too, and comes with it; its delay does not."""
+    described: Properties = {
+        props.PAYLOAD_FORMAT_INDICATOR: 1,
+        props.CONTENT_TYPE: "text/plain",
+        props.RESPONSE_TOPIC: "answers",
+        props.CORRELATION_DATA: b"\0\1",
+    }
+    with connected(address, 5) as watcher:
+        watcher.subscribe(topic)
+        with WireClient(address, 5) as client:
+            wanted = Will(topic.encode(), b"gone", 0, False, described | {props.WILL_DELAY_INTERVAL: 0})
+            client.connect(unique("c"), will=wanted)
+        assert watcher.expect(Publish).properties == described
+
+
+def test_order_of_user_properties(address: Address, topic: str) -> None:
+    """User properties of a will keep their order, also where a name comes twice."""
+    pairs = [("z", "1"), ("a", "2"), ("z", "3"), ("", ""), ("m", "4"), ("a", "2")]
+    with connected(address, 5) as watcher:
+        watcher.subscribe(topic)
+        with WireClient(address, 5) as client:
+            client.connect(unique("c"), will=Will(topic.encode(), b"gone", 0, False, {props.USER_PROPERTY: pairs}))
+        assert (watcher.expect(Publish).properties or {})[props.USER_PROPERTY] == pairs
+
+
+def test_every_subscriber(address: Address, version: int, topic: str) -> None:
+    """A will goes to all who have subscribed, at the QoS that each has."""
+    with connected(address, version) as one, connected(address, version) as other:
+        one.subscribe(topic)
+        other.subscribe(topic, qos=1)
+        with WireClient(address, version) as client:
+            client.connect(unique("c"), will=Will(topic.encode(), b"gone", 1))
+        assert payloads([one.receive_message(), other.receive_message()]) == [b"gone", b"gone"]
