@@ -12,6 +12,21 @@ UNSENT_BYTES: Final = 65_536
 """What the kernel takes for a client beyond what is on its way to it (TCP_NOTSENT_LOWAT). By itself it takes megabytes,
 and a slow client shows seconds late: what waits there can no longer be put in order by the gate (FC-3)."""
 
+PROBE_AFTER: Final = 60
+"""Seconds of silence after which the kernel asks whether the other side is still there (TCP_KEEPIDLE). By itself it
+asks after two hours, and a client without a keepalive of MQTT's own may be silent for as long as it likes."""
+
+PROBE_EVERY: Final = 15
+"""Seconds between two such questions (TCP_KEEPINTVL)."""
+
+PROBES: Final = 8
+"""Questions without an answer that end the connection (TCP_KEEPCNT): a client may be out of reach for two minutes."""
+
+UNTAKEN_TIMEOUT: Final = (PROBE_AFTER + PROBE_EVERY * PROBES) * 1000
+"""Milliseconds that what has been sent may stay unacknowledged by the other side's kernel (TCP_USER_TIMEOUT), because
+nothing is asked meanwhile; by itself that is a quarter of an hour. Linux counts a client too that has taken nothing for
+this long of what waits for it, though its kernel still answers. Who takes a packet's worth now and then stays."""
+
 _NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """What says that this machine does not have an address, or not its family."""
 
@@ -51,8 +66,7 @@ def _open(family: int, address: tuple[object, ...]) -> socket.socket:
         if family == socket.AF_INET6:
             # An IPv6 address stands for itself: [::] beside 0.0.0.0 is no clash.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)  # connections inherit it
+        _set_options(sock)
         sock.bind(address)
         sock.listen(BACKLOG)
         sock.setblocking(False)
@@ -60,3 +74,18 @@ def _open(family: int, address: tuple[object, ...]) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def _set_options(sock: socket.socket) -> None:
+    """Set what connections inherit, as far as this system has it."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_NOTSENT_LOWAT", UNSENT_BYTES),
+        ("TCP_KEEPIDLE", PROBE_AFTER),
+        ("TCP_KEEPINTVL", PROBE_EVERY),
+        ("TCP_KEEPCNT", PROBES),
+        ("TCP_USER_TIMEOUT", UNTAKEN_TIMEOUT),
+    ):
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

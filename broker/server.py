@@ -13,11 +13,11 @@ from broker.broker import Broker
 from broker.clock import monotonic_us
 from broker.connection import Connection
 from broker.listening import BACKLOG, open_sockets
+from broker.stopping import take_leave
 from broker.sys_topics import SysTopics
 from broker.tls import server_context
 from broker.wheel import TICK
 from config.models import Config, Listener
-from protocol import reason_codes
 
 if TYPE_CHECKING:
     from broker.telemetry.exporter import Exporter
@@ -145,16 +145,15 @@ class Server:
     async def _close(self) -> int:
         """Stop listening, tell the clients, cut off who has not gone in time; returns how many there were."""
         self._close_listeners()
-        connections = list(self.broker.connections)
+        count = len(self.broker.connections)
         gone = asyncio.Event()
         self.broker.on_last_gone = gone.set
-        for connection in connections:
-            connection.close(reason_codes.SERVER_SHUTTING_DOWN)
+        take_leave(self.broker, monotonic_us())
         if not await self._wait(gone, STOP_TIMEOUT):
             for connection in list(self.broker.connections):
                 connection.abort()
             await self._wait(gone, ABORT_TIMEOUT)
-        return len(connections)
+        return count
 
     async def _finish(self, exporter: "Exporter") -> None:
         """Write the last metrics, unless the disk takes too long."""
