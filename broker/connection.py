@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from broker.clients import SessionTimer
 from broker.clock import monotonic_us
-from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer
+from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer, LingerTimer
 from broker.handshake import answer_refused, shake_hands
 from broker.packets import on_packet
 from broker.publishing import read_properties, refusal, refuse
@@ -33,6 +33,8 @@ LARGE_PIECE: Final = 4_096
 READ_PACKETS: Final = 256
 """Packets handled at once; before more, sessions take up what these brought them. What a publisher sends faster than it
 can be delivered waits in its socket, not in mailboxes."""
+LINGER: Final = 1_000_000
+"""Microseconds that a client has to read why it is disconnected, and to close."""
 CLOSE_TIMEOUT: Final = 5_000_000
 """A client that does not take what is left for it within this time, in microseconds, is cut off."""
 
@@ -315,12 +317,13 @@ class Connection(Host):
             answer = answer_refused(error, self.decoder.version)
             if answer:
                 self.write(answer)
-            self.close()
+            self.close(told=answer != b"")
 
-    def close(self, reason_code: int = reason_codes.SUCCESS) -> None:
+    def close(self, reason_code: int = reason_codes.SUCCESS, told: bool = False) -> None:
         """Write what is left, for MQTT 5 the reason too unless it is success, and close.
 
-        The session is free at once. A client that does not take what has been written is cut off.
+        The session is free at once. A client that does not take what has been written is cut off. `told`: the reason
+        has been written already.
         """
         transport = self.transport
         if self.closing or transport is None:
@@ -330,10 +333,24 @@ class Connection(Host):
         if reason_code != reason_codes.SUCCESS and self.session is not None and self.session.version == 5:
             self.broker.totals.disconnects_sent += 1
             self.write(Disconnect(reason_code).encode(5))
-        transport.close()
+            told = True
         now = monotonic_us()
+        if told and transport.can_write_eof():
+            # A socket that is closed with bytes unread resets the connection, and the client never reads the reason:
+            # so what it still sends is taken, and thrown away, until it closes too.
+            transport.write_eof()
+            transport.resume_reading()
+            self.broker.wheel.add(now + LINGER, LingerTimer(self))
+        else:
+            transport.close()
         self.broker.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))
         self.broker.part(self, now)
+
+    def end_lingering(self) -> None:
+        """Close on a client that has been told why and has had the time to read it."""
+        transport = self.transport
+        if transport is not None and transport.get_write_buffer_size() == 0:
+            transport.close()
 
     def abort(self) -> None:
         """Cut the connection off, whatever is left to write."""

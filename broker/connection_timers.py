@@ -22,6 +22,22 @@ class AbortTimer(Timer):
 
 
 @final
+class LingerTimer(Timer):
+    """Closes on a client that has been told why."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+
+    def wanted(self) -> bool:
+        """Not when it is gone."""
+        return self.connection.transport is not None
+
+    def due(self, now: int) -> None:
+        """Close, unless there is still something to write to it."""
+        self.connection.end_lingering()
+
+
+@final
 class HandshakeTimer(Timer):
     """Closes a connection that has not said CONNECT, or not shown who it is, in time."""
 
@@ -59,6 +75,6 @@ class KeepAliveTimer(Timer):
             return
         deadline = connection.heard_at + connection.keep_alive
         if now >= deadline:
-            connection.close(reason_codes.KEEP_ALIVE_TIMEOUT)
+            connection.close(reason_codes.KEEP_ALIVE_TIMEOUT, "nothing has come for longer than Keep Alive allows")
         else:
             connection.broker.wheel.add(deadline, self)

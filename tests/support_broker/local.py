@@ -63,6 +63,10 @@ class Transport(asyncio.Transport):
         """What a client that has read nothing would leave waiting."""
         return sum(map(len, self.written))
 
+    def can_write_eof(self) -> bool:
+        """No, as with TLS."""
+        return False
+
     def pause_reading(self) -> None:
         """The broker does not want to read from this client."""
         self.reading = False

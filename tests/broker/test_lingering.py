@@ -1,0 +1,64 @@
+"""A client that is disconnected gets to read why, even if it is sending at that moment."""
+
+import socket
+
+import pytest
+
+from protocol import reason_codes
+from protocol.connack import Connack
+from protocol.disconnect import Disconnect
+from protocol.ping import Pingreq
+from tests.support.process import Address
+from tests.support.waiting import wait_until
+from tests.support.wire import WireClient, connected
+
+
+def wait_for_answer(client: WireClient) -> None:
+    """Wait until the broker has said something, without reading it."""
+    assert client.socket.recv(1, socket.MSG_PEEK)
+
+
+def send_on(client: WireClient) -> None:
+    """Send as a client does that has not read yet: on a connection that is reset it fails."""
+    for _ in range(500):
+        client.send(Pingreq())
+
+
+def test_disconnect_can_be_read(address: Address) -> None:
+    """What a client sends behind its mistake is taken, so that DISCONNECT arrives and nothing is reset."""
+    with connected(address, 5) as client:
+        client.send(b"\x00\x00")
+        wait_for_answer(client)
+        send_on(client)
+        last = client.expect_close()
+        assert isinstance(last, Disconnect)
+        assert last.reason_code == reason_codes.MALFORMED_PACKET
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_refusal_can_be_read(address: Address, version: int) -> None:
+    """The same goes for a CONNACK that refuses."""
+    with WireClient(address, version) as client:
+        level = b"\x09" if version == 5 else b"\x03"  # of an MQTT that there is not, or not any more
+        client.send(b"\x10\x0c\x00\x04MQTT" + level + b"\x02\x00\x00\x00\x00")
+        wait_for_answer(client)
+        send_on(client)
+        last = client.expect_close()
+        assert isinstance(last, Connack)
+        assert last.reason_code == (reason_codes.UNSUPPORTED_PROTOCOL_VERSION if version == 5 else 1)
+
+
+def test_not_for_ever(address: Address) -> None:
+    """Who goes on sending without closing is cut off all the same."""
+    with connected(address, 5) as client:
+        client.send(b"\x00\x00")
+        assert isinstance(client.expect_close(), Disconnect)
+
+        def cut_off() -> bool:
+            try:
+                client.send(Pingreq())
+            except OSError:
+                return True
+            return False
+
+        wait_until(cut_off, "the connection is closed")
