@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent
 PACKAGES = ("protocol", "session")
 HOT = (
     "broker/admission.py",
+    "broker/authorization.py",
     "broker/broker.py",
     "broker/capabilities.py",
     "broker/clients.py",
@@ -29,6 +30,7 @@ HOT = (
     "broker/handshake.py",
     "broker/packets.py",
     "broker/publishing.py",
+    "broker/refusals.py",
     "broker/retained.py",
     "broker/route.py",
     "broker/router.py",

@@ -7,6 +7,7 @@ from typing import Final, final
 import structlog
 
 from broker.authentication.access import Access
+from broker.authorization import Authorization
 from broker.capabilities import Capabilities
 from broker.clients import (
     NEVER_EXPIRES,
@@ -22,6 +23,7 @@ from broker.clients import (
 from broker.connection import Connection
 from broker.connection_rate import ConnectionRate
 from broker.publishing import read_expiry
+from broker.refusals import in_words
 from broker.retained import Retained
 from broker.router import Router
 from broker.session_task import RunQueue
@@ -77,8 +79,9 @@ class Broker:
         mqtt = config.mqtt
         self.capabilities = Capabilities(config)
         self.access = Access(config)
-        self.selective = False
-        """Whether a PUBLISH without properties may be refused too."""
+        self.authorization = Authorization(config)
+        self.selective = self.capabilities.selective
+        """Whether a PUBLISH without properties has to be checked too."""
         self.max_packet_size: int = mqtt.max_packet_size
         self.max_topic_levels: int = mqtt.max_topic_levels
         self.max_clientid_len: int = mqtt.max_clientid_len
@@ -91,7 +94,9 @@ class Broker:
         self.max_session_expiry_interval: int = whole_seconds(mqtt.max_session_expiry_interval)
         self.wheel = Wheel(now)
         self.run_queue = RunQueue()
-        self.router = Router(self.max_topic_levels, mqtt.overlapping_subscriptions == "merge")
+        self.router = Router(
+            self.max_topic_levels, mqtt.overlapping_subscriptions == "merge", authorization=self.authorization
+        )
         self.retained = Retained(self.wheel)
         self.totals = Totals()
         self.clients: dict[str, Client] = {}
@@ -210,10 +215,15 @@ class Broker:
     def refused(self, connection: Connection, error: MQTTError) -> None:
         """Log that a client broke the protocol."""
         client = connection.client
+        session = None if client is None else client.session
+        self.report_refused("client_refused", session, connection.listener, error)
+
+    def report_refused(self, event: str, session: Session | None, listener: str, error: MQTTError) -> None:
+        """Log a refusal, in a line whose length is bounded: it quotes what the client has sent."""
         self.log.info(
-            "client_refused",
-            client_id="" if client is None else client.session.client_id,
-            listener=connection.listener,
+            event,
+            client_id="" if session is None else in_words(session.client_id),
+            listener=listener,
             reason=reason_codes.name(error.reason_code),
-            detail=error.message,
+            detail=in_words(error.message),
         )

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final, final
 from broker.clients import SessionTimer
 from broker.clock import monotonic_us
 from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer, LingerTimer
-from broker.handshake import answer_refused, shake_hands
+from broker.handshake import shake_hands
 from broker.packets import on_packet
-from broker.publishing import read_properties, refusal, refuse
+from broker.publishing import check, read_properties, refuse
+from broker.refusals import PublishRefused, connack, disconnect
 from broker.session_task import SessionTask
 from broker.subscribing import RetainedFeed
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
 from protocol.connect import Will
 from protocol.decoder import Decoder
-from protocol.disconnect import Disconnect
 from protocol.errors import MQTTError
 from protocol.publish import Publish
 from session.host import Host
@@ -55,6 +55,8 @@ class Connection(Host):
         self.will: Will | None = None
         self.aliases: dict[int, bytes] | None = None
         """The client's topic aliases; None until the first."""
+        self.maximum_packet_size = 0
+        """The client's, in bytes, as soon as its CONNECT has been read; 0 = none stated."""
         self.keep_alive = 0
         """Microseconds of silence after which the client is taken for gone; 0 = never."""
         self.heard_at = 0
@@ -142,12 +144,14 @@ class Connection(Host):
             read_properties(self, publish, properties, now)
         if not session.accept(publish):
             return
-        if broker.selective or properties is not None:
-            reason_code = refusal(broker, publish)
-            if reason_code != reason_codes.SUCCESS:
-                refuse(self, session, publish, reason_code)
-                return
-        session.answer(publish, broker.publish(publish, session), now)
+        try:
+            if broker.selective or properties is not None:
+                check(broker, publish)
+            matched = broker.publish(publish, session)
+        except PublishRefused as refused:
+            refuse(self, session, publish, refused, now)
+            return
+        session.answer(publish, matched, now)
 
     def _end_reading(self, session: Session, more: bool, published: bool, now: int) -> None:
         """Write the answers. Read no further for now if there is `more` in the chunk, or sessions do not keep up."""
@@ -312,15 +316,16 @@ class Connection(Host):
         self.broker.refused(self, error)
         transport = self.transport
         if self.session is not None:
-            self.close(error.reason_code)
+            self.close(error.reason_code, error.message)
         elif transport is not None:
-            answer = answer_refused(error, self.decoder.version)
+            limit = max(self.maximum_packet_size, error.maximum_packet_size)
+            answer = connack(error, self.decoder.version, limit)
             if answer:
                 self.write(answer)
             self.close(told=answer != b"")
 
-    def close(self, reason_code: int = reason_codes.SUCCESS, told: bool = False) -> None:
-        """Write what is left, for MQTT 5 the reason too unless it is success, and close.
+    def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", told: bool = False) -> None:
+        """Write what is left, for MQTT 5 the reason too unless it is success, in code and words, and close.
 
         The session is free at once. A client that does not take what has been written is cut off. `told`: the reason
         has been written already.
@@ -331,9 +336,11 @@ class Connection(Host):
         self.flush()
         self.closing = True
         if reason_code != reason_codes.SUCCESS and self.session is not None and self.session.version == 5:
-            self.broker.totals.disconnects_sent += 1
-            self.write(Disconnect(reason_code).encode(5))
-            told = True
+            packet = disconnect(reason_code, reason, self.maximum_packet_size)
+            if packet:
+                self.broker.totals.disconnects_sent += 1
+                self.write(packet)
+                told = True
         now = monotonic_us()
         if told and transport.can_write_eof():
             # A socket that is closed with bytes unread resets the connection, and the client never reads the reason:

@@ -5,13 +5,14 @@ from uuid import uuid4
 
 from broker.admission import admit, slow_down
 from broker.clients import SECOND, Client
+from broker.refusals import fits
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.auth import Auth
-from protocol.connack import Connack, return_code
+from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.disconnect import Disconnect
-from protocol.errors import MQTTError, PacketTooLarge, ProtocolError, UnsupportedProtocolVersion
+from protocol.errors import PacketTooLarge, ProtocolError
 from protocol.packet import Packet
 from protocol.properties import Properties
 
@@ -38,6 +39,7 @@ def shake_hands(broker: "Broker", connection: "Connection", packet: Packet, now:
 
 def _on_connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
     broker.totals.connects += 1
+    connection.maximum_packet_size = _integer(packet.properties or {}, props.MAXIMUM_PACKET_SIZE)
     slow_down(broker, connection, now)
     admit(broker, connection, packet)
     authentication = broker.access.ask(packet, connection.listener)
@@ -72,12 +74,14 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     expiry_interval = _expiry_interval(broker, packet)
     asked = packet.properties or {}
     if version == 5:
-        broker.capabilities.tell(own_properties)
+        broker.capabilities.tell(own_properties, asked, client_id)
         if expiry_interval != _integer(asked, props.SESSION_EXPIRY_INTERVAL):
             own_properties[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # [MQTT-3.2.2-21]
-    maximum_packet_size = _integer(asked, props.MAXIMUM_PACKET_SIZE)
+    maximum_packet_size = connection.maximum_packet_size
     connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
-    if 0 < maximum_packet_size < len(connack.encode(version)):  # [MQTT-3.1.2-24]
+    if not fits(connack.encode(version), maximum_packet_size):
+        own_properties.pop(props.RESPONSE_INFORMATION, None)  # the one that a server need not send
+    if not fits(connack.encode(version), maximum_packet_size):  # [MQTT-3.1.2-24]
         raise PacketTooLarge(f"a client that takes {maximum_packet_size} bytes at most cannot be answered")
     client, connack.session_present = _open_session(broker, client_id, packet.clean_start, now)
     client.connection = connection
@@ -87,7 +91,7 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     broker.online += 1
     broker.totals.most_online = max(broker.totals.most_online, broker.online)
     connection.will = packet.will
-    connection.keep_alive = int(packet.keep_alive * SECOND * broker.keepalive_multiplier)
+    connection.keep_alive = int(broker.capabilities.keep_alive(packet) * SECOND * broker.keepalive_multiplier)
     session = client.session
     session.listener = connection.listener
     connection.write(connack.encode(version))
@@ -96,18 +100,8 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     session.connect(
         connection, version, receive_maximum, maximum_packet_size, now, _integer(asked, props.TOPIC_ALIAS_MAXIMUM)
     )
+    session.outbound.outbox.problem_information = asked.get(props.REQUEST_PROBLEM_INFORMATION) != 0  # [MQTT-3.1.2-29]
     connection.start(session)
-
-
-def answer_refused(error: MQTTError, version: int) -> bytes:
-    """The CONNACK that says why; empty where the client's version has no words for it, or is not known yet."""
-    if isinstance(error, UnsupportedProtocolVersion):
-        return error.answer
-    if version == 5:
-        return Connack(False, error.reason_code).encode(5)
-    if version == 4 and return_code(error.reason_code) > 0:
-        return Connack(False, error.reason_code).encode(4)
-    return b""
 
 
 def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:
@@ -117,7 +111,8 @@ def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int)
         older = client.connection
         if older is not None:
             client.connection = None
-            older.close(reason_codes.SESSION_TAKEN_OVER)  # [MQTT-3.1.4-3]
+            # [MQTT-3.1.4-3]
+            older.close(reason_codes.SESSION_TAKEN_OVER, "another connection has come with this client id")
             broker.detach(older, client, now, not clean_start)
             client = broker.clients.get(client_id)
     if client is not None:

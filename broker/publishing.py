@@ -1,10 +1,12 @@
 """What a received PUBLISH must pass before it is routed: its properties, and what this broker permits."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from broker.capabilities import is_text
+from broker.refusals import PublishRefused, in_words
 from protocol import properties as props
 from protocol import reason_codes
-from protocol.errors import ProtocolError, TopicAliasInvalid
+from protocol.errors import MQTTError, ProtocolError, TopicAliasInvalid
 from protocol.properties import Properties
 from protocol.publish import Publish
 from session.session import Session
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from broker.connection import Connection
 
 _SECOND = 1_000_000
+
+EPISODE: Final = 60 * _SECOND
+"""Refusals that follow each other within this time, in microseconds, are one episode in the log."""
 
 
 def read_properties(connection: "Connection", publish: Publish, properties: Properties, now: int) -> None:
@@ -50,11 +55,27 @@ def _resolve_alias(connection: "Connection", publish: Publish, alias: int) -> No
     publish.topic = topic
 
 
-def refusal(broker: "Broker", publish: Publish) -> int:
-    """The reason code that a PUBLISH is refused with; 0 = it may be routed. Raises MQTTError to close."""
-    return reason_codes.SUCCESS
+def check(broker: "Broker", publish: Publish) -> None:
+    """Raise what a PUBLISH is refused with, MQTTError or PublishRefused, if it is not supported. Once per message."""
+    capabilities = broker.capabilities
+    capabilities.check_message("PUBLISH", publish.qos, publish.retain)
+    if capabilities.must_be_text(publish.properties) and not is_text(publish.payload):
+        message = "PUBLISH with a payload that is not UTF-8, though its Payload Format Indicator says so"
+        if publish.qos == 0:  # nothing else would tell
+            raise MQTTError(reason_codes.PAYLOAD_FORMAT_INVALID, message)
+        raise PublishRefused(reason_codes.PAYLOAD_FORMAT_INVALID, message)
 
 
-def refuse(connection: "Connection", session: Session, publish: Publish, reason_code: int) -> None:
-    """Answer a PUBLISH that is not routed. Raises MQTTError to close instead [MQTT-3.3.5-2]."""
-    session.refuse(publish, reason_code)
+def refuse(connection: "Connection", session: Session, publish: Publish, refused: PublishRefused, now: int) -> None:
+    """Answer a PUBLISH that goes nowhere, count it, and log it if it is the first one for a while.
+
+    Raises `refused` to close, if 3.1.1 clients are to be told so [MQTT-3.3.5-2].
+    """
+    session.outbound.counters.publish_refused += 1
+    broker = connection.broker
+    if session.version == 4 and broker.authorization.close_refused:
+        raise refused
+    if now >= session.refused_until:
+        broker.report_refused("publish_refused", session, connection.listener, refused)
+    session.refused_until = now + EPISODE
+    session.refuse(publish, refused.reason_code, in_words(refused.message))

@@ -74,13 +74,20 @@ class Receivers:
         self.routes: list[Route] = []
         """Plain ones, which only look at the message's QoS and RETAIN."""
         self.others = False
-        """Whether there are any besides."""
+        """Whether there are any besides, or the topic is closed."""
+        self.closed = False
+        """Whether only the broker itself may publish here. None of the routes is a plain one then."""
         self.special = _NO_ROUTES
         self.groups = _NO_GROUPS
 
+    def close(self) -> None:
+        """Close the topic to clients, before anything is added."""
+        self.closed = True
+        self.others = True
+
     def add(self, route: Route) -> None:
         """Add a session's route."""
-        if route.special:
+        if route.special or self.closed:
             if not self.special:
                 self.special = []
             self.special.append(route)

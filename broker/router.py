@@ -3,10 +3,13 @@
 from itertools import islice
 from typing import Final, final
 
+from broker.authorization import Authorization
 from broker.filter_tree import FilterTree
+from broker.refusals import PublishRefused
 from broker.route import Receivers, Route
 from broker.shared import split_share
 from broker.subscribers import Subscribers
+from protocol import reason_codes
 from protocol.errors import TopicNameInvalid
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -30,10 +33,12 @@ class Router:
         merge: bool = True,
         cached_topics: int = CACHED_TOPICS,
         cached_weight: int = CACHED_WEIGHT,
+        authorization: Authorization | None = None,
     ) -> None:
         self.cache: dict[bytes, Receivers] = {}
         """Topic name to its receivers; a topic that is in here is known to be a valid name."""
         self._max_topic_levels = max_topic_levels
+        self._authorization = Authorization() if authorization is None else authorization
         self._merge = merge
         """Whether overlapping subscriptions of a session give one delivery together, or one each [MQTT-3.3.4-2]."""
         self._cached_topics = cached_topics
@@ -45,7 +50,8 @@ class Router:
     def route(self, publish: Publish, publisher: Outbound | None) -> bool:
         """Hand `publish` to every session that is subscribed to its topic; returns whether there is any.
 
-        Raises TopicNameInvalid for a topic with too many levels.
+        `publisher` is None for the broker itself. Raises TopicNameInvalid for a topic with too many levels, and
+        PublishRefused where clients may not publish.
         """
         receivers = self.cache.get(publish.topic)
         if receivers is None:
@@ -63,6 +69,10 @@ class Router:
                 outbound.idle = False
                 outbound.host.wake()
         if receivers.others:
+            if receivers.closed and publisher is not None:
+                raise PublishRefused(
+                    reason_codes.NOT_AUTHORIZED, f"PUBLISH to {publish.topic.decode()!r:.100} is not permitted"
+                )
             receivers.deliver_to_others(publish, publisher)
             return True
         return len(routes) > 0
@@ -100,21 +110,27 @@ class Router:
     def _find(self, topic: bytes) -> Receivers:
         if topic.count(b"/") >= self._max_topic_levels:
             raise TopicNameInvalid(
-                f"topic of {topic.count(b'/') + 1} levels; max_topic_levels is {self._max_topic_levels}"
+                f"PUBLISH to a topic of {topic.count(b'/') + 1} levels; at most {self._max_topic_levels} are accepted"
             )
+        receivers = Receivers()
+        if not self._authorization.may_publish(topic):
+            receivers.close()
+        if self._authorization.may_receive(topic):
+            self._fill(receivers, topic)
+        self._remember(topic, receivers)
+        return receivers
+
+    def _fill(self, receivers: Receivers, topic: bytes) -> None:
         matching = self._wildcard.match(topic)
         exact = self._exact.get(topic)
         if exact is not None:
             matching.append(exact)
-        receivers = Receivers()
         for route in self._routes(matching):
             receivers.add(route)
         for subscribers in matching:
             if subscribers.groups is not None:
                 for group in subscribers.groups.values():
                     receivers.add_group(group)
-        self._remember(topic, receivers)
-        return receivers
 
     def _routes(self, matching: list[Subscribers]) -> list[Route]:
         """The routes to sessions: one for each, or one for each of its subscriptions."""

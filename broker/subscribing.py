@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final, final
 
+from broker.refusals import in_words
 from broker.shared import split_share
 from protocol import properties as props
 from protocol import reason_codes
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 _FAILURE_V4 = 0x80
+_NAMED: Final = 3
+"""Refused filters that a SUBACK names."""
 
 FEED_DELIVERIES: Final = 1_000
 """Retained messages that are handed over before the session has taken them up."""
@@ -27,20 +30,36 @@ SEARCH_COST: Final = 20
 
 def subscribe(broker: "Broker", session: Session, packet: Subscribe) -> "RetainedFeed":
     """Subscribe filter by filter and answer with SUBACK; returns what hands over the retained messages."""
+    if session.version == 5:
+        broker.capabilities.check_subscribe(packet)
     codes: list[int] = []
     fresh: list[Subscription] = []
+    refused: list[str] = []
     identifiers = _identifiers(packet)
     for subscription in packet.subscriptions:
         subscription.identifiers = identifiers
         refusal = _refusal(broker, subscription.topic_filter)
         if refusal:
             codes.append(refusal if session.version == 5 else _FAILURE_V4)
+            refused.append(subscription.topic_filter)
             continue
         if _add(broker, session, subscription):
             fresh.append(subscription)
         codes.append(subscription.qos)
-    _answer(session, Suback(packet.packet_id, codes).encode(session.version))
+    _answer(session, _suback(session, packet.packet_id, codes, refused))
     return RetainedFeed(broker, session, fresh)
+
+
+def _suback(session: Session, packet_id: int, codes: list[int], refused: list[str]) -> bytes:
+    """The SUBACK, which names what is `refused` in words too if the client wants that and takes so much."""
+    outbox = session.outbound.outbox
+    if refused and session.version == 5 and outbox.problem_information:
+        named = ", ".join([f"{topic_filter!r:.100}" for topic_filter in refused[:_NAMED]])
+        reason = in_words(f"not accepted: {named}{', ...' if len(refused) > _NAMED else ''}")
+        packet = Suback(packet_id, codes, {props.REASON_STRING: reason}).encode(5)
+        if outbox.takes(packet):  # [MQTT-3.9.2-1]
+            return packet
+    return Suback(packet_id, codes).encode(session.version)
 
 
 def unsubscribe(broker: "Broker", session: Session, packet: Unsubscribe) -> None:
@@ -57,10 +76,11 @@ def unsubscribe(broker: "Broker", session: Session, packet: Unsubscribe) -> None
 
 
 def _answer(session: Session, packet: bytes) -> None:
-    limit = session.outbound.outbox.maximum_packet_size
-    if 0 < limit < len(packet):  # [MQTT-3.1.2-24], and without an answer the client could not go on
+    outbox = session.outbound.outbox
+    if not outbox.takes(packet):  # [MQTT-3.1.2-24], and without an answer the client could not go on
+        limit = outbox.maximum_packet_size
         raise PacketTooLarge(f"an answer of {len(packet)} bytes to a client that takes {limit} at most")
-    session.outbound.outbox.add_control(packet)
+    outbox.add_control(packet)
 
 
 def _identifiers(packet: Subscribe) -> bytes:
@@ -75,7 +95,9 @@ def _refusal(broker: "Broker", topic_filter: str) -> int:
     """The reason code that refuses a subscription; 0 = it is accepted."""
     if topic_filter.count("/") >= broker.max_topic_levels:
         return reason_codes.TOPIC_FILTER_INVALID
-    return 0
+    if not broker.authorization.may_subscribe(split_share(topic_filter)[1]):
+        return reason_codes.NOT_AUTHORIZED
+    return broker.capabilities.lacks(topic_filter)
 
 
 def _add(broker: "Broker", session: Session, subscription: Subscription) -> bool:
@@ -135,6 +157,8 @@ class RetainedFeed:
         subscription = self._subscription
         if subscription.no_local and self._broker.retained.publisher(publish.topic) == self._client_id:
             return  # [MQTT-3.8.3-3]
+        if not self._broker.authorization.may_receive(publish.topic):
+            return
         # A copy of its own, with RETAIN set [MQTT-3.3.1-8]: the time that it takes is counted from now.
         qos = min(publish.qos, subscription.qos)
         delivery = Publish(publish.topic, publish.payload, qos, True, publish.properties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, final
 
-from protocol.errors import MalformedPacket, UnsupportedProtocolVersion
+from protocol.errors import MalformedPacket, MQTTError, UnsupportedProtocolVersion
 from protocol.packet import Packet
 from protocol.packet_types import CONNECT, WILL
 from protocol.primitives import (
@@ -18,7 +18,13 @@ from protocol.primitives import (
     read_string,
     read_uint16,
 )
-from protocol.properties import Properties, check_authentication, decode_properties, encode_properties
+from protocol.properties import (
+    MAXIMUM_PACKET_SIZE,
+    Properties,
+    check_authentication,
+    decode_properties,
+    encode_properties,
+)
 from protocol.topics import validate_topic_name
 
 MQTT_3_1_1: Final = 4
@@ -152,7 +158,19 @@ def decode_connect(data: bytes, position: int, end: int) -> Connect:
     properties: Properties | None = None
     if version == MQTT_5:
         properties, position = decode_properties(data, position, end, CONNECT)
-        check_authentication(properties, CONNECT)
+    try:
+        return _decode_payload(data, position, end, flags, version, keep_alive, properties)
+    except MQTTError as error:
+        limit = properties.get(MAXIMUM_PACKET_SIZE) if properties is not None else None
+        if isinstance(limit, int):
+            error.maximum_packet_size = limit  # the answer has to keep to it [MQTT-3.1.2-24]
+        raise
+
+
+def _decode_payload(
+    data: bytes, position: int, end: int, flags: int, version: int, keep_alive: int, properties: Properties | None
+) -> Connect:
+    check_authentication(properties, CONNECT)
     client_id, position = read_string(data, position, end, "CONNECT client identifier")  # [MQTT-3.1.3-4]
     will: Will | None = None
     if flags & 0x04:

@@ -29,12 +29,14 @@ from protocol.reason_codes import (
 
 
 class MQTTError(Exception):
-    """The peer broke the protocol: `reason_code` is for the answer, the message is for the log."""
+    """The peer broke the protocol: `reason_code` is for the answer, the message says it in words."""
 
     def __init__(self, reason_code: int, message: str) -> None:
         super().__init__(message)
         self.reason_code = reason_code
         self.message = message
+        self.maximum_packet_size = 0
+        """What the peer takes as an answer, where it has said so in a CONNECT that cannot be read; 0 = anything."""
 
 
 class MalformedPacket(MQTTError):

@@ -115,4 +115,4 @@ def _check_options(options: int, topic_filter: str, version: int) -> None:
     if options & 0x30 == 0x30:  # section 3.8.3.1
         raise ProtocolError("SUBSCRIBE options: Retain Handling is 3, but must be 0, 1 or 2")
     if version == 5 and parse_share(topic_filter) is not None and options & 0x04:  # [MQTT-3.8.3-4]
-        raise ProtocolError(f"SUBSCRIBE options: No Local is set on the shared subscription {topic_filter!r}")
+        raise ProtocolError(f"SUBSCRIBE options: No Local is set on the shared subscription {topic_filter!r:.100}")

@@ -19,7 +19,7 @@ def validate_topic_name(topic: bytes, where: str = "PUBLISH topic name") -> None
     if text == "":  # [MQTT-4.7.3-1]
         raise TopicNameInvalid(f"{where}: is empty, but must have at least one character")
     if "+" in text or "#" in text:  # [MQTT-3.3.2-2] [MQTT-4.7.0-1] (3.1.1: [MQTT-4.7.1-1])
-        raise TopicNameInvalid(f"{where}: {text!r} has a wildcard, which only topic filters may")
+        raise TopicNameInvalid(f"{where}: {text!r:.100} has a wildcard, which only topic filters may")
 
 
 def validate_topic_filter(topic_filter: str | bytes, where: str = "topic filter") -> None:
@@ -30,13 +30,13 @@ def validate_topic_filter(topic_filter: str | bytes, where: str = "topic filter"
     multi_level = text.find("#")
     if multi_level >= 0:  # [MQTT-4.7.1-1] (3.1.1: [MQTT-4.7.1-2])
         if multi_level != len(text) - 1:
-            raise TopicFilterInvalid(f"{where}: in {text!r} '#' must be the last character")
+            raise TopicFilterInvalid(f"{where}: in {text!r:.100} '#' must be the last character")
         if multi_level > 0 and text[multi_level - 1] != "/":
-            raise TopicFilterInvalid(f"{where}: in {text!r} '#' must be a level of its own")
+            raise TopicFilterInvalid(f"{where}: in {text!r:.100} '#' must be a level of its own")
     if "+" in text:  # [MQTT-4.7.1-2] (3.1.1: [MQTT-4.7.1-3])
         for level in text.split("/"):
             if "+" in level and level != "+":
-                raise TopicFilterInvalid(f"{where}: in {text!r} '+' must be a level of its own")
+                raise TopicFilterInvalid(f"{where}: in {text!r:.100} '+' must be a level of its own")
 
 
 def parse_share(topic_filter: str) -> tuple[str, str] | None:
@@ -48,11 +48,11 @@ def parse_share(topic_filter: str) -> tuple[str, str] | None:
         return None
     group, separator, inner = topic_filter[len(SHARE_PREFIX) :].partition("/")
     if group == "":  # [MQTT-4.8.2-1]
-        raise TopicFilterInvalid(f"topic filter: {topic_filter!r} has no share name behind $share/")
+        raise TopicFilterInvalid(f"topic filter: {topic_filter!r:.100} has no share name behind $share/")
     if "+" in group or "#" in group:  # [MQTT-4.8.2-2]
-        raise TopicFilterInvalid(f"topic filter: the share name of {topic_filter!r} must have no wildcard")
+        raise TopicFilterInvalid(f"topic filter: the share name of {topic_filter!r:.100} must have no wildcard")
     if separator == "" or inner == "":  # [MQTT-4.8.2-2]
-        raise TopicFilterInvalid(f"topic filter: {topic_filter!r} has no filter behind its share name")
+        raise TopicFilterInvalid(f"topic filter: {topic_filter!r:.100} has no filter behind its share name")
     validate_topic_filter(inner)
     return group, inner
 

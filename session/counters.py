@@ -54,6 +54,7 @@ class Counters:
     awaiting_rel_refused: int = 0
     awaiting_rel_expired: int = 0
     receive_maximum_exceeded: int = 0
+    publish_refused: int = 0
 
     waiting_start_qos0: int = 0
     waiting_start_qos1: int = 0
@@ -229,4 +230,5 @@ class Counters:
             and self.dropped_qos0 + self.dropped_qos1 + self.dropped_qos2 == 0
             and self.resent_publish + self.resent_pubrel == 0
             and self.awaiting_rel_refused + self.awaiting_rel_expired + self.receive_maximum_exceeded == 0
+            and self.publish_refused == 0
         )

@@ -31,6 +31,8 @@ class Outbox:
         self.version = 4
         self.maximum_packet_size = 0
         """The client's, in bytes; 0 = none stated."""
+        self.problem_information = True
+        """Whether the client wants reasons in words with acknowledgements too [MQTT-3.1.2-29]."""
         self.aliases: Aliases | None = None
         """None: the client takes no topic aliases."""
         self.pieces: list[bytes] = []
@@ -43,6 +45,10 @@ class Outbox:
         self.pieces = []
         self.delivery_bytes = 0
         return pieces
+
+    def takes(self, packet: bytes) -> bool:
+        """Whether a packet is not too large for the client [MQTT-3.1.2-24]."""
+        return self.maximum_packet_size == 0 or len(packet) <= self.maximum_packet_size
 
     def add_control(self, packet: bytes) -> None:
         """A whole control packet."""

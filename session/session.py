@@ -3,6 +3,9 @@
 from typing import final
 
 from protocol import packet_types, reason_codes
+from protocol import properties as props
+from protocol.acknowledgements import Puback, Pubrec
+from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.aliases import Aliases
@@ -29,6 +32,8 @@ class Session:
         """By topic filter; None until the first."""
         self.version = 4
         self.listener = ""
+        self.refused_until = 0
+        """Until when a refused PUBLISH is nothing new."""
         self.reading_paused_time = Stopwatch()
 
     # -- connecting
@@ -97,15 +102,29 @@ class Session:
             head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
             self.outbound.outbox.add_acknowledgement(head, publish.packet_id)
 
-    def refuse(self, publish: Publish, reason_code: int) -> None:
+    def refuse(self, publish: Publish, reason_code: int, reason: str = "") -> None:
         """Answer an accepted PUBLISH that is not routed; 3.1.1 has no word for it but the usual ones (FC-21)."""
         if publish.qos == 0:
             return
         if self.version == 5:
-            self._add_failure(0x40 if publish.qos == 1 else 0x50, publish.packet_id, reason_code)
+            self._add_refusal(publish, reason_code, reason)
         else:
             head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
             self.outbound.outbox.add_acknowledgement(head, publish.packet_id)
+
+    def _add_refusal(self, publish: Publish, reason_code: int, reason: str) -> None:
+        """The reason goes along in words if the client wants that and takes so much [MQTT-3.4.2-2] [MQTT-3.5.2-2]."""
+        outbox = self.outbound.outbox
+        if reason and outbox.problem_information:
+            explained: Properties = {props.REASON_STRING: reason}
+            if publish.qos == 1:
+                packet = Puback(publish.packet_id, reason_code, explained).encode(5)
+            else:
+                packet = Pubrec(publish.packet_id, reason_code, explained).encode(5)
+            if outbox.takes(packet):
+                outbox.add_control(packet)
+                return
+        self._add_failure(0x40 if publish.qos == 1 else 0x50, publish.packet_id, reason_code)
 
     def _remember(self, packet_id: int, now: int) -> None:
         self.inbound.remember(packet_id, now)

@@ -95,7 +95,8 @@ def test_unknown_method(address: Address, name: str) -> None:
     """A method that there is not is refused as such [MQTT-4.12.0-1]."""
     with WireClient(address, 5) as client:
         client.send(Connect("x", True, properties=with_data(b"", name), version=5))
-        assert expect_refusal(client, reason_codes.BAD_AUTHENTICATION_METHOD).properties is None
+        refused = expect_refusal(client, reason_codes.BAD_AUTHENTICATION_METHOD)
+        assert list(refused.properties or {}) == [props.REASON_STRING]
 
 
 def test_no_users(start: Start) -> None:
@@ -112,7 +113,7 @@ def test_no_users(start: Start) -> None:
 
 def test_unknown_user_looks_like_a_known_one(guarded: BrokerProcess) -> None:
     """Who does not know a password does not learn who has one: the exchange is the same to the end, and in the log."""
-    salts = []
+    salts, reasons = [], []
     before = len(events(guarded, "client_refused"))
     for user, password in (("user", "wrong"), ("nobody", PASSWORD), ("nobody", PASSWORD), ("somebody", PASSWORD)):
         with WireClient(guarded.address(), 5) as client:
@@ -123,7 +124,10 @@ def test_unknown_user_looks_like_a_known_one(guarded: BrokerProcess) -> None:
             salts.append(salt)
             assert iterations == "i=4096"
             client.send(Auth(CONTINUE, scram.final(challenge.properties)))
-            assert expect_refusal(client, reason_codes.NOT_AUTHORIZED).properties is None
+            refused = expect_refusal(client, reason_codes.NOT_AUTHORIZED).properties or {}
+            assert list(refused) == [props.REASON_STRING]
+            reasons.append(str(refused[props.REASON_STRING]).replace(repr(user), "?"))
+    assert len(set(reasons)) == 1
     assert salts[1] == salts[2]
     assert len(set(salts)) == 3
     assert len({len(salt) for salt in salts}) == 1

@@ -260,5 +260,6 @@ def test_keepalive(address: Address, version: int) -> None:
                 break
             except TimeoutError:
                 continue
-        assert last == (b"" if version == 4 else bytes([0xE0, 1, reason_codes.KEEP_ALIVE_TIMEOUT]))
+        assert last is not None
+        assert (last[:1], last[2:3]) == ((b"", b"") if version == 4 else (b"\xe0", b"\x8d"))
         alive.expect_nothing_more()

@@ -1,0 +1,58 @@
+"""What clients may publish and subscribe to. So far the same for all: what the configuration denies.
+
+The answers hold for a topic or a filter, not for a session, so the router keeps them with a topic's receivers. Nothing
+is asked per message.
+"""
+
+from typing import Final, final
+
+from broker.filter_tree import FilterTree
+from config.models import Config
+
+OWN_TOPICS: Final = b"$SYS/#"
+"""The broker's own (section 4.7.2)."""
+
+
+@final
+class Authorization:
+    """The rules of the section `authorization`."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.close_refused = False
+        """Whether a refused PUBLISH closes the connection of a 3.1.1 client, which cannot be told [MQTT-3.3.5-2]."""
+        self._deny_publish = FilterTree()
+        self._deny_publish.at(OWN_TOPICS)
+        self._deny_receive = FilterTree()
+        self._deny_receive_below = FilterTree()  # those among them that end with "#"
+        if config is not None:
+            self._read(config)
+
+    def _read(self, config: Config) -> None:
+        rules = config.authorization
+        self.close_refused = rules.refused_publish == "close"
+        for denied in rules.deny_publish:
+            self._deny_publish.at(denied.encode())
+        for denied in rules.deny_subscribe:
+            self._deny_receive.at(denied.encode())
+            if denied.endswith("#"):
+                self._deny_receive_below.at(denied.encode())
+
+    def may_publish(self, topic: bytes) -> bool:
+        """Whether clients may publish to a topic, and have wills there."""
+        return not self._deny_publish.match(topic)
+
+    def may_receive(self, topic: bytes) -> bool:
+        """Whether messages on a topic may reach anybody, by whatever filter."""
+        return not self._deny_receive.match(topic)
+
+    def may_subscribe(self, topic_filter: bytes) -> bool:
+        """Whether clients may use a filter: not if a denied one covers it, since then nothing would ever come.
+
+        A filter without "#" is covered by those that match it as if it were a topic: only "+" matches a "+". One with
+        "#" is so by those whose own "#" takes over where its own begins, or before.
+        """
+        if topic_filter == b"#":
+            return not self._deny_receive_below.match(b"+")  # no topic has fewer levels
+        if topic_filter.endswith(b"/#"):
+            return not self._deny_receive_below.match(topic_filter[:-2])
+        return not self._deny_receive.match(topic_filter)

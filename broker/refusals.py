@@ -1,0 +1,80 @@
+"""Refusals: what may be refused without closing, and what a client is told, in a code and, if it fits, in words."""
+
+# ruff: noqa: N818 - they are named for what happens, like the errors of `protocol`
+
+from typing import Final, final
+
+from protocol import packet_types, reason_codes
+from protocol import properties as props
+from protocol.connack import Connack, return_code
+from protocol.disconnect import Disconnect
+from protocol.errors import MQTTError, UnsupportedProtocolVersion
+from protocol.properties import Properties
+
+MOST_WORDS: Final = 256
+"""Bytes of a reason in words: it may quote what the client has sent, which may be long."""
+
+
+@final
+class PublishRefused(MQTTError):
+    """A PUBLISH goes nowhere. Its acknowledgement says so and the connection goes on."""
+
+
+@final
+class Redirected(MQTTError):
+    """The client is to use another server (section 4.11)."""
+
+    def __init__(self, reason_code: int, server_reference: str) -> None:
+        super().__init__(reason_code, "clients of this server are to use another")
+        self.server_reference = server_reference
+
+
+def in_words(message: str) -> str:
+    """The message as a Reason String, or for a line of the log: not longer than MOST_WORDS."""
+    encoded = message.encode()
+    return message if len(encoded) <= MOST_WORDS else encoded[:MOST_WORDS].decode(errors="ignore")
+
+
+def connack(error: MQTTError, version: int, limit: int) -> bytes:
+    """The CONNACK that says why; `limit` is the client's Maximum Packet Size, 0 = none.
+
+    Empty where the client's version has no words for it, or is not known yet, or nothing is short enough.
+    """
+    if isinstance(error, UnsupportedProtocolVersion):
+        return error.answer
+    code = error.reason_code
+    if version == 4 and return_code(code) > 0:
+        return Connack(False, code).encode(4)
+    if version != 5:
+        return b""
+    if not reason_codes.is_allowed(code, packet_types.CONNACK):  # [MQTT-3.2.2-8]: not what comes before CONNACK
+        code = reason_codes.PROTOCOL_ERROR
+    needed: Properties = {}
+    if isinstance(error, Redirected):
+        needed[props.SERVER_REFERENCE] = error.server_reference
+    for properties in (_explained(needed, error.message), needed, None):  # [MQTT-3.2.2-19]
+        packet = Connack(False, code, properties).encode(5)
+        if fits(packet, limit):
+            return packet
+    return b""
+
+
+def disconnect(reason_code: int, reason: str, limit: int) -> bytes:
+    """The DISCONNECT of MQTT 5 that says why; empty if nothing is short enough for the client [MQTT-3.1.2-24]."""
+    for properties in (_explained({}, reason), None):  # [MQTT-3.14.2-3]
+        packet = Disconnect(reason_code, properties).encode(5)
+        if fits(packet, limit):
+            return packet
+    return b""
+
+
+def fits(packet: bytes, limit: int) -> bool:
+    """Whether a packet is not larger than the client's Maximum Packet Size, 0 = none."""
+    return limit == 0 or len(packet) <= limit
+
+
+def _explained(properties: Properties, reason: str) -> Properties:
+    explained = dict(properties)
+    if reason:
+        explained[props.REASON_STRING] = in_words(reason)
+    return explained
