@@ -6,9 +6,11 @@ from contextlib import closing
 import pytest
 
 from broker.connection_rate import ConnectionRate, network
+from protocol import properties as props
 from protocol import reason_codes
 from protocol.connack import Connack
 from protocol.connect import Connect
+from protocol.properties import Properties
 from tests.support.process import Address
 from tests.support.wire import WireClient
 from tests.support_broker.local import LocalBroker
@@ -54,6 +56,20 @@ def test_over_ipv6(start: Start) -> None:
         codes = [come(broker.address(), 5)[0] for _ in range(6)]
         assert codes[0] == 0
         assert reason_codes.CONNECTION_RATE_EXCEEDED in codes
+
+
+@pytest.mark.parametrize("size", [1, 4, 5])
+def test_small_packets(start: Start, size: int) -> None:
+    """[MQTT-3.1.2-24]: who takes no packet as long as the refusal, five bytes, is closed without it."""
+    small: Properties = {props.MAXIMUM_PACKET_SIZE: size}
+    with start(sections={"mqtt": {"max_connection_rate": 1}}) as broker:
+        answers = set()
+        for number in range(6):
+            with WireClient(broker.address(), 5) as client:
+                client.send(Connect(f"c{number}", properties=small, version=5))
+                answer = client.expect_close()
+                answers.add(None if answer is None else len(answer.encode(5)))
+        assert answers == ({None} if size < 5 else {5})
 
 
 def test_no_limit() -> None:
