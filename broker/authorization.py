@@ -49,10 +49,9 @@ class Authorization:
         """Whether clients may use a filter: not if a denied one covers it, since then nothing would ever come.
 
         A filter without "#" is covered by those that match it as if it were a topic: only "+" matches a "+". One with
-        "#" is so by those whose own "#" takes over where its own begins, or before.
+        "#" is so by those whose own "#" begins no later, and which match the shortest of its topics.
         """
-        if topic_filter == b"#":
-            return not self._deny_receive_below.match(b"+")  # no topic has fewer levels
-        if topic_filter.endswith(b"/#"):
-            return not self._deny_receive_below.match(topic_filter[:-2])
-        return not self._deny_receive.match(topic_filter)
+        if not topic_filter.endswith(b"#"):
+            return not self._deny_receive.match(topic_filter)
+        shortest = topic_filter[:-2] or topic_filter[:-1] + b"+"  # no topic is empty
+        return not self._deny_receive_below.match(shortest)

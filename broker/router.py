@@ -21,6 +21,8 @@ CACHED_WEIGHT: Final = 1_000_000
 """The same for how much they hold together, in receivers: wildcards and long topics need memory."""
 _RECEIVER_BYTES: Final = 64
 """Bytes of a topic name that weigh as much as a receiver."""
+_QUOTED: Final = 100
+"""Bytes of a topic name that a refusal quotes: it is made for each message."""
 
 
 @final
@@ -70,9 +72,7 @@ class Router:
                 outbound.host.wake()
         if receivers.others:
             if receivers.closed and publisher is not None:
-                raise PublishRefused(
-                    reason_codes.NOT_AUTHORIZED, f"PUBLISH to {publish.topic.decode()!r:.100} is not permitted"
-                )
+                raise _not_permitted(publish.topic)
             receivers.deliver_to_others(publish, publisher)
             return True
         return len(routes) > 0
@@ -169,6 +169,11 @@ class Router:
 def _weight(topic: bytes, receivers: Receivers) -> int:
     """What a topic in the cache counts for, in receivers."""
     return 1 + len(receivers) + len(topic) // _RECEIVER_BYTES
+
+
+def _not_permitted(topic: bytes) -> PublishRefused:
+    name = topic[:_QUOTED].decode(errors="ignore")
+    return PublishRefused(reason_codes.NOT_AUTHORIZED, f"PUBLISH to {name!r} is not permitted")
 
 
 def is_wildcard(topic_filter: bytes) -> bool:

@@ -39,4 +39,4 @@ def _close(connection: "Connection", now: int) -> None:
             if left >= waiting:
                 break  # the pass has failed and cut the connection off
             waiting = left
-    connection.close(reason_codes.SERVER_SHUTTING_DOWN)
+    connection.close(reason_codes.SERVER_SHUTTING_DOWN, "the server is stopping")

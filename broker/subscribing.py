@@ -54,7 +54,7 @@ def _suback(session: Session, packet_id: int, codes: list[int], refused: list[st
     """The SUBACK, which names what is `refused` in words too if the client wants that and takes so much."""
     outbox = session.outbound.outbox
     if refused and session.version == 5 and outbox.problem_information:
-        named = ", ".join([f"{topic_filter!r:.100}" for topic_filter in refused[:_NAMED]])
+        named = ", ".join([repr(topic_filter[:100]) for topic_filter in refused[:_NAMED]])
         reason = in_words(f"not accepted: {named}{', ...' if len(refused) > _NAMED else ''}")
         packet = Suback(packet_id, codes, {props.REASON_STRING: reason}).encode(5)
         if outbox.takes(packet):  # [MQTT-3.9.2-1]
