@@ -215,7 +215,8 @@ def test_response_information_of_an_assigned_id(least: Address) -> None:
     """Who gets its client id from the broker finds it there too."""
     with WireClient(least, 5) as client:
         told = client.connect("", properties=dict(ASK)).properties or {}
-        assert told[props.RESPONSE_INFORMATION] == f"responses/{told[props.ASSIGNED_CLIENT_IDENTIFIER]}/of"
+        assigned = str(told[props.ASSIGNED_CLIENT_IDENTIFIER])
+        assert told[props.RESPONSE_INFORMATION] == f"responses/{assigned}/of"
 
 
 @pytest.mark.parametrize(("client_id", "limit"), [("x" * 200, 150), ("/" * 30_000, 0)])
@@ -277,7 +278,8 @@ def test_payload_is_bytes(address: Address) -> None:
     """What is not said to be UTF-8 need not be."""
     with connected(address, 5) as client:
         client.subscribe("bytes")
-        for properties in (None, {props.PAYLOAD_FORMAT_INDICATOR: 0}):
+        unsaid: list[Properties | None] = [None, {props.PAYLOAD_FORMAT_INDICATOR: 0}]
+        for properties in unsaid:
             client.publish("bytes", b"\xff", properties=properties)
             assert client.receive_message().payload == b"\xff"
 
