@@ -54,6 +54,10 @@ types: $(STAMPS)/test ## Check types with mypy.
 conformance: $(STAMPS)/test ## Hold Sluice, or ARGS="--host H --port P", to every statement of MQTT 3.1.1 and 5.0.
 	$(BIN)/python -m tests.conformance $(ARGS)
 
+.PHONY: fuzz
+fuzz: $(STAMPS)/fuzz ## Look for input that Sluice does not stand. ARGS="--seconds 600", "--replay FILE", "--help".
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.fuzz $(ARGS)
+
 .PHONY: demo
 demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gate off, then on, and the report on both.
 	$(BIN)/python tests/bench/demo.py $(ARGS)
@@ -109,4 +113,9 @@ $(STAMPS)/report: $(STAMPS)/run
 
 $(STAMPS)/test: $(STAMPS)/run
 	$(PIP) install --quiet "$(WHEEL)[report,dev]"
+	@touch $@
+
+# Without atheris, which not every machine can have, fuzzing does not see what code it reaches.
+$(STAMPS)/fuzz: $(STAMPS)/test
+	$(PIP) install --quiet --only-binary atheris "$(WHEEL)[fuzz]" || echo "atheris cannot be installed: fuzzing blindly."
 	@touch $@

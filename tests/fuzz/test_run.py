@@ -1,0 +1,61 @@
+"""A run that finds something keeps it, small, where the next run and the ordinary tests try it again."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import blind, run, target
+from tests.fuzz.codec import Codec
+from tests.fuzz.progress import Progress
+from tests.fuzz.target import Native, read_seed
+
+
+class Picky(Codec):
+    """Does not stand the byte 0x55."""
+
+    def check(self, data: bytes) -> None:
+        assert 0x55 not in data[2:], "there it is"
+
+    def trace(self, data: bytes) -> Iterator[str]:
+        self.check(data)
+        yield "nothing"
+
+    def mutate(self, source: random.Random, data: bytes, native: Native) -> bytes:
+        return data + source.randbytes(3)
+
+
+def test_a_find_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file holds the smallest input that fails, says how it fails, and how to see it again."""
+    (tmp_path / "codec").mkdir()
+    monkeypatch.setattr(target, "CORPUS", tmp_path)
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(run, "guided", lambda: False)
+    path = run.run(Picky(), 60, 1)
+    assert path is not None
+    assert read_seed(Picky(), path)[2:] == b"\x55"
+    assert path.read_text().startswith("# AssertionError: there it is\n")
+    assert f'--replay codec/{path.name}"' in capsys.readouterr().out
+
+
+def test_a_seed_repeats_a_run() -> None:
+    """The same seed finds the same input."""
+    found = []
+    for _ in range(2):
+        with pytest.raises(blind.FailureError) as caught:
+            blind.fuzz(Picky(), 60, 7)
+        found.append(caught.value.data)
+    assert found[0] == found[1]
+
+
+def test_progress_of_libfuzzer(capsys: pytest.CaptureFixture[str]) -> None:
+    """What libFuzzer says of its progress is told in one line; the rest is left to others."""
+    progress = Progress("codec")
+    assert progress.read("#29\tNEW    cov: 77 ft: 80 corp: 5/21b lim: 4 exec/s: 0 rss: 44Mb L: 9/9 MS: 1 Custom-")
+    assert progress.read("tried 12000")
+    assert not progress.read("INFO: Seed: 1")
+    progress.tell()
+    line = capsys.readouterr().out
+    assert "12,000 inputs" in line
+    assert "coverage 77 by 5 inputs, last new find 0 s ago" in line

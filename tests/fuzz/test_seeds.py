@@ -1,0 +1,69 @@
+"""Inputs that are kept, and for a few seconds others like them. `make fuzz` does the same for as long as one likes.
+
+SLUICE_FUZZ_SECONDS sets how long each target is tried (default 2).
+"""
+
+import os
+import random
+from typing import Final
+
+import pytest
+
+from tests.fuzz import blind
+from tests.fuzz.target import CORPUS, Target, read_seed, seeds
+from tests.fuzz.targets import TARGETS
+
+SECONDS: Final = float(os.environ.get("SLUICE_FUZZ_SECONDS", "2"))
+SEED: Final = 5 if os.environ.get("CI") else random.randrange(1_000_000)
+"""CI tries the same inputs until the code changes, as many as there is time for."""
+
+KEPT: Final = [
+    pytest.param(target, data, id=f"{target.name}-{name}")
+    for target in TARGETS.values()
+    for name, data in seeds(target).items()
+]
+NAMED: Final = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+
+pytestmark = pytest.mark.usefixtures("in_peace")
+
+
+@pytest.mark.parametrize(("target", "data"), KEPT)
+def test_kept_inputs(target: Target, data: bytes) -> None:
+    """Each input in the corpus keeps all promises."""
+    target.check(data)
+
+
+@NAMED
+def test_kept_inputs_say_what_they_do(target: Target) -> None:
+    """The files are what the fuzzer itself would write, so each can be read, written and read again."""
+    for path in (CORPUS / target.name).glob("*.txt"):
+        data = read_seed(target, path)
+        comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
+        assert comments, f"{path} does not say what it is"
+        assert target.parse(_without_comments(target.render(data))) == data
+
+
+@NAMED
+def test_changed_inputs(target: Target) -> None:
+    """Inputs that are like those, but changed at random, keep all promises."""
+    try:
+        count = blind.fuzz(target, SECONDS, SEED)
+    except blind.FailureError as failure:
+        smaller = blind.reduce(target, failure.data)
+        pytest.fail(f"{failure.__cause__!r}; keep this in {CORPUS / target.name}:\n{target.render(smaller)}")
+    assert count > 0
+
+
+@NAMED
+def test_any_input_is_taken(target: Target) -> None:
+    """The fuzzer may make any bytes of an input: they are tried, or left out, but never a mistake."""
+    source = random.Random(SEED)
+    for length in range(40):
+        data = source.randbytes(length)
+        target.check(data)
+        target.check(target.mutate(source, data, bytes))
+        target.check(target.cross(source, data, data))
+
+
+def _without_comments(text: str) -> str:
+    return "\n".join(line.partition("#")[0].strip() for line in text.splitlines())
