@@ -8,6 +8,7 @@ from typing import Final, final
 
 from broker.filter_tree import FilterTree
 from config.models import Config
+from protocol import reason_codes
 
 OWN_TOPICS: Final = b"$SYS/#"
 """The broker's own (section 4.7.2)."""
@@ -20,6 +21,8 @@ class Authorization:
     def __init__(self, config: Config | None = None) -> None:
         self.close_refused = False
         """Whether a refused PUBLISH closes the connection of a 3.1.1 client, which cannot be told [MQTT-3.3.5-2]."""
+        self.refused_subscribe: int = reason_codes.UNSPECIFIED_ERROR
+        """What SUBACK says of a denied filter."""
         self._deny_publish = FilterTree()
         self._deny_publish.at(OWN_TOPICS)
         self._deny_receive = FilterTree()
@@ -30,6 +33,8 @@ class Authorization:
     def _read(self, config: Config) -> None:
         rules = config.authorization
         self.close_refused = rules.refused_publish == "close"
+        if rules.refused_subscribe == "not_authorized":
+            self.refused_subscribe = reason_codes.NOT_AUTHORIZED
         for denied in rules.deny_publish:
             self._deny_publish.at(denied.encode())
         for denied in rules.deny_subscribe:

@@ -22,11 +22,6 @@ PROBE_EVERY: Final = 15
 PROBES: Final = 8
 """Questions without an answer that end the connection (TCP_KEEPCNT): a client may be out of reach for two minutes."""
 
-UNTAKEN_TIMEOUT: Final = (PROBE_AFTER + PROBE_EVERY * PROBES) * 1000
-"""Milliseconds that what has been sent may stay unacknowledged by the other side's kernel (TCP_USER_TIMEOUT), because
-nothing is asked meanwhile; by itself that is a quarter of an hour. Linux counts a client too that has taken nothing for
-this long of what waits for it, though its kernel still answers. Who takes a packet's worth now and then stays."""
-
 _NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """What says that this machine does not have an address, or not its family."""
 
@@ -84,7 +79,6 @@ def _set_options(sock: socket.socket) -> None:
         ("TCP_KEEPIDLE", PROBE_AFTER),
         ("TCP_KEEPINTVL", PROBE_EVERY),
         ("TCP_KEEPCNT", PROBES),
-        ("TCP_USER_TIMEOUT", UNTAKEN_TIMEOUT),
     ):
         option = getattr(socket, name, None)
         if option is not None:

@@ -96,7 +96,7 @@ def _refusal(broker: "Broker", topic_filter: str) -> int:
     if topic_filter.count("/") >= broker.max_topic_levels:
         return reason_codes.TOPIC_FILTER_INVALID
     if not broker.authorization.may_subscribe(split_share(topic_filter)[1]):
-        return reason_codes.NOT_AUTHORIZED
+        return broker.authorization.refused_subscribe
     return broker.capabilities.lacks(topic_filter)
 
 

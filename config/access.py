@@ -43,5 +43,7 @@ class Authorization(Model):
     """Topics that nobody may publish to."""
     deny_subscribe: list[TopicFilter] = Field(default_factory=list)
     """Topics that nobody receives: neither by a filter that they cover nor by a wider one."""
+    refused_subscribe: Literal["unspecified", "not_authorized"] = "unspecified"
+    """What SUBACK says to MQTT 5 clients of a denied filter: 0x80, as to 3.1.1 clients, or 0x87."""
     refused_publish: Literal["acknowledge", "close"] = "acknowledge"
     """What 3.1.1, which has no word for it, makes of a refused PUBLISH [MQTT-3.3.5-2]."""

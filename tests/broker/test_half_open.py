@@ -10,13 +10,10 @@ import time
 import pytest
 
 from broker.listening import open_sockets
-from protocol.acknowledgements import Puback
 from protocol.connect import Connect
-from protocol.publish import encode_publish
 from tests.support.broker import Listener
 from tests.support.certificates import Certificates
 from tests.support.process import Address
-from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
 from .conftest import Start
@@ -26,11 +23,6 @@ LOOPS = {
     "uvloop": (sys.executable, "-m", "broker"),
     "asyncio": (sys.executable, "-c", "import sys; sys.modules['uvloop'] = None; from broker.cli import main; main()"),
 }
-IMPATIENT = (
-    sys.executable,
-    "-c",
-    "import broker.listening; broker.listening.UNTAKEN_TIMEOUT = 500; from broker.cli import main; main()",
-)
 
 
 def option(sock: socket.socket, name: str) -> int:
@@ -50,32 +42,14 @@ def test_dead_peers_are_noticed(host: str) -> None:
             probing = option(accepted, "TCP_KEEPINTVL") * option(accepted, "TCP_KEEPCNT")
             silence = option(accepted, "TCP_KEEPIDLE") + probing
             assert 60 <= silence <= FEW_MINUTES
-            assert option(accepted, "TCP_USER_TIMEOUT") == silence * 1000
 
 
 def test_systems_without_these_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an option does not exist, the listener is opened without it."""
-    for name in ("TCP_KEEPIDLE", "TCP_USER_TIMEOUT", "TCP_NOTSENT_LOWAT"):
+    for name in ("TCP_KEEPIDLE", "TCP_NOTSENT_LOWAT"):
         monkeypatch.delattr(socket, name)
     (listener,) = asyncio.run(open_sockets("127.0.0.1", 0))
     listener.close()
-
-
-def test_who_takes_nothing_goes(start: Start) -> None:
-    """A client without keepalive that takes nothing of what waits for it is cut off in the end."""
-    with (
-        start(command=IMPATIENT) as broker,
-        WireClient(broker.address(), 4, receive_buffer=4096) as stuck,
-        connected(broker.address(), 4) as publisher,
-    ):
-        before = broker.open_files()
-        stuck.connect("stuck")
-        stuck.subscribe("stuck", qos=1)
-        publisher.send(*[encode_publish(b"stuck", bytes(500_000), 1, False, False, n, None, 4) for n in range(1, 21)])
-        for _ in range(20):
-            publisher.expect(Puback)
-        wait_until(lambda: broker.open_files() < before, "the stuck connection is gone")
-        publisher.expect_nothing_more()
 
 
 def trickle(sock: socket.socket, data: bytes, pause: float = 0.05) -> float:

@@ -104,6 +104,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (ScramUser, "server_key", ["", "secret", KEY[4:], KEY + KEY, None, 5]),
     (Authorization, "deny_publish", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"]]),
     (Authorization, "deny_subscribe", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"]]),
+    (Authorization, "refused_subscribe", ["drop", None, 0x80]),
     (Authorization, "refused_publish", ["drop", None, 1]),
     (Session, "max_inflight", [-1, 65_536, 1.5, "x", None, True]),
     (Session, "max_mqueue_len", [-1, 1.5, "x", None, True]),
