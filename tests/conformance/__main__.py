@@ -12,8 +12,10 @@ from tests.conformance.table import show
 from tests.conformance.verdicts import Verdicts
 from tests.support.process import Address
 
-TESTS = (str(FOLDER), f"--ignore={FOLDER / 'test_catalogue.py'}")
-"""All but those of the catalogue itself, which say nothing of a broker."""
+OWN_TESTS = ("test_catalogue.py", "test_verdicts.py")
+"""What says nothing of a broker."""
+
+TESTS = (str(FOLDER), *(f"--ignore={FOLDER / name}" for name in OWN_TESTS))
 
 QUIET = ("-q", "--no-header", "--no-summary", "--tb=no")
 
