@@ -34,7 +34,7 @@ class Capabilities:
         self.identifiers_available: bool = mqtt.subscription_identifiers_available
         self.shared_available: bool = mqtt.shared_subscription_available
         self.server_keep_alive: int = int(mqtt.server_keep_alive or 0)
-        """Seconds; 0 = the client's own."""
+        """Seconds of the longest keepalive; 0 = no limit."""
         self.response_information: str = mqtt.response_information or ""
         self.check_payload_format: bool = mqtt.check_payload_format
         self.server_reference: str = mqtt.redirect_to or ""
@@ -61,8 +61,6 @@ class Capabilities:
             connack[props.SUBSCRIPTION_IDENTIFIER_AVAILABLE] = 0
         if not self.shared_available:
             connack[props.SHARED_SUBSCRIPTION_AVAILABLE] = 0
-        if self.server_keep_alive:
-            connack[props.SERVER_KEEP_ALIVE] = self.server_keep_alive
         if self.response_information and asked.get(props.REQUEST_RESPONSE_INFORMATION) == 1:  # [MQTT-3.1.2-28]
             information = self.response_information.replace("{client_id}", as_level(client_id))
             if len(information.encode()) <= MAXIMUM_UINT16:
@@ -70,7 +68,9 @@ class Capabilities:
 
     def keep_alive(self, connect: Connect) -> int:
         """The keepalive that counts, in seconds [MQTT-3.2.2-21, -22]: 3.1.1 has no word for another than its own."""
-        return self.server_keep_alive if self.server_keep_alive and connect.version == 5 else connect.keep_alive
+        own = connect.keep_alive
+        most = self.server_keep_alive
+        return most if most and connect.version == 5 and (own == 0 or own > most) else own
 
     # -- what they are held to
 

@@ -72,9 +72,12 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
         client_id = f"auto-{uuid4().hex}"
         own_properties[props.ASSIGNED_CLIENT_IDENTIFIER] = client_id  # [MQTT-3.1.3-7]
     expiry_interval = _expiry_interval(broker, packet)
+    keep_alive = broker.capabilities.keep_alive(packet)
     asked = packet.properties or {}
     if version == 5:
         broker.capabilities.tell(own_properties, asked, client_id)
+        if keep_alive != packet.keep_alive:
+            own_properties[props.SERVER_KEEP_ALIVE] = keep_alive
         if expiry_interval != _integer(asked, props.SESSION_EXPIRY_INTERVAL):
             own_properties[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # [MQTT-3.2.2-21]
     maximum_packet_size = connection.maximum_packet_size
@@ -91,7 +94,7 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     broker.online += 1
     broker.totals.most_online = max(broker.totals.most_online, broker.online)
     connection.will = packet.will
-    connection.keep_alive = int(broker.capabilities.keep_alive(packet) * SECOND * broker.keepalive_multiplier)
+    connection.keep_alive = int(keep_alive * SECOND * broker.keepalive_multiplier)
     session = client.session
     session.listener = connection.listener
     connection.write(connack.encode(version))

@@ -173,12 +173,14 @@ def test_shared_without_wildcards(start: Start) -> None:
 # -- keepalive
 
 
-@pytest.mark.parametrize(("version", "own", "enforced"), [(5, 1000, 100), (5, 0, 100), (5, 10, 100), (4, 10, 10)])
+@pytest.mark.parametrize(("version", "own", "enforced"), [(5, 1000, 100), (5, 0, 100), (5, 10, 10), (4, 200, 200)])
 def test_server_keep_alive(version: int, own: int, enforced: int) -> None:
-    """The server's keepalive is enforced in place of the client's [MQTT-3.2.2-21]; 3.1.1 keeps its own."""
+    """The server's keepalive counts for who asks for more, or for none [MQTT-3.2.2-21]; 3.1.1 keeps its own."""
     with LocalBroker(mqtt={"server_keep_alive": 100.0}) as local:
         client = local.client(version)
-        client.connect("c", keep_alive=own)
+        connack = client.connect("c", keep_alive=own)
+        told = (connack.properties or {}).get(props.SERVER_KEEP_ALIVE)
+        assert told == (None if enforced == own else enforced)
         local.pass_time(1.5 * enforced - 2)
         assert not client.gone
         local.pass_time(3)
