@@ -11,7 +11,10 @@ from tests.fuzz.run import run
 from tests.fuzz.target import read_seed
 from tests.fuzz.targets import TARGETS
 
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 
+
+@app.command()
 def main(
     seconds: Annotated[float, typer.Option(min=1, help="How long in all; the targets share it.")] = 60,
     only: Annotated[str, typer.Option("--target", help="codec or machine; both.")] = "",
@@ -41,4 +44,4 @@ def _replay(path: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -21,6 +21,8 @@ from protocol.unsubscribe import Unsubscribe
 
 FAILURE: Final = 0x80
 """Reason codes from here on say that something is refused."""
+CONNACK_BYTES: Final = 5
+"""Nobody who takes less can be told why it is refused."""
 
 
 class Observer:
@@ -59,6 +61,11 @@ class Observer:
         value = (self.connect.properties or {}).get(key, default) if self.connect is not None else default
         assert isinstance(value, int)
         return value
+
+    @property
+    def largest(self) -> int:
+        """The client's Maximum Packet Size, even if its CONNECT is wrong behind it; 0 = none."""
+        return self.error.maximum_packet_size if self.error is not None else self.asked(props.MAXIMUM_PACKET_SIZE, 0)
 
     # -- what the client says
 
@@ -108,7 +115,7 @@ class Observer:
         """The client receives this; returns the packets, each of which must be right where it comes."""
         if self._ear is None:
             assert self.version or self.error is not None, "the broker speaks first"
-            self._ear = Decoder(version=self._version_of(data))
+            self._ear = Decoder(self.largest, version=self._version_of(data))
         packets = []
         self._ear.feed(data)
         while (packet := self._ear.next_packet()) is not None:
@@ -132,9 +139,6 @@ class Observer:
             assert self.connack.reason_code == 0, f"{name} after a CONNACK that refuses"
         if isinstance(packet, Connack):
             self.connack = packet
-            if packet.reason_code == 0 and self._ear is not None:
-                # Not before: who takes less than a CONNACK is told so in one.
-                self._ear.maximum_packet_size = self.asked(props.MAXIMUM_PACKET_SIZE, 0)
         elif isinstance(packet, Auth):
             data = (packet.properties or {})[props.AUTHENTICATION_DATA]
             assert isinstance(data, bytes)
@@ -178,6 +182,8 @@ class Observer:
     def closed(self, *, waited: bool) -> None:
         """The broker has closed, and the client has not asked it to: an MQTT 5 client must know why."""
         if self.version != 5 or self.left or (waited and self.connack is None):
+            return
+        if self.connack is None and 0 < self.largest < CONNACK_BYTES:  # [MQTT-3.1.2-24]
             return
         assert isinstance(self.last, (Connack, Disconnect)), f"closed without a word; the last was {self.last}"
         assert self.last.reason_code >= FAILURE, f"closed after {self.last}"

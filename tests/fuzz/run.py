@@ -72,12 +72,17 @@ def _guided(target: Target, seconds: float, seed: int) -> bytes | None:
 
 
 def _follow(lines: Iterable[str], progress: Progress) -> None:
-    """Tell the progress, and pass on what else is said, but for what libFuzzer says at its start and end."""
-    failing = False
+    """Tell the progress, and pass on the traceback or what libFuzzer has to complain of, not all that is around it."""
+    telling = False
     for line in lines:
         text = line.rstrip()
-        failing = failing or "Uncaught Python exception" in text or text.startswith("==")
-        if not progress.read(text) and failing:
+        if progress.read(text):
+            continue
+        if "Uncaught Python exception" in text or "ERROR: libFuzzer" in text:
+            telling = True
+        elif text.startswith(("==", "artifact_prefix", "MS:")):
+            telling = False
+        if telling:
             print(text)
     progress.tell()
 
