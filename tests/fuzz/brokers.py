@@ -5,6 +5,8 @@ from typing import Any, Final
 from tests.fuzz import users
 
 SOON: Final = {"session_expiry_interval": 20, "max_session_expiry_interval": 20}
+DENIED: Final = b"denied/"
+"""What the topics begin with that some brokers deny."""
 
 _BROKERS: Final[dict[str, dict[str, Any]]] = {
     "plain": {"mqtt": SOON},

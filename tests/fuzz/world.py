@@ -22,6 +22,9 @@ TURNS: Final = 200
 AFTER_ALL: Final = 400.0
 """Seconds after which nothing is left of any client: longer than any session, and any timer."""
 
+TOPICS: Final = (b"a", b"a/b", b"b", b"/")
+"""Those that most subscriptions are about."""
+
 
 class World:
     """What a script happens to."""
@@ -33,6 +36,7 @@ class World:
         self._clients: dict[int, Client] = {}
         self._waiting: dict[str, tuple[int, int, int]] = {}
         """Deliveries that waited when a session's last interval ended, by QoS."""
+        self._denies = "authorization" in sections
         self._sent = 0
         self._publisher = self._honest(4, "honest-publisher")
         # A keepalive that the broker chooses is for MQTT 5, and time goes by too fast here for the honest to keep it.
@@ -60,6 +64,8 @@ class World:
         for number, other in self._clients.items():
             for packet in other.look(waited=step.verb == "wait"):
                 yield number, packet
+                if self._denies and isinstance(packet, Publish):
+                    assert not packet.topic.startswith(brokers.DENIED), "a denied topic reaches a client"
         self._hold()
 
     def _on_connection(self, client: Client, step: Step) -> None:
@@ -154,6 +160,8 @@ class World:
         assert not broker.clients, f"sessions stay: {list(broker.clients)}"
         self._count()
         assert len(broker.wheel) <= len(broker.retained), f"{len(broker.wheel)} timers stay"
+        for topic in TOPICS:
+            assert not broker.router.route(Publish(topic, b""), None), f"a subscription to {topic!r} stays"
         del self._publisher, self._subscriber
         self._released()
         self._local.__exit__(None, None, None)
