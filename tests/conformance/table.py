@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,9 +22,6 @@ STYLES = {
 
 COMMON_TITLES = {
     "1.5": "Data representation",
-    "2.1": "Fixed header",
-    "2.2": "Variable header",
-    "2.3": "Packet identifier",
     "3.1": "CONNECT",
     "3.2": "CONNACK",
     "3.3": "PUBLISH",
@@ -51,9 +49,11 @@ COMMON_TITLES = {
     "7.1": "Conformance targets",
 }
 TITLES = {
-    "3.1.1": COMMON_TITLES | {"4.8": "Handling errors"},
+    "3.1.1": COMMON_TITLES | {"2.2": "Fixed header", "2.3": "Variable header", "4.8": "Handling errors"},
     "5.0": COMMON_TITLES
     | {
+        "2.1": "Structure of a packet",
+        "2.2": "Variable header",
         "4.8": "Subscriptions",
         "4.9": "Flow control",
         "4.10": "Request and response",
@@ -82,7 +82,9 @@ def _table(version: str, judged: list[Judged]) -> Table:
     for one in sorted(judged, key=lambda one: _order(one.statement)):
         sections.setdefault(_title(one.statement), Counter())[one.verdict] += 1
     total = Counter(one.verdict for one in judged)
-    table = Table(title=f"MQTT {version}", title_style="bold", title_justify="left", show_footer=True)
+    table = Table(
+        title=f"MQTT {version}", title_style="bold", title_justify="left", box=box.SIMPLE_HEAD, show_footer=True
+    )
     table.add_column("section", f"{len(judged)} statements", no_wrap=True)
     for verdict, style in STYLES.items():
         table.add_column(verdict.value, str(total[verdict]), justify="right", style=style, footer_style=style)

@@ -250,7 +250,7 @@ def test_bad_properties(address: Address, name: str) -> None:
         malformed(client, connect(5, unique("c"), properties=BAD_PROPERTIES[name]))
 
 
-@pytest.mark.parametrize("properties", [b"\x02\0\0\0\1" * 2, b"\x01\2", b"\x23\0\1"])
+@pytest.mark.parametrize("properties", [b"\x02\0\0\0\1" * 2, b"\x01\0" * 2, b"\x23\0\1"])
 def test_bad_will_properties(address: Address, properties: bytes) -> None:
     """Properties that a will may not have, or not like this, do not conform."""
     fields = will(5, unique("will"), b"gone", properties)

@@ -12,6 +12,7 @@ from tests.conformance import by_hand
 from tests.conformance.by_hand import packet, string
 from tests.conformance.connecting import NO_SUCH_METHOD, connect, until_close, will
 from tests.conformance.delivery import messages, unique
+from tests.conformance.keep_alive import PATIENCE
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
@@ -20,9 +21,8 @@ SERVERS_CODES = {0x00, *range(0x80, 0x84), 0x87, 0x89, 0x8B, *range(0x8D, 0x91),
 
 VIOLATIONS = {
     "second CONNECT": connect(5, "second"),
-    "wrong flags": b"\xc1\0",
+    "wrong flags": by_hand.subscribe(5, 1, [("t", 0)], first=0x80),
     "reserved packet type": b"\0\0",
-    "server's packet": b"\xd0\0",
     "QoS 3": packet(0x36, string("t") + b"\0\1\0"),
     "wildcard in topic": by_hand.publish(5, "a/#"),
     "topic not UTF-8": by_hand.publish(5, b"\xff"),
@@ -39,6 +39,7 @@ VIOLATIONS = {
 def provoked(address: Address, violation: str, properties: Properties | None = None) -> list[Packet]:
     """Everything that comes from breaking a rule to the close."""
     with connected(address, 5, keep_alive=1, properties=properties) as client:
+        client.timeout = PATIENCE
         client.send(VIOLATIONS[violation])
         return until_close(client)
 
@@ -106,7 +107,7 @@ def test_nothing_behind_it(address: Address) -> None:
         flood = b"".join(by_hand.publish(5, topic, b"x" * 100) for _ in range(500))
         publisher.send(flood)
         client.expect(Publish)
-        client.send(b"\xd0\0")
+        client.send(VIOLATIONS["wrong flags"])
         publisher.send(flood)
         packets = until_close(client)
         kinds = [isinstance(each, Disconnect) for each in packets]

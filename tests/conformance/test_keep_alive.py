@@ -8,13 +8,14 @@ from protocol.disconnect import Disconnect
 from protocol.ping import Pingreq
 from tests.conformance.configured import Configured
 from tests.conformance.delivery import unique
+from tests.conformance.keep_alive import PATIENCE
 from tests.support.process import Address
 from tests.support.wire import READ_BYTES, WireClient, connected
 
 
 def silent(address: Address, version: int, keep_alive: int) -> WireClient:
     """A client that has connected and says nothing more."""
-    client = WireClient(address, version)
+    client = WireClient(address, version, timeout=PATIENCE)
     assert client.connect(unique("c"), keep_alive=keep_alive).reason_code == 0
     return client
 
@@ -82,7 +83,7 @@ def test_servers_keep_alive(configured: Configured) -> None:
 
 def test_no_servers_keep_alive(address: Address) -> None:
     """Where CONNACK names none, the client's own counts."""
-    with WireClient(address, 5) as client:
+    with WireClient(address, 5, timeout=PATIENCE) as client:
         connack = client.connect(unique("c"), keep_alive=1)
         own = (connack.properties or {}).get(props.SERVER_KEEP_ALIVE, 1)
         assert own != 0

@@ -3,6 +3,7 @@
 import pytest
 
 from protocol import properties as props
+from protocol.connack import Connack
 from protocol.properties import Properties
 from protocol.subscribe import Subscription
 from tests.conformance.by_hand import packet, receive
@@ -113,17 +114,41 @@ def test_retained(address: Address, topic: str) -> None:
             publisher.publish(f"{topic}/{name}", b"", retain=True)
 
 
-@pytest.mark.parametrize("size", [1, 4, 5, 8, 12, 16, 20, 24, 32, 48])
-@pytest.mark.parametrize("outcome", ["let in", "client id assigned", "refused"])
-def test_connack(address: Address, size: int, outcome: str) -> None:
-    """CONNACK leaves out what is not needed to stay within the limit; if it cannot, it does not come."""
+SIZES = (1, 4, 5, 8, 12, 16, 20, 24, 32, 48)
+OUTCOMES = ("let in", "client id assigned", "refused")
+
+
+def asks_for(outcome: str, size: int) -> bytes:
+    """A CONNECT of a client that takes packets of this size, with this outcome if CONNACK can be sent."""
     client_id = "" if outcome == "client id assigned" else unique("c")
     properties = b"\x27" + size.to_bytes(4, "big") + (NO_SUCH_METHOD if outcome == "refused" else b"")
+    return connect(5, client_id, properties=properties)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_connack(address: Address, size: int, outcome: str) -> None:
+    """A CONNACK that would be larger than the limit does not come."""
     with WireClient(address, 5) as client:
-        client.send(connect(5, client_id, properties=properties))
+        client.send(asks_for(outcome, size))
         try:
             first, body = receive(client)
         except ConnectionError:
             return
         assert first == 0x20
         assert len(packet(first, body)) <= size
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_words_of_connack(address: Address, size: int, outcome: str) -> None:
+    """Nor does a Reason String or a User Property that takes it past the limit."""
+    with WireClient(address, 5) as client:
+        client.send(asks_for(outcome, size))
+        try:
+            connack = client.expect(Connack)
+        except ConnectionError:
+            return
+        told = connack.properties or {}
+        words = props.REASON_STRING in told or props.USER_PROPERTY in told
+        assert not words or len(connack.encode(5)) <= size

@@ -10,8 +10,9 @@ from protocol.connect import Will
 from protocol.properties import Properties
 from protocol.publish import Publish
 from tests.conformance import by_hand
-from tests.conformance.connecting import refusal, refused, until_close, will
+from tests.conformance.connecting import connect, refusal, refused, until_close, will
 from tests.conformance.delivery import messages, payloads, unique
+from tests.conformance.keep_alive import PATIENCE
 from tests.conformance.sessions import LONG, let_pass
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
@@ -71,9 +72,9 @@ def test_published(address: Address, version: int, topic: str, end: str) -> None
             elif end == "reset":
                 client.reset()
             elif end == "protocol error":
-                client.send(b"\xd0\0")  # PINGRESP, which no client sends
+                client.send(by_hand.subscribe(version, 1, [(topic, 0)], first=0x80))  # without its flags
             else:
-                client.send(by_hand.packet(0x10, b"\0\4MQTT\4\2\0\0\0\0"))
+                client.send(connect(version, unique("c")))
             message = watcher.expect(Publish)
         assert (message.topic, message.payload) == (topic.encode(), b"gone")
 
@@ -81,6 +82,7 @@ def test_published(address: Address, version: int, topic: str, end: str) -> None
 def test_published_after_keep_alive(address: Address, version: int, topic: str) -> None:
     """A client that is silent past its keepalive is as good as gone: its will is published."""
     with connected(address, version) as watcher, with_will(address, version, topic, keep_alive=1):
+        watcher.timeout = PATIENCE
         watcher.subscribe(topic)
         assert watcher.expect(Publish).payload == b"gone"
 
