@@ -82,9 +82,8 @@ def _table(version: str, judged: list[Judged]) -> Table:
     for one in sorted(judged, key=lambda one: _order(one.statement)):
         sections.setdefault(_title(one.statement), Counter())[one.verdict] += 1
     total = Counter(one.verdict for one in judged)
-    table = Table(
-        title=f"MQTT {version}", title_style="bold", title_justify="left", box=box.SIMPLE_HEAD, show_footer=True
-    )
+    table = Table(title=f"MQTT {version}", title_style="bold", title_justify="left", show_footer=True)
+    table.box, table.padding = box.SIMPLE_HEAD, (0, 1, 0, 0)  # eighty columns have to be enough
     table.add_column("section", f"{len(judged)} statements", no_wrap=True)
     for verdict, style in STYLES.items():
         table.add_column(verdict.value, str(total[verdict]), justify="right", style=style, footer_style=style)
