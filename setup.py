@@ -39,6 +39,7 @@ HOT = (
     "broker/subscribers.py",
     "broker/subscribing.py",
     "broker/totals.py",
+    "broker/unread.py",
     "broker/wheel.py",
 )
 """The files of broker/ on the way of each message, and what they share objects with."""

@@ -12,6 +12,7 @@ from broker.publishing import check, read_properties, refuse
 from broker.refusals import PublishRefused, connack, disconnect
 from broker.session_task import SessionTask
 from broker.subscribing import RetainedFeed
+from broker.unread import Unread
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
 from protocol.connect import Will
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.clients import Client
 
-CONTROL_BACKLOG: Final = 65_536
-"""A client that leaves this many bytes of acknowledgements unread is itself not read until it takes them."""
 LARGE_PIECE: Final = 4_096
 """Pieces of this mean size go to the transport as they are: joining them would copy more than a list costs."""
 READ_PACKETS: Final = 256
@@ -62,11 +61,8 @@ class Connection(Host):
         self.heard_at = 0
         self.closing = False
         self.task: SessionTask | None = None
-        self._control_backlog = 0
-        self._may_wait = 0
-        """Bytes that may wait in the transport besides the window: what did when it asked for a pause, and slack."""
-        self._until_check = 0
-        """Bytes of deliveries that are still to be written before it is looked at what waits."""
+        self._unread: Unread | None = None
+        """What the client leaves unread, while its send path is congested."""
         self._held_back = False
         """Reading has stopped until the client has taken what waits for it."""
         self._waiting = False
@@ -103,8 +99,8 @@ class Connection(Host):
     def _read(self, now: int) -> None:
         """Handle what has come, up to READ_PACKETS; the run queue calls `read_on` when it is time for the rest."""
         self.heard_at = now
-        allowed = left = READ_PACKETS
-        published = False
+        count = 0
+        more = published = False
         try:
             packet = self.decoder.next_packet()
             while packet is not None:
@@ -119,23 +115,19 @@ class Connection(Host):
                     session.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
                     on_packet(self, session, packet, now)
-                    if self.feed is not None:
-                        allowed -= left - 1
-                        left = 1
-                left -= 1
+                    more = self.feed is not None
+                count += 1
                 if self.closing:
-                    self.broker.totals.disconnects_received += 1
-                    return
-                if left == 0:
+                    break
+                if more or count == READ_PACKETS:
+                    more = True
                     break
                 packet = self.decoder.next_packet()
         except MQTTError as error:
             self.fail(error)
-            return
-        finally:
-            self.broker.totals.packets_received += allowed - left
+        self.broker.totals.packets_received += count
         if self.session is not None:
-            self._end_reading(self.session, left == 0, published, now)
+            self._end_reading(self.session, more, published, now)
 
     def _on_publish(self, session: Session, publish: Publish, now: int) -> None:
         broker = self.broker
@@ -214,8 +206,7 @@ class Connection(Host):
         """The send path is congested from now on."""
         if self.session is not None and self.transport is not None:
             self.session.outbound.pause(monotonic_us())
-            self._may_wait = self.transport.get_write_buffer_size() + CONTROL_BACKLOG
-            self._until_check = CONTROL_BACKLOG
+            self._unread = Unread(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """The send path can take more: drain what has queued."""
@@ -224,7 +215,7 @@ class Connection(Host):
             return
         now = monotonic_us()
         session.outbound.resume(now)
-        self._control_backlog = 0
+        self._unread = None
         if self._held_back:
             self._held_back = False
             if not self._waiting:
@@ -272,41 +263,26 @@ class Connection(Host):
         deliveries = outbox.delivery_bytes
         outbox.pieces = []
         outbox.delivery_bytes = 0
+        totals = self.broker.totals
         if count > 1 and deliveries > LARGE_PIECE * count:
             for piece in pieces:
-                self.broker.totals.bytes_sent += len(piece)
+                totals.bytes_sent += len(piece)
             transport.writelines(pieces)
         else:
-            self.write(pieces[0] if count == 1 else b"".join(pieces))
-        if session.outbound.congested:
-            if deliveries:
-                self._check_unread(session, transport, deliveries)
-            else:
-                self._check_control(pieces)
-
-    def _check_control(self, pieces: list[bytes]) -> None:
-        """Acknowledgements are never dropped (FC-15), so who does not read them is not read either."""
-        for piece in pieces:
-            self._control_backlog += len(piece)
-        if self._control_backlog > CONTROL_BACKLOG:
-            self._hold_back()
-
-    def _check_unread(self, session: Session, transport: asyncio.Transport, deliveries: int) -> None:
-        """Who acknowledges deliveries that it cannot have read, having guessed their packet ids, is not read either.
-
-        Each guess gives a place in the window back (FC-1), and what then takes it would pile up in the transport. Who
-        is only slow has not acknowledged what waits there: it is in the window, but for what was there already when
-        the transport asked for a pause.
-        """
-        self._until_check -= deliveries
-        if self._until_check > 0:
+            data = pieces[0] if count == 1 else b"".join(pieces)
+            totals.bytes_sent += len(data)
+            transport.write(data)
+        unread = self._unread
+        if unread is None:
             return
-        window = session.outbound.unread_bytes()
-        self._until_check = max(CONTROL_BACKLOG, window // 4)  # a large window takes a while to add up
-        if transport.get_write_buffer_size() > self._may_wait + window:
+        if deliveries:
+            if unread.cannot_be(session.outbound, deliveries, transport.get_write_buffer_size()):
+                self._hold_back()
+        elif unread.too_many_answers(pieces):
             self._hold_back()
 
     def _hold_back(self) -> None:
+        """Who does not read is not read either."""
         if not self._held_back:
             self._held_back = True
             self._pause_reading(monotonic_us())

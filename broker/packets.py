@@ -48,4 +48,5 @@ def _on_disconnect(connection: "Connection", packet: Disconnect) -> None:
         connection.client.change_expiry(packet, connection.broker.max_session_expiry_interval)
     if packet.reason_code == reason_codes.SUCCESS:
         connection.will = None  # [MQTT-3.14.4-3]
+    connection.broker.totals.disconnects_received += 1
     connection.close()
