@@ -204,7 +204,7 @@ class Broker:
             else:
                 self.ended.append(Ended(session, session.take_counters(now)))
         if client.will is not None:
-            client.will.due(now)  # [MQTT5 3.1.3.2.2]: the session's end does not let a will wait longer
+            client.will.due(now)  # section 3.1.3.2.2: the session's end does not let a will wait longer
 
     # -- what operators read
 

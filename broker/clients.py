@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SECOND: Final = 1_000_000
 NEVER_EXPIRES: Final = 0xFFFFFFFF
-"""MQTT 5's Session Expiry Interval for a session that stays [MQTT5 3.1.2.11.2]."""
+"""MQTT 5's Session Expiry Interval for a session that stays (section 3.1.2.11.2)."""
 
 
 @final
@@ -39,15 +39,13 @@ class Client:
         """The last walk of $SYS over all sessions that has been here."""
 
     def change_expiry(self, packet: Disconnect, longest: int) -> None:
-        """A DISCONNECT may change the Session Expiry Interval, up to `longest`, but not from zero [MQTT-3.14.2-2]."""
+        """Take up what DISCONNECT says of it: up to `longest`, and nothing else if it was zero (section 3.14.2.2.2)."""
         if packet.properties is None or props.SESSION_EXPIRY_INTERVAL not in packet.properties:
             return
         wanted = packet.properties[props.SESSION_EXPIRY_INTERVAL]
         assert isinstance(wanted, int)  # the codec's type for this property
         if self.expiry_interval == 0 and wanted:
-            raise ProtocolError(
-                "DISCONNECT gives a session an expiry that CONNECT set to zero [MQTT-3.14.2-2]"
-            )
+            raise ProtocolError("DISCONNECT gives a session an expiry that CONNECT set to zero")
         self.expiry_interval = min(wanted, longest)
 
 
@@ -103,7 +101,7 @@ class SessionTimer(Timer):
 
 @final
 class ExpiryTimer(Timer):
-    """Ends an offline session when its expiry has passed [MQTT5 3.1.2.11.2]."""
+    """Ends an offline session when its expiry has passed (section 3.1.2.11.2)."""
 
     def __init__(self, broker: "Broker", client: Client) -> None:
         self.broker = broker
@@ -149,7 +147,7 @@ def will_publish(will: Will) -> Publish:
 
 
 def will_delay(will: Will, expiry_interval: int) -> int:
-    """Seconds until a will is published: its delay, or until the session ends if that is sooner [MQTT5 3.1.3.2.2]."""
+    """Seconds until a will is published: its delay, or until the session ends if that is sooner (section 3.1.3.2.2)."""
     wanted = will.properties.get(props.WILL_DELAY_INTERVAL, 0) if will.properties is not None else 0
     assert isinstance(wanted, int)  # the codec's type for this property
     return min(wanted, expiry_interval)

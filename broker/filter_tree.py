@@ -1,4 +1,4 @@
-"""Topic filters with wildcards as a tree of levels: from a topic name to the filters that match it [MQTT-4.7]."""
+"""Topic filters with wildcards as a tree of levels: from a topic name to the filters that match it (section 4.7)."""
 
 from typing import final
 
@@ -91,7 +91,7 @@ class FilterTree:
         if wildcards:
             rest = children.get(b"#")
             if rest is not None and rest.subscribers is not None:
-                found.append(rest.subscribers)  # "#" also matches the level above it [MQTT-4.7.1-2]
+                found.append(rest.subscribers)  # "#" also matches the level above it (section 4.7.1.2)
         if depth == len(levels):
             if node.subscribers is not None:
                 found.append(node.subscribers)

@@ -77,9 +77,9 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     if version == 5:
         broker.capabilities.tell(own_properties, asked, client_id)
         if keep_alive != packet.keep_alive:
-            own_properties[props.SERVER_KEEP_ALIVE] = keep_alive
+            own_properties[props.SERVER_KEEP_ALIVE] = keep_alive  # [MQTT-3.2.2-21]
         if expiry_interval != _integer(asked, props.SESSION_EXPIRY_INTERVAL):
-            own_properties[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # [MQTT-3.2.2-21]
+            own_properties[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # section 3.2.2.3.2
     maximum_packet_size = connection.maximum_packet_size
     connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
     if not fits(connack.encode(version), maximum_packet_size):
@@ -108,7 +108,7 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
 
 
 def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:
-    """The client's session, and whether it was kept [MQTT-3.2.2-2]. An older connection is closed first."""
+    """The client's session, and whether it was kept [MQTT-3.2.2-2, -3]. An older connection is closed first."""
     client = broker.clients.get(client_id)
     if client is not None:
         older = client.connection

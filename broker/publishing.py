@@ -23,8 +23,8 @@ EPISODE: Final = 60 * _SECOND
 
 def read_properties(connection: "Connection", publish: Publish, properties: Properties, now: int) -> None:
     """Give the PUBLISH its topic, if an alias stands for it, and its expiry. Raises MQTTError."""
-    if props.SUBSCRIPTION_IDENTIFIER in properties:
-        raise ProtocolError("PUBLISH from a client with a Subscription Identifier [MQTT-3.3.4-6]")
+    if props.SUBSCRIPTION_IDENTIFIER in properties:  # [MQTT-3.3.4-6]
+        raise ProtocolError("PUBLISH from a client with a Subscription Identifier")
     alias = properties.get(props.TOPIC_ALIAS)
     if isinstance(alias, int):
         _resolve_alias(connection, publish, alias)
@@ -41,8 +41,8 @@ def read_expiry(publish: Publish, properties: Properties, now: int) -> None:
 def _resolve_alias(connection: "Connection", publish: Publish, alias: int) -> None:
     """Remember what the alias stands for on this connection, or look that up [MQTT-3.3.2-7, -12]."""
     most = connection.broker.capabilities.topic_alias_maximum
-    if alias > most:
-        raise TopicAliasInvalid(f"PUBLISH with Topic Alias {alias}; the CONNACK allows up to {most} [MQTT-3.3.2-9]")
+    if alias > most:  # [MQTT-3.3.2-9]
+        raise TopicAliasInvalid(f"PUBLISH with Topic Alias {alias}; the CONNACK allows up to {most}")
     aliases = connection.aliases
     if aliases is None:
         aliases = connection.aliases = {}

@@ -34,7 +34,7 @@ class Retained:
         return self._publishers.get(topic, "")
 
     def store(self, publish: Publish, client_id: str) -> None:
-        """Keep `publish` as its topic's retained message, or forget the topic's if it is empty [MQTT-3.3.1-6, -10]."""
+        """Keep `publish` as its topic's retained message, or forget the topic's if it is empty [MQTT-3.3.1-6, -7]."""
         if publish.size == 0:
             self.remove(publish.topic)
             return

@@ -29,7 +29,7 @@ class Route:
         return self.no_local or self.identifiers != b""
 
     def merge(self, subscription: Subscription) -> None:
-        """Overlapping subscriptions give one delivery, at the highest QoS, with all identifiers [MQTT-3.3.4-2]."""
+        """Overlapping subscriptions give one delivery, at the highest QoS, with all identifiers [MQTT-3.3.4-2, -3]."""
         if subscription.no_local and not self.no_local:
             self.own = Route(self.outbound, subscription)
             self.own.copy(self)

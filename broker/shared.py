@@ -1,4 +1,4 @@
-"""Shared subscriptions: each message goes to one session of the group [MQTT-4.8.2]."""
+"""Shared subscriptions: each message goes to one session of the group (section 4.8.2)."""
 
 from typing import TYPE_CHECKING, Final, final
 

@@ -14,7 +14,7 @@ def take_leave(broker: "Broker", now: int) -> None:
 
     A will is published when its client's connection is closed [MQTT-3.1.2-8], so those who have one are the first to be
     closed. A will that waits for its delay is published too: no session outlives this process, and the end of the
-    session does not let a will wait longer (MQTT 5, 3.1.3.2.2).
+    session does not let a will wait longer (section 3.1.3.2.2).
     """
     connections = list(broker.connections)
     for connection in connections:

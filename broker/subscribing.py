@@ -101,7 +101,7 @@ def _refusal(broker: "Broker", topic_filter: str) -> int:
 
 
 def _add(broker: "Broker", session: Session, subscription: Subscription) -> bool:
-    """Returns whether its retained messages are to be sent [MQTT5 3.3.1.3]."""
+    """Returns whether its retained messages are to be sent [MQTT-3.3.1-9, -10, -11]."""
     held = session.subscriptions
     if held is None:
         held = session.subscriptions = {}
@@ -159,7 +159,7 @@ class RetainedFeed:
             return  # [MQTT-3.8.3-3]
         if not self._broker.authorization.may_receive(publish.topic):
             return
-        # A copy of its own, with RETAIN set [MQTT-3.3.1-8]: the time that it takes is counted from now.
+        # A copy of its own, with RETAIN set (3.1.1: [MQTT-3.3.1-8]): the time that it takes is counted from now.
         qos = min(publish.qos, subscription.qos)
         delivery = Publish(publish.topic, publish.payload, qos, True, publish.properties)
         delivery.identifiers = subscription.identifiers

@@ -68,7 +68,7 @@ class Mqtt(Model):
     overlapping_subscriptions: Literal["merge", "each"] = "merge"
     """How many deliveries a message makes for a client that has several matching subscriptions [MQTT-3.3.4-2]."""
     check_payload_format: bool = True
-    """Whether payloads that are said to be UTF-8 have to be [MQTT5 3.3.2.3.2]."""
+    """Whether payloads that are said to be UTF-8 have to be (section 3.3.2.3.2)."""
     response_information: Text | None = None
     """What clients are told that ask for Response Information; `{client_id}` stands for theirs."""
     redirect_to: Text | None = None

@@ -86,7 +86,7 @@ def check_version(value: object) -> object:
 
 
 def check_topic_filter(value: object) -> object:
-    """Refuse what is no topic filter [MQTT-4.7.1]."""
+    """Refuse what is no topic filter (section 4.7.1)."""
     if not isinstance(value, str):
         return value
     levels = value.split("/")

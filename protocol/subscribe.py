@@ -106,9 +106,9 @@ def decode_subscribe(data: bytes, position: int, end: int, version: int) -> Subs
 
 def _check_options(options: int, topic_filter: str, version: int) -> None:
     reserved = 0xC0 if version == 5 else 0xFC
-    if options & reserved:  # [MQTT-3.8.3-5] (3.1.1: [MQTT-3-8.3-4])
+    if options & reserved:  # [MQTT-3.8.3-5] (3.1.1: [MQTT-3.8.3-4])
         raise MalformedPacket(f"SUBSCRIBE options: reserved bits of 0x{options:02X} are set")
-    if options & 3 == 3:  # section 3.8.3.1 (3.1.1: [MQTT-3-8.3-4], which calls it malformed)
+    if options & 3 == 3:  # section 3.8.3.1 (3.1.1: [MQTT-3.8.3-4], which calls it malformed)
         if version != 5:
             raise MalformedPacket("SUBSCRIBE options: QoS is 3, but must be 0, 1 or 2")
         raise ProtocolError("SUBSCRIBE options: Maximum QoS is 3, but must be 0, 1 or 2")

@@ -1,4 +1,4 @@
-"""Topic aliases towards one client: its most used topics have them, as many as it takes [MQTT5 3.3.2.3.4]."""
+"""Topic aliases towards one client: its most used topics have them, as many as it takes (section 3.3.2.3.4)."""
 
 from typing import Final, final
 

@@ -30,7 +30,7 @@ class Inbound:
         self._earlier: set[int] | None = None  # those among them that came on earlier connections
 
     def connect(self) -> None:
-        """A new connection: the client's quota begins anew [MQTT5 4.9]."""
+        """A new connection: the client's quota begins anew (section 4.9)."""
         self.unwritten = 0
         awaiting = self._awaiting_rel
         self._earlier = set(awaiting) if awaiting else None
@@ -115,10 +115,10 @@ class Inbound:
             self._earlier.discard(packet_id)
 
     def _past_receive_maximum(self, counters: Counters) -> None:
-        if not self.limits.tolerate_receive_maximum:
+        if not self.limits.tolerate_receive_maximum:  # [MQTT-3.3.4-7]
             raise MQTTError(
                 reason_codes.RECEIVE_MAXIMUM_EXCEEDED,
                 f"more than {self.limits.receive_maximum} QoS 1 and 2 PUBLISHes unacknowledged; the CONNACK's Receive "
-                "Maximum is the limit [MQTT-3.3.4-7]",
+                "Maximum is the limit",
             )
         counters.receive_maximum_exceeded += 1

@@ -6,7 +6,7 @@ NEVER: Final = 0
 """A duration of 0 stands for `infinity`: it never comes."""
 
 PACKET_IDS: Final = 65_535
-"""What bounds the window when `max_inflight` does not: packet identifiers are two bytes, and not 0 [MQTT-2.2.1-3]."""
+"""What bounds the window when `max_inflight` does not: packet identifiers are two bytes, and not 0 [MQTT-2.2.1-4]."""
 
 DROP_OLDEST: Final = "drop_oldest"
 DROP_OLDEST_QOS0: Final = "drop_oldest_qos0"

@@ -20,7 +20,7 @@ from session.stopwatch import Stopwatch
 
 @final
 class Session:
-    """State that outlives a connection if the client wishes so [MQTT-3.1.2-4]."""
+    """State that outlives a connection if the client wishes so [MQTT-3.1.2-23] (3.1.1: [MQTT-3.1.2-4])."""
 
     def __init__(self, client_id: str, limits: Limits, host: Host, now: int) -> None:
         self.client_id = client_id

@@ -56,7 +56,7 @@ class Window:
         return len(self.entries) >= self.limit
 
     def add(self, publish: Publish, now: int) -> int:
-        """Take `publish` in; returns a packet identifier not in use [MQTT-2.2.1-3]. The window must not be full."""
+        """Take `publish` in; returns a packet identifier not in use [MQTT-2.2.1-4]. The window must not be full."""
         entries = self.entries
         packet_id: int = self._last_id % PACKET_IDS + 1
         while packet_id in entries:

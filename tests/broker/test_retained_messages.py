@@ -47,7 +47,7 @@ def test_set(address: Address, publisher: WireClient, published: int, subscribed
 
 
 def test_replaced_and_cleared(address: Address, publisher: WireClient) -> None:
-    """The latest is kept; an empty one clears, and is delivered to those who are there [MQTT-3.3.1-6, -10, -11]."""
+    """The latest is kept; an empty one clears, and is delivered to those who are there [MQTT-3.3.1-6, -7]."""
     with connected(address, 4) as there:
         there.subscribe("keep")
         for payload in (b"1", b"2", b"3"):

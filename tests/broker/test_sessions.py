@@ -98,7 +98,7 @@ def test_v4_session_expires() -> None:
 
 
 def test_expiry_is_capped() -> None:
-    """max_session_expiry_interval holds for CONNECT, where the client is told, and for DISCONNECT [MQTT-3.2.2-21]."""
+    """max_session_expiry_interval holds for CONNECT (the client is told) and for DISCONNECT (section 3.2.2.3.2)."""
     with LocalBroker(mqtt={"max_session_expiry_interval": 50.0}) as local:
         client = local.client(5)
         connack = client.connect("kept", properties=expiring(100))
@@ -119,7 +119,7 @@ def test_disconnect_changes_expiry() -> None:
 
 
 def test_disconnect_cannot_give_an_expiry() -> None:
-    """A session that ends with its connection stays so: anything else is a protocol error [MQTT-3.14.2-2]."""
+    """A session that ends with its connection stays so: anything else is a protocol error (section 3.14.2.2.2)."""
     with LocalBroker() as local:
         seen = watcher(local, "will")
         client = local.client(5)

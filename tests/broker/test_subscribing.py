@@ -45,7 +45,7 @@ def received(client: WireClient) -> list[tuple[str, int]]:
 )
 @pytest.mark.parametrize("version", [4, 5])
 def test_wildcards(address: Address, version: int, topic_filter: str, expected: set[str]) -> None:
-    """`+` stands for one level, `#` for any number, neither for a first level that begins with `$` [MQTT-4.7]."""
+    """`+` stands for one level, `#` for any number, neither for a first level that begins with `$` (section 4.7)."""
     topics = ["filter", "filter/", "filter/a", "filter/a/", "filter/a/b", "filter//b", "$filter/a"]
     with connected(address, version) as client:
         client.subscribe(topic_filter)
