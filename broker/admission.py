@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from broker.connection import Connection
 
 
-def slow_down(broker: "Broker", connection: "Connection", now: int) -> None:
+def check_rate(broker: "Broker", connection: "Connection", now: int) -> None:
     """Raise MQTTError if clients come from this one's address faster than `max_connection_rate` allows."""
     rate = broker.connection_rate
     if rate is None or connection.transport is None:

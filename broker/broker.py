@@ -11,7 +11,6 @@ from broker.authorization import Authorization
 from broker.capabilities import Capabilities
 from broker.clients import (
     NEVER_EXPIRES,
-    SECOND,
     Away,
     Client,
     Ended,
@@ -20,6 +19,7 @@ from broker.clients import (
     will_delay,
     will_publish,
 )
+from broker.clock import SECOND
 from broker.connection import Connection
 from broker.connection_rate import ConnectionRate
 from broker.publishing import read_expiry

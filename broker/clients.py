@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import Connection
 
-SECOND: Final = 1_000_000
 NEVER_EXPIRES: Final = 0xFFFFFFFF
 """MQTT 5's Session Expiry Interval for a session that stays (section 3.1.2.11.2)."""
 
@@ -39,11 +38,10 @@ class Client:
         """The last walk of $SYS over all sessions that has been here."""
 
     def change_expiry(self, packet: Disconnect, longest: int) -> None:
-        """Take up what DISCONNECT says of it: up to `longest`, and nothing else if it was zero (section 3.14.2.2.2)."""
+        """DISCONNECT may set another expiry, up to `longest`; where it is zero it stays so (section 3.14.2.2.2)."""
         if packet.properties is None or props.SESSION_EXPIRY_INTERVAL not in packet.properties:
             return
-        wanted = packet.properties[props.SESSION_EXPIRY_INTERVAL]
-        assert isinstance(wanted, int)  # the codec's type for this property
+        wanted = props.integer(packet.properties, props.SESSION_EXPIRY_INTERVAL)
         if self.expiry_interval == 0 and wanted:
             raise ProtocolError("DISCONNECT gives a session an expiry that CONNECT set to zero")
         self.expiry_interval = min(wanted, longest)
@@ -148,6 +146,4 @@ def will_publish(will: Will) -> Publish:
 
 def will_delay(will: Will, expiry_interval: int) -> int:
     """Seconds until a will is published: its delay, or until the session ends if that is sooner (section 3.1.3.2.2)."""
-    wanted = will.properties.get(props.WILL_DELAY_INTERVAL, 0) if will.properties is not None else 0
-    assert isinstance(wanted, int)  # the codec's type for this property
-    return min(wanted, expiry_interval)
+    return min(props.integer(will.properties, props.WILL_DELAY_INTERVAL), expiry_interval)

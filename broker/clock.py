@@ -1,6 +1,9 @@
 """The two clocks, in microseconds."""
 
 from time import monotonic_ns, time_ns
+from typing import Final
+
+SECOND: Final = 1_000_000
 
 
 def monotonic_us() -> int:

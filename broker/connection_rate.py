@@ -3,8 +3,10 @@
 import socket
 from typing import Final, final
 
-_SECOND: Final = 1_000_000
+from broker.clock import SECOND
+
 _IPV4: Final = 4
+"""Bytes of an IPv4 address."""
 _MAPPED: Final = bytes(10) + b"\xff\xff"
 """How IPv6 addresses begin that stand for an IPv4 address."""
 _NETWORK: Final = 8
@@ -20,7 +22,7 @@ class ConnectionRate:
     """
 
     def __init__(self, rate: int) -> None:
-        self._refill: int = max(_SECOND // rate, 1)
+        self._refill: int = max(SECOND // rate, 1)
         self._full_at: dict[bytes, int] = {}
         self._earlier: dict[bytes, int] = {}
         self._since = 0
@@ -31,13 +33,13 @@ class ConnectionRate:
 
     def admit(self, address: str, now: int) -> bool:
         """Whether one more may come in from `address` at `now`, in microseconds. Who may not costs no token."""
-        if now - self._since >= _SECOND:
-            self._earlier = self._full_at if now - self._since < 2 * _SECOND else {}
+        if now - self._since >= SECOND:
+            self._earlier = self._full_at if now - self._since < 2 * SECOND else {}
             self._full_at = {}
             self._since = now
         key = network(address)
         full_at = max(self._full_at.get(key, self._earlier.get(key, 0)), now)
-        allowed = full_at + self._refill - now <= _SECOND
+        allowed = full_at + self._refill - now <= SECOND
         self._full_at[key] = full_at + self._refill if allowed else full_at
         return allowed
 

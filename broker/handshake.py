@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from broker.admission import admit, slow_down
-from broker.clients import SECOND, Client
+from broker.admission import admit, check_rate
+from broker.clients import Client
+from broker.clock import SECOND
 from broker.refusals import fits
 from protocol import properties as props
 from protocol import reason_codes
@@ -39,8 +40,8 @@ def shake_hands(broker: "Broker", connection: "Connection", packet: Packet, now:
 
 def _on_connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
     broker.totals.connects += 1
-    connection.maximum_packet_size = _integer(packet.properties or {}, props.MAXIMUM_PACKET_SIZE)
-    slow_down(broker, connection, now)
+    connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
+    check_rate(broker, connection, now)
     admit(broker, connection, packet)
     authentication = broker.access.ask(packet, connection.listener)
     if authentication is None:
@@ -57,7 +58,7 @@ def _go_on(
     packet = authentication.connect
     assert packet is not None  # it waits until there is a session
     if answer.user is None:
-        connection.write(authentication.reply(answer))
+        connection.write(authentication.reply(answer, connection.maximum_packet_size))
         return
     admit(broker, connection, packet)  # others have come in since
     authentication.connect = None
@@ -78,7 +79,7 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
         broker.capabilities.tell(own_properties, asked, client_id)
         if keep_alive != packet.keep_alive:
             own_properties[props.SERVER_KEEP_ALIVE] = keep_alive  # [MQTT-3.2.2-21]
-        if expiry_interval != _integer(asked, props.SESSION_EXPIRY_INTERVAL):
+        if expiry_interval != props.integer(asked, props.SESSION_EXPIRY_INTERVAL):
             own_properties[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # section 3.2.2.3.2
     maximum_packet_size = connection.maximum_packet_size
     connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
@@ -98,11 +99,10 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     session = client.session
     session.listener = connection.listener
     connection.write(connack.encode(version))
-    receive_maximum = _integer(asked, props.RECEIVE_MAXIMUM)
+    receive_maximum = props.integer(asked, props.RECEIVE_MAXIMUM)
     connection.session = session  # the timers that the session asks for at once are the connection's to set
-    session.connect(
-        connection, version, receive_maximum, maximum_packet_size, now, _integer(asked, props.TOPIC_ALIAS_MAXIMUM)
-    )
+    aliases = props.integer(asked, props.TOPIC_ALIAS_MAXIMUM)
+    session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases)
     session.outbound.outbox.problem_information = asked.get(props.REQUEST_PROBLEM_INFORMATION) != 0  # [MQTT-3.1.2-29]
     connection.start(session)
 
@@ -129,11 +129,5 @@ def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int)
 def _expiry_interval(broker: "Broker", packet: Connect) -> int:
     if packet.version == 4:
         return 0 if packet.clean_start else broker.session_expiry_interval
-    asked = packet.properties or {}
-    return min(_integer(asked, props.SESSION_EXPIRY_INTERVAL), broker.max_session_expiry_interval)
-
-
-def _integer(properties: Properties, key: int) -> int:
-    value = properties.get(key, 0)
-    assert isinstance(value, int)  # the codec's type for this property
-    return value
+    asked = props.integer(packet.properties, props.SESSION_EXPIRY_INTERVAL)
+    return min(asked, broker.max_session_expiry_interval)

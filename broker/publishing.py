@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from broker.capabilities import is_text
+from broker.clock import SECOND
 from broker.refusals import PublishRefused, in_words
 from protocol import properties as props
 from protocol import reason_codes
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import Connection
 
-_SECOND = 1_000_000
-
-EPISODE: Final = 60 * _SECOND
+EPISODE: Final = 60 * SECOND
 """Refusals that follow each other within this time, in microseconds, are one episode in the log."""
 
 
@@ -35,7 +34,7 @@ def read_expiry(publish: Publish, properties: Properties, now: int) -> None:
     """Set when the message expires, if it does [MQTT-3.3.2-5]."""
     interval = properties.get(props.MESSAGE_EXPIRY_INTERVAL)
     if isinstance(interval, int):
-        publish.expires_at = now + interval * _SECOND
+        publish.expires_at = now + interval * SECOND
 
 
 def _resolve_alias(connection: "Connection", publish: Publish, alias: int) -> None:

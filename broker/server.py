@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import structlog
 
 from broker.broker import Broker
-from broker.clock import monotonic_us
+from broker.clock import SECOND, monotonic_us
 from broker.connection import Connection
 from broker.listening import BACKLOG, open_sockets
 from broker.stopping import take_leave
@@ -34,7 +34,7 @@ METRICS_TIMEOUT: Final = 5.0
 TLS_HANDSHAKE_TIMEOUT: Final = 60.0
 """Seconds that a TLS handshake may take where `connect_timeout` sets no limit."""
 
-EXHAUSTED_PAUSE: Final = 60_000_000
+EXHAUSTED_PAUSE: Final = 60 * SECOND
 """Microseconds between two reports that file descriptors or memory for connections have run out."""
 
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -124,7 +124,7 @@ class Server:
         return exporter
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_later(TICK / 1e6, self._tick, loop)  # first: whatever a timer does, the clock goes on
+        loop.call_later(TICK / SECOND, self._tick, loop)  # first: whatever a timer does, the clock goes on
         self.broker.wheel.advance(monotonic_us())
 
     def _crashed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -7,10 +7,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from broker import __version__
-from broker.clock import monotonic_us
+from broker.clock import SECOND, monotonic_us
 from broker.load_average import MINUTES, LoadAverages
 from broker.totals import Sums
 from protocol.publish import Publish
+from protocol.topics import SHARE_PREFIX
 from session.session import Session
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ QOS: Final = 2
 """Whoever subscribes says how sure it wants to be of what it gets; Mosquitto has it so too."""
 SLICE: Final = 100
 """Sessions and subscriptions that are looked at before the loop gets its turn: well under a millisecond."""
-_SECOND: Final = 1e6
 
 
 class Snapshot:
@@ -44,7 +44,7 @@ class Snapshot:
         filters = session.subscriptions
         if not filters:
             return 1
-        shared = sum([topic_filter.startswith("$share/") for topic_filter in filters])
+        shared = sum([topic_filter.startswith(SHARE_PREFIX) for topic_filter in filters])
         self.shared += shared
         self.subscriptions += len(filters) - shared
         return 1 + len(filters)
@@ -110,7 +110,7 @@ class SysTopics:
         stored = len(broker.retained) + snapshot.queued + snapshot.inflight
         values = {
             "version": f"sluice version {__version__}",
-            "uptime": f"{int((now - self._started) / _SECOND)} seconds",
+            "uptime": f"{(now - self._started) // SECOND} seconds",
             "clients/total": str(len(broker.clients)),
             "clients/connected": str(broker.online),
             "clients/active": str(broker.online),
@@ -152,7 +152,7 @@ class SysTopics:
         }
 
     def _load(self, counts: dict[str, int], now: int) -> dict[str, str]:
-        seconds = max(now - self._updated, 1) / _SECOND
+        seconds = max(now - self._updated, 1) / SECOND
         self._updated = now
         values: dict[str, str] = {}
         for name, count in counts.items():

@@ -126,6 +126,13 @@ def name(identifier: int) -> str:
     return _NAMES.get(identifier, f"property {identifier}")
 
 
+def integer(properties: Properties | None, identifier: int) -> int:
+    """The value of a property that is a number; 0 if the packet does not have it."""
+    value = properties.get(identifier, 0) if properties is not None else 0
+    assert isinstance(value, int)  # the codec's type for it
+    return value
+
+
 def decode_properties(data: bytes, position: int, end: int, packet_type: int) -> tuple[Properties | None, int]:
     """Read a property block with its length field.
 

@@ -15,4 +15,5 @@ def reauthenticate(connection: "Connection", session: Session, packet: Auth) -> 
     authentication = connection.authentication
     if authentication is None:
         raise ProtocolError("AUTH from a client whose CONNECT had no Authentication Method")  # [MQTT-4.12.0-7]
-    session.outbound.outbox.add_control(authentication.reply(authentication.go_on(packet)))
+    answer = authentication.go_on(packet)
+    session.outbound.outbox.add_control(authentication.reply(answer, connection.maximum_packet_size))

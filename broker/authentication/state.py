@@ -3,6 +3,7 @@
 from typing import Final
 
 from broker.authentication.method import Answer, Exchange, Method
+from broker.refusals import fits
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.auth import Auth
@@ -22,7 +23,6 @@ class Authentication:
         self.user: str | None = None
         self._method = method
         self._exchange: Exchange | None = None
-        self._maximum_packet_size = (connect.properties or _NOTHING).get(props.MAXIMUM_PACKET_SIZE, 0)
 
     def begin(self) -> Answer:
         """Take what CONNECT says. Like `go_on`, raises MQTTError if the client cannot stay connected."""
@@ -45,13 +45,11 @@ class Authentication:
             )
         return self._step(exchange, properties)
 
-    def reply(self, answer: Answer) -> bytes:
-        """The AUTH that carries an answer [MQTT-4.12.0-2]. Raises MQTTError if the client cannot take it."""
+    def reply(self, answer: Answer, limit: int) -> bytes:
+        """The AUTH that carries an answer [MQTT-4.12.0-2]. Raises MQTTError if it is more than the client takes."""
         code = reason_codes.CONTINUE_AUTHENTICATION if answer.user is None else reason_codes.SUCCESS
         packet = Auth(code, self.properties(answer)).encode(5)
-        limit = self._maximum_packet_size
-        assert isinstance(limit, int)  # the codec's type for this property
-        if 0 < limit < len(packet):  # [MQTT-3.1.2-24]
+        if not fits(packet, limit):  # [MQTT-3.1.2-24]
             raise PacketTooLarge(f"an AUTH of {len(packet)} bytes to a client that takes {limit} at most")
         return packet
 
@@ -68,9 +66,7 @@ class Authentication:
             return answer
         if self.user is not None and answer.user != self.user:
             # What the session may do, it may do as the user who opened it (section 4.12.1 leaves this to servers).
-            raise MQTTError(
-                reason_codes.NOT_AUTHORIZED, f"{self.user!r} has authenticated again as {answer.user!r}"
-            )
+            raise MQTTError(reason_codes.NOT_AUTHORIZED, f"{self.user!r} has authenticated again as {answer.user!r}")
         self._exchange = None
         self.user = answer.user
         return answer
