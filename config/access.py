@@ -1,16 +1,16 @@
 """The sections `authentication` and `authorization`: who may come in, and what they may do."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from config.credentials import check_different, check_key, check_salt, check_username
 from config.value_types import FiniteCount, Model, TopicFilter
 
-LEAST_ITERATIONS = 4096
+LEAST_ITERATIONS: Final = 4096
 """Fewer make guessing too cheap (RFC 7677, section 4)."""
 
-MOST_ITERATIONS = 10_000_000
+MOST_ITERATIONS: Final = 10_000_000
 """More than clients will compute."""
 
 Key = Annotated[SecretStr, BeforeValidator(check_key)]

@@ -1,9 +1,9 @@
 """The whole configuration as frozen pydantic models: every key, its type, unit, default and bounds.
 
-Names, defaults and units of `Session` are FLOW-CONTROL's. In every model a count or size of 0 means no limit
-and a duration is in seconds with math.inf for never. Unknown keys are errors. A `Config` that exists is
-consistent in itself: what holds between keys is checked here too (`config.rules`); what needs the disk
-(certificate files) is checked by the loader.
+`Mqtt`, `Authentication` and `Authorization` have files of their own (`config.mqtt`, `config.access`). Names, defaults
+and units of `Session` are FLOW-CONTROL's. In every model a count or size of 0 means no limit and a duration is in
+seconds with math.inf for never. Unknown keys are errors. A `Config` that exists is consistent in itself: what holds
+between keys is checked here too (`config.rules`); what needs the disk (certificate files) is checked by the loader.
 """
 
 import platform
@@ -133,7 +133,7 @@ class Config(Model):
     node_name: Name = Field(default_factory=_host_name)
     """This broker's name in metrics and logs."""
     allow_anonymous: bool | None = None
-    """Whether clients without any authentication are let in. None = not written out: on loopback only."""
+    """Whether clients without any authentication are let in. None = not written out: if there are no users."""
     listeners: list[Listener] = Field(default_factory=_default_listeners, min_length=1)
     mqtt: Mqtt = Field(default_factory=Mqtt)
     authentication: Authentication = Field(default_factory=Authentication)

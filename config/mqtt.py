@@ -27,7 +27,7 @@ MOST_TOPIC_LEVELS: Final = 256
 
 
 class Mqtt(Model):
-    """Limits and times of the protocol itself."""
+    """Limits, times and features of the protocol itself."""
 
     max_packet_size: FiniteSize = Field(default=1024 * 1024, ge=SMALLEST_MAX_PACKET, le=LARGEST_PACKET)
     """Bytes of the largest packet accepted, fixed header included; told to MQTT 5 clients in CONNACK."""
@@ -36,7 +36,7 @@ class Mqtt(Model):
     max_clientid_len: FiniteCount = Field(default=MAX_UINT16, ge=23, le=MAX_UINT16)
     """Bytes of the longest client id accepted; servers must take 23 [MQTT-3.1.3-5]."""
     connect_timeout: Duration = Field(default=15.0, gt=0)
-    """Seconds from accepting a connection to its CONNECT; then it is closed."""
+    """Seconds from accepting a connection until its client has said CONNECT and shown who it is; then it is closed."""
     keepalive_multiplier: Annotated[float, BeforeValidator(check_factor)] = Field(
         default=1.5, ge=1, le=100, allow_inf_nan=False
     )

@@ -42,9 +42,7 @@ class BrokenRule:
     message: str
 
 
-def broken(
-    listeners: Sequence[ListenerFacts], allow_anonymous: bool | None, users: bool | None
-) -> list[BrokenRule]:
+def broken(listeners: Sequence[ListenerFacts], allow_anonymous: bool | None, users: bool | None) -> list[BrokenRule]:
     """All the rules that these listeners break; `users`: whether there are any who can authenticate."""
     problems: list[BrokenRule] = []
     for position, listener in enumerate(listeners):

@@ -85,7 +85,7 @@ def check_version(value: object) -> object:
     return str(value) if isinstance(value, float) else value
 
 
-def check_topic_filter(value: object) -> object:
+def _topic_filter(value: object) -> object:
     """Refuse what is no topic filter (section 4.7.1)."""
     if not isinstance(value, str):
         return value
@@ -96,20 +96,20 @@ def check_topic_filter(value: object) -> object:
     return value
 
 
-def check_text(value: object) -> object:
+def _text(value: object) -> object:
     """Refuse what MQTT cannot carry as a string."""
     if isinstance(value, str) and (not value or "\0" in value or len(value.encode()) > MAX_UINT16):
         raise ValueError(f"found {units.found(value)}: write 1 to {MAX_UINT16} bytes without the null character")
     return value
 
 
-def check_keep_alive(value: object, info: ValidationInfo) -> object:
+def _keep_alive(value: object, info: ValidationInfo) -> object:
     """A duration that fits into MQTT's keepalive: whole seconds."""
     if value is None:
         return None
     seconds = _finite_duration(value, info)
     if seconds != int(seconds) or not 1 <= seconds <= MAX_UINT16:
-        raise ValueError(f"found {value!r}: write whole seconds, 1s to {MAX_UINT16}s")
+        raise ValueError(f"found {units.found(value)}: write whole seconds, 1s to {MAX_UINT16}s")
     return seconds
 
 
@@ -120,6 +120,6 @@ FiniteDuration = Annotated[float, BeforeValidator(_finite_duration), Written(uni
 FiniteSize = Annotated[int, BeforeValidator(_finite_size), Written(units.format_size)]
 FiniteCount = Annotated[int, BeforeValidator(_finite_count)]
 Name = Annotated[str, BeforeValidator(_name)]
-TopicFilter = Annotated[str, BeforeValidator(check_topic_filter)]
-Text = Annotated[str, BeforeValidator(check_text)]
-KeepAlive = Annotated[float, BeforeValidator(check_keep_alive), Written(units.format_duration)]
+TopicFilter = Annotated[str, BeforeValidator(_topic_filter)]
+Text = Annotated[str, BeforeValidator(_text)]
+KeepAlive = Annotated[float, BeforeValidator(_keep_alive), Written(units.format_duration)]
