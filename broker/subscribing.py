@@ -18,7 +18,8 @@ from session.session import Session
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-_FAILURE_V4 = 0x80
+_FAILURE_V4: Final = 0x80
+"""What SUBACK of 3.1.1 says of every filter that is refused."""
 _NAMED: Final = 3
 """Refused filters that a SUBACK names."""
 

@@ -23,6 +23,17 @@ QOS: Final = 2
 SLICE: Final = 100
 """Sessions and subscriptions that are looked at before the loop gets its turn: well under a millisecond."""
 
+_COUNTED: Final = {
+    "messages/received": "messages/received",
+    "messages/sent": "messages/sent",
+    "publish/received": "publish/messages/received",
+    "publish/sent": "publish/messages/sent",
+    "publish/dropped": "publish/messages/dropped",
+    "bytes/received": "bytes/received",
+    "bytes/sent": "bytes/sent",
+}
+"""The counts that have a topic besides their load averages, and what that is called."""
+
 
 class Snapshot:
     """What all sessions have counted and hold, summed up."""
@@ -172,15 +183,3 @@ class SysTopics:
         broker.router.route(publish, None)
         if self._retain:
             broker.retained.store(publish, "")
-
-
-_COUNTED: Final = {
-    "messages/received": "messages/received",
-    "messages/sent": "messages/sent",
-    "publish/received": "publish/messages/received",
-    "publish/sent": "publish/messages/sent",
-    "publish/dropped": "publish/messages/dropped",
-    "bytes/received": "bytes/received",
-    "bytes/sent": "bytes/sent",
-}
-"""What there is a topic of besides its load, and what that is called."""

@@ -24,9 +24,7 @@ class Inbound:
         self.limits = limits
         self.unwritten = 0
         """QoS 1 PUBLISHes whose PUBACK the client cannot have seen yet, because it has not been written."""
-        self._awaiting_rel: dict[int, int] | None = (
-            None  # packet id -> microseconds when it came, oldest first
-        )
+        self._awaiting_rel: dict[int, int] | None = None  # packet id -> microseconds when it came, oldest first
         self._earlier: set[int] | None = None  # those among them that came on earlier connections
 
     def connect(self) -> None:

@@ -47,9 +47,7 @@ class Outbound:
         self._taken: list[Publish] = []  # the swapped-out mailbox, taken up to _position
         self._position = 0
         self._sends_to_sample: int = gate.SENDS_PER_SAMPLE
-        self._held: list[int] | None = (
-            None  # kept packet ids that a smaller new window holds back, last first
-        )
+        self._held: list[int] | None = None  # kept packet ids that a smaller new window holds back, last first
         self._overflowing = False
 
     # -- from the mailbox to the outbox

@@ -29,9 +29,7 @@ def rules(denied: list[str]) -> Authorization:
 
 def test_covered() -> None:
     """A filter is refused if, and only if, every topic that it matches is denied."""
-    matched = {
-        topic_filter: {topic for topic in TOPICS if matches(topic_filter, topic)} for topic_filter in FILTERS
-    }
+    matched = {topic_filter: {topic for topic in TOPICS if matches(topic_filter, topic)} for topic_filter in FILTERS}
     for denied in FILTERS:
         subject = rules([denied])
         for topic_filter in FILTERS:
