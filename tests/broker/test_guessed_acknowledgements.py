@@ -13,7 +13,7 @@ from tests.support.broker import Listener
 from tests.support.certificates import Certificates
 from tests.support.wire import WireClient, connected
 from tests.support_broker.collecting import collect
-from tests.support_broker.local import LocalBroker
+from tests.support_broker.local import LocalBroker, LocalClient
 from tests.support_broker.metrics import of_client, read_rows
 
 from .conftest import Start
@@ -67,17 +67,23 @@ def test_guessing_costs_bounded_memory(start: Start, certificates: Certificates,
         deaf.reset()
 
 
+def held_back(local: LocalBroker, *last: Publish) -> LocalClient:
+    """A client that reads nothing, has acknowledged what it has guessed, and has said `last` behind that."""
+    deaf, publisher = local.client(4), local.client(4)
+    deaf.connect("deaf")
+    deaf.subscribe("deaf", 1)
+    publisher.connect("publisher")
+    deaf.connection.pause_writing()
+    publisher.send(publishes(b"deaf", 10_000, 500))
+    deaf.send(guesses(1, 500) * 50, *last)
+    assert not deaf.transport.reading
+    return deaf
+
+
 def test_guesses_in_one_piece() -> None:
     """Guesses that have been read already wait too, and count when the client has taken what waits for it."""
     with LocalBroker() as local:
-        deaf, publisher = local.client(4), local.client(4)
-        deaf.connect("deaf")
-        deaf.subscribe("deaf", 1)
-        publisher.connect("publisher")
-        deaf.connection.pause_writing()
-        publisher.send(publishes(b"deaf", 10_000, 500))
-        deaf.send(guesses(1, 500) * 50)
-        assert not deaf.transport.reading
+        deaf = held_back(local)
         assert deaf.transport.get_write_buffer_size() < MIB
         assert 32 < len(deaf.received()) < 100
         local.run(deaf.connection.resume_writing)
@@ -90,18 +96,13 @@ def test_guesses_in_one_piece() -> None:
 def test_end_of_who_guesses() -> None:
     """A client that ends its connection while it is held back is gone, and what it said before has counted."""
     with LocalBroker() as local:
-        deaf, publisher = local.client(4), local.client(4)
-        deaf.connect("deaf")
-        deaf.subscribe("deaf", 1)
-        publisher.connect("publisher")
-        publisher.subscribe("last")
-        deaf.connection.pause_writing()
-        publisher.send(publishes(b"deaf", 10_000, 500))
-        deaf.send(guesses(1, 500) * 50, Publish(b"last", b"words"))
-        assert not deaf.transport.reading
+        reader = local.client(4)
+        reader.connect("reader")
+        reader.subscribe("last")
+        deaf = held_back(local, Publish(b"last", b"words"))
         local.run(deaf.connection.eof_received)
         assert deaf.gone
-        assert [packet.payload for packet in publisher.received() if isinstance(packet, Publish)] == [b"words"]
+        assert [packet.payload for packet in reader.received() if isinstance(packet, Publish)] == [b"words"]
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -31,16 +31,6 @@ LOOPS = {"uvloop": "", "asyncio": "import sys; sys.modules['uvloop'] = None; "}
 KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 1000}
 
 
-def until_closed(client: WireClient) -> list[Packet]:
-    """Everything that comes before the broker closes."""
-    packets: list[Packet] = []
-    try:
-        while True:
-            packets.append(client.receive())
-    except ConnectionError:
-        return packets
-
-
 def will(topic: str, qos: int = 1, delay: int = 0) -> Will:
     """A will that says where it came from."""
     properties: Properties = {props.WILL_DELAY_INTERVAL: delay} if delay else {}
@@ -65,7 +55,7 @@ def test_wills(start: Start, version: int) -> None:
             client = stack.enter_context(WireClient(broker.address(), number % 2 + 4))
             client.connect(will=will(f"will/{number}", number))
         broker.ask_to_end()
-        packets = until_closed(watcher)
+        packets = watcher.until_close()
         assert sorted(topics(packets)) == ["will/0", "will/1", "will/2"]
         if version == 5:
             last = packets[-1]
@@ -83,7 +73,7 @@ def test_delayed_wills(start: Start) -> None:
         with connected(broker.address(), 5, properties=KEPT, will=will("will/there", delay=500)):
             watcher.expect_nothing_more()
             broker.ask_to_end()
-            assert sorted(topics(until_closed(watcher))) == ["will/gone", "will/there"]
+            assert sorted(topics(watcher.until_close())) == ["will/gone", "will/there"]
         assert broker.stop() == 0
 
 
@@ -95,7 +85,7 @@ def test_no_will_after_goodbye(start: Start) -> None:
         connected(broker.address(), 5, will=will("will/yes", delay=500)).close()  # its session ends at once
         assert watcher.receive_message().topic == b"will/yes"
         broker.ask_to_end()
-        assert topics(until_closed(watcher)) == []
+        assert topics(watcher.until_close()) == []
 
 
 def test_what_has_been_taken_in_is_sent(start: Start) -> None:
@@ -109,7 +99,7 @@ def test_what_has_been_taken_in_is_sent(start: Start) -> None:
         publisher.send(*[Publish(b"t", b"x")] * 200, Publish(b"t", b"x", 1, packet_id=1))
         publisher.receive()
         broker.ask_to_end()
-        assert len(topics(until_closed(reader))) == 201
+        assert len(topics(reader.until_close())) == 201
 
 
 # -- the time limit
@@ -147,7 +137,7 @@ def test_stuck_clients(start: Start, certificates: Certificates, loop: str, list
         watcher.subscribe("will/#")
         before = time.monotonic()
         broker.ask_to_end()
-        assert topics(until_closed(watcher)) == ["will/stuck"] * 2
+        assert topics(watcher.until_close()) == ["will/stuck"] * 2
         assert broker.stop(10) == 0
         assert time.monotonic() - before < 5
         assert events(broker, "stopped")[0]["connections"] == 5

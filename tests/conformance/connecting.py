@@ -3,8 +3,8 @@
 import struct
 
 from protocol.connack import Connack
-from protocol.packet import Packet
 from tests.conformance.by_hand import packet, string, variable_byte_integer
+from tests.conformance.delivery import REFUSED
 from tests.support.wire import WireClient
 
 CLEAN = 0x02
@@ -12,9 +12,6 @@ WILL = 0x04
 WILL_RETAIN = 0x20
 PASSWORD = 0x40
 USER_NAME = 0x80
-
-REFUSED = 0x80
-"""MQTT 5 reason codes from here on refuse."""
 
 NO_SUCH_METHOD = b"\x15" + string("no such method")
 """An Authentication Method that no server knows."""
@@ -65,23 +62,13 @@ def accepted(client: WireClient, data: bytes) -> Connack:
 def refused(client: WireClient, data: bytes) -> Connack | None:
     """Send a CONNECT, which must not be accepted; returns the CONNACK that came before the close, if one did."""
     client.send(data)
-    last = until_close(client)
+    last = client.until_close()
     assert len(last) <= 1, last
     if not last:
         return None
     assert isinstance(last[0], Connack), last
     assert last[0].reason_code >= (REFUSED if client.version == 5 else 1), last
     return last[0]
-
-
-def until_close(client: WireClient) -> list[Packet]:
-    """Return what comes until the server closes."""
-    packets: list[Packet] = []
-    try:
-        while True:
-            packets.append(client.receive())
-    except ConnectionError:
-        return packets
 
 
 def malformed(client: WireClient, data: bytes) -> None:

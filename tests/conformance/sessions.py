@@ -5,7 +5,6 @@ from types import TracebackType
 from typing import Self
 
 from protocol import properties as props
-from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.properties import Properties
 from protocol.publish import Publish
 from tests.conformance.delivery import unique
@@ -68,13 +67,3 @@ def let_pass(seconds: float) -> None:
 def take(client: WireClient, count: int) -> list[Publish]:
     """Return the next messages, none of which is acknowledged."""
     return [client.expect(Publish) for _ in range(count)]
-
-
-def finish(client: WireClient, message: Publish) -> None:
-    """Carry the exchange of a message that has come to its end."""
-    if message.qos == 1:
-        client.send(Puback(message.packet_id))
-    elif message.qos == 2:
-        client.send(Pubrec(message.packet_id))
-        assert client.expect(Pubrel).packet_id == message.packet_id
-        client.send(Pubcomp(message.packet_id))

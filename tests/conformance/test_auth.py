@@ -8,7 +8,6 @@ from protocol.connack import Connack
 from protocol.connect import Connect
 from tests.conformance.by_hand import packet, receive
 from tests.conformance.configured import Configured
-from tests.conformance.connecting import until_close
 from tests.conformance.delivery import unique
 from tests.conformance.scram import CONTINUE, Scram, settings
 from tests.support.process import Address
@@ -20,7 +19,7 @@ def test_reserved_bits(address: Address, flag: int) -> None:
     """An AUTH with a flag closes the connection."""
     with connected(address, 5) as client:
         client.send(bytes([0xF0 | flag, 0]))
-        assert not any(isinstance(each, Auth) for each in until_close(client))
+        assert not any(isinstance(each, Auth) for each in client.until_close())
 
 
 @pytest.mark.parametrize("flag", [1, 2, 4, 8])
@@ -31,7 +30,7 @@ def test_reserved_bits_in_an_exchange(configured: Configured, flag: int) -> None
         client.send(Connect(unique("c"), True, 0, properties=scram.first(), version=5))
         right = Auth(CONTINUE, scram.final(client.expect(Auth).properties)).encode(5)
         client.send(bytes([right[0] | flag]) + right[1:])
-        last = until_close(client)
+        last = client.until_close()
         assert all(isinstance(each, Connack) and each.reason_code for each in last), last
 
 
@@ -39,7 +38,7 @@ def test_not_in_3_1_1(address: Address) -> None:
     """In 3.1.1 packet type 15 is reserved."""
     with connected(address, 4) as client:
         client.send(b"\xf0\0")
-        assert until_close(client) == []
+        assert client.until_close() == []
 
 
 @pytest.mark.parametrize("size", [16, 32, 64, 96, 128, 256])

@@ -17,7 +17,6 @@ from tests.conformance.connecting import (
     malformed,
     refusal,
     refused,
-    until_close,
     will,
 )
 from tests.conformance.delivery import messages, unique
@@ -47,7 +46,7 @@ def test_first_packet(address: Address, version: int, name: str) -> None:
         watcher.subscribe(topic)
         with WireClient(address, version) as client:
             client.send(first[name], connect(version, unique("c")))
-            assert until_close(client) == []
+            assert client.until_close() == []
         assert messages(watcher, publisher) == []
 
 
@@ -57,7 +56,7 @@ def test_second_connect(address: Address, version: int) -> None:
         data = connect(version, unique("c"))
         accepted(client, data)
         client.send(data)
-        last = until_close(client)
+        last = client.until_close()
         assert all(version == 5 and isinstance(each, Disconnect) for each in last), last
 
 

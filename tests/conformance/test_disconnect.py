@@ -10,7 +10,7 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from tests.conformance import by_hand
 from tests.conformance.by_hand import packet, string
-from tests.conformance.connecting import NO_SUCH_METHOD, connect, until_close, will
+from tests.conformance.connecting import NO_SUCH_METHOD, connect, will
 from tests.conformance.delivery import messages, unique
 from tests.conformance.keep_alive import PATIENCE
 from tests.support.process import Address
@@ -41,7 +41,7 @@ def provoked(address: Address, violation: str, properties: Properties | None = N
     with connected(address, 5, keep_alive=1, properties=properties) as client:
         client.timeout = PATIENCE
         client.send(VIOLATIONS[violation])
-        return until_close(client)
+        return client.until_close()
 
 
 @pytest.mark.parametrize("violation", VIOLATIONS)
@@ -57,7 +57,7 @@ def test_reason_code_of_take_over(address: Address) -> None:
     """So it has when another connection takes the client's place."""
     name = unique("c")
     with connected(address, 5, client_id=name) as client, connected(address, 5, client_id=name):
-        for last in until_close(client):
+        for last in client.until_close():
             assert isinstance(last, Disconnect)
             assert last.reason_code in SERVERS_CODES
             assert props.SESSION_EXPIRY_INTERVAL not in (last.properties or {})
@@ -96,7 +96,7 @@ def test_not_before_connack(address: Address, first: str) -> None:
     }
     with WireClient(address, 5) as client:
         client.send(bad[first])
-        assert all(isinstance(each, Connack) and each.reason_code for each in until_close(client))
+        assert all(isinstance(each, Connack) and each.reason_code for each in client.until_close())
 
 
 def test_nothing_behind_it(address: Address) -> None:
@@ -109,7 +109,7 @@ def test_nothing_behind_it(address: Address) -> None:
         client.expect(Publish)
         client.send(VIOLATIONS["wrong flags"])
         publisher.send(flood)
-        packets = until_close(client)
+        packets = client.until_close()
         kinds = [isinstance(each, Disconnect) for each in packets]
         assert True not in kinds[:-1]
 
@@ -136,5 +136,5 @@ def test_nothing_is_taken_behind_it(address: Address, version: int) -> None:
         watcher.subscribe(topic)
         with connected(address, version) as client:
             client.send(b"\xe0\0" + by_hand.publish(version, topic))
-            assert until_close(client) == []
+            assert client.until_close() == []
         assert messages(watcher, publisher) == []

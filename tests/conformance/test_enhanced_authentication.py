@@ -14,13 +14,11 @@ from protocol.packet import Packet
 from protocol.ping import Pingreq, Pingresp
 from protocol.properties import Properties
 from protocol.subscribe import Subscription
-from tests.conformance.delivery import subscribe, unique
+from tests.conformance.delivery import REFUSED, subscribe, unique
 from tests.conformance.scram import CONTINUE, METHOD, REAUTHENTICATE, Scram, settings, with_data
 from tests.support.broker import start_sluice
 from tests.support.process import Address
 from tests.support.wire import WireClient
-
-REFUSED = 0x80
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from protocol.subscribe import Subscription
 from tests.conformance import by_hand
 from tests.conformance.configured import Configured
 from tests.conformance.delivery import messages, payloads, subscribe, unique
-from tests.conformance.sessions import PAST, KeptSession, finish, let_pass, take
+from tests.conformance.sessions import PAST, KeptSession, let_pass, take
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
@@ -49,7 +49,7 @@ def test_first_sending(address: Address, version: int, qos: int) -> None:
         (message,) = take(client, 1)
         assert (message.qos, message.dup, message.payload) == (qos, False, b"payload")
         assert message.packet_id
-        finish(client, message)
+        client.finish(message)
         client.expect_nothing_more()
 
 
@@ -67,7 +67,7 @@ def test_packet_identifiers_are_unused(address: Address, version: int, qos: int)
             assert message.packet_id not in open_ones, "still in use"
             open_ones[message.packet_id] = message
             if len(open_ones) == MANY:  # the oldest stays open for ever, those behind it come and go
-                finish(client, open_ones.pop(list(open_ones)[1 + number % (MANY - 1)]))
+                client.finish(open_ones.pop(list(open_ones)[1 + number % (MANY - 1)]))
 
 
 def test_packet_identifiers_of_both_qos(address: Address, version: int) -> None:
@@ -145,7 +145,7 @@ def test_unacknowledged_until_answered(address: Address, version: int, qos: int)
             client = session.connect()
             (message,) = take(client, 1)
             assert (message.packet_id, message.payload, message.dup) == (first.packet_id, b"payload", True)
-        finish(client, message)
+        client.finish(message)
         client.expect_nothing_more()
         client.close()
         session.connect().expect_nothing_more()
@@ -206,7 +206,7 @@ def test_no_expiry_once_sent(address: Address) -> None:
         (again,) = [one for one in packets if isinstance(one, Publish)]
         assert (again.packet_id, again.payload, again.dup) == (first.packet_id, b"sent", True)
         client.send(Pubcomp(released.packet_id))
-        finish(client, again)
+        client.finish(again)
         client.expect_nothing_more()
 
 

@@ -8,7 +8,7 @@ from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from tests.conformance.configured import Configured
 from tests.conformance.delivery import subscribe, unique
-from tests.conformance.sessions import KeptSession, finish, take
+from tests.conformance.sessions import KeptSession, take
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
@@ -56,7 +56,7 @@ def test_acknowledged_ones_are_not(address: Address, version: int, qos: int) -> 
         subscribe(client, Subscription(topic, qos))
         first = publish_and_take(client, publisher, topic, qos)
         for message in first[::2]:
-            finish(client, message)
+            client.finish(message)
         client.expect_nothing_more()
         client.close()
         publisher.publish(topic, b"new", qos)
@@ -125,12 +125,12 @@ def test_not_sent_again_unasked(address: Address, qos: int) -> None:
         subscribe(client, Subscription(topic, qos))
         first = publish_and_take(client, publisher, topic, qos)
         for message in first[1:]:
-            finish(client, message)
+            client.finish(message)
         for number in range(50):
             publisher.publish(topic, b"new %d" % number, qos)
             (message,) = take(client, 1)
             assert (message.payload, message.dup) == (b"new %d" % number, False)
-            finish(client, message)
+            client.finish(message)
         client.expect_nothing_more()
 
 
@@ -176,7 +176,7 @@ def test_refused_by_the_client(address: Address, qos: int, code: int) -> None:
         client = session.connect()
         (message,) = take(client, 1)
         assert (message.payload, message.dup) == (b"next", True)
-        finish(client, message)
+        client.finish(message)
         client.expect_nothing_more()
 
 

@@ -8,7 +8,7 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from tests.conformance.delivery import messages, payloads, subscribe, unique
-from tests.conformance.sessions import PAST, KeptSession, finish, let_pass, take
+from tests.conformance.sessions import PAST, KeptSession, let_pass, take
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
@@ -60,7 +60,7 @@ def test_unacknowledged_messages(address: Address, version: int) -> None:
         assert [message.packet_id for message in again] == [first.packet_id, second.packet_id]
         client.send(Pubrec(second.packet_id))
         assert client.expect(Pubrel).packet_id == second.packet_id
-        finish(client, first)
+        client.finish(first)
         client.expect_nothing_more()
         client.close()
         assert session.connect().expect(Pubrel).packet_id == second.packet_id
@@ -106,7 +106,7 @@ def test_as_long_as_the_connection(address: Address, version: int) -> None:
                 publisher.publish(topic, b"%d" % number, 1)
                 assert other.receive_message().payload == b"%d" % number
             assert client.receive_message().payload == b"%d" % number
-        finish(client, message)
+        client.finish(message)
         check_alive(client, publisher, topic)
 
 
@@ -121,7 +121,7 @@ def test_not_ended_while_connected(address: Address) -> None:
         publisher.publish(topic, b"first", 2)
         (message,) = take(client, 1)
         let_pass(PAST)
-        finish(client, message)
+        client.finish(message)
         check_alive(client, publisher, topic)
         client.close()
         check_alive(session.connect(), publisher, topic)

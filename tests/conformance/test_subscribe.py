@@ -8,10 +8,11 @@ from protocol.publish import Publish, encode_publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from tests.conformance import by_hand
+from tests.conformance.answer_size import MANY, check_size
 from tests.conformance.configured import Configured
 from tests.conformance.delivery import REFUSED, collect, messages, payloads, subscribe, unique
 from tests.support.process import Address
-from tests.support.wire import WireClient, connected
+from tests.support.wire import connected
 
 CODES = {
     4: {0x00, 0x01, 0x02, 0x80},
@@ -137,37 +138,19 @@ def test_one_filter_twice_in_a_packet(address: Address, version: int) -> None:
         assert [message.qos for message in messages(client, publisher)] == [0]
 
 
-def _suback_size(client: WireClient, filters: list[str]) -> tuple[int, bool]:
-    """Subscribe; returns the length of SUBACK and whether it has a Reason String or User Properties."""
-    client.send(Subscribe(1, [Subscription(topic_filter) for topic_filter in filters]))
-    first, body = by_hand.receive(client)
-    assert first == by_hand.SUBACK
-    assert len(by_hand.codes(5, body, 1)) == len(filters)
-    return len(by_hand.packet(first, body)), body[2] > 0
-
-
-def _check_maximum_packet_size(address: Address, filters: list[str]) -> None:
-    with connected(address, 5) as client:
-        size, has_more = _suback_size(client, filters)
-    limit = size - 1 if has_more else size
-    with connected(address, 5, properties={props.MAXIMUM_PACKET_SIZE: limit}) as client:
-        smaller, _ = _suback_size(client, filters)
-        assert smaller <= limit
-
-
 def test_suback_keeps_to_the_maximum_packet_size(address: Address) -> None:
     """A SUBACK for which there is just room comes; what it may do without it leaves out."""
-    # Many filters: what is left of the limit must be enough for CONNACK.
-    _check_maximum_packet_size(address, [f"{unique('size')}/{number}" for number in range(250)])
+    filters = [f"{unique('size')}/{number}" for number in range(MANY)]
+    check_size(address, by_hand.subscribe(5, 1, [(each, 0) for each in filters]), by_hand.SUBACK)
 
 
 def test_suback_of_refusals_keeps_to_the_maximum_packet_size(configured: Configured) -> None:
     """A SUBACK that says why it refuses leaves that out where it does not fit."""
     address = configured(authorization={"deny_subscribe": ["secret/#"]})
-    filters = [f"secret/{number}" for number in range(250)]
+    filters = [f"secret/{number}" for number in range(MANY)]
     with connected(address, 5) as client:
         assert set(client.subscribe(*filters).reason_codes) == {0x80}
-    _check_maximum_packet_size(address, filters)
+    check_size(address, by_hand.subscribe(5, 1, [(each, 0) for each in filters]), by_hand.SUBACK)
 
 
 # -- wildcards

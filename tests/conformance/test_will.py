@@ -10,7 +10,7 @@ from protocol.connect import Will
 from protocol.properties import Properties
 from protocol.publish import Publish
 from tests.conformance import by_hand
-from tests.conformance.connecting import connect, refusal, refused, until_close, will
+from tests.conformance.connecting import connect, refusal, refused, will
 from tests.conformance.delivery import messages, payloads, unique
 from tests.conformance.keep_alive import PATIENCE
 from tests.conformance.sessions import LONG, let_pass
@@ -151,7 +151,7 @@ def test_discarded(address: Address, version: int, topic: str, data: bytes) -> N
         watcher.subscribe(topic)
         with with_will(address, version, topic) as client:
             client.send(data if version == 5 else b"\xe0\0")
-            assert until_close(client) == []
+            assert client.until_close() == []
         assert messages(watcher, publisher) == []
 
 

@@ -86,12 +86,17 @@ class WireClient:
 
     def expect_close(self) -> Packet | None:
         """Wait until the broker closes; return the last packet that came before, such as a DISCONNECT."""
-        last = None
+        packets = self.until_close()
+        return packets[-1] if packets else None
+
+    def until_close(self) -> list[Packet]:
+        """Return what comes until the broker closes."""
+        packets: list[Packet] = []
         try:
             while True:
-                last = self.receive()
+                packets.append(self.receive())
         except ConnectionError:
-            return last
+            return packets
 
     def expect_nothing_more(self) -> None:
         """Make sure that nothing is on its way to us: the answer to a ping is the next packet, twice.
@@ -150,13 +155,17 @@ class WireClient:
     def receive_message(self) -> Publish:
         """Return the next message; with QoS 1 and 2 carry the exchange to its end."""
         message = self.expect(Publish)
+        self.finish(message)
+        return message
+
+    def finish(self, message: Publish) -> None:
+        """Carry the exchange of a message that has come to its end."""
         if message.qos == 1:
             self.send(Puback(message.packet_id))
         elif message.qos == 2:
             self.send(Pubrec(message.packet_id))
             assert self.expect(Pubrel).packet_id == message.packet_id
             self.send(Pubcomp(message.packet_id))
-        return message
 
     def packet_id(self) -> int:
         """Return the next packet id of this connection."""
