@@ -97,8 +97,8 @@ class Decoder:
         # The chunk whose beginning has completed it (then _chunk is that packet), and where it goes on.
         self._next: bytes | None = None
         self._next_position: int = 0
-        # The topic of the last PUBLISH is often that of the next. At first one that no PUBLISH can have.
-        self._last_topic: bytes = b"\0"
+        # The topic of the last PUBLISH is often that of the next, and is not checked again: at first any valid one.
+        self._last_topic: bytes = b"/"
         self._connected: bool = False
         self._error: MQTTError | None = None
 

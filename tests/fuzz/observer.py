@@ -65,7 +65,9 @@ class Observer:
     @property
     def largest(self) -> int:
         """The client's Maximum Packet Size, even if its CONNECT is wrong behind it; 0 = none."""
-        return self.error.maximum_packet_size if self.error is not None else self.asked(props.MAXIMUM_PACKET_SIZE, 0)
+        if self.connect is None and self.error is not None:
+            return self.error.maximum_packet_size
+        return self.asked(props.MAXIMUM_PACKET_SIZE, 0)
 
     # -- what the client says
 

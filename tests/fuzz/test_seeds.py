@@ -50,7 +50,8 @@ def test_changed_inputs(target: Target) -> None:
         count = blind.fuzz(target, SECONDS, SEED)
     except blind.FailureError as failure:
         smaller = blind.reduce(target, failure.data)
-        pytest.fail(f"{failure.__cause__!r}; keep this in {CORPUS / target.name}:\n{target.render(smaller)}")
+        why = f"{failure.__cause__!r} (seed {SEED}); keep this in {CORPUS / target.name}:"
+        pytest.fail(f"{why}\n{target.render(smaller)}")
     assert count > 0
 
 

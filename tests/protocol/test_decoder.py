@@ -224,6 +224,19 @@ def test_known_topics_are_not_validated() -> None:
         decoder.next_packet()
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_the_first_topic_is_validated(version: int) -> None:
+    """No topic is known before the first PUBLISH: of one byte, ASCII without U+0000, `+` and `#` is valid."""
+    for number in range(256):
+        decoder = Decoder(version=version)
+        decoder.feed(Publish(bytes((number,)), b"").encode(version))
+        if number in (0, ord("+"), ord("#")) or number >= 0x80:
+            with pytest.raises(MQTTError):
+                decoder.next_packet()
+        else:
+            assert isinstance(decoder.next_packet(), Publish)
+
+
 def test_repeated_topics_are_one_object() -> None:
     """PUBLISHes in a row to one topic share its bytes, and a different topic in between is still checked."""
     decoder = Decoder(version=4)
