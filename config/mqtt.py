@@ -49,7 +49,7 @@ class Mqtt(Model):
     """Connections at once over all listeners; past it CONNECT is refused. 0 = no limit."""
     max_connection_rate: Count = 0
     """New connections a second from one address; past it CONNECT is refused. 0 = no limit."""
-    server_keep_alive: KeepAlive | None = None
+    server_keep_alive: KeepAlive = None
     """Seconds of the longest keepalive; MQTT 5 clients that ask for more, or for none, get this. None = no limit."""
     topic_alias_maximum: FiniteCount = Field(default=10, le=MAX_UINT16)
     """Topic aliases that an MQTT 5 client may use; 0 = none."""

@@ -60,7 +60,7 @@ def written(path: Path, value: object) -> object:
     """Write a loaded value the way a person would at `path`: 7200.0 as `2h`, 0 as `infinity`."""
     field = field_at(path)
     for mark in field.metadata if field is not None else ():
-        if isinstance(mark, Written):
+        if isinstance(mark, Written) and value is not None:
             return mark.format(value)
     return value
 

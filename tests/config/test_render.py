@@ -65,6 +65,7 @@ def test_what_is_shown_can_be_loaded(path: Path, tmp_path: Path) -> None:
         "node_name": "true",
         "metrics.interval": "1234567us",
         "mqtt.keepalive_multiplier": 2,
+        "mqtt.server_keep_alive": "90s",
         "session.retry_interval": "infinity",
     }
     loaded = config.load(None, {}, flags)
