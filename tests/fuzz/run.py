@@ -63,6 +63,7 @@ def _guided(target: Target, seconds: float, seed: int) -> bytes | None:
                 _follow(process.stderr, Progress(target.name))
             except KeyboardInterrupt:
                 process.terminate()
+                raise
         for path in Path(folder).glob("*-*"):
             print(f"libFuzzer calls it a {path.name.partition('-')[0]}")
             return path.read_bytes()
