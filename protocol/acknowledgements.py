@@ -82,20 +82,6 @@ class Pubcomp(Acknowledgement):
         return _encode(PUBCOMP, self, version)
 
 
-def encode_acknowledgement(packet_type: int, packet_id: int) -> bytes:
-    """Return the four bytes of a successful acknowledgement, the same in both versions.
-
-    The packet id is taken as it is: it must be 1 to 65535.
-    """
-    if packet_type == PUBACK:
-        return b"\x40\x02" + packet_id.to_bytes(2, "big")
-    if packet_type == PUBREC:
-        return b"\x50\x02" + packet_id.to_bytes(2, "big")
-    if packet_type == PUBREL:
-        return b"\x62\x02" + packet_id.to_bytes(2, "big")
-    return b"\x70\x02" + packet_id.to_bytes(2, "big")
-
-
 def _encode(packet_type: int, packet: Acknowledgement, version: int) -> bytes:
     body = encode_packet_id(packet.packet_id, NAMES[packet_type])
     if version == 5 and (packet.reason_code or packet.properties):

@@ -82,7 +82,7 @@ class Session:
                 self.outbound.outbox.add_acknowledgement(PUBREC_HEAD, publish.packet_id)
                 return False
             if verdict == QUOTA_EXCEEDED:
-                self._add_failure(0x50, publish.packet_id, reason_codes.QUOTA_EXCEEDED)
+                self._add_code(PUBREC_HEAD, publish.packet_id, reason_codes.QUOTA_EXCEEDED)
                 return False
             if verdict == IGNORE:
                 return False
@@ -95,11 +95,10 @@ class Session:
             return
         if publish.qos == 2:
             self._remember(publish.packet_id, now)
+        head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
         if not matched and self.version == 5:
-            first = 0x40 if publish.qos == 1 else 0x50
-            self._add_failure(first, publish.packet_id, reason_codes.NO_MATCHING_SUBSCRIBERS)
+            self._add_code(head, publish.packet_id, reason_codes.NO_MATCHING_SUBSCRIBERS)
         else:
-            head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
             self.outbound.outbox.add_acknowledgement(head, publish.packet_id)
 
     def refuse(self, publish: Publish, reason_code: int, reason: str = "") -> None:
@@ -124,7 +123,7 @@ class Session:
             if outbox.takes(packet):
                 outbox.add_control(packet)
                 return
-        self._add_failure(0x40 if publish.qos == 1 else 0x50, publish.packet_id, reason_code)
+        self._add_code(PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD, publish.packet_id, reason_code)
 
     def _remember(self, packet_id: int, now: int) -> None:
         self.inbound.remember(packet_id, now)
@@ -136,7 +135,7 @@ class Session:
         if self.inbound.release(packet_id) or self.version != 5:
             self.outbound.outbox.add_acknowledgement(PUBCOMP_HEAD, packet_id)
         else:
-            self._add_failure(0x70, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
+            self._add_code(PUBCOMP_HEAD, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
 
     def acknowledge(self, packet_type: int, packet_id: int, reason_code: int, now: int) -> None:
         """A PUBACK, PUBREC or PUBCOMP came. An unknown PUBREC is answered: its sender can let go of it (FC-21)."""
@@ -144,12 +143,13 @@ class Session:
         if known or packet_type != packet_types.PUBREC or reason_code >= 0x80:
             return
         if self.version == 5:
-            self._add_failure(0x62, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
+            self._add_code(PUBREL_HEAD, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
         else:
             self.outbound.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
 
-    def _add_failure(self, first: int, packet_id: int, reason_code: int) -> None:
-        self.outbound.outbox.add_control(bytes([first, 3, packet_id >> 8, packet_id & 255, reason_code]))
+    def _add_code(self, head: bytes, packet_id: int, reason_code: int) -> None:
+        """An acknowledgement of MQTT 5 that says something else than success, in five bytes."""
+        self.outbound.outbox.add_control(bytes([head[0], 3, packet_id >> 8, packet_id & 255, reason_code]))
 
     # -- time
 
