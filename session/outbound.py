@@ -207,9 +207,10 @@ class Outbound:
             if not self._overflowing:
                 self._overflowing = True
                 self.host.report("mqueue_full")  # FC-5: once per episode
+            waiting = len(mqueue.deliveries)
             victim = mqueue.victim(newcomer, limits)
             self.counters.count_drop("queue_full", victim.qos)
-            if victim is newcomer:
+            if len(mqueue.deliveries) == waiting:  # "is newcomer" would not do: the same message may wait already
                 return False
         return True
 

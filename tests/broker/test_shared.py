@@ -10,6 +10,7 @@ from protocol.disconnect import Disconnect
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsuback import Unsuback
+from tests.broker.conftest import Start
 from tests.support.process import Address
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -129,3 +130,16 @@ def test_all_away(address: Address) -> None:
                 client.connect(name, clean_start=False, properties=dict(kept))
                 got += [message.payload for message in collect(client)]
         assert sorted(got) == [b"0", b"1", b"2", b"3"]
+
+
+def test_same_message_twice_in_a_full_queue(start: Start) -> None:
+    """FC-5: what makes room for itself, because it came by a shared subscription too, is in the queue afterwards."""
+    address = start(sections={"session": {"max_mqueue_len": 1}}).address()
+    with connected(address, 5) as sender:
+        with WireClient(address, 5) as client:
+            client.connect("twice", properties={props.SESSION_EXPIRY_INTERVAL: 60})
+            client.subscribe("$share/t/twice", "twice", qos=1)
+        sender.publish("twice", b"x", 1)
+        with WireClient(address, 5) as client:
+            assert client.connect("twice", clean_start=False).session_present
+            assert [message.payload for message in collect(client)] == [b"x"]
