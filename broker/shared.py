@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from broker.route import Route
 
 MOST_ASKED: Final = 16
-"""Members that are asked whether they can take a message at once; if none can, the one whose turn it is gets it."""
+"""Connected members that are asked whether they can take a message at once; if none can, the first of them gets it."""
+MOST_PASSED_OVER: Final = 1_000
+"""Members that are looked at for one message: where so many are away, it may go to one of them."""
 
 
 @final
@@ -37,19 +39,22 @@ class Group:
         """Hand `publish` to one member, in turn: first who can take it at once, then who is connected."""
         turns = self._turns
         count = len(turns)
-        connected: Route | None = None
-        for step in range(min(count, MOST_ASKED)):
-            route = turns[(self._next + step) % count]
-            outbound = route.outbound
+        chosen = self._next % count
+        asked = 0
+        for step in range(min(count, MOST_PASSED_OVER)):
+            place = (self._next + step) % count
+            outbound = turns[place].outbound
             if outbound.ready():
-                self._next = (self._next + step + 1) % count
-                route.deliver(publish)
-                return
-            if connected is None and outbound.connected:
-                connected = route
-        chosen = connected or turns[self._next % count]
-        self._next = (self._next + 1) % count
-        chosen.deliver(publish)
+                chosen = place
+                break
+            if outbound.connected:
+                if asked == 0:
+                    chosen = place
+                asked += 1
+                if asked == MOST_ASKED:
+                    break
+        self._next = (chosen + 1) % count
+        turns[chosen].deliver(publish)
 
 
 def split_share(topic_filter: str) -> tuple[str, bytes]:

@@ -132,6 +132,34 @@ def test_all_away(address: Address) -> None:
         assert sorted(got) == [b"0", b"1", b"2", b"3"]
 
 
+def test_many_away(address: Address) -> None:
+    """The one member that is connected gets everything, however many are away."""
+    with connected(address, 5) as here, connected(address, 5) as sender:
+        for number in range(40):
+            with WireClient(address, 5) as client:
+                client.connect(f"many-{number}", properties={props.SESSION_EXPIRY_INTERVAL: 60})
+                client.subscribe("$share/m/many", qos=1)
+        here.subscribe("$share/m/many", qos=1)
+        for number in range(5):
+            sender.publish("many", b"%d" % number, 1)
+        assert [message.payload for message in collect(here)] == [b"%d" % number for number in range(5)]
+
+
+def test_busy_and_away(address: Address) -> None:
+    """Members that are connected, but busy, have their turns too: it is not always the first one behind those away."""
+    with connected(address, 5) as sender, WireClient(address, 5) as one, WireClient(address, 5) as other:
+        for number in range(20):
+            with WireClient(address, 5) as client:
+                client.connect(f"busy-{number}", properties={props.SESSION_EXPIRY_INTERVAL: 60})
+                client.subscribe("$share/b/busy", qos=1)
+        for member in (one, other):
+            member.connect(properties={props.RECEIVE_MAXIMUM: 1})
+            member.subscribe("$share/b/busy", qos=1)
+        for number in range(10):
+            sender.publish("busy", b"%d" % number, 1)
+        assert [len(collect(member)) for member in (one, other)] == [5, 5]
+
+
 def test_same_message_twice_in_a_full_queue(start: Start) -> None:
     """FC-5: what makes room for itself, because it came by a shared subscription too, is in the queue afterwards."""
     address = start(sections={"session": {"max_mqueue_len": 1}}).address()
