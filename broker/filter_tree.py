@@ -100,6 +100,6 @@ class FilterTree:
         if child is not None:
             self._match(child, levels, depth + 1, True, found)
         if wildcards:
-            child = children.get(b"+")
-            if child is not None:
-                self._match(child, levels, depth + 1, True, found)
+            plus = children.get(b"+")
+            if plus is not None and plus is not child:  # a filter is looked up too, and its "+" is that one
+                self._match(plus, levels, depth + 1, True, found)

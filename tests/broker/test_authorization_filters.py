@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.authorization import Authorization
+from broker.filter_tree import FilterTree
 from config.models import Config
 from protocol.topics import matches
 
@@ -51,3 +52,10 @@ def test_several(denied: list[str], topic_filter: str) -> None:
     """Several rules refuse what one of them does."""
     each = [rules([one]).may_subscribe(topic_filter.encode()) for one in denied]
     assert rules(denied).may_subscribe(topic_filter.encode()) == all(each)
+
+
+def test_looked_up_once() -> None:
+    """Each level of a filter that is looked up meets a "+" once: two ways at each would be thousands at the last."""
+    tree = FilterTree()
+    denied = tree.at(b"+/+/+/+")
+    assert tree.match(b"+/+/+/+") == [denied]
