@@ -148,7 +148,9 @@ class Server:
         count = len(self.broker.connections)
         gone = asyncio.Event()
         self.broker.on_last_gone = gone.set
-        take_leave(self.broker, monotonic_us())
+        lost = take_leave(self.broker, monotonic_us())
+        if lost:
+            self._log.warning("wills_lost", count=lost)
         if not await self._wait(gone, STOP_TIMEOUT):
             for connection in list(self.broker.connections):
                 connection.abort()

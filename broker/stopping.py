@@ -1,39 +1,57 @@
 """What clients are told when the server stops, and in which order: nobody is to miss a will that it could still get."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from broker.clock import monotonic_us
 from protocol import reason_codes
 
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import Connection
 
+WILLS_TIMEOUT: Final = 3_000_000
+"""Microseconds that the last deliveries may take. Where all clients are subscribed to all wills, there are as many as the
+square of the clients."""
 
-def take_leave(broker: "Broker", now: int) -> None:
-    """Close every connection, MQTT 5 clients with 0x8B, and publish all wills.
+
+def take_leave(broker: "Broker", now: int) -> int:
+    """Close every connection, MQTT 5 clients with 0x8B, and publish all wills; returns how many there was no time for.
 
     A will is published when its client's connection is closed [MQTT-3.1.2-8], so those who have one are the first to be
     closed. A will that waits for its delay is published too: no session outlives this process, and the end of the
-    session does not let a will wait longer (section 3.1.3.2.2).
+    session does not let a will wait longer (MQTT 5, 3.1.3.2.2).
     """
+    until = now + WILLS_TIMEOUT
+    lost = 0
     connections = list(broker.connections)
     for connection in connections:
-        if connection.will is not None:
-            _close(connection, now)
+        if connection.will is None:
+            continue
+        if monotonic_us() < until:
+            _close(connection, now, until)
+        else:
+            connection.will = None
+            lost += 1
     for client in list(broker.clients.values()):
-        if client.will is not None:
+        if client.will is None:
+            continue
+        if monotonic_us() < until:
             client.will.due(now)
+        else:
+            client.will = None
+            lost += 1
     for connection in connections:
-        _close(connection, now)
+        _close(connection, now, until)
+    return lost
 
 
-def _close(connection: "Connection", now: int) -> None:
-    """Close a connection once its session has taken up what has been handed to it."""
+def _close(connection: "Connection", now: int, until: int) -> None:
+    """Close a connection once its session has taken up what has been handed to it, if there is time for that."""
     task = connection.task
     if task is not None:
         outbound = task.outbound
         waiting = outbound.mailbox_len()
-        while waiting:
+        while waiting and monotonic_us() < until:
             task.step(now)
             left = outbound.mailbox_len()
             if left >= waiting:

@@ -26,6 +26,7 @@ from tests.support_broker.events import events
 from .conftest import Start
 
 MAIN = "from broker.cli import main; main()"
+NO_TIME = "import broker.stopping; broker.stopping.WILLS_TIMEOUT = 0; "
 SHORT_STOP = "import broker.server; broker.server.STOP_TIMEOUT = 0.3; "
 LOOPS = {"uvloop": "", "asyncio": "import sys; sys.modules['uvloop'] = None; "}
 KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 1000}
@@ -141,6 +142,24 @@ def test_stuck_clients(start: Start, certificates: Certificates, loop: str, list
         assert broker.stop(10) == 0
         assert time.monotonic() - before < 5
         assert events(broker, "stopped")[0]["connections"] == 5
+
+
+def test_too_many_wills(start: Start) -> None:
+    """Wills that there is no time for are given up and reported; everybody is told all the same."""
+    command = (sys.executable, "-c", NO_TIME + MAIN)
+    with start(command=command) as broker, connected(broker.address(), 5) as watcher:
+        watcher.subscribe("will/#")
+        with connected(broker.address(), 5, properties=KEPT, will=will("will/gone", delay=500)):
+            pass
+        with connected(broker.address(), 5, will=will("will/there")) as client:
+            watcher.expect_nothing_more()
+            broker.ask_to_end()
+            for one in (watcher, client):
+                goodbye = one.expect_close()
+                assert isinstance(goodbye, Disconnect)
+                assert goodbye.reason_code == reason_codes.SERVER_SHUTTING_DOWN
+        assert broker.stop() == 0
+        assert events(broker, "wills_lost")[0]["count"] == 2
 
 
 @pytest.mark.parametrize("loop", LOOPS)
