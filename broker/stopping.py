@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from broker.connection import Connection
 
 WILLS_TIMEOUT: Final = 3_000_000
-"""Microseconds that the last deliveries may take. Where all clients are subscribed to all wills, there are as many as the
-square of the clients."""
+"""Microseconds that the last deliveries may take. Where all clients are subscribed to all wills, there are as many as
+the square of the clients."""
 
 
 def take_leave(broker: "Broker", now: int) -> int:
