@@ -30,6 +30,8 @@ class Client:
         self.connection: Connection | None = None
         self.expiry_interval = 0
         """Seconds that the session outlives its connection; 0 = not at all, NEVER_EXPIRES = until it is taken over."""
+        self.asked_to_last = False
+        """Whether CONNECT asked for a Session Expiry Interval above zero, even if it was not given one."""
         self.expires_at = 0
         """When an offline session ends, in microseconds; 0 = it does not."""
         self.will: WillTimer | None = None
@@ -42,7 +44,7 @@ class Client:
         if packet.properties is None or props.SESSION_EXPIRY_INTERVAL not in packet.properties:
             return
         wanted = props.integer(packet.properties, props.SESSION_EXPIRY_INTERVAL)
-        if self.expiry_interval == 0 and wanted:
+        if wanted and not self.asked_to_last:
             raise ProtocolError("DISCONNECT gives a session an expiry that CONNECT set to zero")
         self.expiry_interval = min(wanted, longest)
 

@@ -75,11 +75,12 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     expiry_interval = _expiry_interval(broker, packet)
     keep_alive = broker.capabilities.keep_alive(packet)
     asked = packet.properties or {}
+    asked_expiry = props.integer(asked, props.SESSION_EXPIRY_INTERVAL)
     if version == 5:
         broker.capabilities.tell(own_properties, asked, client_id)
         if keep_alive != packet.keep_alive:
             own_properties[props.SERVER_KEEP_ALIVE] = keep_alive  # [MQTT-3.2.2-21]
-        if expiry_interval != props.integer(asked, props.SESSION_EXPIRY_INTERVAL):
+        if expiry_interval != asked_expiry:
             own_properties[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # section 3.2.2.3.2
     maximum_packet_size = connection.maximum_packet_size
     connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
@@ -91,6 +92,7 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     client.connection = connection
     client.expires_at = 0
     client.expiry_interval = expiry_interval
+    client.asked_to_last = asked_expiry > 0
     connection.client = client
     broker.online += 1
     broker.totals.most_online = max(broker.totals.most_online, broker.online)

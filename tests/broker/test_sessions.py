@@ -130,6 +130,19 @@ def test_disconnect_cannot_give_an_expiry() -> None:
         assert "short" not in local.broker.clients
 
 
+def test_disconnect_repeats_what_was_not_given() -> None:
+    """Who asked for an expiry in CONNECT may in DISCONNECT too, even where nobody gets one (section 3.14.2.2.2)."""
+    with LocalBroker(mqtt={"max_session_expiry_interval": 0.0}) as local:
+        seen = watcher(local, "will")
+        client = local.client(5)
+        client.connect("short", will=Will(b"will", b"gone", 0, False, None), properties=expiring(100))
+        client.send(Disconnect(0, expiring(50)))
+        assert client.gone
+        assert client.received() == []
+        assert seen.received() == []
+        assert not local.broker.clients.get("short")
+
+
 # -- wills
 
 
