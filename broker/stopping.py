@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import Connection
 
-WILLS_TIMEOUT: Final = 3_000_000
-"""Microseconds that the last deliveries may take. Where all clients are subscribed to all wills, there are as many as
-the square of the clients."""
+WILLS_TIMEOUT: Final = 2_000_000
+"""Microseconds in which wills are published. Where all clients are subscribed to all of them, they make as many
+deliveries as the square of the clients, and writing these takes about as long again."""
 
 
 def take_leave(broker: "Broker", now: int) -> int:
@@ -28,7 +28,7 @@ def take_leave(broker: "Broker", now: int) -> int:
         if connection.will is None:
             continue
         if monotonic_us() < until:
-            _close(connection, now, until)
+            _close(connection, now)
         else:
             connection.will = None
             lost += 1
@@ -41,17 +41,17 @@ def take_leave(broker: "Broker", now: int) -> int:
             client.will = None
             lost += 1
     for connection in connections:
-        _close(connection, now, until)
+        _close(connection, now)
     return lost
 
 
-def _close(connection: "Connection", now: int, until: int) -> None:
-    """Close a connection once its session has taken up what has been handed to it, if there is time for that."""
+def _close(connection: "Connection", now: int) -> None:
+    """Close a connection once its session has taken up what has been handed to it."""
     task = connection.task
     if task is not None:
         outbound = task.outbound
         waiting = outbound.mailbox_len()
-        while waiting and monotonic_us() < until:
+        while waiting:
             task.step(now)
             left = outbound.mailbox_len()
             if left >= waiting:
