@@ -204,6 +204,9 @@ class Outbound:
             self._send(newcomer, now)  # nor is what is too large to wait
             return False
         while not mqueue.fits(newcomer, limits):
+            if mqueue.deliveries and _has_expired(mqueue.head(), now):
+                self.counters.count_drop("expired", mqueue.pop().qos)  # nothing that lives makes room for it
+                continue
             if not self._overflowing:
                 self._overflowing = True
                 self.host.report("mqueue_full")  # FC-5: once per episode
@@ -355,3 +358,7 @@ class Outbound:
         done.window_full_us = self.window.full_time.take(now)
         done.congested_us = self.congested_time.take(now)
         return done
+
+
+def _has_expired(publish: Publish, now: int) -> bool:
+    return publish.expires_at > 0 and now >= publish.expires_at

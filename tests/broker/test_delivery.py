@@ -10,6 +10,7 @@ from protocol.packet import Packet
 from protocol.properties import Properties
 from protocol.publish import Publish, encode_publish
 from protocol.subscribe import Subscribe, Subscription
+from tests.broker.conftest import Start
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 from tests.support_broker.collecting import collect
@@ -142,6 +143,23 @@ def test_expiry_while_away(address: Address) -> None:
         assert message.properties is not None
         assert message.properties.keys() == {props.MESSAGE_EXPIRY_INTERVAL}
         assert 90 <= int(str(message.properties[props.MESSAGE_EXPIRY_INTERVAL])) <= 99
+
+
+@pytest.mark.parametrize("policy", ["drop_oldest", "drop_oldest_qos0", "drop_newest"])
+def test_what_has_expired_makes_room(start: Start, policy: str) -> None:
+    """A full queue drops nothing that lives while what has expired is at its head [MQTT-3.3.2-5]."""
+    address = start(sections={"session": {"max_mqueue_len": 2, "mqueue_overflow": policy}}).address()
+    with connected(address, 5) as publisher:
+        with WireClient(address, 5) as client:
+            client.connect("full", properties={props.SESSION_EXPIRY_INTERVAL: 60})
+            client.subscribe("full", qos=1)
+        for _ in range(2):
+            publisher.publish("full", b"expired", 1, properties={props.MESSAGE_EXPIRY_INTERVAL: 0})
+        publisher.publish("full", b"first", 0)
+        publisher.publish("full", b"second", 1)
+        with WireClient(address, 5) as client:
+            assert client.connect("full", clean_start=False).session_present
+            assert [message.payload for message in collect(client)] == [b"first", b"second"]
 
 
 # -- what does not fit
