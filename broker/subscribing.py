@@ -94,9 +94,10 @@ def _identifiers(packet: Subscribe) -> bytes:
 
 def _refusal(broker: "Broker", topic_filter: str) -> int:
     """The reason code that refuses a subscription; 0 = it is accepted."""
-    if topic_filter.count("/") >= broker.max_topic_levels:
+    inner = split_share(topic_filter)[1]  # $share/group is no part of what topics are matched with
+    if inner.count(b"/") >= broker.max_topic_levels:
         return reason_codes.TOPIC_FILTER_INVALID
-    if not broker.authorization.may_subscribe(split_share(topic_filter)[1]):
+    if not broker.authorization.may_subscribe(inner):
         return broker.authorization.refused_subscribe
     return broker.capabilities.lacks(topic_filter)
 

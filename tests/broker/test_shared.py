@@ -171,3 +171,12 @@ def test_same_message_twice_in_a_full_queue(start: Start) -> None:
         with WireClient(address, 5) as client:
             assert client.connect("twice", clean_start=False).session_present
             assert [message.payload for message in collect(client)] == [b"x"]
+
+
+def test_levels(start: Start) -> None:
+    """The share name is no level of the filter: max_topic_levels holds for what comes behind it."""
+    address = start(sections={"mqtt": {"max_topic_levels": 2}}).address()
+    with connected(address, 5) as client:
+        assert client.subscribe("$share/g/a/b", "$share/g/a/b/c").reason_codes == [0, reason_codes.TOPIC_FILTER_INVALID]
+        client.publish("a/b", b"x")
+        assert client.receive_message().payload == b"x"
