@@ -22,22 +22,25 @@ class Group:
 
     def __init__(self) -> None:
         self.members: dict[Outbound, Route] = {}
-        self._turns: list[Route] = []
+        self._turns: list[Route] | None = None
+        """The members in the order of their turns; None: they have changed since."""
         self._next = 0
 
     def add(self, route: "Route") -> None:
         """Let a session in, or replace its subscription; each has options of its own [MQTT-4.8.2-3]."""
         self.members[route.outbound] = route
-        self._turns = list(self.members.values())
+        self._turns = None
 
     def remove(self, outbound: Outbound) -> None:
         """Let a session out; nothing happens if it is not in."""
         self.members.pop(outbound, None)
-        self._turns = list(self.members.values())
+        self._turns = None
 
     def deliver(self, publish: Publish) -> None:
         """Hand `publish` to one member, in turn: first who can take it at once, then who is connected."""
         turns = self._turns
+        if turns is None:
+            turns = self._turns = list(self.members.values())
         count = len(turns)
         chosen = self._next % count
         asked = 0
