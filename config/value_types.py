@@ -93,6 +93,8 @@ def _topic_filter(value: object) -> object:
     wrong = any(len(level) > 1 and ("+" in level or "#" in level) for level in levels) or "#" in levels[:-1]
     if not value or wrong or "\0" in value or len(value.encode()) > MAX_UINT16:
         raise ValueError(f"found {units.found(value)}: write a topic filter such as secret/# or +/private")
+    if levels[0] == "$share":  # it would deny nothing: a shared subscription is denied for the filter in it
+        raise ValueError(f"found {units.found(value)}: write the filter alone, without $share and the group")
     return value
 
 
