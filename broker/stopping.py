@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 WILLS_TIMEOUT: Final = 2_000_000
 """Microseconds in which wills are published. Where all clients are subscribed to all of them, they make as many
-deliveries as the square of the clients, and writing these takes about as long again."""
+deliveries as the square of the clients."""
+DELIVERIES_TIMEOUT: Final = 6_000_000
+"""Microseconds after which sessions take up no more of what waits for them: one can have asked for any multiple of what
+is published."""
 
 
 def take_leave(broker: "Broker", now: int) -> int:
@@ -28,7 +31,7 @@ def take_leave(broker: "Broker", now: int) -> int:
         if connection.will is None:
             continue
         if monotonic_us() < until:
-            _close(connection, now)
+            _close(connection, now, now + DELIVERIES_TIMEOUT)
         else:
             connection.will = None
             lost += 1
@@ -41,17 +44,20 @@ def take_leave(broker: "Broker", now: int) -> int:
             client.will = None
             lost += 1
     for connection in connections:
-        _close(connection, now)
+        _close(connection, now, now + DELIVERIES_TIMEOUT)
     return lost
 
 
-def _close(connection: "Connection", now: int) -> None:
-    """Close a connection once its session has taken up what has been handed to it."""
+def _close(connection: "Connection", now: int, until: int) -> None:
+    """Close a connection once its session has taken up what has been handed to it, or what there is time for."""
     task = connection.task
     if task is not None:
         outbound = task.outbound
         waiting = outbound.mailbox_len()
         while waiting:
+            if monotonic_us() >= until:
+                outbound.end()
+                break
             task.step(now)
             left = outbound.mailbox_len()
             if left >= waiting:

@@ -26,7 +26,8 @@ from tests.support_broker.events import events
 from .conftest import Start
 
 MAIN = "from broker.cli import main; main()"
-NO_TIME = "import broker.stopping; broker.stopping.WILLS_TIMEOUT = 0; "
+NO_WILLS = "import broker.stopping; broker.stopping.WILLS_TIMEOUT = 0; "
+NO_DELIVERIES = "import broker.stopping; broker.stopping.DELIVERIES_TIMEOUT = 0; "
 SHORT_STOP = "import broker.server; broker.server.STOP_TIMEOUT = 0.3; "
 LOOPS = {"uvloop": "", "asyncio": "import sys; sys.modules['uvloop'] = None; "}
 KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 1000}
@@ -146,7 +147,7 @@ def test_stuck_clients(start: Start, certificates: Certificates, loop: str, list
 
 def test_too_many_wills(start: Start) -> None:
     """Wills that there is no time for are given up and reported; everybody is told all the same."""
-    command = (sys.executable, "-c", NO_TIME + MAIN)
+    command = (sys.executable, "-c", NO_WILLS + MAIN)
     with start(command=command) as broker, connected(broker.address(), 5) as watcher:
         watcher.subscribe("will/#")
         with connected(broker.address(), 5, properties=KEPT, will=will("will/gone", delay=500)):
@@ -160,6 +161,22 @@ def test_too_many_wills(start: Start) -> None:
                 assert goodbye.reason_code == reason_codes.SERVER_SHUTTING_DOWN
         assert broker.stop() == 0
         assert events(broker, "wills_lost")[0]["count"] == 2
+
+
+def test_too_many_deliveries(start: Start) -> None:
+    """What a session has not taken up in time is dropped, and its client is told all the same."""
+    command = (sys.executable, "-c", NO_DELIVERIES + MAIN)
+    with (
+        start(command=command) as broker,
+        connected(broker.address(), 5, properties=KEPT) as watcher,
+        connected(broker.address(), 5, will=will("will/there")),
+    ):
+        watcher.subscribe("will/#", qos=1)
+        broker.ask_to_end()
+        packets = watcher.until_close()
+        assert topics(packets) == []
+        assert isinstance(packets[-1], Disconnect)
+        assert broker.stop() == 0
 
 
 @pytest.mark.parametrize("loop", LOOPS)
