@@ -7,6 +7,10 @@ from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.outbound import Outbound
 
+MOST_WAITING: Final = 250_000
+"""Deliveries that a mailbox takes. One session can share a filter with itself thousands of times, and so have each
+message make thousands: more than it takes up before the publisher may go on."""
+
 
 @final
 class Route:
@@ -56,6 +60,10 @@ class Route:
         if self.identifiers:
             delivery = delivery.identified(self.identifiers)
         outbound = self.outbound
+        if len(outbound.mailbox) >= MOST_WAITING:
+            outbound.counters.count_offered(delivery.qos)
+            outbound.counters.count_drop("queue_full", delivery.qos)
+            return
         outbound.mailbox.append(delivery)
         if outbound.idle:
             outbound.idle = False

@@ -335,3 +335,16 @@ def test_cache_is_bounded_by_what_it_holds(receivers: int, topic_bytes: int) -> 
     routing.subscribe(outbound(), Subscription("#"))  # empties it
     assert routing.route(Publish(b"t", b""), None)
     assert len(routing.cache) == 1
+
+
+def test_shared_with_itself() -> None:
+    """A session that is in thousands of groups gets what its mailbox takes; the rest is dropped, and counted."""
+    subject = router()
+    receiver = outbound()
+    for number in range(2_000):
+        subject.subscribe(receiver, Subscription(f"$share/{number}/t", 1))
+    for _ in range(150):
+        subject.route(Publish(b"t", b"", 1), None)
+    dropped = receiver.counters.dropped_qos1
+    assert len(receiver.mailbox) == 250_000
+    assert dropped == receiver.counters.offered_qos1 == 50_000
