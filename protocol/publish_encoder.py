@@ -84,7 +84,10 @@ def encode_outgoing_properties(properties: Properties | None, more: bytes = b"",
         properties.pop(TOPIC_ALIAS, None)
         properties.pop(SUBSCRIPTION_IDENTIFIER, None)
         if expiry >= 0:
-            properties[MESSAGE_EXPIRY_INTERVAL] = expiry
+            received = properties.get(MESSAGE_EXPIRY_INTERVAL, expiry)
+            assert isinstance(received, int)  # the codec's type for this property
+            # Who sends may have looked at the clock before the message came: waiting never adds to it [MQTT-3.3.2-6].
+            properties[MESSAGE_EXPIRY_INTERVAL] = min(expiry, received)
     block = encode_property_list(properties, PUBLISH)
     return encode_variable_byte_integer(len(block) + len(more)) + block + more
 

@@ -143,11 +143,22 @@ def test_deliveries_of_their_own(packet: Publish, aliased: bool) -> None:
     assert sent.topic == (b"" if aliased else received.topic)
     expected = dict(packet.properties or {})
     had_expiry = packet.properties is not None
+    received_expiry = expected.get(MESSAGE_EXPIRY_INTERVAL, 30)
+    assert isinstance(received_expiry, int)
     expected.update({SUBSCRIPTION_IDENTIFIER: [7, 8], TOPIC_ALIAS: 2})
     if had_expiry:
-        expected[MESSAGE_EXPIRY_INTERVAL] = 30
+        expected[MESSAGE_EXPIRY_INTERVAL] = min(30, received_expiry)
     assert plain(sent.properties) == plain(expected)
     assert sent.payload == packet.payload
+
+
+@pytest.mark.parametrize(("received", "left", "sent"), [(60, 30, 30), (60, 61, 60), (0xFFFFFFFF, 2**32, 0xFFFFFFFF)])
+def test_waiting_adds_nothing_to_an_expiry(received: int, left: int, sent: int) -> None:
+    """[MQTT-3.3.2-6] No more of the Message Expiry Interval is left than there was, whatever a clock has said."""
+    packet = receive(Publish(b"a", b"", 0, properties={MESSAGE_EXPIRY_INTERVAL: received}), 5)
+    again = decode_one(b"".join(packet.delivery(b"a", b"", left)), 5)
+    assert isinstance(again, Publish)
+    assert again.properties == {MESSAGE_EXPIRY_INTERVAL: sent}
 
 
 @given(strategies.publishes(5), st.sampled_from([b"", encode_identifiers([7, 268_435_455])]))
