@@ -13,6 +13,7 @@ from protocol.publish import Publish
 from session.counters import Counters
 from tests.fuzz import brokers, script
 from tests.fuzz.client import Client
+from tests.fuzz.clock import Clock
 from tests.fuzz.script import Script, Step
 from tests.support_broker.local import LocalBroker, LocalClient
 from tests.support_session.books import assert_balanced, by_qos
@@ -21,6 +22,8 @@ TURNS: Final = 200
 """Rounds of the loop within which an honest message has to arrive."""
 AFTER_ALL: Final = 400.0
 """Seconds after which nothing is left of any client: longer than any session, and any timer."""
+PULSE: Final = 5.0
+"""Seconds after which the honest clients are heard of again."""
 
 TOPICS: Final = (b"a", b"a/b", b"b", b"/")
 """Those that most subscriptions are about."""
@@ -30,6 +33,8 @@ class World:
     """What a script happens to."""
 
     def __init__(self, broker: str) -> None:
+        self._clock = Clock()
+        self._clock.__enter__()  # until `close` or `abandon`
         sections = brokers.sections(broker)
         self._local = LocalBroker(**sections)
         self._local.broker.keep_ended = True
@@ -39,8 +44,7 @@ class World:
         self._denies = "authorization" in sections
         self._sent = 0
         self._publisher = self._honest(4, "honest-publisher")
-        # A keepalive that the broker chooses is for MQTT 5, and time goes by too fast here for the honest to keep it.
-        self._subscriber = self._honest(4 if "server_keep_alive" in sections["mqtt"] else 5, "honest-subscriber")
+        self._subscriber = self._honest(5, "honest-subscriber")
         self._subscriber.subscribe("honest", 1)
 
     def _honest(self, version: int, client_id: str) -> LocalClient:
@@ -52,7 +56,7 @@ class World:
         """Let something happen; yields what comes back, and of which connection."""
         client = self._clients.get(step.connection)
         if step.verb == "wait":
-            self._local.pass_time(step.seconds)
+            self._wait(step.seconds)
         elif step.verb == "count":
             self._count()
         elif step.verb == "open":
@@ -61,12 +65,24 @@ class World:
                 self._clients[step.connection] = Client(self._local, tls=step.connection in script.TLS)
         elif client is not None:
             self._on_connection(client, step)
+        self._no_crash()
         for number, other in self._clients.items():
             for packet in other.look(waited=step.verb == "wait"):
                 yield number, packet
                 if self._denies and isinstance(packet, Publish):
                     assert not packet.topic.startswith(brokers.DENIED), "a denied topic reaches a client"
         self._hold()
+
+    def _wait(self, seconds: float) -> None:
+        """Let time go by, not so fast that the honest clients seem silent."""
+        while seconds > 0:
+            self._pass_time(min(seconds, PULSE))
+            self._exchange()
+            seconds -= PULSE
+
+    def _pass_time(self, seconds: float) -> None:
+        self._clock.go_on(seconds)
+        self._local.pass_time(0)
 
     def _on_connection(self, client: Client, step: Step) -> None:
         if step.verb == "send":
@@ -155,7 +171,7 @@ class World:
         broker = self._local.broker
         assert not broker.connections, "a connection stays"
         assert broker.online == 0
-        self._local.pass_time(AFTER_ALL)
+        self._pass_time(AFTER_ALL)
         self._no_crash()
         assert not broker.clients, f"sessions stay: {list(broker.clients)}"
         self._count()
@@ -165,12 +181,14 @@ class World:
         del self._publisher, self._subscriber
         self._released()
         self._local.__exit__(None, None, None)
+        self._clock.__exit__(None, None, None)
 
     def abandon(self) -> None:
         """Let go of the broker after a failure."""
         for connection in list(self._local.broker.connections):
             self._local.run(connection.abort)
         self._local.loop.close()
+        self._clock.__exit__(None, None, None)
 
     def _released(self) -> None:
         gc.collect()
