@@ -156,8 +156,8 @@ class Session:
     def on_timer(self, now: int) -> None:
         """Resend and forget what is due (FC-8, FC-22). The caller writes the outbox afterwards if a client is there."""
         outbound = self.outbound
-        if now < outbound.timer_at:
-            return  # an earlier call has replaced this one
+        if not outbound.timer_at or now < outbound.timer_at:
+            return  # the session is over, or an earlier call has replaced this one
         outbound.timer_at = 0
         self.inbound.forget_overdue(now, outbound.counters)
         retry_at = outbound.retry(now)

@@ -20,8 +20,8 @@ from tests.support_session.books import assert_balanced, by_qos
 
 TURNS: Final = 200
 """Rounds of the loop within which an honest message has to arrive."""
-AFTER_ALL: Final = 400.0
-"""Seconds after which nothing is left of any client: longer than any session, and any timer."""
+AFTER_ALL: Final = 60.0
+"""Seconds after which nothing is left of a client: longer than any session, and than an unwanted timer."""
 PULSE: Final = 5.0
 """Seconds after which the honest clients are heard of again."""
 

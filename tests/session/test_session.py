@@ -40,15 +40,17 @@ def test_timer_of_one_direction(retry: int, forget: int) -> None:
 
 
 def test_ended_session_asks_for_nothing() -> None:
-    """FC-8: a session that is over has no timer, and does nothing when one comes late."""
+    """FC-8, FC-22: a session that is over has no timer, and does nothing when one comes late."""
     peer = Peer()
+    peer.send(from_client(1, 2), from_client(2, 2))
     peer.deliver("a", qos=1)
 
     peer.outbound.end()
 
     assert peer.outbound.timer_at == 0
-    peer.session.on_timer(peer.now + 3600 * SECOND)
+    peer.session.on_timer(peer.now + 100 * SECOND)
     assert peer.flush() == []
+    assert peer.outbound.timer_at == 0
 
 
 def test_new_session_is_quiet() -> None:
