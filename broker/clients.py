@@ -81,6 +81,9 @@ class Away(Host):
         """Log it, with who it is about."""
         self.broker.report(event, self.client)
 
+    def disconnect(self, reason_code: int, reason: str) -> None:
+        """The client is not connected."""
+
 
 @final
 class SessionTimer(Timer):

@@ -240,6 +240,10 @@ class Connection(Host):
         """Log it, with who it is about."""
         self.broker.report(event, self.client)
 
+    def disconnect(self, reason_code: int, reason: str) -> None:
+        """Close, and say why."""
+        self.close(reason_code, reason)
+
     # -- writing and closing
 
     def write(self, data: bytes) -> None:

@@ -25,8 +25,8 @@ class Publish(Packet):
     """An application message.
 
     `topic` is UTF-8 as on the wire and `size` is the length of the payload. `received_at` and `expires_at`
-    (microseconds of a monotonic clock, 0 = unset, never) are for the broker to set; it does so before it
-    calls `at`.
+    (microseconds of a monotonic clock, 0 = unset, never) are for the broker to set, as is `address`, whatever it counts
+    the message's deliveries for; it does so before it calls `at`.
 
     The outgoing forms have this object's QoS and RETAIN, DUP clear, no topic alias and the subscription
     identifiers in `identifiers` (encoded properties, for one subscriber; empty = none). `frame4` and `frame5`
@@ -38,6 +38,7 @@ class Publish(Packet):
     __slots__ = (
         "_variant",
         "_wire",
+        "address",
         "dup",
         "expires_at",
         "frame4",
@@ -84,6 +85,7 @@ class Publish(Packet):
         self.size: int = len(payload)
         self.received_at: int = 0
         self.expires_at: int = 0
+        self.address: object | None = None
         self.identifiers: bytes = b""
         self.frame4: bytes | None = None
         self.frame5: bytes | None = None
@@ -156,6 +158,7 @@ class Publish(Packet):
         own.size = self.size
         own.received_at = self.received_at
         own.expires_at = self.expires_at
+        own.address = self.address
         own.identifiers = identifiers
         own.frame4 = self.frame4
         own.rest4 = self.rest4
@@ -166,6 +169,7 @@ class Publish(Packet):
         variant.size = self.size
         variant.received_at = self.received_at
         variant.expires_at = self.expires_at
+        variant.address = self.address
         # What follows the packet identifier is the same at every QoS; at QoS 0 build5 begins with it too.
         variant.rest4 = self.rest4
         variant.rest5 = self.rest5

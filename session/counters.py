@@ -195,7 +195,7 @@ class Counters:
         self.window_len = len(window.entries)
         self.window_limit = window.limit
         if mqueue is not None:
-            self.mqueue_len = len(mqueue.deliveries)
+            self.mqueue_len = mqueue.length
             self.mqueue_bytes = mqueue.bytes
             self.waiting_qos0 = mqueue.waiting_qos0
             self.waiting_qos1 = mqueue.waiting_qos1

@@ -19,6 +19,10 @@ class Host:
         """Something that an operator should read once, such as `mqueue_full`; never per message."""
         raise NotImplementedError  # abstract
 
+    def disconnect(self, reason_code: int, reason: str) -> None:
+        """Close the client's connection, with the reason in code and words; the session may outlive it."""
+        raise NotImplementedError  # abstract
+
 
 class Nobody(Host):
     """The host of a session that is over: nothing will run it any more."""
@@ -31,3 +35,6 @@ class Nobody(Host):
 
     def report(self, event: str) -> None:
         """Nobody is concerned."""
+
+    def disconnect(self, reason_code: int, reason: str) -> None:
+        """Nobody is connected."""

@@ -1,9 +1,15 @@
 """The limits that one session works under, with FLOW-CONTROL.md's names and defaults."""
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
+
+if TYPE_CHECKING:
+    from session.priorities import Priorities
 
 NEVER: Final = 0
 """A duration of 0 stands for `infinity`: it never comes."""
+
+UNBOUNDED: Final = -1
+"""No byte window (FC-10)."""
 
 PACKET_IDS: Final = 65_535
 """What bounds the window when `max_inflight` does not: packet identifiers are two bytes, and not 0 [MQTT-2.2.1-4]."""
@@ -30,6 +36,13 @@ class Limits:
         max_awaiting_rel: int = 100,
         await_rel_timeout: int = 300_000_000,
         max_topic_alias_out: int = 32,
+        consumer_window_size: int = UNBOUNDED,
+        consumer_max_rate: int = 0,
+        priorities: "Priorities | None" = None,
+        slow_threshold: float = 0.0,
+        slow_check_period: int = 5_000_000,
+        slow_disconnect: bool = False,
+        stalled_window: int = 60_000_000,
         gate: bool = True,
     ) -> None:
         self.max_inflight = max_inflight
@@ -43,6 +56,16 @@ class Limits:
         self.max_awaiting_rel = max_awaiting_rel
         self.await_rel_timeout = await_rel_timeout
         self.max_topic_alias_out = max_topic_alias_out
+        self.consumer_window_size = consumer_window_size
+        """FC-10, in bytes. Here 0 means one delivery at a time."""
+        self.consumer_max_rate = consumer_max_rate
+        self.priorities = priorities
+        """FC-12; None = one queue, first in, first out."""
+        self.slow_threshold = slow_threshold
+        """FC-14: messages a second; 0 = nobody is a slow consumer."""
+        self.slow_check_period = slow_check_period
+        self.slow_disconnect = slow_disconnect
+        self.stalled_window = stalled_window
         self.gate = gate
         """False switches FC-3 off, for the before and after of the experiment. No configuration sets it."""
 

@@ -1,18 +1,19 @@
 """The mqueue: one session's bounded queue of deliveries that may not be sent now (FC-4, FC-5)."""
 
 from collections import deque
-from typing import final
+from collections.abc import Iterator
 
 from protocol.publish import Publish
 from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 
 
-@final
 class MQueue:
     """First in, first out, bounded by length and bytes. It decides what an overflow drops, and drops nothing itself."""
 
     def __init__(self) -> None:
         self.deliveries: deque[Publish] = deque()
+        self.length = 0
+        """Deliveries that wait."""
         self.bytes = 0
         """Payload bytes of what waits."""
         self.waiting_qos0 = 0
@@ -26,12 +27,25 @@ class MQueue:
         return self.waiting_qos1 + self.waiting_qos2
 
     def __len__(self) -> int:
-        return len(self.deliveries)
+        return self.length
+
+    def __iter__(self) -> Iterator[Publish]:
+        """What waits, in the order in which it is to go."""
+        return iter(self.deliveries)
 
     def append(self, publish: Publish) -> None:
         """Join the tail. The caller has made room."""
         self.deliveries.append(publish)
         self._count(publish, 1)
+
+    def push_front(self, publish: Publish) -> None:
+        """Come back to the head, as what has been taken before all that waits (FC-13)."""
+        self.deliveries.appendleft(publish)
+        self._count(publish, 1)
+        if publish.qos == 0:
+            self._first_qos0 = 0
+        elif self._first_qos0:
+            self._first_qos0 += 1
 
     def head(self) -> Publish:
         """The delivery that is next. Raises IndexError when nothing waits."""
@@ -47,7 +61,7 @@ class MQueue:
 
     def fits(self, publish: Publish, limits: Limits) -> bool:
         """Whether `publish` can join without passing a limit (FC-5)."""
-        if limits.max_mqueue_len and len(self.deliveries) >= limits.max_mqueue_len:
+        if limits.max_mqueue_len and self.length >= limits.max_mqueue_len:
             return False
         return not limits.max_mqueue_bytes or self.bytes + publish.size <= limits.max_mqueue_bytes
 
@@ -55,7 +69,7 @@ class MQueue:
         """Take out what FC-5's policy drops so that `newcomer` may fit; the newcomer itself where it is the victim."""
         policy = limits.mqueue_overflow
         too_big = limits.max_mqueue_bytes and newcomer.size > limits.max_mqueue_bytes
-        if policy == DROP_NEWEST or too_big or not self.deliveries:
+        if policy == DROP_NEWEST or too_big or not self.length:
             return newcomer
         if policy == DROP_OLDEST_QOS0:
             if self.waiting_qos0:
@@ -76,6 +90,7 @@ class MQueue:
         return publish
 
     def _count(self, publish: Publish, step: int) -> None:
+        self.length += step
         self.bytes += step * publish.size
         qos = publish.qos
         if qos == 0:

@@ -95,7 +95,7 @@ class Outbound:
         if not self.connected or self.congested or self.window.full():
             return False
         mqueue = self.mqueue
-        return mqueue is None or not mqueue.deliveries
+        return mqueue is None or mqueue.length == 0
 
     def mailbox_len(self) -> int:
         """Deliveries that the router has handed over and no pass has taken up."""
@@ -107,17 +107,17 @@ class Outbound:
             self._resend_held(now)
         if self.mqueue is None:
             return False
-        waited = len(self.mqueue.deliveries) > 0
+        waited = self.mqueue.length > 0
         while self.outbox.delivery_bytes < PASS_BYTES and self._head_may_go():
             self._send(self.mqueue.pop(), now)
-        if self._overflowing and not self.mqueue.deliveries:
+        if self._overflowing and self.mqueue.length == 0:
             # What is too large to wait leaves no trace in the queue: then the episode ends when the way is free.
             self._overflowing = not waited and (self.congested or self.window.full())
         return self._head_may_go()
 
     def _head_may_go(self) -> bool:
         mqueue = self.mqueue
-        return mqueue is not None and len(mqueue.deliveries) > 0 and self._may_go(mqueue.head())
+        return mqueue is not None and mqueue.length > 0 and self._may_go(mqueue.head())
 
     def _may_go(self, publish: Publish) -> bool:
         if not self.connected or self._held is not None:
@@ -157,7 +157,7 @@ class Outbound:
         if not self.limits.gate:
             return gate.OPEN
         mqueue = self.mqueue
-        backlog = mqueue is not None and len(mqueue.deliveries) > 0
+        backlog = mqueue is not None and mqueue.length > 0
         return gate.closed_by(self.congested, self.window.full(), self.mailbox_busy, backlog)
 
     def _sample_mailbox(self) -> None:
@@ -193,27 +193,27 @@ class Outbound:
         if not mqueue.fits(publish, self.limits) and not self._make_room(mqueue, publish, now):
             return
         mqueue.append(publish)
-        self.counters.note_mqueue(len(mqueue.deliveries), mqueue.bytes)
+        self.counters.note_mqueue(mqueue.length, mqueue.bytes)
 
     def _make_room(self, mqueue: MQueue, newcomer: Publish, now: int) -> bool:
         """Returns whether `newcomer` may join."""
         limits = self.limits
         while not mqueue.fits(newcomer, limits) and self._head_may_go():
             self._send(mqueue.pop(), now)  # FC-6: nothing is dropped while it could be sent
-        if not mqueue.deliveries and not mqueue.fits(newcomer, limits) and self._may_go(newcomer):
+        if mqueue.length == 0 and not mqueue.fits(newcomer, limits) and self._may_go(newcomer):
             self._send(newcomer, now)  # nor is what is too large to wait
             return False
         while not mqueue.fits(newcomer, limits):
-            if mqueue.deliveries and _has_expired(mqueue.head(), now):
+            if mqueue.length and _has_expired(mqueue.head(), now):
                 self.counters.count_drop("expired", mqueue.pop().qos)  # nothing that lives makes room for it
                 continue
             if not self._overflowing:
                 self._overflowing = True
                 self.host.report("mqueue_full")  # FC-5: once per episode
-            waiting = len(mqueue.deliveries)
+            waiting = mqueue.length
             victim = mqueue.victim(newcomer, limits)
             self.counters.count_drop("queue_full", victim.qos)
-            if len(mqueue.deliveries) == waiting:  # "is newcomer" would not do: the same message may wait already
+            if mqueue.length == waiting:  # "is newcomer" would not do: the same message may wait already
                 return False
         return True
 
@@ -342,7 +342,7 @@ class Outbound:
             counters.count_drop("session_ended", publish.qos)
         mqueue = self.mqueue
         if mqueue is not None:
-            while mqueue.deliveries:
+            while mqueue.length:
                 counters.count_drop("session_ended", mqueue.pop().qos)
         self.connected = False
         self.timer_at = 0

@@ -219,7 +219,7 @@ class SessionMachine(RuleBasedStateMachine):
         outbound = self.peer.outbound
         assert outbound.mailbox_len() == 0
         mqueue = outbound.mqueue
-        if mqueue is not None and mqueue.deliveries:
+        if mqueue is not None and len(mqueue):
             if mqueue.head().qos == 0:
                 held_back = len(outbound.window.entries) > self.window  # of the kept window (FC-8)
                 assert outbound.congested or held_back
@@ -237,7 +237,7 @@ class SessionMachine(RuleBasedStateMachine):
         """FC-2 to FC-4: what waits is younger than all that has been sent, QoS 0 apart from QoS 1 and 2."""
         mqueue = self.peer.outbound.mqueue if hasattr(self, "peer") else None
         oldest = [self.count, self.count]
-        for publish in mqueue.deliveries if mqueue is not None else ():
+        for publish in mqueue if mqueue is not None else ():
             together = min(publish.qos, 1)
             oldest[together] = min(oldest[together], int(text_of(publish)))
         assert oldest[0] > self.client.newest[0]
@@ -252,7 +252,7 @@ class SessionMachine(RuleBasedStateMachine):
         if mqueue is not None:
             assert not self.limits.max_mqueue_len or len(mqueue) <= self.limits.max_mqueue_len
             assert not self.limits.max_mqueue_bytes or mqueue.bytes <= self.limits.max_mqueue_bytes
-            assert mqueue.bytes == sum(publish.size for publish in mqueue.deliveries)
+            assert mqueue.bytes == sum(publish.size for publish in mqueue)
         self.client.forget(self.peer.window_ids())
         if self.online():
             assert len(self.client.out) <= self.window

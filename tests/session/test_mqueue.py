@@ -80,7 +80,7 @@ def test_victim(policy: str, waiting: list[int], newcomer: int, dropped: str, le
     victim = mqueue.victim(message("new", newcomer), Limits(mqueue_overflow=policy))
 
     assert text_of(victim) == dropped
-    assert "".join(texts(mqueue.deliveries)) == left
+    assert "".join(texts(mqueue)) == left
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -150,7 +150,7 @@ def test_bookkeeping_equals_a_plain_list(steps: list[tuple[str, int, int]]) -> N
         elif step == "victim":
             assert mqueue.victim(publish, limits) is plain.drop_oldest_qos0(publish)
 
-        assert list(mqueue.deliveries) == plain.waiting
+        assert list(mqueue) == plain.waiting
         assert mqueue.bytes == sum(waiting.size for waiting in plain.waiting)
         by_qos = [sum(waiting.qos == wanted for waiting in plain.waiting) for wanted in range(3)]
         assert [mqueue.waiting_qos0, mqueue.waiting_qos1, mqueue.waiting_qos2] == by_qos

@@ -55,7 +55,7 @@ class Books:
         assert sum(row.resent_publish for row in rows) == self.resent_publish
         assert sum(row.resent_pubrel for row in rows) == self.resent_pubrel
         mqueue = outbound.mqueue
-        queued = list(mqueue.deliveries) if mqueue is not None else []
+        queued = list(mqueue) if mqueue is not None else []
         mailbox = outbound.mailbox_len()
         gone = sum(self.sent) + sum(self._total("dropped", qos, outbound) for qos in range(3))
         assert sum(self.routed) == gone + len(queued) + mailbox

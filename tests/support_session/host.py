@@ -10,6 +10,7 @@ class NotingHost(Host):
         self.wakes = 0
         self.arms: list[int] = []
         self.reports: list[str] = []
+        self.disconnects: list[int] = []
 
     def wake(self) -> None:
         """Note it."""
@@ -22,3 +23,7 @@ class NotingHost(Host):
     def report(self, event: str) -> None:
         """Note the event."""
         self.reports.append(event)
+
+    def disconnect(self, reason_code: int, reason: str) -> None:
+        """Note the reason code."""
+        self.disconnects.append(reason_code)

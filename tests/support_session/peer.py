@@ -182,4 +182,4 @@ class Peer:
     def waiting(self) -> list[str]:
         """The texts in the mqueue, head first."""
         mqueue = self.outbound.mqueue
-        return texts(mqueue.deliveries) if mqueue is not None else []
+        return texts(mqueue) if mqueue is not None else []

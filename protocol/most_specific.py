@@ -1,0 +1,45 @@
+"""Which of several topic filters says most about a topic."""
+
+from typing import Final, final
+
+from protocol.topics import matches
+
+CACHED_TOPICS: Final = 65_536
+"""Topics whose answer is kept; past that all are forgotten and looked up anew."""
+NONE: Final = -1
+"""No filter matches."""
+
+
+@final
+class MostSpecific:
+    """Topic filters by number, of which the most specific one that matches a topic applies.
+
+    Level by level from the left, a name says more than `+`, and `+` says more than `#`.
+    """
+
+    def __init__(self, filters: list[str]) -> None:
+        ranked = sorted(range(len(filters)), key=lambda number: _rank(filters[number]))
+        self._filters = [(filters[number], number) for number in ranked]
+        self._found: dict[bytes, int] = {}
+
+    def find(self, topic: bytes) -> int:
+        """The number of the filter that applies to a valid topic name, NONE if none does."""
+        number = self._found.get(topic)
+        if number is None:
+            number = self._look_up(topic.decode())
+            if len(self._found) >= CACHED_TOPICS:
+                self._found.clear()
+            self._found[topic] = number
+        return number
+
+    def _look_up(self, topic: str) -> int:
+        for topic_filter, number in self._filters:
+            if matches(topic_filter, topic):
+                return number
+        return NONE
+
+
+def _rank(topic_filter: str) -> list[int]:
+    """What sorts the most specific first: 0 for a name, 1 for `+`, 2 for `#` and 3 for the end, level by level."""
+    ranks = [{"+": 1, "#": 2}.get(level, 0) for level in topic_filter.split("/")]
+    return [*ranks, 3]
