@@ -40,6 +40,6 @@ class MostSpecific:
 
 
 def _rank(topic_filter: str) -> list[int]:
-    """What sorts the most specific first: 0 for a name, 1 for `+`, 2 for `#` and 3 for the end, level by level."""
+    """What sorts the most specific first: level by level 0 for a name, 1 for `+`, 2 for `#`; ending there comes before."""
     ranks = [{"+": 1, "#": 2}.get(level, 0) for level in topic_filter.split("/")]
-    return [*ranks, 3]
+    return [*ranks, -1]
