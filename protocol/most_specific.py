@@ -6,6 +6,8 @@ from protocol.topics import matches
 
 CACHED_TOPICS: Final = 65_536
 """Topics whose answer is kept; past that all are forgotten and looked up anew."""
+CACHED_BYTES: Final = 4 * 1024 * 1024
+"""The same for the bytes of their names."""
 NONE: Final = -1
 """No filter matches."""
 
@@ -21,16 +23,22 @@ class MostSpecific:
         ranked = sorted(range(len(filters)), key=lambda number: _rank(filters[number]))
         self._filters = [(filters[number], number) for number in ranked]
         self._found: dict[bytes, int] = {}
+        self._found_bytes = 0
 
     def find(self, topic: bytes) -> int:
         """The number of the filter that applies to a valid topic name, NONE if none does."""
         number = self._found.get(topic)
         if number is None:
             number = self._look_up(topic.decode())
-            if len(self._found) >= CACHED_TOPICS:
-                self._found.clear()
-            self._found[topic] = number
+            self._remember(topic, number)
         return number
+
+    def _remember(self, topic: bytes, number: int) -> None:
+        if len(self._found) >= CACHED_TOPICS or self._found_bytes + len(topic) > CACHED_BYTES:
+            self._found.clear()
+            self._found_bytes = 0
+        self._found[topic] = number
+        self._found_bytes += len(topic)
 
     def _look_up(self, topic: str) -> int:
         for topic_filter, number in self._filters:
@@ -40,6 +48,6 @@ class MostSpecific:
 
 
 def _rank(topic_filter: str) -> list[int]:
-    """What sorts the most specific first: level by level 0 for a name, 1 for `+`, 2 for `#`; ending there comes before."""
+    """What sorts the most specific first: by level 0 for a name, 1 for `+`, 2 for `#`; ending there comes before."""
     ranks = [{"+": 1, "#": 2}.get(level, 0) for level in topic_filter.split("/")]
     return [*ranks, -1]

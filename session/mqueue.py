@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from protocol.publish import Publish
+from session.address import hold, release
 from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 
 
@@ -19,6 +20,8 @@ class MQueue:
         self.waiting_qos0 = 0
         self.waiting_qos1 = 0
         self.waiting_qos2 = 0
+        self.overflowing = False
+        """Whether it has overflowed since the last time that there was room for all: an episode is logged once."""
         self._first_qos0 = 0  # no QoS 0 stands before this position, so a search can begin here
 
     @property
@@ -68,8 +71,7 @@ class MQueue:
     def victim(self, newcomer: Publish, limits: Limits) -> Publish:
         """Take out what FC-5's policy drops so that `newcomer` may fit; the newcomer itself where it is the victim."""
         policy = limits.mqueue_overflow
-        too_big = limits.max_mqueue_bytes and newcomer.size > limits.max_mqueue_bytes
-        if policy == DROP_NEWEST or too_big or not self.length:
+        if policy == DROP_NEWEST or not self.length or too_big(newcomer, limits):
             return newcomer
         if policy == DROP_OLDEST_QOS0:
             if self.waiting_qos0:
@@ -89,7 +91,21 @@ class MQueue:
         self._count(publish, -1)
         return publish
 
+    def _pop_newest(self) -> Publish:
+        publish = self.deliveries.pop()
+        self._count(publish, -1)
+        self._first_qos0 = min(self._first_qos0, self.length)
+        return publish
+
     def _count(self, publish: Publish, step: int) -> None:
+        self._note(publish, step)
+        if publish.address is not None:
+            if step > 0:
+                hold(publish)  # FC-24
+            else:
+                release(publish)
+
+    def _note(self, publish: Publish, step: int) -> None:
         self.length += step
         self.bytes += step * publish.size
         qos = publish.qos
@@ -99,3 +115,8 @@ class MQueue:
             self.waiting_qos1 += step
         else:
             self.waiting_qos2 += step
+
+
+def too_big(publish: Publish, limits: Limits) -> bool:
+    """Whether `publish` could not wait even in an empty queue."""
+    return 0 < limits.max_mqueue_bytes < publish.size
