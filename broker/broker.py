@@ -27,6 +27,7 @@ from broker.refusals import in_words
 from broker.retained import Retained
 from broker.router import Router
 from broker.session_task import RunQueue
+from broker.shared import GroupsHost, SharedGroups
 from broker.totals import Totals
 from broker.wheel import Wheel
 from config.models import Config
@@ -95,7 +96,10 @@ class Broker:
         self.wheel = Wheel(now)
         self.run_queue = RunQueue()
         self.router = Router(
-            self.max_topic_levels, mqtt.overlapping_subscriptions == "merge", authorization=self.authorization
+            self.max_topic_levels,
+            mqtt.overlapping_subscriptions == "merge",
+            authorization=self.authorization,
+            shared=SharedGroups(self.limits, GroupsHost(self)),
         )
         self.retained = Retained(self.wheel)
         self.totals = Totals()
@@ -196,7 +200,7 @@ class Broker:
         if subscriptions is not None:
             for topic_filter in subscriptions:
                 self.router.unsubscribe(session.outbound, topic_filter)
-        session.outbound.end()
+        session.outbound.end(now)
         self.totals.take(client, session.outbound.counters)
         if self.keep_ended:
             if len(self.ended) >= ENDED_SESSIONS:
@@ -208,9 +212,13 @@ class Broker:
 
     # -- what operators read
 
-    def report(self, event: str, client: Client | None) -> None:
+    def report(self, event: str, client: Client | None, detail: str = "") -> None:
         """Log something about a client, once per episode."""
-        self.log.warning(event, client_id="" if client is None else client.session.client_id)
+        client_id = "" if client is None else in_words(client.session.client_id)
+        if detail:
+            self.log.warning(event, client_id=client_id, detail=detail)
+        else:
+            self.log.warning(event, client_id=client_id)
 
     def refused(self, connection: Connection, error: MQTTError) -> None:
         """Log that a client broke the protocol."""

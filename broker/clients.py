@@ -77,9 +77,9 @@ class Away(Host):
         """Have the session's timers looked at."""
         self.broker.wheel.add(at, SessionTimer(self.client.session))
 
-    def report(self, event: str) -> None:
+    def report(self, event: str, detail: str = "") -> None:
         """Log it, with who it is about."""
-        self.broker.report(event, self.client)
+        self.broker.report(event, self.client, detail)
 
     def disconnect(self, reason_code: int, reason: str) -> None:
         """The client is not connected."""

@@ -236,9 +236,9 @@ class Connection(Host):
         if self.session is not None:
             self.broker.wheel.add(at, SessionTimer(self.session))
 
-    def report(self, event: str) -> None:
+    def report(self, event: str, detail: str = "") -> None:
         """Log it, with who it is about."""
-        self.broker.report(event, self.client)
+        self.broker.report(event, self.client, detail)
 
     def disconnect(self, reason_code: int, reason: str) -> None:
         """Close, and say why."""

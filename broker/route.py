@@ -2,10 +2,10 @@
 
 from typing import Final, final
 
-from broker.shared import Group
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.outbound import Outbound
+from session.shared_queue import SharedQueue
 
 MOST_WAITING: Final = 250_000
 """Deliveries that a mailbox takes. One session can share a filter with itself thousands of times, and so have each
@@ -71,7 +71,7 @@ class Route:
 
 
 _NO_ROUTES: Final[list[Route]] = []
-_NO_GROUPS: Final[list[Group]] = []
+_NO_GROUPS: Final[list[SharedQueue]] = []
 
 
 @final
@@ -103,7 +103,7 @@ class Receivers:
         else:
             self.routes.append(route)
 
-    def add_group(self, group: Group) -> None:
+    def add_group(self, group: SharedQueue) -> None:
         """Add a group that shares a matching subscription."""
         if not self.groups:
             self.groups = []
@@ -118,7 +118,7 @@ class Receivers:
             elif route.own is not None:
                 route.own.deliver(publish)
         for group in self.groups:
-            group.deliver(publish)
+            group.deliver(publish, publish.received_at)
 
     def __len__(self) -> int:
         return len(self.routes) + len(self.special) + len(self.groups)

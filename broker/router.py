@@ -7,7 +7,7 @@ from broker.authorization import Authorization
 from broker.filter_tree import FilterTree
 from broker.refusals import PublishRefused
 from broker.route import Receivers, Route
-from broker.shared import split_share
+from broker.shared import SharedGroups, split_share
 from broker.subscribers import Subscribers
 from protocol import reason_codes
 from protocol.errors import TopicNameInvalid
@@ -36,11 +36,13 @@ class Router:
         cached_topics: int = CACHED_TOPICS,
         cached_weight: int = CACHED_WEIGHT,
         authorization: Authorization | None = None,
+        shared: SharedGroups | None = None,
     ) -> None:
         self.cache: dict[bytes, Receivers] = {}
         """Topic name to its receivers; a topic that is in here is known to be a valid name."""
         self._max_topic_levels = max_topic_levels
         self._authorization = Authorization() if authorization is None else authorization
+        self.shared = SharedGroups() if shared is None else shared
         self._merge = merge
         """Whether overlapping subscriptions of a session give one delivery together, or one each [MQTT-3.3.4-2]."""
         self._cached_topics = cached_topics
@@ -81,13 +83,13 @@ class Router:
         """Add a subscription, or replace that of the same session and filter [MQTT-3.8.4-3]."""
         share, topic_filter = split_share(subscription.topic_filter)
         if is_wildcard(topic_filter):
-            self._wildcard.at(topic_filter).add(share, outbound, subscription)
+            self._wildcard.at(topic_filter).add(share, outbound, subscription, self.shared)
             self._forget_all()
             return
         subscribers = self._exact.get(topic_filter)
         if subscribers is None:
             subscribers = self._exact[topic_filter] = Subscribers()
-        subscribers.add(share, outbound, subscription)
+        subscribers.add(share, outbound, subscription, self.shared)
         self._forget(topic_filter)  # what is cached for other topics still holds
 
     def unsubscribe(self, outbound: Outbound, subscribed: str) -> None:
@@ -97,7 +99,7 @@ class Router:
         subscribers = self._wildcard.get(topic_filter) if wildcard else self._exact.get(topic_filter)
         if subscribers is None:
             return
-        subscribers.remove(share, outbound)
+        subscribers.remove(share, outbound, self.shared)
         if wildcard:
             if subscribers.empty():
                 self._wildcard.forget(topic_filter)

@@ -1,63 +1,52 @@
-"""Shared subscriptions: each message goes to one session of the group (section 4.8.2)."""
+"""Shared subscriptions: the queues of the groups (FC-13), by the filters that their members subscribe to."""
 
 from typing import TYPE_CHECKING, Final, final
 
 from protocol.errors import TopicFilterInvalid
-from protocol.publish import Publish
 from protocol.topics import parse_share
-from session.outbound import Outbound
+from session.host import Host, Nobody
+from session.limits import Limits
+from session.shared_queue import SharedQueue
 
 if TYPE_CHECKING:
-    from broker.route import Route
+    from broker.broker import Broker
 
-MOST_ASKED: Final = 16
-"""Connected members that are asked whether they can take a message at once; if none can, the first of them gets it."""
-MOST_PASSED_OVER: Final = 1_000
-"""Members that are looked at for one message: where so many are away, it may go to one of them."""
+QUOTED: Final = 200
+"""Characters of a group's name that a log line quotes."""
 
 
 @final
-class Group:
-    """The sessions that share one subscription, and whose turn it is."""
+class SharedGroups:
+    """All groups that have a member."""
 
-    def __init__(self) -> None:
-        self.members: dict[Outbound, Route] = {}
-        self._turns: list[Route] | None = None
-        """The members in the order of their turns; None: they have changed since."""
-        self._next = 0
+    def __init__(self, limits: Limits | None = None, host: Host | None = None) -> None:
+        self.queues: dict[str, SharedQueue] = {}
+        """By `$share/name/filter`."""
+        self._limits = Limits() if limits is None else limits
+        self._host = Nobody() if host is None else host
 
-    def add(self, route: "Route") -> None:
-        """Let a session in, or replace its subscription; each has options of its own [MQTT-4.8.2-3]."""
-        self.members[route.outbound] = route
-        self._turns = None
+    def queue(self, name: str) -> SharedQueue:
+        """The queue of the group `name`, made if it is new."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = SharedQueue(name, self._limits, self._host)
+        return queue
 
-    def remove(self, outbound: Outbound) -> None:
-        """Let a session out; nothing happens if it is not in."""
-        self.members.pop(outbound, None)
-        self._turns = None
+    def close(self, queue: SharedQueue) -> None:
+        """Forget a queue that nobody shares any more."""
+        del self.queues[queue.name]
 
-    def deliver(self, publish: Publish) -> None:
-        """Hand `publish` to one member, in turn: first who can take it at once, then who is connected."""
-        turns = self._turns
-        if turns is None:
-            turns = self._turns = list(self.members.values())
-        count = len(turns)
-        chosen = self._next % count
-        asked = 0
-        for step in range(min(count, MOST_PASSED_OVER)):
-            place = (self._next + step) % count
-            outbound = turns[place].outbound
-            if outbound.ready():
-                chosen = place
-                break
-            if outbound.connected:
-                if asked == 0:
-                    chosen = place
-                asked += 1
-                if asked == MOST_ASKED:
-                    break
-        self._next = (chosen + 1) % count
-        turns[chosen].deliver(publish)
+
+@final
+class GroupsHost(Host):
+    """Logs what queues of groups report. They write nothing and need no timer: their members do."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self.broker = broker
+
+    def report(self, event: str, detail: str = "") -> None:
+        """Log it, with the name of the group."""
+        self.broker.log.warning(event, group=detail[:QUOTED])
 
 
 def split_share(topic_filter: str) -> tuple[str, bytes]:

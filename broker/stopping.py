@@ -56,7 +56,7 @@ def _close(connection: "Connection", now: int, until: int) -> None:
         waiting = outbound.mailbox_len()
         while waiting:
             if monotonic_us() >= until:
-                outbound.end()
+                outbound.end(now)
                 break
             task.step(now)
             left = outbound.mailbox_len()

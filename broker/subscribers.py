@@ -2,10 +2,10 @@
 
 from typing import Final, final
 
-from broker.route import Route
-from broker.shared import Group
+from broker.shared import SharedGroups
 from protocol.subscribe import Subscription
 from session.outbound import Outbound
+from session.shared_queue import SharedQueue
 
 NOT_SHARED: Final = ""
 """In place of a share name, which is never empty [MQTT-4.8.2-1]."""
@@ -17,10 +17,10 @@ class Subscribers:
 
     def __init__(self) -> None:
         self.sessions: dict[Outbound, Subscription] = {}
-        self.groups: dict[str, Group] | None = None
+        self.groups: dict[str, SharedQueue] | None = None
         """By share name; None until the first."""
 
-    def add(self, share: str, outbound: Outbound, subscription: Subscription) -> None:
+    def add(self, share: str, outbound: Outbound, subscription: Subscription, shared: SharedGroups) -> None:
         """Add a subscription, or replace that of the same session and share name."""
         if share == NOT_SHARED:
             self.sessions[outbound] = subscription
@@ -29,10 +29,10 @@ class Subscribers:
             self.groups = {}
         group = self.groups.get(share)
         if group is None:
-            group = self.groups[share] = Group()
-        group.add(Route(outbound, subscription))
+            group = self.groups[share] = shared.queue(subscription.topic_filter)
+        group.add(outbound, subscription)
 
-    def remove(self, share: str, outbound: Outbound) -> None:
+    def remove(self, share: str, outbound: Outbound, shared: SharedGroups) -> None:
         """Remove a subscription; nothing happens if there is none."""
         if share == NOT_SHARED:
             self.sessions.pop(outbound, None)
@@ -44,6 +44,7 @@ class Subscribers:
             group.remove(outbound)
             if not group.members:
                 del self.groups[share]
+                shared.close(group)
 
     def empty(self) -> bool:
         """Whether nobody is left."""

@@ -40,6 +40,7 @@ class Counters:
     gated_window_full: int = 0
     gated_mailbox_busy: int = 0
     gated_backlog: int = 0
+    gated_rate: int = 0
     resent_publish: int = 0
     resent_pubrel: int = 0
     window_max: int = 0
@@ -51,6 +52,11 @@ class Counters:
     window_full_us: int = 0
     congested_us: int = 0
     reading_paused_us: int = 0
+    rate_limited_us: int = 0
+    window_bytes_full_us: int = 0
+    slow_consumer: int = 0
+    stalled_window: int = 0
+    shared_returned: int = 0
     awaiting_rel_refused: int = 0
     awaiting_rel_expired: int = 0
     receive_maximum_exceeded: int = 0
@@ -63,6 +69,7 @@ class Counters:
     # How it stands when the interval ends.
     window_len: int = 0
     window_limit: int = 0
+    window_bytes: int = 0
     mqueue_len: int = 0
     mqueue_bytes: int = 0
     awaiting_rel_len: int = 0
@@ -108,8 +115,10 @@ class Counters:
             self.gated_window_full += 1
         elif closed == gate.MAILBOX_BUSY:
             self.gated_mailbox_busy += 1
-        else:
+        elif closed == gate.BACKLOG:
             self.gated_backlog += 1
+        else:
+            self.gated_rate += 1
 
     def count_sent(self, publish: Publish, now: int) -> None:
         """Count one first transmission, and the time that it took from the router to here."""
@@ -131,6 +140,15 @@ class Counters:
                 hist = self.wait_qos2_hist = Histogram()
         self.sent_bytes += publish.size
         hist.add(now - publish.received_at)
+
+    def count_handed_over(self, qos: int, step: int) -> None:
+        """Count one delivery that a group has handed to a member, or with a `step` of -1 taken back (FC-13)."""
+        if qos == 0:
+            self.sent_qos0 += step
+        elif qos == 1:
+            self.sent_qos1 += step
+        else:
+            self.sent_qos2 += step
 
     def count_drop(self, reason: str, qos: int) -> None:
         """Count one dropped delivery by QoS and reason (FC-5)."""

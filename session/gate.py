@@ -7,6 +7,8 @@ CONGESTED: Final = 1
 WINDOW_FULL: Final = 2
 MAILBOX_BUSY: Final = 3
 BACKLOG: Final = 4
+RATE: Final = 5
+"""Not the gate's own: `consumer_max_rate` is used up (FC-11)."""
 
 MAILBOX_BUSY_HIGH: Final = 10
 """A mailbox longer than this sets "busy" ..."""

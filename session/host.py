@@ -15,8 +15,8 @@ class Host:
         """Call the session's `on_timer` at about `at` (microseconds of the monotonic clock), not earlier."""
         raise NotImplementedError  # abstract
 
-    def report(self, event: str) -> None:
-        """Something that an operator should read once, such as `mqueue_full`; never per message."""
+    def report(self, event: str, detail: str = "") -> None:
+        """Something that an operator should read once, such as `mqueue_full`; never per message. `detail`: in words."""
         raise NotImplementedError  # abstract
 
     def disconnect(self, reason_code: int, reason: str) -> None:
@@ -33,7 +33,7 @@ class Nobody(Host):
     def arm(self, at: int) -> None:
         """Nothing will come due."""
 
-    def report(self, event: str) -> None:
+    def report(self, event: str, detail: str = "") -> None:
         """Nobody is concerned."""
 
     def disconnect(self, reason_code: int, reason: str) -> None:

@@ -2,19 +2,32 @@
 
 router -> mailbox -> run_pass -> gate, window -> outbox -> the connection writes it
                               -> mqueue -> drain -> outbox
+          shared queues of groups (FC-13) -> drain -> outbox
 """
 
-from typing import Final, final
+from collections import deque
+from typing import TYPE_CHECKING, Final, final
 
+from protocol import reason_codes
 from protocol.publish import Publish
 from session import gate
+from session.address import release
+from session.byte_window import ByteWindow
 from session.counters import Counters
 from session.host import Host, Nobody
 from session.limits import Limits
 from session.mqueue import MQueue
 from session.outbox import PUBREL_HEAD, Outbox
+from session.overflow import make_room
+from session.queues import new_mqueue
+from session.rate import Rate
+from session.resending import resend_held, retry
 from session.stopwatch import Stopwatch
+from session.watch import SLOW, STALLED, Watch
 from session.window import DONE, UNEXPECTED, WAIT_PUBCOMP, Inflight, Window
+
+if TYPE_CHECKING:
+    from session.shared_queue import SharedQueue
 
 PASS_DELIVERIES: Final = 100
 """A pass takes at most this many deliveries, so that no session hogs the loop."""
@@ -46,9 +59,18 @@ class Outbound:
         """When the host is going to call `Session.on_timer`; 0 = it is not."""
         self._taken: list[Publish] = []  # the swapped-out mailbox, taken up to _position
         self._position = 0
+        self.held: list[int] | None = None
+        """Kept packet ids that a smaller new window holds back, last first."""
+        self.byte_window = ByteWindow(limits.consumer_window_size) if limits.consumer_window_size >= 0 else None
+        self.rate = Rate(limits.consumer_max_rate, now) if limits.consumer_max_rate else None
+        self.limited = self.byte_window is not None or self.rate is not None
+        """Whether anything but the window and the gate has a say (FC-10, FC-11)."""
+        self.rate_limited_time = Stopwatch()
+        self.byte_window_time = Stopwatch()
+        self._watch: Watch | None = None  # FC-14: from the first backlog or full window on
+        self._missed: deque[SharedQueue] | None = None  # those that had something while it could not be taken
+        self._shared: dict[int, SharedQueue] | None = None  # packet ids whose deliveries came from a group
         self._sends_to_sample: int = gate.SENDS_PER_SAMPLE
-        self._held: list[int] | None = None  # kept packet ids that a smaller new window holds back, last first
-        self._overflowing = False
 
     # -- from the mailbox to the outbox
 
@@ -65,12 +87,17 @@ class Outbound:
         end = min(self._position + PASS_DELIVERIES, len(taken))
         counters = self.counters
         outbox = self.outbox
+        limited = self.limited
         while self._position < end and outbox.delivery_bytes < PASS_BYTES:
             publish = taken[self._position]
             self._position += 1
+            if publish.address is not None:
+                release(publish)  # FC-24: where it goes from here counts it again
             if publish.qos == 0:
                 counters.offered_qos0 += 1
                 closed = self._gate()
+                if limited and closed == gate.OPEN:
+                    closed = self._limited_by(publish, now)
                 if closed == gate.OPEN:
                     self._send(publish, now)
                 else:
@@ -81,6 +108,8 @@ class Outbound:
                 mqueue = self.mqueue
                 if self.window.full() or (mqueue is not None and mqueue.waiting_qos12):
                     self._enqueue(publish, now)  # FC-2
+                elif limited and self._limited_by(publish, now) != gate.OPEN:
+                    self._enqueue(publish, now)
                 else:
                     self._send(publish, now)
         if self._position >= len(taken):
@@ -90,64 +119,88 @@ class Outbound:
         more = self.drain(now)
         return more or self.mailbox_len() > 0
 
-    def ready(self) -> bool:
-        """Whether a delivery of any QoS would be sent at once, as far as can be told before the next pass."""
-        if not self.connected or self.congested or self.window.full():
-            return False
-        mqueue = self.mqueue
-        return mqueue is None or mqueue.length == 0
-
     def mailbox_len(self) -> int:
         """Deliveries that the router has handed over and no pass has taken up."""
         return len(self.mailbox) + len(self._taken) - self._position
 
     def drain(self, now: int) -> bool:
-        """FC-4: send the mqueue's head while the way is free, one pass's bytes at most; returns whether more can go."""
-        if self._held is not None:
-            self._resend_held(now)
-        if self.mqueue is None:
-            return False
-        waited = self.mqueue.length > 0
-        while self.outbox.delivery_bytes < PASS_BYTES and self._head_may_go():
-            self._send(self.mqueue.pop(), now)
-        if self._overflowing and self.mqueue.length == 0:
-            # What is too large to wait leaves no trace in the queue: then the episode ends when the way is free.
-            self._overflowing = not waited and (self.congested or self.window.full())
-        return self._head_may_go()
+        """FC-4: send what waits while the way is free, one pass's bytes at most; returns whether more can go.
 
-    def _head_may_go(self) -> bool:
+        First the mqueue, head first, then what groups have for this session (FC-13).
+        """
+        if self.limited:
+            self._note_written()
+        if self.held is not None:
+            resend_held(self, now)
+        more = False
         mqueue = self.mqueue
-        return mqueue is not None and mqueue.length > 0 and self._may_go(mqueue.head())
+        if mqueue is not None:
+            more = self._drain_mqueue(mqueue, now)
+        if self._missed:
+            more = self._pull(now) or more
+        if self.limited:
+            more = self._note_limits(now) or more
+        return more
 
-    def _may_go(self, publish: Publish) -> bool:
-        if not self.connected or self._held is not None:
+    def _drain_mqueue(self, mqueue: MQueue, now: int) -> bool:
+        waited = mqueue.length
+        while self.outbox.delivery_bytes < PASS_BYTES and self._head_may_go(now):
+            self._send(mqueue.pop(), now)
+        if mqueue.length == 0:
+            if mqueue.overflowing:
+                # What is too large to wait leaves no trace in the queue: then the episode ends when the way is free.
+                mqueue.overflowing = waited == 0 and (self.congested or self.window.full())
+            if waited and self._watch is not None:
+                self._watch.end_backlog()
+        if self._watch is not None:
+            self._watch.drained += waited - mqueue.length
+        return self._head_may_go(now)
+
+    def _head_may_go(self, now: int) -> bool:
+        mqueue = self.mqueue
+        return mqueue is not None and mqueue.length > 0 and self._may_go(mqueue.head(), now)
+
+    def _may_go(self, publish: Publish, now: int) -> bool:
+        if not self.connected or self.held is not None:
             return False  # FC-8: the kept window goes before anything new
         if publish.qos == 0:
-            return not self.congested or not self.limits.gate
-        return not self.window.full()
+            if self.congested and self.limits.gate:
+                return False
+        elif self.window.full():
+            return False
+        return not self.limited or self._limited_by(publish, now) == gate.OPEN
 
-    def _send(self, publish: Publish, now: int) -> None:
+    def _send(self, publish: Publish, now: int) -> int:
+        """Returns the packet id; 0 = QoS 0, or not sent at all."""
         counters = self.counters
+        packet_id = 0
         if publish.expires_at and now >= publish.expires_at:
             counters.count_drop("expired", publish.qos)  # [MQTT-3.3.2-5]
-            return
-        if self._too_large(publish):
+            return 0
+        if self.too_large(publish):
             counters.count_drop("too_large", publish.qos)  # [MQTT-3.1.2-24]
-            return
+            return 0
         if publish.qos == 0:
             self.outbox.add_publish(publish, 0, now)
         else:
             window = self.window
-            self.outbox.add_publish(publish, window.add(publish, now), now)
+            packet_id = window.add(publish, now)
+            self.outbox.add_publish(publish, packet_id, now)
             counters.note_window(len(window.entries))
             if self.outbox.version == 4 and self.limits.retry_interval:
                 self.arm(now + self.limits.retry_interval)  # FC-8
+            if window.full():
+                self._watch_window(now)
+        if self.limited:
+            self._count_limits(publish, now)
         counters.count_sent(publish, now)
         self._sends_to_sample -= 1
         if self._sends_to_sample <= 0:
             self._sample_mailbox()
+        return packet_id
 
-    def _too_large(self, publish: Publish) -> bool:
+    def too_large(self, publish: Publish) -> bool:
+        """Whether the client takes no packet as large as this one [MQTT-3.1.2-24]."""
         limit = self.outbox.maximum_packet_size
         return limit > 0 and self.outbox.packet_size(publish) > limit
 
@@ -188,34 +241,21 @@ class Outbound:
 
     def _enqueue(self, publish: Publish, now: int) -> None:
         mqueue = self.mqueue
+        limits = self.limits
         if mqueue is None:
-            mqueue = self.mqueue = MQueue()
-        if not mqueue.fits(publish, self.limits) and not self._make_room(mqueue, publish, now):
-            return
+            mqueue = self.mqueue = new_mqueue(limits)
+        if not mqueue.fits(publish, limits):
+            while mqueue.length and not mqueue.fits(publish, limits) and self._head_may_go(now):
+                self._send(mqueue.pop(), now)  # FC-6: nothing is dropped while it could be sent
+            if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._may_go(publish, now):
+                self._send(publish, now)  # nor is what is too large to wait
+                return
+            if not make_room(mqueue, publish, limits, self.counters, self.host, now, "mqueue_full"):
+                return
         mqueue.append(publish)
         self.counters.note_mqueue(mqueue.length, mqueue.bytes)
-
-    def _make_room(self, mqueue: MQueue, newcomer: Publish, now: int) -> bool:
-        """Returns whether `newcomer` may join."""
-        limits = self.limits
-        while not mqueue.fits(newcomer, limits) and self._head_may_go():
-            self._send(mqueue.pop(), now)  # FC-6: nothing is dropped while it could be sent
-        if mqueue.length == 0 and not mqueue.fits(newcomer, limits) and self._may_go(newcomer):
-            self._send(newcomer, now)  # nor is what is too large to wait
-            return False
-        while not mqueue.fits(newcomer, limits):
-            if mqueue.length and _has_expired(mqueue.head(), now):
-                self.counters.count_drop("expired", mqueue.pop().qos)  # nothing that lives makes room for it
-                continue
-            if not self._overflowing:
-                self._overflowing = True
-                self.host.report("mqueue_full")  # FC-5: once per episode
-            waiting = mqueue.length
-            victim = mqueue.victim(newcomer, limits)
-            self.counters.count_drop("queue_full", victim.qos)
-            if mqueue.length == waiting:  # "is newcomer" would not do: the same message may wait already
-                return False
-        return True
+        if mqueue.length == 1 and limits.slow_threshold and self.connected:
+            self.arm(self._watching().begin_backlog(self.window, now))  # FC-14
 
     def store_offline(self, now: int) -> None:
         """FC-7: what the router handed over while the client is away joins the mqueue, QoS 0 only if that is wanted."""
@@ -232,7 +272,150 @@ class Outbound:
         self._taken = []
         self._position = 0
         self.mailbox = []
+        for publish in waiting:
+            if publish.address is not None:
+                release(publish)
         return waiting
+
+    # -- limits of bytes and rate (FC-10, FC-11)
+
+    def _limited_by(self, publish: Publish, now: int) -> int:
+        """Why a delivery that window and gate let go must wait nevertheless, as a reason of the gate."""
+        byte_window = self.byte_window
+        if byte_window is not None and byte_window.closed(publish):
+            return gate.WINDOW_FULL
+        rate = self.rate
+        if rate is not None and not rate.available(now):
+            self.arm(rate.next_at(now))
+            return gate.RATE
+        return gate.OPEN
+
+    def _count_limits(self, publish: Publish, now: int) -> None:
+        if self.byte_window is not None:
+            self.byte_window.sent(publish)
+        if self.rate is not None:
+            self.rate.take(now)
+
+    def _note_written(self) -> None:
+        """The transport's write mark is 0 where there is a byte window: if it is not congested, it is empty."""
+        if self.byte_window is not None and not self.congested and not self.outbox.pieces:
+            self.byte_window.written()
+
+    def _note_limits(self, now: int) -> bool:
+        """Time what the head waits for; returns whether writing the outbox will let more go."""
+        mqueue = self.mqueue
+        closed = gate.OPEN
+        if self.connected and mqueue is not None and mqueue.length:
+            closed = self._limited_by(mqueue.head(), now)
+        self.byte_window_time.run(closed == gate.WINDOW_FULL, now)
+        self.rate_limited_time.run(closed == gate.RATE, now)
+        byte_window = self.byte_window
+        return byte_window is not None and byte_window.unwritten > 0 and not self.congested
+
+    # -- shared queues (FC-13)
+
+    def wake(self) -> None:
+        """Have the host run passes."""
+        if self.idle:
+            self.idle = False
+            self.host.wake()
+
+    def can_take(self, publish: Publish, now: int) -> bool:
+        """Whether a group's delivery could be sent at once, whatever its QoS: what could not waits with the group."""
+        if not self.connected or self.congested or self.held is not None or self.window.full():
+            return False
+        mqueue = self.mqueue
+        if mqueue is not None and mqueue.length:
+            return False
+        return not self.limited or self._limited_by(publish, now) == gate.OPEN
+
+    def at_ease(self) -> bool:
+        """Whether this pass has room for more than the session's own deliveries."""
+        return self.outbox.delivery_bytes < PASS_BYTES and self.mailbox_len() == 0
+
+    def has_room(self) -> bool:
+        """Whether the pass may write more."""
+        return self.outbox.delivery_bytes < PASS_BYTES
+
+    def take(self, publish: Publish, source: "SharedQueue", now: int) -> None:
+        """Send a group's delivery, and remember where it came from until it is acknowledged."""
+        self.counters.count_offered(publish.qos)
+        packet_id = self._send(publish, now)
+        if packet_id:
+            shared = self._shared
+            if shared is None:
+                shared = self._shared = {}
+            shared[packet_id] = source
+
+    def miss(self, source: "SharedQueue") -> None:
+        """A group could not hand something over: pull when the way is free."""
+        missed = self._missed
+        if missed is None:
+            missed = self._missed = deque()
+        missed.append(source)
+
+    def forget(self, source: "SharedQueue") -> None:
+        """The session no longer shares with a group."""
+        if self._missed is not None:
+            self._missed.remove(source)
+
+    def _pull(self, now: int) -> bool:
+        """Each group in turn. Returns whether more can go once the outbox has been written."""
+        missed = self._missed
+        if missed is None or not self.connected:
+            return False
+        for _ in range(len(missed)):
+            if not self.has_room():
+                return True
+            source = missed.popleft()
+            if source.pull(self, now):
+                missed.append(source)
+        return len(missed) > 0 and not self.has_room()
+
+    def _give_back(self, now: int) -> None:
+        """The session is over: groups take back the QoS 1 that has not been acknowledged [MQTT-4.8.2-5]."""
+        shared = self._shared
+        if shared is None:
+            return
+        self._shared = None
+        returned: dict[SharedQueue, list[Publish]] = {}
+        for packet_id, inflight in self.window.entries.items():
+            source = shared.get(packet_id)
+            if source is not None and inflight.publish.qos == 1:
+                returned.setdefault(source, []).append(inflight.publish)
+                self.counters.shared_returned += 1
+        for source, deliveries in returned.items():
+            source.take_back(deliveries, now)
+
+    # -- what is slow (FC-14)
+
+    def _watching(self) -> Watch:
+        watch = self._watch
+        if watch is None:
+            watch = self._watch = Watch(self.limits)
+        return watch
+
+    def _watch_window(self, now: int) -> None:
+        if self.limits.stalled_window:
+            self._watching()
+            self.arm(now + self.limits.stalled_window)
+
+    def _look(self, watch: Watch, now: int) -> int:
+        """Report what is slow; returns when to look again, 0 = no need."""
+        found = watch.look(self.window, now)
+        mqueue = self.mqueue
+        waiting = mqueue.length if mqueue is not None else 0
+        if found & STALLED:
+            self.counters.stalled_window += 1
+            self.host.report("stalled_window", f"{len(self.window.entries)} unacknowledged, {waiting} waiting")
+        if found & SLOW:
+            self.counters.slow_consumer += 1
+            pace = f"{watch.rate:.3g} messages a second, {waiting} waiting"
+            self.host.report("slow_consumer", pace)
+            if self.limits.slow_disconnect:
+                self.host.disconnect(reason_codes.QUOTA_EXCEEDED, f"slow consumer: {pace}")
+                return 0
+        return watch.deadline(self.window)
 
     # -- acknowledgements (FC-1, FC-21)
 
@@ -247,65 +430,42 @@ class Outbound:
             return False
         phase = self.window.advance(packet_id, inflight, packet_type, failed, now)
         if phase == DONE:
-            if self._held is not None and packet_id in self._held:
-                self._held.remove(packet_id)  # acknowledged ahead: nothing is left to resend
+            if self.held is not None and packet_id in self.held:
+                self.held.remove(packet_id)  # acknowledged ahead: nothing is left to resend
+            self._completed(packet_id, inflight)
             self.counters.count_acknowledged(inflight.publish.qos, inflight.sent_at, now)
         elif phase != UNEXPECTED:
             inflight.last_sent_at = now
             self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
         return True
 
-    # -- resending (FC-8)
+    def give_back_place(self, packet_id: int, inflight: Inflight, now: int) -> None:
+        """Take a delivery out of the window that will not be acknowledged."""
+        self.window.remove(packet_id, now)
+        self._completed(packet_id, inflight)
 
-    def retry(self, now: int) -> int:
-        """While connected, 3.1.1 only: resend what is `retry_interval` old. Returns when to call again, 0 = no need."""
-        interval = self.limits.retry_interval
-        if self.outbox.version != 4 or not interval or not self.connected or not self.window.entries:
-            return 0
-        if self.congested:
-            return now + interval  # what was sent last is still on its way: more copies would only pile up behind it
-        oldest = now
-        for packet_id, inflight in self.window.entries.items():
-            if self._is_held(packet_id):
-                continue  # not sent on this connection yet
-            if inflight.last_sent_at + interval <= now:
-                self._resend(packet_id, inflight, now)
-            oldest = min(oldest, inflight.last_sent_at)
-        return oldest + interval
+    def _completed(self, packet_id: int, inflight: Inflight) -> None:
+        if self.byte_window is not None:
+            self.byte_window.completed(inflight.publish)
+        if self._shared is not None:
+            self._shared.pop(packet_id, None)
+
+    # -- timers
+
+    def on_timer(self, now: int) -> int:
+        """Resend what is due (FC-8), look for what is slow (FC-14). Returns when to call again, 0 = no need."""
+        again = retry(self, now)
+        watch = self._watch
+        if watch is not None and self.connected:
+            look = self._look(watch, now)
+            again = min(again or look, look or again)
+        return again
 
     def arm(self, at: int) -> None:
         """Ask the host for `Session.on_timer`, unless it is coming early enough anyway."""
         if not self.timer_at or at < self.timer_at:
             self.timer_at = at
             self.host.arm(at)
-
-    def _is_held(self, packet_id: int) -> bool:
-        return self._held is not None and packet_id in self._held
-
-    def _resend(self, packet_id: int, inflight: Inflight, now: int) -> None:
-        inflight.last_sent_at = now
-        if inflight.phase == WAIT_PUBCOMP:
-            self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
-            self.counters.resent_pubrel += 1
-        else:
-            self.outbox.add_resent_publish(inflight.publish, packet_id, now)
-            self.counters.resent_publish += 1
-
-    def _resend_held(self, now: int) -> None:
-        """Resend the kept window, first sent first, no more of it than the new window holds (FC-1, FC-8)."""
-        held = self._held
-        if held is None:
-            return
-        entries = self.window.entries
-        while held and len(entries) - len(held) < self.window.limit:
-            packet_id = held.pop()
-            inflight = entries[packet_id]
-            if inflight.phase != WAIT_PUBCOMP and self._too_large(inflight.publish):
-                self.window.remove(packet_id, now)  # [MQTT-3.1.2-25]: as if it had been completed
-            else:
-                self._resend(packet_id, inflight, now)
-        if not held:
-            self._held = None
 
     # -- connecting and disconnecting
 
@@ -318,8 +478,8 @@ class Outbound:
         self.mailbox_busy = False
         self.window.set_limit(window, now)
         if self.window.entries:
-            self._held = list(self.window.entries)
-            self._held.reverse()
+            self.held = list(self.window.entries)
+            self.held.reverse()
             if outbox.version == 4 and self.limits.retry_interval:
                 self.arm(now + self.limits.retry_interval)
         self.drain(now)
@@ -331,11 +491,17 @@ class Outbound:
         self.connected = False
         self.host = host
         self.outbox.take()
-        self._held = None
+        self.held = None
+        if self._watch is not None:
+            self._watch.reset()
+        if self.byte_window is not None:
+            self.byte_window.written()
+            self.byte_window_time.stop(now)
+        self.rate_limited_time.stop(now)
         self.store_offline(now)
 
-    def end(self) -> None:
-        """The session is over: what waits is dropped, and counted as that."""
+    def end(self, now: int) -> None:
+        """The session is over: what waits is dropped, and counted as that; groups take back what they may (FC-13)."""
         counters = self.counters
         for publish in self._take_mailbox():
             counters.count_offered(publish.qos)
@@ -347,6 +513,8 @@ class Outbound:
         self.connected = False
         self.timer_at = 0
         self.host = Nobody()
+        self._give_back(now)
+        self.window.clear(now)
 
     # -- the books
 
@@ -357,8 +525,9 @@ class Outbound:
         done.end_interval(fresh, self.window, self.mqueue, self._taken[self._position :] + self.mailbox)
         done.window_full_us = self.window.full_time.take(now)
         done.congested_us = self.congested_time.take(now)
+        if self.limited:
+            done.window_bytes_full_us = self.byte_window_time.take(now)
+            done.rate_limited_us = self.rate_limited_time.take(now)
+            if self.byte_window is not None:
+                done.window_bytes = self.byte_window.bytes
         return done
-
-
-def _has_expired(publish: Publish, now: int) -> bool:
-    return publish.expires_at > 0 and now >= publish.expires_at

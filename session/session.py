@@ -15,6 +15,7 @@ from session.inbound import DUPLICATE, IGNORE, QUOTA_EXCEEDED, Inbound
 from session.limits import Limits
 from session.outbound import Outbound
 from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREC_HEAD, PUBREL_HEAD, Outbox
+from session.past import Past
 from session.stopwatch import Stopwatch
 
 
@@ -35,6 +36,7 @@ class Session:
         self.refused_until = 0
         """Until when a refused PUBLISH is nothing new."""
         self.reading_paused_time = Stopwatch()
+        self._past: Past | None = None
 
     # -- connecting
 
@@ -160,10 +162,10 @@ class Session:
             return  # the session is over, or an earlier call has replaced this one
         outbound.timer_at = 0
         self.inbound.forget_overdue(now, outbound.counters)
-        retry_at = outbound.retry(now)
+        again = outbound.on_timer(now)
         forget_at = self.inbound.deadline()
-        if retry_at or forget_at:
-            outbound.arm(min(retry_at or forget_at, forget_at or retry_at))
+        if again or forget_at:
+            outbound.arm(min(again or forget_at, forget_at or again))
 
     # -- the books
 
@@ -182,4 +184,17 @@ class Session:
         counters = self.outbound.take_counters(now)
         counters.reading_paused_us = self.reading_paused_time.take(now)
         counters.awaiting_rel_len = self.inbound.awaiting_rel_len
+        if self._past is None:
+            self._past = Past()
+        self._past.add(counters)
         return counters
+
+    def life(self, now: int) -> Past:
+        """The sums from the session's beginning to `now`; nothing is taken."""
+        outbound = self.outbound
+        life = Past()
+        life.add(outbound.counters)
+        life.window_full_us = outbound.window.full_time.so_far(now)
+        if self._past is not None:
+            life.include(self._past)
+        return life

@@ -27,6 +27,13 @@ class Stopwatch:
             self.running = False
             self._total += now - self._since
 
+    def run(self, holds: bool, now: int) -> None:
+        """Start or stop, as the condition holds or not."""
+        if holds:
+            self.start(now)
+        else:
+            self.stop(now)
+
     def take(self, now: int) -> int:
         """The time since the last `take`; a condition that holds goes on holding."""
         if self.running:
@@ -35,3 +42,7 @@ class Stopwatch:
         total = self._total
         self._total = 0
         return total
+
+    def so_far(self, now: int) -> int:
+        """What `take` would return; nothing is taken."""
+        return self._total + now - self._since if self.running else self._total

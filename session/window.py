@@ -6,6 +6,7 @@ from mypy_extensions import mypyc_attr
 
 from protocol import packet_types
 from protocol.publish import Publish
+from session.address import hold, release
 from session.limits import PACKET_IDS
 from session.stopwatch import Stopwatch
 
@@ -49,6 +50,10 @@ class Window:
         self.limit: int = PACKET_IDS
         self.entries: dict[int, Inflight] = {}
         self.full_time = Stopwatch()
+        self.moved_at = 0
+        """When an acknowledgement last came, or the window last filled up (FC-14)."""
+        self.acknowledged = 0
+        """Deliveries that have ever been completed."""
         self._last_id = 0
 
     def full(self) -> bool:
@@ -63,13 +68,17 @@ class Window:
             packet_id = packet_id % PACKET_IDS + 1
         self._last_id = packet_id
         entries[packet_id] = Inflight(publish, now)
+        if publish.address is not None:
+            hold(publish)  # FC-24
         if len(entries) >= self.limit:
             self.full_time.start(now)
+            self.moved_at = now
         return packet_id
 
     def set_limit(self, limit: int, now: int) -> None:
         """FC-1: W of a new connection."""
         self.limit = limit
+        self.moved_at = now
         if self.full():
             self.full_time.start(now)
         else:
@@ -81,13 +90,26 @@ class Window:
         if failed and phase == WAIT_PUBCOMP:
             phase = DONE  # FC-1: a PUBREC that refuses gives the place back [MQTT-4.3.3-4]
         if phase == DONE:
+            self.moved_at = now
+            self.acknowledged += 1
             self.remove(packet_id, now)
         elif phase != UNEXPECTED:
+            self.moved_at = now
             inflight.phase = phase
         return phase
 
     def remove(self, packet_id: int, now: int) -> None:
         """Give a place back."""
-        del self.entries[packet_id]
+        publish = self.entries.pop(packet_id).publish
+        if publish.address is not None:
+            release(publish)
         if self.full_time.running and not self.full():
             self.full_time.stop(now)
+
+    def clear(self, now: int) -> None:
+        """The session is over: nothing is under way any more."""
+        for inflight in self.entries.values():
+            if inflight.publish.address is not None:
+                release(inflight.publish)  # FC-24
+        self.entries.clear()
+        self.full_time.stop(now)

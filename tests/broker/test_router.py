@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from broker.filter_tree import FilterTree
 from broker.retained import Retained
 from broker.router import Router, is_wildcard
+from broker.shared import SharedGroups
 from broker.wheel import Wheel
 from protocol import properties as props
 from protocol.decoder import Decoder
@@ -103,7 +104,7 @@ def test_tree_matches(subscribed: list[str], topic: str) -> None:
     tree = FilterTree()
     receivers = {outbound(): topic_filter for topic_filter in subscribed}
     for receiver, topic_filter in receivers.items():
-        tree.at(topic_filter.encode()).add("", receiver, Subscription(topic_filter, 0))
+        tree.at(topic_filter.encode()).add("", receiver, Subscription(topic_filter, 0), SharedGroups())
     found = [receivers[receiver] for subscribers in tree.match(topic.encode()) for receiver in subscribers.sessions]
     assert sorted(found) == sorted(topic_filter for topic_filter in subscribed if matches(topic_filter, topic))
 
@@ -338,13 +339,15 @@ def test_cache_is_bounded_by_what_it_holds(receivers: int, topic_bytes: int) -> 
 
 
 def test_shared_with_itself() -> None:
-    """A session that is in thousands of groups gets what its mailbox takes; the rest is dropped, and counted."""
-    subject = router()
+    """FC-13: a session that is in thousands of groups gets what their queues take; the rest is dropped, and counted."""
+    shared = SharedGroups(Limits(max_mqueue_len=100))
+    subject = Router(128, shared=shared)
     receiver = outbound()
     for number in range(2_000):
         subject.subscribe(receiver, Subscription(f"$share/{number}/t", 1))
     for _ in range(150):
         subject.route(Publish(b"t", b"", 1), None)
-    dropped = receiver.counters.dropped_qos1
-    assert len(receiver.mailbox) == 250_000
-    assert dropped == receiver.counters.offered_qos1 == 50_000
+    assert not receiver.mailbox
+    for queue in shared.queues.values():
+        assert queue.mqueue is not None
+        assert (len(queue.mqueue), queue.counters.dropped_qos1, queue.counters.offered_qos1) == (100, 50, 150)

@@ -94,7 +94,7 @@ def test_every_end_of_a_delivery_balances() -> None:
     peer.puback(1, 2)
     peer.puback(*peer.window_ids())
     peer.publish("late", qos=1)
-    peer.outbound.end()
+    peer.outbound.end(peer.now)
 
     counters = peer.take_counters()
 

@@ -122,7 +122,7 @@ def test_end_drops_what_waits() -> None:
     peer.publish("zero", qos=0)
     peer.publish("two", qos=2)
 
-    peer.outbound.end()
+    peer.outbound.end(peer.now)
     counters = peer.take_counters()
 
     assert counters.drops == {

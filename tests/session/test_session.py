@@ -45,7 +45,7 @@ def test_ended_session_asks_for_nothing() -> None:
     peer.send(from_client(1, 2), from_client(2, 2))
     peer.deliver("a", qos=1)
 
-    peer.outbound.end()
+    peer.outbound.end(peer.now)
 
     assert peer.outbound.timer_at == 0
     peer.session.on_timer(peer.now + 100 * SECOND)

@@ -20,7 +20,7 @@ class NotingHost(Host):
         """Note for when."""
         self.arms.append(at)
 
-    def report(self, event: str) -> None:
+    def report(self, event: str, detail: str = "") -> None:
         """Note the event."""
         self.reports.append(event)
 

@@ -1,0 +1,178 @@
+"""FC-13: a shared subscription is one queue, from which the members of the group pull as they can."""
+
+from collections import deque
+from typing import TYPE_CHECKING, final
+
+from protocol.publish import Publish
+from protocol.subscribe import Subscription
+from session.counters import Counters
+from session.host import Host
+from session.limits import Limits
+from session.mqueue import MQueue
+from session.overflow import make_room
+from session.queues import new_mqueue
+
+if TYPE_CHECKING:
+    from session.outbound import Outbound
+
+
+@final
+class Member:
+    """A session of the group, with the options of its own subscription [MQTT-4.8.2-3]."""
+
+    def __init__(self, outbound: "Outbound", subscription: Subscription) -> None:
+        self.outbound = outbound
+        self.subscription = subscription
+        self.in_line = False
+        self.busy = False
+        """Whether it has left the line only for having enough to do for its pass."""
+
+    def delivery(self, publish: Publish) -> Publish:
+        """The message as this member gets it."""
+        options = self.subscription
+        delivery = publish.at(min(options.qos, publish.qos), publish.retain and options.retain_as_published)
+        if options.identifiers or delivery.identifiers:  # it may come back from a member with other identifiers
+            delivery = delivery.identified(options.identifiers)
+        return delivery
+
+
+@final
+class SharedQueue:
+    """The queue of one group. It holds what no member can take now, so while it is not empty, nobody can.
+
+    Who can take a delivery stands in line, and whoever gets one goes to the end of it. A member that turns out to be
+    unable to leaves the line, remembers that it has missed something (`Outbound.miss`), and pulls when its way is free.
+    """
+
+    def __init__(self, name: str, limits: Limits, host: Host) -> None:
+        self.name = name
+        """`$share/group/filter`."""
+        self.members: dict[Outbound, Member] = {}
+        self.counters = Counters(0)
+        """The group's own books: offered = sent (handed to a member) + dropped + waiting."""
+        self.mqueue: MQueue | None = None
+        self._limits = limits
+        self._host = host
+        self._line: deque[Member] = deque()
+        self._busy: deque[Member] = deque()
+
+    def add(self, outbound: "Outbound", subscription: Subscription) -> None:
+        """Let a session in, or change its options."""
+        member = self.members.get(outbound)
+        if member is not None:
+            member.subscription = subscription
+            return
+        self.members[outbound] = Member(outbound, subscription)
+        outbound.miss(self)
+
+    def remove(self, outbound: "Outbound") -> None:
+        """Let a session out; nothing happens if it is not in. What waits when the last one has left is dropped."""
+        member = self.members.pop(outbound, None)
+        if member is None:
+            return
+        if member.in_line:
+            self._line.remove(member)
+        else:
+            outbound.forget(self)
+        mqueue = self.mqueue
+        if not self.members and mqueue is not None:
+            while mqueue.length:
+                self.counters.count_drop("session_ended", mqueue.pop().qos)
+
+    def deliver(self, publish: Publish, now: int) -> None:
+        """Hand a message to the member whose turn it is among those that can take it, or keep it until one can."""
+        self.counters.count_offered(publish.qos)
+        mqueue = self.mqueue
+        if (mqueue is None or mqueue.length == 0) and self._give(publish, now):
+            return
+        self._store(publish, now)
+
+    def pull(self, outbound: "Outbound", now: int) -> bool:
+        """A member's way is free: give it what waits, one pass's bytes at most.
+
+        Returns whether there may be more for it later; else it stands in line again.
+        """
+        member = self.members[outbound]
+        mqueue = self.mqueue
+        if mqueue is not None:
+            while mqueue.length and outbound.has_room() and outbound.can_take(mqueue.head(), now):
+                self._hand_over(member, mqueue.pop(), now)
+            if mqueue.length:
+                return True
+            mqueue.overflowing = False
+        member.in_line = True
+        self._line.append(member)
+        return False
+
+    def take_back(self, deliveries: list[Publish], now: int) -> None:
+        """A member's session has ended: what it has not acknowledged goes to the others, before all that waits."""
+        if not self.members:
+            return
+        mqueue = self.mqueue
+        if mqueue is None:
+            mqueue = self.mqueue = new_mqueue(self._limits)
+        for publish in reversed(deliveries):
+            mqueue.push_front(publish)
+            self.counters.count_handed_over(publish.qos, -1)
+        self._dispatch(now)
+
+    def _dispatch(self, now: int) -> None:
+        """Hand over what waits while anybody in line can take it."""
+        mqueue = self.mqueue
+        while mqueue is not None and mqueue.length and self._give(mqueue.head(), now):
+            mqueue.pop()
+
+    def _give(self, publish: Publish, now: int) -> bool:
+        """Hand a message to whose turn it is; False if nobody is left in line."""
+        line = self._line
+        while line:
+            member = line.popleft()
+            outbound = member.outbound
+            if outbound.can_take(publish, now):
+                if outbound.at_ease():
+                    line.append(member)
+                    self._hand_over(member, publish, now)
+                    return True
+                if not member.busy:
+                    member.busy = True
+                    self._busy.append(member)
+            member.in_line = False
+            outbound.miss(self)
+        return False
+
+    def _press(self, publish: Publish, now: int) -> bool:
+        """Hand a message to a member that has enough to do for this pass, but could take it; False if there is none."""
+        busy = self._busy
+        while busy:
+            member = busy.popleft()
+            outbound = member.outbound
+            if not member.in_line and self.members.get(outbound) is member and outbound.can_take(publish, now):
+                busy.append(member)
+                self._hand_over(member, publish, now)
+                return True
+            member.busy = False
+        return False
+
+    def _hand_over(self, member: Member, publish: Publish, now: int) -> None:
+        self.counters.count_handed_over(publish.qos, 1)
+        member.outbound.take(member.delivery(publish), self, now)
+        member.outbound.wake()
+
+    def _store(self, publish: Publish, now: int) -> None:
+        limits = self._limits
+        mqueue = self.mqueue
+        if mqueue is None:
+            mqueue = self.mqueue = new_mqueue(limits)
+        if publish.qos == 0 and not limits.mqueue_store_qos0 and not self._anybody_online():
+            self.counters.count_drop("offline_qos0", 0)  # FC-7
+            return
+        while not mqueue.fits(publish, limits) and mqueue.length and self._press(mqueue.head(), now):
+            mqueue.pop()  # FC-6: nothing is dropped while it could be sent
+        if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._press(publish, now):
+            return
+        if make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name):
+            mqueue.append(publish)
+            self.counters.note_mqueue(mqueue.length, mqueue.bytes)
+
+    def _anybody_online(self) -> bool:
+        return any(outbound.connected for outbound in self.members)

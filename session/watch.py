@@ -1,0 +1,88 @@
+"""FC-14: slow consumers and stalled windows, looked at when a timer comes due, not per message."""
+
+from typing import Final, final
+
+from session.limits import Limits
+from session.window import Window
+
+SECOND: Final = 1_000_000
+SLOW: Final = 1
+STALLED: Final = 2
+
+
+@final
+class Watch:
+    """What has been seen of one session since its backlog began or its window filled up. Times in microseconds."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.slow = False
+        """Whether the backlog that there is has been reported: an episode is reported once."""
+        self.stalled = False
+        """The same for the window."""
+        self.drained = 0
+        """Deliveries that have left the mqueue."""
+        self.rate = 0.0
+        """Messages a second in the last period that was looked at."""
+        self._since = 0  # when the running period began, 0 = there is no backlog
+        self._drained = 0
+        self._acknowledged = 0
+
+    def begin_backlog(self, window: Window, now: int) -> int:
+        """The mqueue has got its first delivery; returns when to look."""
+        self._begin(window, now)
+        return now + self.limits.slow_check_period
+
+    def end_backlog(self) -> None:
+        """Nothing waits any more."""
+        self._since = 0
+        self.slow = False
+
+    def reset(self) -> None:
+        """The client is gone, and with it what was slow about it."""
+        self.end_backlog()
+        self.stalled = False
+
+    def look(self, window: Window, now: int) -> int:
+        """What has come to be true and is to be reported: SLOW, STALLED, both or neither as bits."""
+        found = 0
+        if self._is_slow(window, now):
+            if not self.slow:
+                found |= SLOW
+            self.slow = True
+        elif self._since == now:  # a period has ended well
+            self.slow = False
+        stalled = self._stalls_at(window)
+        if stalled == 0 or now < stalled:
+            self.stalled = False
+        elif not self.stalled:
+            self.stalled = True
+            found |= STALLED
+        return found
+
+    def deadline(self, window: Window) -> int:
+        """When to look again; 0 = no need."""
+        slow = self._since + self.limits.slow_check_period if self._since else 0
+        stalled = 0 if self.stalled else self._stalls_at(window)
+        return min(slow or stalled, stalled or slow)
+
+    def _is_slow(self, window: Window, now: int) -> bool:
+        """Whether a period has ended in which too little was acknowledged and drained; begins the next one."""
+        period = now - self._since
+        if not self._since or period < self.limits.slow_check_period:
+            return False
+        done = max(self.drained - self._drained, window.acknowledged - self._acknowledged)
+        self.rate = done * SECOND / period
+        self._begin(window, now)
+        return self.rate < self.limits.slow_threshold
+
+    def _begin(self, window: Window, now: int) -> None:
+        self._since = now
+        self._drained = self.drained
+        self._acknowledged = window.acknowledged
+
+    def _stalls_at(self, window: Window) -> int:
+        """When the window will have been full for too long without an acknowledgement; 0 = it is not full."""
+        if not self.limits.stalled_window or not window.full():
+            return 0
+        return window.moved_at + self.limits.stalled_window
