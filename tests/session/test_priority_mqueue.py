@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.publish import Publish
+from session.address import Address, AddressRule
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue
 from session.priorities import Priorities
@@ -255,6 +256,24 @@ def test_the_same_message_twice() -> None:
     assert mqueue.length == 1
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_counts_once_for_an_address(policy: str) -> None:
+    """FC-24: what waits counts for its address once, and no longer when it has been taken or dropped."""
+    address = Address(b"high", AddressRule(1_000))
+    mqueue = new_queue()
+    for qos in (0, 1, 2):
+        publish = message("", qos, "high", size=10)
+        publish.address = address
+        mqueue.append(publish)
+    mqueue.push_front(mqueue.pop())
+    assert address.size == 30
+
+    mqueue.victim(message("new", 1, "top"), Limits(mqueue_overflow=policy))
+    assert address.size == 20
+    mqueue.pop()
+    assert address.size == 10
+
+
 # -- against a plain list
 
 
@@ -359,7 +378,7 @@ def check_books(mqueue: MQueue, waiting: list[Publish]) -> None:
 
 @given(st.lists(st.sampled_from(["light", "low", "high", "pop", "pop"]), max_size=200))
 def test_nothing_starves(steps: list[str]) -> None:
-    """FC-12: at most two shares of each heavier weight, and one of each lighter one, pass what is next of its weight."""
+    """FC-12: at most two shares of each heavier weight, and one of each lighter one, pass the next of a weight."""
     mqueue = new_queue()
     passed: Counter[int] = Counter()
     for number, step in enumerate(steps):
