@@ -12,10 +12,10 @@ from session.aliases import Aliases
 from session.counters import Counters
 from session.host import Host
 from session.inbound import DUPLICATE, IGNORE, QUOTA_EXCEEDED, Inbound
+from session.life import Life
 from session.limits import Limits
 from session.outbound import Outbound
 from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREC_HEAD, PUBREL_HEAD, Outbox
-from session.past import Past
 from session.stopwatch import Stopwatch
 
 
@@ -36,7 +36,7 @@ class Session:
         self.refused_until = 0
         """Until when a refused PUBLISH is nothing new."""
         self.reading_paused_time = Stopwatch()
-        self._past: Past | None = None
+        self._past: Life | None = None  # the intervals that are over
 
     # -- connecting
 
@@ -185,16 +185,15 @@ class Session:
         counters.reading_paused_us = self.reading_paused_time.take(now)
         counters.awaiting_rel_len = self.inbound.awaiting_rel_len
         if self._past is None:
-            self._past = Past()
+            self._past = Life()
         self._past.add(counters)
         return counters
 
-    def life(self, now: int) -> Past:
-        """The sums from the session's beginning to `now`; nothing is taken."""
-        outbound = self.outbound
-        life = Past()
-        life.add(outbound.counters)
-        life.window_full_us = outbound.window.full_time.so_far(now)
+    def life(self, now: int) -> Life:
+        """What has been counted since the session began; nothing is taken away."""
+        life = Life()
+        life.add(self.outbound.counters)
+        life.window_full_us = self.outbound.window.full_time.so_far(now)
         if self._past is not None:
             life.include(self._past)
         return life

@@ -1,4 +1,4 @@
-"""What a session has counted in the intervals that are over, whose counters it has given away."""
+"""Sums over a session's life, for those who look at all of it rather than at intervals."""
 
 from typing import final
 
@@ -9,8 +9,8 @@ from session.counters import Counters
 
 @mypyc_attr(acyclic=True)
 @final
-class Past:
-    """Sums over a session's life, for those who look at it rather than at intervals."""
+class Life:
+    """What a session has counted since it began, or in those intervals whose counters it has given away."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -19,13 +19,13 @@ class Past:
         self.window_full_us = 0
 
     def add(self, counters: Counters) -> None:
-        """An interval has ended."""
+        """Add what one interval has counted."""
         self.sent += counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
         self.dropped += counters.dropped_qos0 + counters.dropped_qos1 + counters.dropped_qos2
         self.window_full_us += counters.window_full_us
 
-    def include(self, other: "Past") -> None:
+    def include(self, other: "Life") -> None:
         """Add all of another."""
         self.sent += other.sent
         self.acknowledged += other.acknowledged

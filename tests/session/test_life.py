@@ -1,0 +1,55 @@
+"""Sums over a session's life: what the metrics take away is not lost for who looks at the whole."""
+
+from session.life import Life
+from session.limits import Limits
+from tests.support_session.messages import SECOND
+from tests.support_session.peer import Peer
+
+
+def sums(life: Life) -> tuple[int, int, int, float]:
+    """Sent, acknowledged, dropped, and seconds for which the window was full."""
+    return life.sent, life.acknowledged, life.dropped, life.window_full_us / SECOND
+
+
+def test_life_spans_intervals() -> None:
+    """What a session has sent, had acknowledged and dropped adds up, however often its counters are taken."""
+    peer = Peer(Limits(max_inflight=1, max_mqueue_len=1))
+    peer.deliver("a", "b", "c", qos=1)
+    assert sums(peer.session.life(peer.now)) == (1, 0, 1, 0)
+
+    peer.take_counters()
+    assert sums(peer.session.life(peer.now)) == (1, 0, 1, 0)
+
+    peer.puback(1)
+    peer.take_counters()
+    peer.take_counters()
+    peer.deliver("d", qos=0)
+    assert sums(peer.session.life(peer.now)) == (3, 1, 1, 0)
+
+
+def test_time_of_a_full_window() -> None:
+    """The time for which the window was full counts up to the moment, over intervals and reconnects."""
+    peer = Peer(Limits(max_inflight=1))
+    peer.deliver("a", qos=1)
+    peer.now += 2 * SECOND
+    assert sums(peer.session.life(peer.now))[3] == 2
+
+    peer.take_counters()
+    peer.now += SECOND
+    assert sums(peer.session.life(peer.now))[3] == 3
+
+    peer.disconnect()
+    peer.now += SECOND
+    assert sums(peer.session.life(peer.now))[3] == 3
+
+
+def test_looking_takes_nothing() -> None:
+    """Whoever looks leaves the books as they are."""
+    peer = Peer(Limits(max_inflight=1))
+    peer.deliver("a", qos=1)
+    peer.now += SECOND
+    peer.session.life(peer.now)
+
+    counters = peer.take_counters()
+
+    assert (counters.sent_qos1, counters.window_full_us) == (1, SECOND)
