@@ -5,25 +5,23 @@ router -> mailbox -> run_pass -> gate, window -> outbox -> the connection writes
           shared queues of groups (FC-13) -> drain -> outbox
 """
 
-from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
-from protocol import reason_codes
 from protocol.publish import Publish
 from session import gate
 from session.address import release
-from session.byte_window import ByteWindow
 from session.counters import Counters
 from session.host import Host, Nobody
 from session.limits import Limits
+from session.membership import Membership
 from session.mqueue import MQueue
 from session.outbox import PUBREL_HEAD, Outbox
 from session.overflow import make_room
 from session.queues import new_mqueue
-from session.rate import Rate
 from session.resending import resend_held, retry
 from session.stopwatch import Stopwatch
-from session.watch import SLOW, STALLED, Watch
+from session.throttle import new_throttle
+from session.watch import Watch, look
 from session.window import DONE, UNEXPECTED, WAIT_PUBCOMP, Inflight, Window
 
 if TYPE_CHECKING:
@@ -61,15 +59,10 @@ class Outbound:
         self._position = 0
         self.held: list[int] | None = None
         """Kept packet ids that a smaller new window holds back, last first."""
-        self.byte_window = ByteWindow(limits.consumer_window_size) if limits.consumer_window_size >= 0 else None
-        self.rate = Rate(limits.consumer_max_rate, now) if limits.consumer_max_rate else None
-        self.limited = self.byte_window is not None or self.rate is not None
-        """Whether anything but the window and the gate has a say (FC-10, FC-11)."""
-        self.rate_limited_time = Stopwatch()
-        self.byte_window_time = Stopwatch()
+        self.throttle = new_throttle(limits, now)
         self._watch: Watch | None = None  # FC-14: from the first backlog or full window on
-        self._missed: deque[SharedQueue] | None = None  # those that had something while it could not be taken
-        self._shared: dict[int, SharedQueue] | None = None  # packet ids whose deliveries came from a group
+        self.membership: Membership | None = None
+        """None until the session first shares with a group."""
         self._sends_to_sample: int = gate.SENDS_PER_SAMPLE
 
     # -- from the mailbox to the outbox
@@ -87,7 +80,7 @@ class Outbound:
         end = min(self._position + PASS_DELIVERIES, len(taken))
         counters = self.counters
         outbox = self.outbox
-        limited = self.limited
+        limited = self.throttle is not None
         while self._position < end and outbox.delivery_bytes < PASS_BYTES:
             publish = taken[self._position]
             self._position += 1
@@ -128,18 +121,20 @@ class Outbound:
 
         First the mqueue, head first, then what groups have for this session (FC-13).
         """
-        if self.limited:
-            self._note_written()
+        throttle = self.throttle
+        if throttle is not None:
+            throttle.note_written(self.outbox, self.congested)
         if self.held is not None:
             resend_held(self, now)
         more = False
         mqueue = self.mqueue
         if mqueue is not None:
             more = self._drain_mqueue(mqueue, now)
-        if self._missed:
-            more = self._pull(now) or more
-        if self.limited:
-            more = self._note_limits(now) or more
+        if self.membership is not None and self.connected:
+            more = self.membership.pull(self, now) or more
+        if throttle is not None:
+            self._note_head(now)
+            more = throttle.opens_when_written(self.congested) or more
         return more
 
     def _drain_mqueue(self, mqueue: MQueue, now: int) -> bool:
@@ -168,7 +163,7 @@ class Outbound:
                 return False
         elif self.window.full():
             return False
-        return not self.limited or self._limited_by(publish, now) == gate.OPEN
+        return self._limited_by(publish, now) == gate.OPEN
 
     def _send(self, publish: Publish, now: int) -> int:
         """Returns the packet id; 0 = QoS 0, or not sent at all."""
@@ -191,8 +186,8 @@ class Outbound:
                 self.arm(now + self.limits.retry_interval)  # FC-8
             if window.full():
                 self._watch_window(now)
-        if self.limited:
-            self._count_limits(publish, now)
+        if self.throttle is not None:
+            self.throttle.sent(publish, now)
         counters.count_sent(publish, now)
         self._sends_to_sample -= 1
         if self._sends_to_sample <= 0:
@@ -254,8 +249,8 @@ class Outbound:
                 return
         mqueue.append(publish)
         self.counters.note_mqueue(mqueue.length, mqueue.bytes)
-        if mqueue.length == 1 and limits.slow_threshold and self.connected:
-            self.arm(self._watching().begin_backlog(self.window, now))  # FC-14
+        if mqueue.length == 1:
+            self._watch_backlog(now)
 
     def store_offline(self, now: int) -> None:
         """FC-7: what the router handed over while the client is away joins the mqueue, QoS 0 only if that is wanted."""
@@ -277,40 +272,25 @@ class Outbound:
                 release(publish)
         return waiting
 
-    # -- limits of bytes and rate (FC-10, FC-11)
+    # -- the throttle (FC-10, FC-11)
 
     def _limited_by(self, publish: Publish, now: int) -> int:
         """Why a delivery that window and gate let go must wait nevertheless, as a reason of the gate."""
-        byte_window = self.byte_window
-        if byte_window is not None and byte_window.closed(publish):
-            return gate.WINDOW_FULL
-        rate = self.rate
-        if rate is not None and not rate.available(now):
-            self.arm(rate.next_at(now))
-            return gate.RATE
-        return gate.OPEN
+        throttle = self.throttle
+        if throttle is None:
+            return gate.OPEN
+        closed = throttle.closed_by(publish, now)
+        if closed == gate.RATE:
+            self.arm(throttle.next_at(now))
+        return closed
 
-    def _count_limits(self, publish: Publish, now: int) -> None:
-        if self.byte_window is not None:
-            self.byte_window.sent(publish)
-        if self.rate is not None:
-            self.rate.take(now)
-
-    def _note_written(self) -> None:
-        """The transport's write mark is 0 where there is a byte window: if it is not congested, it is empty."""
-        if self.byte_window is not None and not self.congested and not self.outbox.pieces:
-            self.byte_window.written()
-
-    def _note_limits(self, now: int) -> bool:
-        """Time what the head waits for; returns whether writing the outbox will let more go."""
+    def _note_head(self, now: int) -> None:
         mqueue = self.mqueue
-        closed = gate.OPEN
+        closed: int = gate.OPEN
         if self.connected and mqueue is not None and mqueue.length:
             closed = self._limited_by(mqueue.head(), now)
-        self.byte_window_time.run(closed == gate.WINDOW_FULL, now)
-        self.rate_limited_time.run(closed == gate.RATE, now)
-        byte_window = self.byte_window
-        return byte_window is not None and byte_window.unwritten > 0 and not self.congested
+        if self.throttle is not None:
+            self.throttle.note_head(closed, now)
 
     # -- shared queues (FC-13)
 
@@ -327,7 +307,7 @@ class Outbound:
         mqueue = self.mqueue
         if mqueue is not None and mqueue.length:
             return False
-        return not self.limited or self._limited_by(publish, now) == gate.OPEN
+        return self._limited_by(publish, now) == gate.OPEN
 
     def at_ease(self) -> bool:
         """Whether this pass has room for more than the session's own deliveries."""
@@ -342,50 +322,21 @@ class Outbound:
         self.counters.count_offered(publish.qos)
         packet_id = self._send(publish, now)
         if packet_id:
-            shared = self._shared
-            if shared is None:
-                shared = self._shared = {}
-            shared[packet_id] = source
+            self._member().taken[packet_id] = source
 
     def miss(self, source: "SharedQueue") -> None:
         """A group could not hand something over: pull when the way is free."""
-        missed = self._missed
-        if missed is None:
-            missed = self._missed = deque()
-        missed.append(source)
+        self._member().missed.append(source)
 
     def forget(self, source: "SharedQueue") -> None:
-        """The session no longer shares with a group."""
-        if self._missed is not None:
-            self._missed.remove(source)
+        """The session no longer shares with a group that it has missed something of."""
+        self._member().missed.remove(source)
 
-    def _pull(self, now: int) -> bool:
-        """Each group in turn. Returns whether more can go once the outbox has been written."""
-        missed = self._missed
-        if missed is None or not self.connected:
-            return False
-        for _ in range(len(missed)):
-            if not self.has_room():
-                return True
-            source = missed.popleft()
-            if source.pull(self, now):
-                missed.append(source)
-        return len(missed) > 0 and not self.has_room()
-
-    def _give_back(self, now: int) -> None:
-        """The session is over: groups take back the QoS 1 that has not been acknowledged [MQTT-4.8.2-5]."""
-        shared = self._shared
-        if shared is None:
-            return
-        self._shared = None
-        returned: dict[SharedQueue, list[Publish]] = {}
-        for packet_id, inflight in self.window.entries.items():
-            source = shared.get(packet_id)
-            if source is not None and inflight.publish.qos == 1:
-                returned.setdefault(source, []).append(inflight.publish)
-                self.counters.shared_returned += 1
-        for source, deliveries in returned.items():
-            source.take_back(deliveries, now)
+    def _member(self) -> Membership:
+        membership = self.membership
+        if membership is None:
+            membership = self.membership = Membership()
+        return membership
 
     # -- what is slow (FC-14)
 
@@ -395,27 +346,14 @@ class Outbound:
             watch = self._watch = Watch(self.limits)
         return watch
 
+    def _watch_backlog(self, now: int) -> None:
+        if self.limits.slow_threshold and self.connected:
+            self.arm(self._watching().begin_backlog(self.window, now))
+
     def _watch_window(self, now: int) -> None:
         if self.limits.stalled_window:
             self._watching()
             self.arm(now + self.limits.stalled_window)
-
-    def _look(self, watch: Watch, now: int) -> int:
-        """Report what is slow; returns when to look again, 0 = no need."""
-        found = watch.look(self.window, now)
-        mqueue = self.mqueue
-        waiting = mqueue.length if mqueue is not None else 0
-        if found & STALLED:
-            self.counters.stalled_window += 1
-            self.host.report("stalled_window", f"{len(self.window.entries)} unacknowledged, {waiting} waiting")
-        if found & SLOW:
-            self.counters.slow_consumer += 1
-            pace = f"{watch.rate:.3g} messages a second, {waiting} waiting"
-            self.host.report("slow_consumer", pace)
-            if self.limits.slow_disconnect:
-                self.host.disconnect(reason_codes.QUOTA_EXCEEDED, f"slow consumer: {pace}")
-                return 0
-        return watch.deadline(self.window)
 
     # -- acknowledgements (FC-1, FC-21)
 
@@ -445,10 +383,10 @@ class Outbound:
         self._completed(packet_id, inflight)
 
     def _completed(self, packet_id: int, inflight: Inflight) -> None:
-        if self.byte_window is not None:
-            self.byte_window.completed(inflight.publish)
-        if self._shared is not None:
-            self._shared.pop(packet_id, None)
+        if self.throttle is not None:
+            self.throttle.completed(inflight.publish)
+        if self.membership is not None:
+            self.membership.taken.pop(packet_id, None)
 
     # -- timers
 
@@ -457,8 +395,8 @@ class Outbound:
         again = retry(self, now)
         watch = self._watch
         if watch is not None and self.connected:
-            look = self._look(watch, now)
-            again = min(again or look, look or again)
+            look_at = look(self, watch, now)
+            again = min(again or look_at, look_at or again)
         return again
 
     def arm(self, at: int) -> None:
@@ -483,6 +421,10 @@ class Outbound:
             if outbox.version == 4 and self.limits.retry_interval:
                 self.arm(now + self.limits.retry_interval)
         self.drain(now)
+        if self.window.full():
+            self._watch_window(now)
+        if self.mqueue is not None and self.mqueue.length:
+            self._watch_backlog(now)
 
     def disconnect(self, host: Host, now: int) -> None:
         """The client is gone, the session stays: what no pass has taken is stored as FC-7 has it."""
@@ -494,10 +436,8 @@ class Outbound:
         self.held = None
         if self._watch is not None:
             self._watch.reset()
-        if self.byte_window is not None:
-            self.byte_window.written()
-            self.byte_window_time.stop(now)
-        self.rate_limited_time.stop(now)
+        if self.throttle is not None:
+            self.throttle.disconnect(now)
         self.store_offline(now)
 
     def end(self, now: int) -> None:
@@ -513,7 +453,8 @@ class Outbound:
         self.connected = False
         self.timer_at = 0
         self.host = Nobody()
-        self._give_back(now)
+        if self.membership is not None:
+            counters.shared_returned += self.membership.give_back(self.window, now)
         self.window.clear(now)
 
     # -- the books
@@ -525,9 +466,6 @@ class Outbound:
         done.end_interval(fresh, self.window, self.mqueue, self._taken[self._position :] + self.mailbox)
         done.window_full_us = self.window.full_time.take(now)
         done.congested_us = self.congested_time.take(now)
-        if self.limited:
-            done.window_bytes_full_us = self.byte_window_time.take(now)
-            done.rate_limited_us = self.rate_limited_time.take(now)
-            if self.byte_window is not None:
-                done.window_bytes = self.byte_window.bytes
+        if self.throttle is not None:
+            self.throttle.fill(done, now)
         return done

@@ -1,9 +1,13 @@
 """FC-14: slow consumers and stalled windows, looked at when a timer comes due, not per message."""
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
+from protocol import reason_codes
 from session.limits import Limits
 from session.window import Window
+
+if TYPE_CHECKING:
+    from session.outbound import Outbound
 
 SECOND: Final = 1_000_000
 SLOW: Final = 1
@@ -86,3 +90,22 @@ class Watch:
         if not self.limits.stalled_window or not window.full():
             return 0
         return window.moved_at + self.limits.stalled_window
+
+
+def look(outbound: "Outbound", watch: Watch, now: int) -> int:
+    """Report what is slow about a session; returns when to look again, 0 = no need."""
+    found = watch.look(outbound.window, now)
+    mqueue = outbound.mqueue
+    waiting = mqueue.length if mqueue is not None else 0
+    if found & STALLED:
+        outbound.counters.stalled_window += 1
+        detail = f"{len(outbound.window.entries)} unacknowledged, {waiting} waiting behind them"
+        outbound.host.report("stalled_window", detail)
+    if found & SLOW:
+        outbound.counters.slow_consumer += 1
+        pace = f"{watch.rate:.3g} messages a second, {waiting} waiting"
+        outbound.host.report("slow_consumer", pace)
+        if outbound.limits.slow_disconnect:
+            outbound.host.disconnect(reason_codes.QUOTA_EXCEEDED, f"slow consumer: {pace}")
+            return 0
+    return watch.deadline(outbound.window)

@@ -1,0 +1,50 @@
+"""FC-13 from a member's side: the groups that a session shares with, and what it has taken from them."""
+
+from collections import deque
+from typing import TYPE_CHECKING, final
+
+from protocol.publish import Publish
+from session.window import Window
+
+if TYPE_CHECKING:
+    from session.outbound import Outbound
+    from session.shared_queue import SharedQueue
+
+
+@final
+class Membership:
+    """What one session has to do with groups."""
+
+    def __init__(self) -> None:
+        self.missed: deque[SharedQueue] = deque()
+        """Groups that had something, or may have had, while the session could not take it."""
+        self.taken: dict[int, SharedQueue] = {}
+        """Where unacknowledged deliveries came from, by packet identifier."""
+
+    def pull(self, outbound: "Outbound", now: int) -> bool:
+        """Take from each group in turn what can be sent. Returns whether more can be once the outbox is written."""
+        missed = self.missed
+        for _ in range(len(missed)):
+            if not outbound.has_room():
+                break
+            source = missed.popleft()
+            if source.pull(outbound, now):
+                missed.append(source)
+        return len(missed) > 0 and not outbound.has_room()
+
+    def give_back(self, window: Window, now: int) -> int:
+        """The session is over: the QoS 1 that it has not acknowledged returns to the groups. Returns how many.
+
+        QoS 2 must not go to anybody else [MQTT-4.8.2-5].
+        """
+        returned: dict[SharedQueue, list[Publish]] = {}
+        count = 0
+        for packet_id, inflight in window.entries.items():
+            source = self.taken.get(packet_id)
+            if source is not None and inflight.publish.qos == 1:
+                returned.setdefault(source, []).append(inflight.publish)
+                count += 1
+        self.taken.clear()
+        for source, deliveries in returned.items():
+            source.take_back(deliveries, now)
+        return count

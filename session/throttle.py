@@ -1,0 +1,81 @@
+"""What holds deliveries back besides the window and the gate: a window in bytes (FC-10) and a rate (FC-11)."""
+
+from typing import final
+
+from protocol.publish import Publish
+from session import gate
+from session.byte_window import ByteWindow
+from session.counters import Counters
+from session.limits import Limits
+from session.outbox import Outbox
+from session.rate import Rate
+from session.stopwatch import Stopwatch
+
+
+def new_throttle(limits: Limits, now: int) -> "Throttle | None":
+    """None where the limits set neither."""
+    if limits.consumer_window_size < 0 and not limits.consumer_max_rate:
+        return None
+    return Throttle(limits, now)
+
+
+@final
+class Throttle:
+    """The byte window and the rate of one session; either may be missing."""
+
+    def __init__(self, limits: Limits, now: int) -> None:
+        self.byte_window = ByteWindow(limits.consumer_window_size) if limits.consumer_window_size >= 0 else None
+        self.rate = Rate(limits.consumer_max_rate, now) if limits.consumer_max_rate else None
+        self._byte_window_time = Stopwatch()
+        self._rate_time = Stopwatch()
+
+    def closed_by(self, publish: Publish, now: int) -> int:
+        """Why a delivery must wait, as a reason of the gate: WINDOW_FULL, RATE, or OPEN if it need not."""
+        byte_window = self.byte_window
+        if byte_window is not None and byte_window.closed(publish):
+            return gate.WINDOW_FULL
+        rate = self.rate
+        return gate.OPEN if rate is None or rate.available(now) else gate.RATE
+
+    def next_at(self, now: int) -> int:
+        """When the rate lets the next delivery go."""
+        return now if self.rate is None else self.rate.next_at(now)
+
+    def sent(self, publish: Publish, now: int) -> None:
+        """A delivery has been sent for the first time."""
+        if self.byte_window is not None:
+            self.byte_window.sent(publish)
+        if self.rate is not None:
+            self.rate.take(now)
+
+    def completed(self, publish: Publish) -> None:
+        """A QoS 1 or 2 delivery has left the window."""
+        if self.byte_window is not None:
+            self.byte_window.completed(publish)
+
+    def note_written(self, outbox: Outbox, congested: bool) -> None:
+        """The transport's write mark is 0 where there is a byte window: if it is not congested, it is empty."""
+        if self.byte_window is not None and not congested and not outbox.pieces:
+            self.byte_window.written()
+
+    def opens_when_written(self, congested: bool) -> bool:
+        """Whether the byte window has more room as soon as the outbox has been written."""
+        return self.byte_window is not None and self.byte_window.unwritten > 0 and not congested
+
+    def note_head(self, closed: int, now: int) -> None:
+        """Time what the delivery that is next waits for."""
+        self._byte_window_time.run(closed == gate.WINDOW_FULL, now)
+        self._rate_time.run(closed == gate.RATE, now)
+
+    def disconnect(self, now: int) -> None:
+        """The connection is gone, with what was on its way in it; what is unacknowledged still counts."""
+        if self.byte_window is not None:
+            self.byte_window.written()
+        self.note_head(gate.OPEN, now)
+
+    def fill(self, counters: Counters, now: int) -> None:
+        """The interval ends: fill in its columns."""
+        counters.window_bytes_full_us = self._byte_window_time.take(now)
+        counters.rate_limited_us = self._rate_time.take(now)
+        if self.byte_window is not None:
+            counters.window_bytes = self.byte_window.bytes
