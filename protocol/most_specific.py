@@ -48,6 +48,5 @@ class MostSpecific:
 
 
 def _rank(topic_filter: str) -> list[int]:
-    """What sorts the most specific first: by level 0 for a name, 1 for `+`, 2 for `#`; ending there comes before."""
-    ranks = [{"+": 1, "#": 2}.get(level, 0) for level in topic_filter.split("/")]
-    return [*ranks, -1]
+    """What sorts the most specific first: level by level 0 for a name, 1 for `+`, 2 for `#`; `a` comes before `a/#`."""
+    return [{"+": 1, "#": 2}.get(level, 0) for level in topic_filter.split("/")]

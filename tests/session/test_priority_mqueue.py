@@ -224,6 +224,20 @@ def test_larger_than_the_byte_limit(policy: str, topic: str) -> None:
     assert len(mqueue) == 3
 
 
+def test_qos0_is_found_after_the_newest_was_dropped() -> None:
+    """FC-5, FC-12: the oldest QoS 0 is found wherever it stands, also behind what drop_newest has taken out."""
+    mqueue = queue_of(["light", "light"])
+    newcomer = message("new", 1, "top")
+    mqueue.append(message("a", 0, "light"))
+    assert text_of(mqueue.victim(newcomer, Limits(mqueue_overflow=DROP_OLDEST_QOS0))) == "a"
+    assert text_of(mqueue.victim(newcomer, Limits(mqueue_overflow=DROP_NEWEST))) == "1"
+
+    mqueue.append(message("b", 0, "light"))
+    mqueue.append(message("c", 0, "light"))
+
+    assert text_of(mqueue.victim(newcomer, Limits(mqueue_overflow=DROP_OLDEST_QOS0))) == "b"
+
+
 def test_space_by_weight() -> None:
     """FC-12: where all want more room than there is, each weight ends up with its share of the queue."""
     limits = Limits(max_mqueue_len=80)
@@ -341,12 +355,14 @@ steps = st.lists(
 )
 
 
-@given(steps, st.sampled_from(POLICIES), st.sampled_from([0, 10]))
-def test_equals_a_plain_list(steps: list[tuple[str, tuple[str, int, int]]], policy: str, most: int) -> None:
+@given(steps, st.lists(st.sampled_from(POLICIES), min_size=1, max_size=3), st.sampled_from([0, 10]))
+def test_equals_a_plain_list(
+    steps: list[tuple[str, tuple[str, int, int]]], policies: list[str], max_bytes: int
+) -> None:
     """FC-12: after any steps, order, victims, length, bytes and counts by QoS are those of a plain list."""
-    limits = Limits(mqueue_overflow=policy, max_mqueue_bytes=most)
     mqueue, plain = new_queue(), PlainQueue()
     for number, (step, (topic, qos, size)) in enumerate(steps):
+        limits = Limits(mqueue_overflow=policies[number % len(policies)], max_mqueue_bytes=max_bytes)
         publish = message(number, qos, topic, size=size)
         if step == "append":
             mqueue.append(publish)
