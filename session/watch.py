@@ -22,8 +22,6 @@ class Watch:
         self.limits = limits
         self.slow = False
         """Whether the backlog that there is has been reported: an episode is reported once."""
-        self.stalled = False
-        """The same for the window."""
         self.drained = 0
         """Deliveries that have left the mqueue."""
         self.rate = 0.0
@@ -31,6 +29,7 @@ class Watch:
         self._since = 0  # when the running period began, 0 = there is no backlog
         self._drained = 0
         self._acknowledged = 0
+        self._stalled_since = -1  # when the window that has been reported as stalled last moved
 
     def begin_backlog(self, window: Window, now: int) -> int:
         """The mqueue has got its first delivery; returns when to look."""
@@ -45,7 +44,7 @@ class Watch:
     def reset(self) -> None:
         """The client is gone, and with it what was slow about it."""
         self.end_backlog()
-        self.stalled = False
+        self._stalled_since = -1
 
     def look(self, window: Window, now: int) -> int:
         """What has come to be true and is to be reported: SLOW, STALLED, both or neither as bits."""
@@ -56,18 +55,18 @@ class Watch:
             self.slow = True
         elif self._since == now:  # a period has ended well
             self.slow = False
-        stalled = self._stalls_at(window)
-        if stalled == 0 or now < stalled:
-            self.stalled = False
-        elif not self.stalled:
-            self.stalled = True
+        stalls_at = self._stalls_at(window)
+        if stalls_at and now >= stalls_at and self._stalled_since != window.moved_at:
+            self._stalled_since = window.moved_at
             found |= STALLED
         return found
 
-    def deadline(self, window: Window) -> int:
+    def deadline(self, window: Window, now: int) -> int:
         """When to look again; 0 = no need."""
         slow = self._since + self.limits.slow_check_period if self._since else 0
-        stalled = 0 if self.stalled else self._stalls_at(window)
+        stalled = self._stalls_at(window)
+        if stalled and stalled <= now:
+            stalled = now + self.limits.stalled_window  # reported; it may move, and stall again
         return min(slow or stalled, stalled or slow)
 
     def _is_slow(self, window: Window, now: int) -> bool:
@@ -108,4 +107,4 @@ def look(outbound: "Outbound", watch: Watch, now: int) -> int:
         if outbound.limits.slow_disconnect:
             outbound.host.disconnect(reason_codes.QUOTA_EXCEEDED, f"slow consumer: {pace}")
             return 0
-    return watch.deadline(outbound.window)
+    return watch.deadline(outbound.window, now)

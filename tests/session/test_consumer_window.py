@@ -1,0 +1,120 @@
+"""FC-10: `consumer_window_size`, the window in bytes, as a session keeps it."""
+
+import pytest
+
+from session.limits import Limits
+from tests.support_session.messages import texts
+from tests.support_session.peer import Peer
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_unacknowledged_bytes(qos: int) -> None:
+    """FC-10: payload bytes sent and not completed stay within the window; what exceeds it waits, and is not lost."""
+    peer = Peer(Limits(consumer_window_size=100))
+
+    assert peer.deliver("a", "b", "c", qos=qos, size=40) == ["a", "b"]
+    assert peer.waiting() == ["c"]
+    if qos == 1:
+        assert texts(peer.puback(1)) == ["c"]
+    else:
+        assert texts(peer.pubrec(1)) == []
+        assert texts(peer.pubcomp(1)) == ["c"]
+
+
+def test_larger_than_the_window_goes_alone() -> None:
+    """FC-10: a delivery larger than the window goes when nothing else is under way, and nothing goes with it."""
+    peer = Peer(Limits(consumer_window_size=100))
+    peer.deliver("a", qos=1, size=10)
+
+    assert peer.deliver("huge", "b", qos=1, size=500) == []
+    assert texts(peer.puback(1)) == ["huge"]
+    assert texts(peer.puback(2)) == ["b"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 50])
+def test_one_at_a_time(size: int) -> None:
+    """FC-10: with 0 each delivery waits until the one before it is acknowledged, also if it has no bytes."""
+    peer = Peer(Limits(consumer_window_size=0))
+
+    peer.deliver("", "", "", qos=1, size=size)
+    for packet_id in (1, 2, 3):
+        assert peer.window_ids() == [packet_id]
+        peer.puback(packet_id)
+    assert peer.window_ids() == []
+
+
+def test_qos0_in_the_transport_counts() -> None:
+    """FC-10: QoS 0 counts as long as the transport holds it: then nothing else goes that would pass the window."""
+    peer = Peer(Limits(consumer_window_size=100))
+    peer.publish("zero", qos=0, size=80)
+    peer.outbound.run_pass(peer.now)
+    peer.pause()  # as the transport does that could not write it all at once
+    assert texts(peer.flush()) == ["zero"]
+
+    assert peer.deliver("one", qos=1, size=40) == []
+    assert peer.deliver("small", qos=1, size=20) == []  # FC-2: behind the other one
+    assert texts(peer.resume()) == ["one", "small"]
+
+
+def test_qos0_goes_on_as_it_is_written() -> None:
+    """FC-10: QoS 0 beyond the window goes with the next passes, as what is written leaves the transport."""
+    peer = Peer(Limits(consumer_window_size=100))
+
+    peer.publish(*range(10), qos=0, size=40)
+    first = texts(peer.run_pass())
+    rest = texts(peer.run())
+
+    assert first == ["0", "1"]
+    assert first + rest == [str(number) for number in range(10)]
+
+
+def test_qos0_waits_for_acknowledgements() -> None:
+    """FC-10: what QoS 1 and 2 have left unacknowledged leaves less for QoS 0, counted as gated by a full window."""
+    peer = Peer(Limits(consumer_window_size=100))
+    peer.deliver("one", qos=1, size=90)
+
+    assert peer.deliver("zero", qos=0, size=20) == []
+    assert peer.take_counters().gated_window_full == 1
+    assert texts(peer.puback(1)) == ["zero"]
+
+
+def test_order_holds() -> None:
+    """FC-9, FC-10: a small delivery does not overtake a large one that has to wait."""
+    peer = Peer(Limits(consumer_window_size=100))
+
+    assert peer.deliver("a", "b", qos=1, size=90) == ["a"]
+    assert peer.deliver("c", qos=1, size=1) == []
+    assert texts(peer.puback(1)) == ["b", "c"]
+
+
+def test_unacknowledged_bytes_outlive_the_connection() -> None:
+    """FC-8, FC-10: the kept window is resent whole, and its bytes still count on the new connection."""
+    peer = Peer(Limits(consumer_window_size=100))
+    peer.deliver("a", "b", "c", qos=1, size=40)
+    peer.disconnect()
+
+    assert texts(peer.connect()) == ["a", "b"]
+    assert peer.waiting() == ["c"]
+    assert texts(peer.puback(1)) == ["c"]
+
+
+def test_counters() -> None:
+    """FC-10: how long the head of the queue waited for bytes, and how many count at the interval's end, are told."""
+    peer = Peer(Limits(consumer_window_size=100, retry_interval=0))
+    peer.deliver("a", "b", qos=1, size=60)
+    peer.advance(3)
+    peer.puback(1)
+    peer.advance(2)
+
+    counters = peer.take_counters()
+
+    assert counters.window_bytes_full_us == 3_000_000
+    assert counters.window_bytes == 60
+
+
+def test_off_by_default() -> None:
+    """FC-10: without the setting nothing is bounded by bytes, and a session has nothing to do with it."""
+    peer = Peer()
+
+    assert len(peer.deliver(*range(32), qos=1, size=1_000_000)) == 32
+    assert peer.outbound.throttle is None

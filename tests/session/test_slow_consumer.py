@@ -1,0 +1,153 @@
+"""FC-14: slow consumers and stalled windows."""
+
+import pytest
+
+from protocol import reason_codes
+from session.limits import Limits
+from tests.support_session.messages import SECOND
+from tests.support_session.peer import Peer
+
+PERIOD = 5
+
+
+def watched(threshold: float = 2, **limits: int | bool) -> Peer:
+    """A peer whose session is watched, with a window of 2 and no resends."""
+    own = {"max_inflight": 2, "retry_interval": 0, "stalled_window": 0, **limits}
+    return Peer(Limits(slow_threshold=threshold, slow_check_period=PERIOD * SECOND, **own))  # type: ignore[arg-type]
+
+
+def test_slow_consumer_is_reported_once() -> None:
+    """FC-14: fewer than threshold acknowledgements a second while there is a backlog are reported, once per episode."""
+    peer = watched()
+    peer.deliver(*range(50), qos=1)
+
+    peer.advance(PERIOD - 1)
+    assert peer.host.reports == []
+    peer.advance(1)
+    assert peer.host.reports == ["slow_consumer"]
+    peer.advance(10 * PERIOD)
+    assert peer.host.reports == ["slow_consumer"]
+    assert peer.take_counters().slow_consumer == 1
+    assert peer.host.disconnects == []
+
+
+@pytest.mark.parametrize(("per_period", "slow"), [(9, True), (10, False)])
+def test_threshold(per_period: int, slow: bool) -> None:
+    """FC-14: at the threshold nobody is slow, below it everybody is."""
+    peer = watched(2)
+    peer.deliver(*range(50), qos=1)
+
+    for _ in range(per_period):
+        peer.puback(peer.window_ids()[0])
+    peer.advance(PERIOD)
+
+    assert (peer.host.reports == ["slow_consumer"]) is slow
+
+
+def test_draining_counts() -> None:
+    """FC-14: QoS 0 that drains as fast as that is nobody's shame, though it is never acknowledged."""
+    peer = watched(2, consumer_max_rate=3)
+    peer.deliver(*range(40), qos=0)
+
+    peer.advance(2 * PERIOD)
+
+    assert peer.host.reports == []
+
+
+def test_no_backlog_no_slow_consumer() -> None:
+    """FC-14: who gets little is not slow: only periods count in which something waited all the time."""
+    peer = watched(100)
+    for _ in range(PERIOD * 4):
+        peer.deliver("a", "b", "c", qos=1)
+        peer.advance(0.5)
+        peer.puback(*peer.window_ids())
+        peer.puback(*peer.window_ids())
+        peer.advance(0.5)
+
+    assert peer.host.reports == []
+
+
+def test_new_episode_is_reported_again() -> None:
+    """FC-14: when a backlog has gone and another one comes that does not drain, that is news."""
+    peer = watched()
+    peer.deliver(*range(4), qos=1)
+    peer.advance(PERIOD)
+    while peer.window_ids():
+        peer.puback(*peer.window_ids())
+    peer.deliver(*range(4), qos=1)
+    peer.advance(PERIOD)
+
+    assert peer.host.reports == ["slow_consumer", "slow_consumer"]
+
+
+def test_policy_disconnect() -> None:
+    """FC-14: with `disconnect` a slow consumer is disconnected with 0x97."""
+    peer = watched(slow_disconnect=True)
+    peer.deliver(*range(50), qos=1)
+
+    peer.advance(PERIOD)
+
+    assert peer.host.disconnects == [reason_codes.QUOTA_EXCEEDED]
+
+
+def test_offline_is_not_slow() -> None:
+    """FC-14: a client that is away has a backlog, but is not slow; it is looked at anew when it is back."""
+    peer = watched()
+    peer.deliver(*range(50), qos=1)
+    peer.advance(1)
+    peer.disconnect()
+    peer.advance(10 * PERIOD)
+    assert peer.host.reports == []
+
+    peer.connect()
+    peer.advance(PERIOD)
+    assert peer.host.reports == ["slow_consumer"]
+
+
+def test_stalled_window() -> None:
+    """FC-14: a window that is full for `stalled_window` without an acknowledgement is reported, once."""
+    peer = watched(0, stalled_window=60 * SECOND)
+    peer.deliver("a", "b", qos=1)
+
+    peer.advance(59)
+    assert peer.host.reports == []
+    peer.advance(1)
+    assert peer.host.reports == ["stalled_window"]
+    peer.advance(600)
+    assert peer.host.reports == ["stalled_window"]
+    assert peer.take_counters().stalled_window == 1
+
+
+def test_any_acknowledgement_is_progress() -> None:
+    """FC-14: a PUBREC, which gives no place back, shows that the client is alive; the time begins anew."""
+    peer = watched(0, stalled_window=60 * SECOND)
+    peer.deliver("a", "b", qos=2)
+
+    peer.advance(50)
+    peer.pubrec(1)
+    peer.advance(59)
+    assert peer.host.reports == []
+    peer.advance(1)
+    assert peer.host.reports == ["stalled_window"]
+
+
+def test_stalls_again() -> None:
+    """FC-14: a window that has moved on and stalls once more is reported once more; one that has room is not."""
+    peer = watched(0, stalled_window=60 * SECOND)
+    peer.deliver("a", "b", "c", qos=1)
+    peer.advance(60)
+    peer.puback(1)
+    peer.advance(60)
+    assert peer.host.reports == ["stalled_window", "stalled_window"]
+
+    peer.puback(2)
+    peer.advance(600)
+    assert peer.host.reports == ["stalled_window", "stalled_window"]
+
+
+def test_off() -> None:
+    """FC-14: with both switched off nothing is watched, and no timer asked for."""
+    peer = watched(0)
+    peer.deliver(*range(50), qos=1)
+
+    assert peer.host.arms == []
