@@ -1,19 +1,21 @@
 """Reads `SLUICE_...` environment variables into a layer, and finds those that name no key.
 
 `SLUICE_SESSION__MAX_INFLIGHT=64` sets session.max_inflight; lists and whole sections are JSON. Names and
-nesting are pydantic-settings' work, one variable at a time, so that each mistake knows its variable.
+nesting are pydantic-settings' work, one variable at a time, so that each mistake knows its variable. Where a key may be
+null, the word `null` means that, as it does in a file.
 """
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from types import NoneType
+from typing import Final, get_args
 
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
 from config.errors import Problem
-from config.layers import Layer, Origin, origins_of
+from config.layers import Layer, Origin, Path, origins_of
 from config.models import Config
-from config.schema import ENV_NESTED, ENV_PREFIX, holds_secrets, suggest_variable
+from config.schema import ENV_NESTED, ENV_PREFIX, field_at, holds_secrets, suggest_variable
 
 NOT_SETTINGS: Final = re.compile(
     r"SLUICE_(COMPILE|EXPECT)"  # how it is built and tested
@@ -70,4 +72,16 @@ def _values(name: str, value: str) -> dict[str, object] | str:
         section = name.lower().removeprefix(ENV_PREFIX.lower()).split(ENV_NESTED)[0]
         shown = "text" if holds_secrets((section,)) else repr(value)
         return f"found {shown}, which is not JSON ({error.__cause__}): write lists and sections as JSON"
+    if value == "null":
+        _read_null(values, ())
     return values or f"unknown variable; {suggest_variable(name)}"
+
+
+def _read_null(values: dict[str, object], path: Path) -> None:
+    """Put None in place of the one value in a tree if its key may be null; otherwise it is text."""
+    for key, value in values.items():
+        field = field_at((*path, key))
+        if isinstance(value, dict):
+            _read_null(value, (*path, key))
+        elif field is not None and NoneType in get_args(field.annotation):
+            values[key] = None

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from config import environment, files, messages, partial, rules, yaml_file
+from config import address_rules, environment, files, messages, partial, rules, yaml_file
 from config.errors import ConfigError, Problem
-from config.layers import Layer, Origin, Path, dotted, origins_of
+from config.layers import Layer, Origin, Path, Tree, dotted, origins_of
 from config.models import DEFAULT_BIND, Config
 from config.schema import field_at
 from config.value_types import WRITTEN
@@ -86,19 +86,23 @@ def _read(
     if path is not None:
         layer, problems, whole = yaml_file.read(path)
         raw.put(layer)
-        _drop_empty_sections(raw)
+        _drop_empty_sections(raw.values)
     layer, more = environment.read(environ)
     raw.put(layer)
     raw.put(_flags(flags))
     return raw, problems + more, whole
 
 
-def _drop_empty_sections(raw: Layer) -> None:
+def _drop_empty_sections(values: Tree, path: Path = ()) -> None:
     """Take `session:` with nothing (or only comments) under it as the section without any keys."""
-    for key, value in raw.values.items():
-        field = field_at((key,))
-        if value is None and field is not None and isinstance(field.annotation, type(BaseModel)):
-            raw.values[key] = {}
+    for key, value in values.items():
+        here = (*path, key)
+        field = field_at(here)
+        if field is not None and isinstance(field.annotation, type(BaseModel)):
+            if value is None:
+                values[key] = {}
+            elif isinstance(value, dict):
+                _drop_empty_sections(value, here)
 
 
 def _flags(flags: Mapping[str, object]) -> Layer:
@@ -119,7 +123,11 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     """Find what is wrong between keys and on the disk, in whatever part of the values could be understood."""
     listeners = raw.values.get("listeners", DEFAULT_LISTENERS)
     facts = partial.listeners(listeners)
-    for broken in rules.broken(facts, partial.allow_anonymous(raw.values), partial.users(raw.values)):
+    broken_rules = rules.broken(facts, partial.allow_anonymous(raw.values), partial.users(raw.values))
+    broken_rules += address_rules.broken(
+        partial.addresses(raw.values), partial.paging(raw.values), partial.priorities(raw.values)
+    )
+    for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)
     for path, message in files.broken(listeners):
         yield _problem(path, message, raw)

@@ -1,9 +1,10 @@
 """The whole configuration as frozen pydantic models: every key, its type, unit, default and bounds.
 
-`Mqtt`, `Authentication` and `Authorization` have files of their own (`config.mqtt`, `config.access`). Names, defaults
-and units of `Session` are FLOW-CONTROL's. In every model a count or size of 0 means no limit and a duration is in
-seconds with math.inf for never. Unknown keys are errors. A `Config` that exists is consistent in itself: what holds
-between keys is checked here too (`config.rules`); what needs the disk (certificate files) is checked by the loader.
+Most sections have files of their own: `config.mqtt`, `config.access`, `config.session`, `config.address_settings` and
+`config.admin`. In every model a count, size or rate of 0 means no limit (of a `Window`, where 0 has a meaning, -1) and
+a duration is in seconds with math.inf for never. Unknown keys are errors. A `Config` that exists is consistent in
+itself: what holds between keys is checked here too (`config.rules`, `config.address_rules`); what needs the disk
+(certificate files) is checked by the loader.
 """
 
 import platform
@@ -14,20 +15,19 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from config import addresses, rules
+from config import address_rules, addresses, rules
 from config.access import Authentication, Authorization
+from config.address_settings import AddressSettings, Paging
+from config.admin import Admin
 from config.layers import dotted
 from config.mqtt import Mqtt
+from config.session import Session
 from config.value_types import (
     MAX_NAME,
-    MAX_UINT16,
-    Count,
     Duration,
-    FiniteCount,
     FiniteDuration,
     Model,
     Name,
-    Size,
     check_bind,
     check_directory,
     check_version,
@@ -78,31 +78,6 @@ class Listener(Model):
         return addresses.parse(self.bind).port
 
 
-class Session(Model):
-    """Flow control of each session: names, defaults and units of FLOW-CONTROL."""
-
-    max_inflight: Count = Field(default=32, le=MAX_UINT16)
-    """FC-1: deliveries of QoS 1 and 2 in the window. 0 = no limit of ours."""
-    max_mqueue_len: Count = 1000
-    """FC-5: deliveries in the mqueue. 0 = no limit."""
-    max_mqueue_bytes: Size = 0
-    """FC-5: payload bytes in the mqueue. 0 = no limit."""
-    mqueue_overflow: Literal["drop_oldest", "drop_oldest_qos0", "drop_newest"] = "drop_oldest"
-    """FC-5: which delivery makes room when the mqueue is full."""
-    mqueue_store_qos0: bool = True
-    """FC-7: whether sessions that are offline queue QoS 0."""
-    retry_interval: Duration = Field(default=30.0, gt=0)
-    """FC-8: seconds after which a connected 3.1.1 session resends. math.inf = never."""
-    receive_maximum: FiniteCount = Field(default=32, ge=1, le=MAX_UINT16)
-    """FC-20: QoS 1 and 2 PUBLISHes that an MQTT 5 client may have unacknowledged."""
-    receive_maximum_policy: Literal["disconnect", "tolerate"] = "disconnect"
-    """FC-20: what happens to a client that exceeds receive_maximum."""
-    max_awaiting_rel: Count = 100
-    """FC-22: QoS 2 packet ids that wait for their PUBREL. 0 = no limit."""
-    await_rel_timeout: Duration = Field(default=300.0, gt=0)
-    """FC-22: seconds after which such an id is forgotten. math.inf = never."""
-
-
 class Metrics(Model):
     """Export of the per-session metrics as Parquet files."""
 
@@ -139,6 +114,10 @@ class Config(Model):
     authentication: Authentication = Field(default_factory=Authentication)
     authorization: Authorization = Field(default_factory=Authorization)
     session: Session = Field(default_factory=Session)
+    addresses: list[AddressSettings] = Field(default_factory=list)
+    """FC-24: topics that have limits of their own; empty = none has."""
+    paging: Paging = Field(default_factory=Paging)
+    admin: Admin = Field(default_factory=Admin)
     metrics: Metrics = Field(default_factory=Metrics)
     log: Log = Field(default_factory=Log)
 
@@ -147,6 +126,11 @@ class Config(Model):
         """Refuse what is wrong only in combination; the loader reports the same, each by itself."""
         facts = [_facts(index, listener) for index, listener in enumerate(self.listeners)]
         broken = rules.broken(facts, self.allow_anonymous, bool(self.authentication.scram))
+        broken += address_rules.broken(
+            [dict(address) for address in self.addresses],
+            self.paging.directory is not None,
+            [dict(priority) for priority in self.session.mqueue_priorities],
+        )
         if broken:
             text = "; ".join(f"{dotted(problem.path)}: {problem.message}" for problem in broken)
             raise PydanticCustomError(rules.ERROR_TYPE, "{problems}", {"problems": text})

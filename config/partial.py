@@ -6,10 +6,14 @@ What cannot be understood becomes None, so that one mistake neither hides anothe
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from config.address_rules import Entry
+from config.address_settings import AddressSettings
 from config.addresses import Address, parse
 from config.rules import ListenerFacts
+from config.session import Priority
+from config.value_types import WRITTEN
 
 _BOOL: Final = TypeAdapter[bool](bool)
 
@@ -34,6 +38,43 @@ def users(raw: Mapping[str, Any]) -> bool | None:
     section = raw.get("authentication", {})
     entries = section.get("scram", []) if isinstance(section, dict) else None
     return bool(entries) if isinstance(entries, list) else None
+
+
+def addresses(raw: Mapping[str, Any]) -> list[Entry]:
+    """What can be understood of each address."""
+    return _entries(AddressSettings, raw.get("addresses"))
+
+
+def priorities(raw: Mapping[str, Any]) -> list[Entry]:
+    """What can be understood of each priority."""
+    section = raw.get("session")
+    return _entries(Priority, section.get("mqueue_priorities") if isinstance(section, dict) else None)
+
+
+def paging(raw: Mapping[str, Any]) -> bool | None:
+    """Whether there is a directory for paging; one with a mistake in it counts."""
+    section = raw.get("paging", {})
+    return section.get("directory") is not None if isinstance(section, dict) else None
+
+
+def _entries(model: type[BaseModel], items: object) -> list[Entry]:
+    """The entries of a list; one that is no mapping is empty, so that the others keep their places."""
+    return [_entry(model, item) for item in items] if isinstance(items, list) else []
+
+
+def _entry(model: type[BaseModel], item: object) -> Entry:
+    given = item if isinstance(item, dict) else {}
+    values: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if name in given:
+            try:
+                adapter = TypeAdapter[Any](field.rebuild_annotation())
+                values[name] = adapter.validate_python(given[name], context={WRITTEN: True})
+            except ValidationError:
+                pass
+        elif not field.is_required():
+            values[name] = field.get_default(call_default_factory=True)
+    return values
 
 
 def _facts(index: int, item: Mapping[str, Any]) -> ListenerFacts:

@@ -1,8 +1,9 @@
-"""Durations, sizes and counts as people write them (`30s`, `10MiB`, `infinity`), parsed and formatted.
+"""Durations, sizes, counts and rates as people write them (`30s`, `10MiB`, `infinity`), parsed and formatted.
 
-After loading, a duration is a float in seconds (math.inf = never), a size an int in bytes and a count an int;
-for the last two 0 means "no limit". Parsing is exact (decimal fractions; durations to the microsecond), so
-formatting and parsing again gives the same value.
+After loading, a duration is a float in seconds (math.inf = never), a size an int in bytes, a count an int and a rate
+an int a second; for the last three 0 means "no limit". A window is a size of which 0 has a meaning, so there UNBOUNDED
+means "no limit". Parsing is exact (decimal fractions; durations to the microsecond), so formatting and parsing again
+gives the same value.
 """
 
 import math
@@ -14,12 +15,19 @@ from typing import Final
 INFINITY: Final = "infinity"
 """How "no limit" and "never" are written."""
 
+UNBOUNDED: Final = -1
+"""No limit where 0 is one; it can be written in place of `infinity` for windows and rates."""
+
+LARGEST_RATE: Final = 1_000_000
+"""A second: one each microsecond, which is as fine as the clocks are."""
+
 LONGEST_DURATION: Final = 2**32 - 2
 """Seconds; the longest interval that MQTT itself can express short of "never" (136 years)."""
 
 LARGEST_NUMBER: Final = 2**63 - 1
 """The largest count or size: what a signed 64-bit column of the exported metrics can hold."""
 
+_UNBOUNDED_WORDS: Final = (INFINITY, str(UNBOUNDED))
 _SECONDS: Final = {
     "us": Decimal("0.000001"),
     "ms": Decimal("0.001"),
@@ -93,6 +101,29 @@ def parse_count(value: object, *, unlimited: bool = True) -> int:
     return _in_range(number, value, right)
 
 
+def parse_window(value: object) -> int:
+    """Turn a written size into bytes; `infinity` and -1 give UNBOUNDED, and 0 is a size. Raises ValueError."""
+    if _is_unbounded(value):
+        return UNBOUNDED
+    try:
+        return parse_size(value, unlimited=False)
+    except ValueError as error:
+        raise ValueError(f"{error}{_or_infinity(True)}") from None
+
+
+def parse_rate(value: object, *, zero: bool = True) -> int:
+    """Turn a written rate into an int a second; `infinity` and -1 give 0, which is no limit. Raises ValueError.
+
+    `zero` accepts 0 for no limit, which is what Python code hands in; in a file it could mean that nothing may pass.
+    """
+    if _is_unbounded(value):
+        return 0
+    number = _infinite_or_whole(value, unlimited=False)
+    if number is None or not (0 if zero else 1) <= number <= LARGEST_RATE:
+        raise ValueError(f"found {found(value)}: write a whole number from 1 to {LARGEST_RATE}{_or_infinity(True)}")
+    return number
+
+
 def format_duration(seconds: float) -> str:
     """Write seconds with the largest unit that keeps the number whole: 7200.0 -> `2h`, 0.25 -> `250ms`."""
     if math.isinf(seconds):
@@ -122,6 +153,13 @@ def format_count(count: int) -> int | str:
     return count or INFINITY
 
 
+def format_window(size: int) -> str:
+    """Write bytes as `format_size` does, but 0 as `0B`; UNBOUNDED -> `infinity`."""
+    if size == UNBOUNDED:
+        return INFINITY
+    return format_size(size) if size else "0B"
+
+
 def found(value: object) -> str:
     """Name a value the way a person who wrote the YAML would: `null` and `true`, not `None` and `True`."""
     if value is None:
@@ -138,6 +176,11 @@ def found(value: object) -> str:
 
 def _or_infinity(unlimited: bool) -> str:
     return f", or {INFINITY} for no limit" if unlimited else ""
+
+
+def _is_unbounded(value: object) -> bool:
+    """Whether this is one of the two ways to write that there is no limit."""
+    return not isinstance(value, bool) and isinstance(value, int | str) and str(value).strip() in _UNBOUNDED_WORDS
 
 
 def _infinite_or_whole(value: object, unlimited: bool) -> int | None:

@@ -34,13 +34,17 @@ class Written:
     format: Callable[[Any], object]
 
 
+def _written(info: ValidationInfo) -> bool:
+    """Whether a person wrote this value, and not Python code."""
+    return bool((info.context or {}).get(WRITTEN, False))
+
+
 def _duration(value: object, info: ValidationInfo) -> float:
-    return units.parse_duration(value, bare_numbers=not (info.context or {}).get(WRITTEN, False))
+    return units.parse_duration(value, bare_numbers=not _written(info))
 
 
 def _finite_duration(value: object, info: ValidationInfo) -> float:
-    bare_numbers = not (info.context or {}).get(WRITTEN, False)
-    return units.parse_duration(value, bare_numbers=bare_numbers, unlimited=False)
+    return units.parse_duration(value, bare_numbers=not _written(info), unlimited=False)
 
 
 def _finite_size(value: object) -> int:
@@ -49,6 +53,18 @@ def _finite_size(value: object) -> int:
 
 def _finite_count(value: object) -> int:
     return units.parse_count(value, unlimited=False)
+
+
+def _limited_size(value: object, info: ValidationInfo) -> int:
+    """A size for which 0 written out would be a trap: it reads as nothing at all and would be no limit."""
+    size = units.parse_size(value)
+    if size == 0 and str(value).strip() != units.INFINITY and _written(info):
+        raise ValueError(f"found {units.found(value)}: write 1B or more, or {units.INFINITY} for no limit")
+    return size
+
+
+def _rate(value: object, info: ValidationInfo) -> int:
+    return units.parse_rate(value, zero=not _written(info))
 
 
 def _name(value: object) -> object:
@@ -69,7 +85,7 @@ def check_bind(value: object) -> str:
 def check_directory(value: object) -> object:
     """Refuse an empty path."""
     if value == "":
-        raise ValueError("found an empty path: write a directory, or leave the key out for no export")
+        raise ValueError("found an empty path: write a directory, or leave the key out")
     return value
 
 
@@ -117,10 +133,13 @@ def _keep_alive(value: object, info: ValidationInfo) -> object:
 
 Duration = Annotated[float, BeforeValidator(_duration), Written(units.format_duration)]
 Size = Annotated[int, BeforeValidator(units.parse_size), Written(units.format_size)]
+LimitedSize = Annotated[int, BeforeValidator(_limited_size), Written(units.format_size)]
+Window = Annotated[int, BeforeValidator(units.parse_window), Written(units.format_window)]
 Count = Annotated[int, BeforeValidator(units.parse_count), Written(units.format_count)]
 FiniteDuration = Annotated[float, BeforeValidator(_finite_duration), Written(units.format_duration)]
 FiniteSize = Annotated[int, BeforeValidator(_finite_size), Written(units.format_size)]
 FiniteCount = Annotated[int, BeforeValidator(_finite_count)]
+Rate = Annotated[int, BeforeValidator(_rate), Written(units.format_count)]
 Name = Annotated[str, BeforeValidator(_name)]
 TopicFilter = Annotated[str, BeforeValidator(_topic_filter)]
 Text = Annotated[str, BeforeValidator(_text)]

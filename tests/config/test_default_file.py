@@ -5,26 +5,29 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 import config
-from config import Config, Listener, ScramUser, Session, Tls
+from config import AddressSettings, Config, Listener, Paging, Priority, ScramUser, Session, SlowConsumer, Tls
 from config.schema import known_keys, section_at, written
 
 pytestmark = pytest.mark.once
 
 PATH = Path(inspect.getfile(config)).with_name("default.yaml")
-LINES = PATH.read_text().splitlines()
+BLOCKS = [block.splitlines() for block in PATH.read_text().split("\n\n")]
+"""The lines of each section; a blank line stands between two of them, and nowhere else."""
 
 
-def documentation(key: str) -> str:
+def documentation(section: str, key: str) -> str:
     """The comment above a key, or the comment that holds it, with what stands on the key's own line."""
+    (lines,) = (block for block in BLOCKS if any(re.match(rf"(# )?{section}:", line) for line in block))
     pattern = rf"\s*(# *)?(- )?{key}:( \S|$)"
-    *_, line = (number for number, text in enumerate(LINES) if re.match(pattern, text))
+    *_, line = (number for number, text in enumerate(lines) if re.match(pattern, text))
     first = line
-    while LINES[first - 1].lstrip().startswith("#"):
+    while first > 0 and lines[first - 1].lstrip().startswith("#"):
         first -= 1
-    return "\n".join(LINES[first : line + 1])
+    return "\n".join(lines[first : line + 1])
 
 
 def test_equals_the_defaults() -> None:
@@ -44,7 +47,7 @@ def test_every_key_is_documented(path: tuple[str, ...]) -> None:
     value: object = Config()
     for key in path:
         value = getattr(value, key)
-    text = documentation(path[-1])
+    text = documentation(path[0], path[-1])
     shown = written(path, value)
     words = {None: "null", True: "true", False: "false"}
     expected = str(words.get(shown, shown)) if isinstance(shown, bool | None) else str(shown)
@@ -56,41 +59,97 @@ def test_every_key_is_documented(path: tuple[str, ...]) -> None:
     assert len(text) > 80
 
 
-@pytest.mark.parametrize("key", [*Listener.model_fields, *Tls.model_fields, *ScramUser.model_fields])
-def test_keys_in_lists_are_documented(key: str) -> None:
-    """Keys of listeners, TLS and users are there too, in the example if not in the default."""
-    assert documentation(key)
+@pytest.mark.parametrize(
+    ("section", "model"),
+    [
+        ("listeners", Listener),
+        ("listeners", Tls),
+        ("authentication", ScramUser),
+        ("session", Priority),
+        ("addresses", AddressSettings),
+    ],
+)
+def test_keys_in_lists_are_documented(section: str, model: type[BaseModel]) -> None:
+    """Keys of what stands in lists are there too, in the example if not in the default."""
+    for key in model.model_fields:
+        assert documentation(section, key)
+
+
+def example(section: str, key: str) -> object:
+    """What the comment above a list shows of it: the lines from `#   key:` to the default."""
+    text = documentation(section, key)
+    lines = text[text.index(f"#   {key}:") :].split("# Default: [")[0].splitlines()
+    return yaml.safe_load("\n".join(re.sub(r"^ *# {0,3}", "", line) for line in lines))[key]
+
+
+def test_examples_are_right() -> None:
+    """What comments show of priorities and addresses can be loaded as it stands."""
+    flags = {"session.mqueue_priorities": example("session", "mqueue_priorities"), "paging.directory": "pages"}
+    loaded = config.load(None, {}, flags | {"addresses": example("addresses", "addresses")}).config
+    assert loaded.session.mqueue_priorities == [Priority(match="alarms/#", weight=100)]
+    assert loaded.addresses == [
+        AddressSettings(match="telemetry/#", max_size_bytes=10 * 1024**2),
+        AddressSettings(match="audit/+", max_size_bytes=1024**2, full_policy="page"),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("key", "rule"),
+    ("section", "model", "key", "rule"),
     [
-        ("max_inflight", "FC-1"),
-        ("max_mqueue_len", "FC-5"),
-        ("max_mqueue_bytes", "FC-5"),
-        ("mqueue_overflow", "FC-5"),
-        ("mqueue_store_qos0", "FC-7"),
-        ("retry_interval", "FC-8"),
-        ("receive_maximum", "FC-20"),
-        ("receive_maximum_policy", "FC-20"),
-        ("max_awaiting_rel", "FC-22"),
-        ("await_rel_timeout", "FC-22"),
+        ("session", Session, "max_inflight", "FC-1"),
+        ("session", Session, "max_mqueue_len", "FC-5"),
+        ("session", Session, "max_mqueue_bytes", "FC-5"),
+        ("session", Session, "mqueue_overflow", "FC-5"),
+        ("session", Session, "mqueue_store_qos0", "FC-7"),
+        ("session", Session, "mqueue_priorities", "FC-12"),
+        ("session", Session, "retry_interval", "FC-8"),
+        ("session", Session, "consumer_window_size", "FC-10"),
+        ("session", Session, "consumer_max_rate", "FC-11"),
+        ("session", Session, "slow_consumer", "FC-14"),
+        ("session", SlowConsumer, "threshold", "FC-14"),
+        ("session", SlowConsumer, "check_period", "FC-14"),
+        ("session", SlowConsumer, "policy", "FC-14"),
+        ("session", Session, "stalled_window", "FC-14"),
+        ("session", Session, "receive_maximum", "FC-20"),
+        ("session", Session, "receive_maximum_policy", "FC-20"),
+        ("session", Session, "max_awaiting_rel", "FC-22"),
+        ("session", Session, "await_rel_timeout", "FC-22"),
+        ("session", Session, "producer_max_rate", "FC-23"),
+        ("session", Session, "producer_window_size", "FC-25"),
+        ("addresses", AddressSettings, "match", "FC-24"),
+        ("addresses", AddressSettings, "max_size_bytes", "FC-24"),
+        ("addresses", AddressSettings, "full_policy", "FC-25, FC-26"),
+        ("addresses", AddressSettings, "block_timeout", "FC-25"),
+        ("addresses", AddressSettings, "reject_threshold_bytes", "FC-25"),
+        ("addresses", AddressSettings, "page_limit_bytes", "FC-26"),
+        ("addresses", AddressSettings, "page_full_policy", "FC-26"),
+        ("paging", Paging, "directory", "FC-26"),
     ],
 )
-def test_flow_control_names_its_rule(key: str, rule: str) -> None:
+def test_flow_control_names_its_rule(section: str, model: type[BaseModel], key: str, rule: str) -> None:
     """Each key of flow control names the rule that it belongs to, in the file and at the model."""
-    assert f"# {rule}: " in documentation(key)
-    source = inspect.getsource(Session)
+    assert f"# {rule}: " in documentation(section, key)
+    source = inspect.getsource(model)
     after = source[re.search(rf"^    {key}: ", source, re.MULTILINE).end() :]  # type: ignore[union-attr]
     assert after[after.index('"""') + 3 :].startswith(f"{rule}: ")
 
 
 @pytest.mark.parametrize(
     ("kind", "word"),
-    [("Duration", "Duration"), ("FiniteDuration", "Duration"), ("Size", "Size"), ("FiniteSize", "Size")],
+    [
+        ("Duration", "Duration"),
+        ("FiniteDuration", "Duration"),
+        ("Size", "Size"),
+        ("FiniteSize", "Size"),
+        ("LimitedSize", "Size"),
+        ("Window", "Size"),
+        ("Rate", "Count"),
+    ],
 )
 def test_units_are_named(kind: str, word: str) -> None:
     """Durations and sizes are called so, since they need a unit."""
-    for section in (type(field) for field in vars(Config()).values() if isinstance(field, BaseModel)):
-        for key in re.findall(rf"^    (\w+): {kind} =", inspect.getsource(section), re.MULTILINE):
-            assert f"{word}" in documentation(key)
+    models: list[tuple[str, type[BaseModel]]] = [("session", SlowConsumer), ("addresses", AddressSettings)]
+    models += [(name, type(field)) for name, field in Config() if isinstance(field, BaseModel)]
+    for section, model in models:
+        for key in re.findall(rf"^    (\w+): {kind} =", inspect.getsource(model), re.MULTILINE):
+            assert word in documentation(section, key)

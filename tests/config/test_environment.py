@@ -35,6 +35,21 @@ def test_json() -> None:
     }
 
 
+def test_null() -> None:
+    """The word null means that where a key may be null, as in a file; elsewhere it is text."""
+    assert values(
+        SLUICE_ADMIN__SOCKET="null",
+        SLUICE_SESSION__SLOW_CONSUMER__THRESHOLD="null",
+        SLUICE_ALLOW_ANONYMOUS="null",
+        SLUICE_NODE_NAME="null",
+    ) == {
+        "admin": {"socket": None},
+        "session": {"slow_consumer": {"threshold": None}},
+        "allow_anonymous": None,
+        "node_name": "null",
+    }
+
+
 def test_origins() -> None:
     """Each value knows its variable."""
     layer, _ = environment.read({"SLUICE_SESSION": '{"max_inflight": 1}', "SLUICE_LOG__LEVEL": "info"})

@@ -37,7 +37,7 @@ def test_nothing_gives_the_defaults() -> None:
 
 def test_an_empty_file_gives_the_defaults(path: Path) -> None:
     """An empty file changes nothing, nor do sections without keys."""
-    for text in ("", "# nothing\n", "session:\nlog:\n  # level: debug\nmetrics: {}\n"):
+    for text in ("", "# nothing\n", "session:\n  slow_consumer:\nlog:\n  # level: debug\nmetrics: {}\n"):
         path.write_text(text)
         assert config.load(path, {}).config == Config()
 
@@ -161,6 +161,78 @@ def test_every_mistake_at_once(path: Path) -> None:
     assert len(found) == len(expected)
     for mistake, beginning in zip(found, expected, strict=True):
         assert mistake.startswith(beginning)
+
+
+FLOW_CONTROL_MISTAKES = """\
+session:
+  consumer_window_size: -2
+  consumer_max_rate: 0
+  producer_max_rate: 2000000
+  stalled_window: 500ms
+  mqueue_priorities:
+    - {match: a/#b, weight: 1}
+    - {match: a, weight: 300}
+    - {match: a, weight: 1}
+  slow_consumer:
+    threshold: 0
+    polcy: notify
+addresses:
+  - match: a/#
+    max_size_bytes: 10MiB
+    reject_threshold_bytes: 1MiB
+    page_limit_bytes: 0
+  - match: a/#
+    max_size_bytes: 0
+    full_policy: page
+  - full_policy: reject
+paging:
+  directory:
+admin:
+  socket: ''
+"""
+
+
+def test_every_mistake_of_flow_control_at_once(path: Path) -> None:
+    """FC-10 to FC-14, FC-23 to FC-26: mistakes in a key and between keys come together, none hides another."""
+    path.write_text(FLOW_CONTROL_MISTAKES)
+    expected = [
+        "2: session.consumer_window_size: found -2, which is below zero: write a size such as 10MiB",
+        "3: session.consumer_max_rate: found 0: write a whole number from 1 to 1000000, or infinity for no limit",
+        "4: session.producer_max_rate: found 2000000: write a whole number from 1 to 1000000",
+        "5: session.stalled_window: found '500ms': write at least 1s",
+        "7: session.mqueue_priorities[0].match: found 'a/#b': write a topic filter",
+        "8: session.mqueue_priorities[1].weight: found 300: write at most 255",
+        "9: session.mqueue_priorities[2].match: found 'a', which session.mqueue_priorities[1] has already",
+        "11: session.slow_consumer.threshold: found 0: write messages a second, above 0",
+        "12: session.slow_consumer.polcy: unknown key; did you mean 'policy'?",
+        "16: addresses[0].reject_threshold_bytes: found 1MiB, less than max_size_bytes: write 10MiB or more",
+        "17: addresses[0].page_limit_bytes: found 0: write 1B or more, or infinity for no limit",
+        "18: addresses[1].match: found 'a/#', which addresses[0] has already: keep one of them",
+        "19: addresses[1].max_size_bytes: found 0: write at least 1B",
+        "20: addresses[1].full_policy: found page without paging.directory: set that to a directory",
+        "21: addresses[2].full_policy: found 'reject': write block, page, drop or fail",
+        "21: addresses[2].match: is missing: write it",
+        "21: addresses[2].max_size_bytes: is missing: write it",
+        "25: admin.socket: found '': write the path of a socket, 1 to 107 bytes, or default for one that",
+    ]
+    found = mistakes(path)
+    assert len(found) == len(expected)
+    for mistake, beginning in zip(found, expected, strict=True):
+        assert mistake.startswith(f"sluice.yaml:{beginning}")
+
+
+def test_a_limit_of_zero_is_refused_however_it_is_written(path: Path) -> None:
+    """FC-11, FC-23, FC-26: 0 could mean nothing at all or no limit; where it has one meaning it is taken (FC-10)."""
+    environ = {"SLUICE_SESSION__CONSUMER_MAX_RATE": "0", "SLUICE_SESSION__CONSUMER_WINDOW_SIZE": "0"}
+    (mistake,) = mistakes(environ=environ)
+    assert mistake.startswith("SLUICE_SESSION__CONSUMER_MAX_RATE: session.consumer_max_rate: found '0'")
+    (mistake,) = mistakes(flags={"session.producer_max_rate": 0})
+    assert mistake.startswith("--session.producer_max_rate: session.producer_max_rate: found 0")
+    path.write_text("paging: {directory: p}\naddresses:\n- {match: a, max_size_bytes: 1, full_policy: page, ")
+    with path.open("a") as file:
+        file.write("page_limit_bytes: 0B}\n")
+    (mistake,) = mistakes(path)
+    assert mistake.startswith("sluice.yaml:3: addresses[0].page_limit_bytes: found '0B'")
 
 
 def test_the_error_lists_everything(path: Path) -> None:

@@ -9,25 +9,62 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from config import Authentication, Authorization, Config, Listener, Metrics, Mqtt, ScramUser, Session, Tls
+from config import (
+    AddressSettings,
+    Admin,
+    Authentication,
+    Authorization,
+    Config,
+    Listener,
+    Metrics,
+    Mqtt,
+    Paging,
+    Priority,
+    ScramUser,
+    Session,
+    SlowConsumer,
+    Tls,
+)
 from config.value_types import MAX_NAME
 
 pytestmark = pytest.mark.once
 
 
 def test_session_defaults_are_flow_controls() -> None:
-    """Names and defaults of the session section are FC-1, 5, 7, 8, 20 and 22's; 0 and inf are no limit."""
+    """Names and defaults of the session section are FC-1, 5, 7, 8, 10 to 12, 14, 20, 22, 23 and 25's."""
     assert Session().model_dump() == {
         "max_inflight": 32,
         "max_mqueue_len": 1000,
         "max_mqueue_bytes": 0,
         "mqueue_overflow": "drop_oldest",
         "mqueue_store_qos0": True,
+        "mqueue_priorities": [],
         "retry_interval": 30.0,
+        "consumer_window_size": -1,
+        "consumer_max_rate": 0,
+        "slow_consumer": {"threshold": None, "check_period": 5.0, "policy": "notify"},
+        "stalled_window": 60.0,
         "receive_maximum": 32,
         "receive_maximum_policy": "disconnect",
         "max_awaiting_rel": 100,
         "await_rel_timeout": 300.0,
+        "producer_max_rate": 0,
+        "producer_window_size": 65_536,
+    }
+
+
+def test_address_defaults_are_flow_controls() -> None:
+    """FC-24 to FC-26: nothing has a limit unless it is asked for, and then it blocks."""
+    assert Config().addresses == []
+    assert Config().paging.directory is None
+    assert AddressSettings(match="a/#", max_size_bytes=1).model_dump() == {
+        "match": "a/#",
+        "max_size_bytes": 1,
+        "full_policy": "block",
+        "block_timeout": 30.0,
+        "reject_threshold_bytes": -1,
+        "page_limit_bytes": 0,
+        "page_full_policy": "fail",
     }
 
 
@@ -43,15 +80,20 @@ def test_defaults() -> None:
     assert config.mqtt.max_connections == 0
     assert config.mqtt.max_session_expiry_interval == math.inf
     assert (config.log.level, config.log.format) == ("info", "console")
+    assert config.admin.socket == "default"
 
 
 KEY = b64encode(bytes(32)).decode()
 USER = {"username": "ann", "salt": "A" * 16, "iterations": 4096, "stored_key": KEY, "server_key": KEY}
 
+NO_FILTER: list[object] = ["", "a#", "#/a", "a+/b", "a\0", "$share/g/a", None, 5]
+
 BASE: dict[type[BaseModel], dict[str, Any]] = {
     Listener: {"bind": "127.0.0.1:0"},
     Tls: {"certfile": "a.pem"},
     ScramUser: USER,
+    Priority: {"match": "a/#", "weight": 1},
+    AddressSettings: {"match": "a/#", "max_size_bytes": 1},
 }
 """What a model needs besides the key under test."""
 
@@ -61,6 +103,9 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Config, "listeners", [[], None, {}, "127.0.0.1:1883", [5], [{}]]),
     (Config, "mqtt", [None, 5, []]),
     (Config, "session", [None, 5, []]),
+    (Config, "addresses", [None, 5, {}, "a/#", [5], [{}], [{"match": "a"}], [{"max_size_bytes": 1}]]),
+    (Config, "paging", [None, 5, []]),
+    (Config, "admin", [None, 5, []]),
     (Config, "metrics", [None, 5, []]),
     (Config, "log", [None, 5, []]),
     (Config, "authentication", [None, 5, []]),
@@ -111,11 +156,32 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Session, "max_mqueue_bytes", [-1, 1.5, "10 M", None, True]),
     (Session, "mqueue_overflow", ["drop", "DROP_OLDEST", None, 1]),
     (Session, "mqueue_store_qos0", ["maybe", None, 2]),
+    (Session, "mqueue_priorities", [None, 5, {}, "a/#", [5], [{}], [{"match": "a"}], [{"weight": 1}]]),
     (Session, "retry_interval", [0, -1, "30", None]),
+    (Session, "consumer_window_size", [-2, 1.5, "10 M", "-1B", None, True]),
+    (Session, "consumer_max_rate", [-2, 1.5, "x", 1_000_001, None, True]),
+    (Session, "slow_consumer", [None, 5, []]),
+    (Session, "stalled_window", [0, 0.9, "999ms", -1, "60", None, True]),
     (Session, "receive_maximum", [0, 65_536, "infinity", None]),
     (Session, "receive_maximum_policy", ["ignore", None]),
     (Session, "max_awaiting_rel", [-1, "x", None]),
     (Session, "await_rel_timeout", [0, -1, "300", None]),
+    (Session, "producer_max_rate", [-2, 1.5, "x", 1_000_001, None, True]),
+    (Session, "producer_window_size", [0, -1, "infinity", 1.5, None, True]),
+    (SlowConsumer, "threshold", [0, -1, "0", 1_000_001, "x", "infinity", math.inf, math.nan, True, [], 10**309]),
+    (SlowConsumer, "check_period", [0, 0.9, "999ms", "infinity", math.inf, "5", None, True]),
+    (SlowConsumer, "policy", ["kill", None, 1]),
+    (Priority, "match", NO_FILTER),
+    (Priority, "weight", [0, 256, -1, "infinity", 1.5, None, True]),
+    (AddressSettings, "match", NO_FILTER),
+    (AddressSettings, "max_size_bytes", [0, "0B", -1, "infinity", 1.5, None, True]),
+    (AddressSettings, "full_policy", ["BLOCK", "reject", None, 1]),
+    (AddressSettings, "block_timeout", [0, "0s", -1, "30", None, True]),
+    (AddressSettings, "reject_threshold_bytes", [-2, 1.5, "10 M", None, True]),
+    (AddressSettings, "page_limit_bytes", [-1, 1.5, "10 M", None, True]),
+    (AddressSettings, "page_full_policy", ["block", "page", None, 1]),
+    (Paging, "directory", ["", 5, []]),
+    (Admin, "socket", ["", "a\0b", "x" * 108, "ä" * 54, 5, [], True]),
     (Metrics, "directory", ["", 5, []]),
     (Metrics, "interval", [0, 0.09, "infinity", math.inf, None]),
     (Metrics, "heartbeat", [0, -1, "x", None]),
@@ -136,7 +202,7 @@ def test_no_key_is_left_out_of_the_rejections() -> None:
     """Every key of every model has values that it must refuse."""
     tested = {(model, key) for model, key, _ in REFUSED}
     models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Authentication, ScramUser]
-    models += [Authorization, Session, Metrics]
+    models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Paging, Admin, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 
 
@@ -157,6 +223,21 @@ def test_log_rejects(key: str, value: object) -> None:
         ("session", "retry_interval", "infinity", math.inf),
         ("session", "receive_maximum", 65_535, 65_535),
         ("session", "max_awaiting_rel", 0, 0),
+        ("session", "consumer_window_size", "infinity", -1),
+        ("session", "consumer_window_size", -1, -1),
+        ("session", "consumer_window_size", 0, 0),
+        ("session", "consumer_window_size", "10MiB", 10_485_760),
+        ("session", "consumer_max_rate", "infinity", 0),
+        ("session", "consumer_max_rate", "-1", 0),
+        ("session", "consumer_max_rate", 1_000_000, 1_000_000),
+        ("session", "producer_max_rate", -1, 0),
+        ("session", "producer_window_size", "1B", 1),
+        ("session", "stalled_window", "infinity", math.inf),
+        ("session", "stalled_window", "1s", 1.0),
+        ("session", "slow_consumer", {"threshold": "0.5"}, SlowConsumer(threshold=0.5)),
+        ("paging", "directory", "pages", Path("pages")),
+        ("admin", "socket", None, None),
+        ("admin", "socket", "x" * 107, "x" * 107),
         ("mqtt", "max_packet_size", "256B", 256),
         ("mqtt", "max_packet_size", 268_435_460, 268_435_460),
         ("mqtt", "session_expiry_interval", "0s", 0.0),
@@ -178,7 +259,9 @@ def test_version_without_quotes() -> None:
 
 def test_unknown_keys_are_refused() -> None:
     """No model takes a key that it does not have."""
-    for model in (Config, Listener, Tls, Mqtt, ScramUser, Session, Metrics):
+    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, ScramUser, Session, SlowConsumer, Priority]
+    models += [AddressSettings, Paging, Admin, Metrics]
+    for model in models:
         with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
             model.model_validate(BASE.get(model, {}) | {"surprise": 1})
 
@@ -191,7 +274,11 @@ def test_nothing_changes_after_loading() -> None:
 
 def test_a_config_survives_its_own_dump() -> None:
     """A dumped configuration can be validated again and is the same."""
-    config = Config(listeners=[Listener(name="a", bind="127.0.0.1:0", tls=Tls(certfile=Path("a.pem")))])
+    config = Config(
+        listeners=[Listener(name="a", bind="127.0.0.1:0", tls=Tls(certfile=Path("a.pem")))],
+        addresses=[AddressSettings(match="a", max_size_bytes=1)],
+        session=Session(mqueue_priorities=[Priority(match="a", weight=2)]),
+    )
     assert Config.model_validate(config.model_dump()) == config
 
 
@@ -205,6 +292,10 @@ def test_a_config_in_python_holds_the_rules_too() -> None:
                 Listener(bind="0.0.0.0:1", tls=Tls(certfile=Path("a"), require_client_certificate=True)),
             ],
         )
+    with pytest.raises(ValidationError, match=r"addresses\[0\]\.full_policy: found page without paging\.directory"):
+        Config(addresses=[AddressSettings(match="a", max_size_bytes=1, full_policy="page")])
+    with pytest.raises(ValidationError, match=r"session\.mqueue_priorities\[1\]\.match: found 'a'"):
+        Config(session=Session(mqueue_priorities=[Priority(match="a", weight=weight) for weight in (1, 2)]))
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,20 @@ def test_every_value_says_where_it_comes_from(path: Path) -> None:
     assert shown["session:"] == ""
 
 
+def test_limits_of_flow_control(path: Path) -> None:
+    """FC-10, FC-11, FC-24: the new sections are shown, no limit as infinity and a window of nothing as 0B."""
+    path.write_text("session: {consumer_window_size: 0}\naddresses: [{match: a/#, max_size_bytes: 2048}]\n")
+    shown = lines(render(config.load(path, {"SLUICE_ADMIN__SOCKET": "null"})))
+    assert shown["consumer_window_size: 0B"] == f"{path}:1"
+    assert shown["consumer_max_rate: infinity"] == "default"
+    assert shown["stalled_window: 1m"] == "default"
+    assert shown["threshold: null"] == "default"
+    assert shown["- match: a/#"] == f"{path}:2"
+    assert shown["max_size_bytes: 2KiB"] == f"{path}:2"
+    assert shown["reject_threshold_bytes: infinity"] == "default"
+    assert shown["socket: null"] == "SLUICE_ADMIN__SOCKET"
+
+
 def test_nothing_is_left_out() -> None:
     """Each key has its line."""
     loaded = config.load(None, {})
@@ -67,6 +81,16 @@ def test_what_is_shown_can_be_loaded(path: Path, tmp_path: Path) -> None:
         "mqtt.keepalive_multiplier": 2,
         "mqtt.server_keep_alive": "90s",
         "session.retry_interval": "infinity",
+        "session.consumer_window_size": 0,
+        "session.producer_max_rate": 1000,
+        "session.slow_consumer.threshold": 0.5,
+        "session.mqueue_priorities": [{"match": "alarms/#", "weight": 255}],
+        "addresses": [
+            {"match": "+/1", "max_size_bytes": "1KiB", "reject_threshold_bytes": 1024, "block_timeout": "infinity"},
+            {"match": "#", "max_size_bytes": 1, "full_policy": "page", "page_full_policy": "drop"},
+        ],
+        "paging.directory": tmp_path,
+        "admin.socket": None,
     }
     loaded = config.load(None, {}, flags)
     path.write_text(render(loaded))

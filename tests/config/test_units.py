@@ -137,6 +137,45 @@ def test_counts_refused(value: object) -> None:
         units.parse_count(value)
 
 
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("infinity", -1), (-1, -1), ("-1", -1), (" infinity ", -1), (0, 0), ("0B", 0), ("64KiB", 65536), (300, 300)],
+)
+def test_windows(text: object, size: int) -> None:
+    """FC-10: a window is a size of which 0 has a meaning; without a limit it is -1, however that is written."""
+    assert units.parse_window(text) == size
+
+
+@pytest.mark.parametrize("value", [-2, "-2", -1.0, "-1B", True, None, [], "10mib", "", 1.5, 2**63])
+def test_windows_refused(value: object) -> None:
+    """What is no size is refused, naming what would be right."""
+    with pytest.raises(ValueError, match=r"found .*such as 10MiB .*, or infinity for no limit"):
+        units.parse_window(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("infinity", 0), (-1, 0), ("-1", 0), (0, 0), (1, 1), ("1000", 1000), (1_000_000, 1_000_000)],
+)
+def test_rates(text: object, rate: int) -> None:
+    """FC-11, FC-23: a rate is a whole number a second; without a limit it is 0, however that is written."""
+    assert units.parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("value", [-2, "-2", 1.5, "10/s", True, None, [], "", 1_000_001])
+def test_rates_refused(value: object) -> None:
+    """What is no rate is refused, naming what would be right."""
+    with pytest.raises(ValueError, match=r"found .*write a whole number from 1 to 1000000, or infinity for no limit"):
+        units.parse_rate(value)
+
+
+@pytest.mark.parametrize("value", [0, "0"])
+def test_a_rate_of_nothing_is_refused_in_files(value: object) -> None:
+    """A file's 0 could mean that nothing may pass, or that all may; from Python it is no limit."""
+    with pytest.raises(ValueError, match="write a whole number from 1"):
+        units.parse_rate(value, zero=False)
+
+
 def test_infinity_refused_where_there_must_be_a_limit() -> None:
     """Where no limit is no choice, infinity is refused and not offered."""
     for parse in (units.parse_duration, units.parse_size, units.parse_count):
@@ -177,6 +216,7 @@ def test_format_size_and_count() -> None:
         "3TiB",
     ]
     assert [units.format_count(count) for count in (0, 7)] == ["infinity", 7]
+    assert [units.format_window(size) for size in (-1, 0, 1024)] == ["infinity", "0B", "1KiB"]
 
 
 @given(st.integers(0, units.LONGEST_DURATION * 10**6).map(lambda us: us / 10**6) | st.just(math.inf))
@@ -190,18 +230,21 @@ def test_sizes_and_counts_survive_formatting(number: int) -> None:
     """Parsing what was formatted gives the same number."""
     assert units.parse_size(units.format_size(number)) == number
     assert units.parse_count(units.format_count(number)) == number
+    assert units.parse_window(units.format_window(number)) == number
 
 
 @given(st.text() | st.integers() | st.floats() | st.none() | st.booleans() | st.lists(st.integers(), max_size=2))
 def test_anything_is_parsed_or_refused(value: object) -> None:
     """No value at all raises anything but ValueError, and what is parsed is in range."""
-    for parse, most in (
-        (units.parse_duration, math.inf),
-        (units.parse_size, units.LARGEST_NUMBER),
-        (units.parse_count, units.LARGEST_NUMBER),
+    for parse, least, most in (
+        (units.parse_duration, 0, math.inf),
+        (units.parse_size, 0, units.LARGEST_NUMBER),
+        (units.parse_count, 0, units.LARGEST_NUMBER),
+        (units.parse_window, units.UNBOUNDED, units.LARGEST_NUMBER),
+        (units.parse_rate, 0, units.LARGEST_RATE),
     ):
         with contextlib.suppress(ValueError):
-            assert 0 <= parse(value) <= most
+            assert least <= parse(value) <= most
 
 
 def test_long_values_are_cut_in_messages() -> None:
