@@ -36,6 +36,7 @@ from protocol.connect import Will
 from protocol.errors import MQTTError
 from protocol.publish import Publish
 from session.limits import Limits
+from session.priorities import Priorities
 from session.session import Session
 
 ENDED_SESSIONS: Final = 100_000
@@ -55,6 +56,8 @@ def whole_seconds(seconds: float) -> int:
 def session_limits(config: Config, gate: bool) -> Limits:
     """What the configuration says of flow control, in the form that sessions use."""
     own = config.session
+    slow = own.slow_consumer
+    weights = [(priority.match, priority.weight) for priority in own.mqueue_priorities]
     return Limits(
         max_inflight=own.max_inflight,
         max_mqueue_len=own.max_mqueue_len,
@@ -67,6 +70,13 @@ def session_limits(config: Config, gate: bool) -> Limits:
         max_awaiting_rel=own.max_awaiting_rel,
         await_rel_timeout=microseconds(own.await_rel_timeout),
         max_topic_alias_out=config.mqtt.max_topic_alias_out,
+        consumer_window_size=own.consumer_window_size,
+        consumer_max_rate=own.consumer_max_rate,
+        priorities=Priorities(weights) if weights else None,
+        slow_threshold=slow.threshold or 0.0,
+        slow_check_period=microseconds(slow.check_period),
+        slow_disconnect=slow.policy == "disconnect",
+        stalled_window=microseconds(own.stalled_window),
         gate=gate,
     )
 
