@@ -61,6 +61,10 @@ class Counters:
     awaiting_rel_expired: int = 0
     receive_maximum_exceeded: int = 0
     publish_refused: int = 0
+    publish_parked: int = 0
+    publish_parked_us: int = 0
+    publish_discarded: int = 0
+    publish_throttled_us: int = 0
 
     waiting_start_qos0: int = 0
     waiting_start_qos1: int = 0
@@ -248,5 +252,5 @@ class Counters:
             and self.dropped_qos0 + self.dropped_qos1 + self.dropped_qos2 == 0
             and self.resent_publish + self.resent_pubrel == 0
             and self.awaiting_rel_refused + self.awaiting_rel_expired + self.receive_maximum_exceeded == 0
-            and self.publish_refused == 0
+            and self.publish_refused + self.publish_discarded + self.publish_parked_us == 0
         )

@@ -6,6 +6,7 @@ from protocol import reason_codes
 from protocol.errors import MQTTError
 from session.counters import Counters
 from session.limits import Limits
+from session.parked import ParkedIds
 
 ROUTE: Final = 0
 DUPLICATE: Final = 1
@@ -13,7 +14,8 @@ DUPLICATE: Final = 1
 QUOTA_EXCEEDED: Final = 2
 """MQTT 5: answer PUBREC 0x97."""
 IGNORE: Final = 3
-"""3.1.1 has no such answer: neither routed nor acknowledged, so the client keeps it."""
+"""Neither route nor acknowledge it: 3.1.1 has no word for QUOTA_EXCEEDED, so the client keeps it; or it is parked, and
+its answer is coming (FC-25)."""
 
 
 @final
@@ -24,12 +26,18 @@ class Inbound:
         self.limits = limits
         self.unwritten = 0
         """QoS 1 PUBLISHes whose PUBACK the client cannot have seen yet, because it has not been written."""
+        self.connection = 0
+        """The number of the present connection, or else of the last."""
+        self._parked: ParkedIds | None = None
         self._awaiting_rel: dict[int, int] | None = None  # packet id -> microseconds when it came, oldest first
         self._earlier: set[int] | None = None  # those among them that came on earlier connections
 
     def connect(self) -> None:
         """A new connection: the client's quota begins anew (section 4.9)."""
         self.unwritten = 0
+        self.connection += 1
+        if self._parked is not None:
+            self._parked.connect()
         awaiting = self._awaiting_rel
         self._earlier = set(awaiting) if awaiting else None
 
@@ -39,11 +47,17 @@ class Inbound:
         awaiting = self._awaiting_rel
         return len(awaiting) if awaiting is not None else 0
 
-    def accept_qos1(self, version: int, counters: Counters) -> None:
-        """Take a QoS 1 PUBLISH, DUP or not (FC-21). Raises MQTTError 0x93 past the Receive Maximum (FC-20)."""
+    def accept_qos1(self, packet_id: int, version: int, counters: Counters) -> int:
+        """Decide on a QoS 1 PUBLISH, DUP or not (FC-21): ROUTE, or IGNORE where it is parked already (FC-25).
+
+        Raises MQTTError 0x93 past the Receive Maximum (FC-20).
+        """
+        if self._parked is not None and self._parked.has_qos1(packet_id):
+            return IGNORE
         self.unwritten += 1
         if version == 5 and self._unacknowledged() > self.limits.receive_maximum:
             self._past_receive_maximum(counters)
+        return ROUTE
 
     def accept_qos2(self, packet_id: int, version: int, counters: Counters) -> int:
         """Decide on a QoS 2 PUBLISH: ROUTE, DUPLICATE, QUOTA_EXCEEDED or IGNORE. `remember` it once it is routed.
@@ -56,20 +70,56 @@ class Inbound:
         if packet_id in awaiting:
             self._not_earlier(packet_id)
             return DUPLICATE  # FC-21
+        parked = self._parked
+        if parked is not None and parked.sees_qos2(packet_id):
+            return IGNORE  # FC-25
         if version == 5 and self._unacknowledged() >= self.limits.receive_maximum:
             self._past_receive_maximum(counters)
         bound = self.limits.max_awaiting_rel
-        if bound and len(awaiting) >= bound:  # FC-22
+        if bound and len(awaiting) + (parked.qos2 if parked is not None else 0) >= bound:  # FC-22
             counters.awaiting_rel_refused += 1
             return QUOTA_EXCEEDED if version == 5 else IGNORE
         return ROUTE
 
-    def remember(self, packet_id: int, now: int) -> None:
-        """A QoS 2 PUBLISH has been routed: its id waits for PUBREL (FC-21). One that was refused leaves no trace."""
+    def remember(self, packet_id: int, now: int, here: bool = True) -> None:
+        """A QoS 2 PUBLISH has been routed: its id waits for PUBREL (FC-21). One that was refused leaves no trace.
+
+        `here`: it has come on the present connection.
+        """
         awaiting = self._awaiting_rel
         if awaiting is None:
             awaiting = self._awaiting_rel = {}
         awaiting[packet_id] = now
+        if not here:
+            earlier = self._earlier
+            if earlier is None:
+                earlier = self._earlier = set()
+            earlier.add(packet_id)
+
+    def park(self, qos: int, packet_id: int) -> None:
+        """A PUBLISH of QoS 1 or 2 that was accepted just now waits for its answer (FC-25): it uses up credit."""
+        if qos == 1:
+            self.unwritten -= 1
+        parked = self._parked
+        if parked is None:
+            parked = self._parked = ParkedIds()
+        parked.add(qos, packet_id)
+
+    def is_here(self, qos: int, packet_id: int, connection: int) -> bool:
+        """Whether a parked PUBLISH has come on the present connection; `connection` is the first on which it came."""
+        if qos == 2 and self._parked is not None:
+            return self._parked.has_seen(packet_id)
+        return connection == self.connection
+
+    def unpark(self, qos: int, packet_id: int, connection: int) -> None:
+        """It waits no longer."""
+        parked = self._parked
+        if parked is None:
+            return
+        if qos == 2:
+            parked.remove_qos2(packet_id)
+        elif connection == self.connection:
+            parked.remove_qos1(packet_id)
 
     def release(self, packet_id: int) -> bool:
         """A PUBREL came: forget the id. False if it was unknown (FC-21)."""
@@ -106,7 +156,9 @@ class Inbound:
     def _unacknowledged(self) -> int:
         """PUBLISHes of this connection that the client counts as unacknowledged (FC-20)."""
         earlier = self._earlier
-        return self.unwritten + self.awaiting_rel_len - (len(earlier) if earlier is not None else 0)
+        parked = self._parked
+        count = self.unwritten + self.awaiting_rel_len + (parked.here if parked is not None else 0)
+        return count - (len(earlier) if earlier is not None else 0)
 
     def _not_earlier(self, packet_id: int) -> None:
         if self._earlier is not None:

@@ -36,6 +36,8 @@ class Session:
         self.refused_until = 0
         """Until when a refused PUBLISH is nothing new."""
         self.reading_paused_time = Stopwatch()
+        self._throttled_time: Stopwatch | None = None
+        """None until the client has first been faster than `producer_max_rate` (FC-23)."""
         self._past: Life | None = None  # the intervals that are over
 
     # -- connecting
@@ -66,6 +68,7 @@ class Session:
     def disconnect(self, host: Host, now: int) -> None:
         """Detach the client; `host` stands in for it."""
         self.reading_paused_time.stop(now)
+        self.throttle(False, now)
         self.outbound.disconnect(host, now)
 
     # -- from the client
@@ -73,11 +76,13 @@ class Session:
     def accept(self, publish: Publish) -> bool:
         """Count a received PUBLISH and decide whether it is to be routed (FC-20 to FC-22).
 
-        Follow it with `answer`, if it is to be routed. Raises MQTTError when the connection must be closed.
+        Follow it with `answer`, `refuse` or `park`, if it is to be routed. Raises MQTTError when the connection must be
+        closed.
         """
         counters = self.outbound.counters
         if publish.qos == 1:
-            self.inbound.accept_qos1(self.version, counters)
+            if self.inbound.accept_qos1(publish.packet_id, self.version, counters) == IGNORE:
+                return False
         elif publish.qos == 2:
             verdict = self.inbound.accept_qos2(publish.packet_id, self.version, counters)
             if verdict == DUPLICATE:
@@ -127,8 +132,44 @@ class Session:
                 return
         self._add_code(PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD, publish.packet_id, reason_code)
 
-    def _remember(self, packet_id: int, now: int) -> None:
-        self.inbound.remember(packet_id, now)
+    def throttle(self, on: bool, now: int) -> None:
+        """FC-23: the client is not read because of its rate from now on, or no longer because of that."""
+        time = self._throttled_time
+        if time is None:
+            if not on:
+                return
+            time = self._throttled_time = Stopwatch()
+        time.run(on, now)
+
+    def park(self, publish: Publish) -> int:
+        """Withhold the answer of an accepted PUBLISH (FC-25); returns the number of the connection on which it came."""
+        self.outbound.counters.publish_parked += 1
+        if publish.qos:
+            self.inbound.park(publish.qos, publish.packet_id)
+        return self.inbound.connection
+
+    def expects(self, publish: Publish, connection: int) -> bool:
+        """Whether a parked PUBLISH has come on the connection that the client has now: first on that number, or again.
+
+        If not, the client is not told what becomes of it, and sends it again if it cares.
+        """
+        return self.outbound.connected and self.inbound.is_here(publish.qos, publish.packet_id, connection)
+
+    def unpark(self, publish: Publish, connection: int, waited: int) -> bool:
+        """It has waited, in microseconds; returns what `expects` does. `answer`, `refuse` or `remember` comes next."""
+        expected = self.expects(publish, connection)
+        self.outbound.counters.publish_parked_us += waited
+        if publish.qos:
+            self.inbound.unpark(publish.qos, publish.packet_id, connection)
+        return expected
+
+    def remember(self, publish: Publish, now: int) -> None:
+        """A PUBLISH has been routed whose client has gone meanwhile: QoS 2 is not to be routed again (FC-21)."""
+        if publish.qos == 2:
+            self._remember(publish.packet_id, now, False)
+
+    def _remember(self, packet_id: int, now: int, here: bool = True) -> None:
+        self.inbound.remember(packet_id, now, here)
         if self.limits.await_rel_timeout:
             self.outbound.arm(now + self.limits.await_rel_timeout)  # FC-22
 
@@ -184,6 +225,8 @@ class Session:
         counters = self.outbound.take_counters(now)
         counters.reading_paused_us = self.reading_paused_time.take(now)
         counters.awaiting_rel_len = self.inbound.awaiting_rel_len
+        if self._throttled_time is not None:
+            counters.publish_throttled_us = self._throttled_time.take(now)
         if self._past is None:
             self._past = Life()
         self._past.add(counters)

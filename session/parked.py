@@ -1,0 +1,62 @@
+"""The PUBLISHes of one session that wait for their acknowledgement because an address is full (FC-25, FC-26)."""
+
+from typing import final
+
+
+@final
+class ParkedIds:
+    """Their packet ids. On a new connection a client sends again what it has no answer to, with the same ids."""
+
+    def __init__(self) -> None:
+        self.here = 0
+        """How many have come, or come again, on the present connection: the client counts these as unacknowledged."""
+        self._qos1: set[int] = set()  # of the present connection
+        self._qos2: dict[int, bool] = {}  # of any connection: whether it has come on the present one
+
+    @property
+    def qos2(self) -> int:
+        """How many QoS 2 ids there are."""
+        return len(self._qos2)
+
+    def connect(self) -> None:
+        """A new connection: nothing has come on it yet."""
+        self.here = 0
+        self._qos1.clear()
+        for packet_id in self._qos2:
+            self._qos2[packet_id] = False
+
+    def add(self, qos: int, packet_id: int) -> None:
+        """A PUBLISH of QoS 1 or 2 has been parked."""
+        self.here += 1
+        if qos == 1:
+            self._qos1.add(packet_id)
+        else:
+            self._qos2[packet_id] = True
+
+    def has_qos1(self, packet_id: int) -> bool:
+        """Whether a QoS 1 PUBLISH with this id waits, which came on the present connection."""
+        return packet_id in self._qos1
+
+    def sees_qos2(self, packet_id: int) -> bool:
+        """Whether a QoS 2 PUBLISH with this id waits: it has come again then."""
+        here = self._qos2.get(packet_id)
+        if here is None:
+            return False
+        if not here:
+            self._qos2[packet_id] = True
+            self.here += 1
+        return True
+
+    def has_seen(self, packet_id: int) -> bool:
+        """Whether a QoS 2 PUBLISH with this id waits that has come, or come again, on the present connection."""
+        return self._qos2.get(packet_id, False)
+
+    def remove_qos1(self, packet_id: int) -> None:
+        """One that came on the present connection waits no longer."""
+        self._qos1.discard(packet_id)
+        self.here -= 1
+
+    def remove_qos2(self, packet_id: int) -> None:
+        """It waits no longer."""
+        if self._qos2.pop(packet_id, False):
+            self.here -= 1
