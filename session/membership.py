@@ -1,7 +1,7 @@
 """FC-13 from a member's side: the groups that a session shares with, and what it has taken from them."""
 
 from collections import deque
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from protocol.publish import Publish
 from session.window import Window
@@ -9,6 +9,13 @@ from session.window import Window
 if TYPE_CHECKING:
     from session.outbound import Outbound
     from session.shared_queue import SharedQueue
+
+IN_LINE: Final = 0
+"""A group has nothing left; the session stands in line for what comes."""
+FED: Final = 1
+"""A group has handed over what the session could take, and has more."""
+PASSED_OVER: Final = 2
+"""A group has something, of which the session could take nothing."""
 
 
 @final
@@ -22,14 +29,23 @@ class Membership:
         """Where unacknowledged deliveries came from, by packet identifier."""
 
     def pull(self, outbound: "Outbound", now: int) -> bool:
-        """Take from each group in turn what can be sent. Returns whether more can be once the outbox is written."""
+        """Take what can be sent, from one group after the other; which one has been given something is last next time.
+
+        Returns whether more can be sent once the outbox is written.
+        """
         missed = self.missed
+        passed_over: list[SharedQueue] = []
         for _ in range(len(missed)):
-            if not outbound.has_room():
+            if not outbound.has_room() or not outbound.is_open():
                 break
             source = missed.popleft()
-            if source.pull(outbound, now):
+            result = source.pull(outbound, now)
+            if result == FED:
                 missed.append(source)
+            elif result == PASSED_OVER:
+                passed_over.append(source)
+        passed_over.reverse()
+        missed.extendleft(passed_over)
         return len(missed) > 0 and not outbound.has_room()
 
     def give_back(self, window: Window, now: int) -> int:

@@ -300,14 +300,16 @@ class Outbound:
             self.idle = False
             self.host.wake()
 
-    def can_take(self, publish: Publish, now: int) -> bool:
-        """Whether a group's delivery could be sent at once, whatever its QoS: what could not waits with the group."""
+    def is_open(self) -> bool:
+        """Whether window and send path would let a delivery of any QoS go, and nothing of the session's own waits."""
         if not self.connected or self.congested or self.held is not None or self.window.full():
             return False
         mqueue = self.mqueue
-        if mqueue is not None and mqueue.length:
-            return False
-        return self._limited_by(publish, now) == gate.OPEN
+        return mqueue is None or mqueue.length == 0
+
+    def can_take(self, publish: Publish, now: int) -> bool:
+        """Whether a group's delivery could be sent at once: what could not waits with the group."""
+        return self.is_open() and self._limited_by(publish, now) == gate.OPEN
 
     def at_ease(self) -> bool:
         """Whether this pass has room for more than the session's own deliveries."""

@@ -8,6 +8,7 @@ from protocol.subscribe import Subscription
 from session.counters import Counters
 from session.host import Host
 from session.limits import Limits
+from session.membership import FED, IN_LINE, PASSED_OVER
 from session.mqueue import MQueue
 from session.overflow import make_room
 from session.queues import new_mqueue
@@ -87,22 +88,20 @@ class SharedQueue:
             return
         self._store(publish, now)
 
-    def pull(self, outbound: "Outbound", now: int) -> bool:
-        """A member's way is free: give it what waits, one pass's bytes at most.
-
-        Returns whether there may be more for it later; else it stands in line again.
-        """
+    def pull(self, outbound: "Outbound", now: int) -> int:
+        """A member's way is free: give it what waits, one pass's bytes at most. Returns IN_LINE, FED or PASSED_OVER."""
         member = self.members[outbound]
         mqueue = self.mqueue
         if mqueue is not None:
+            waited = mqueue.length
             while mqueue.length and outbound.has_room() and outbound.can_take(mqueue.head(), now):
                 self._hand_over(member, mqueue.pop(), now)
             if mqueue.length:
-                return True
+                return FED if mqueue.length < waited else PASSED_OVER
             mqueue.overflowing = False
         member.in_line = True
         self._line.append(member)
-        return False
+        return IN_LINE
 
     def take_back(self, deliveries: list[Publish], now: int) -> None:
         """A member's session has ended: what it has not acknowledged goes to the others, before all that waits."""
