@@ -62,6 +62,7 @@ class Counters:
     receive_maximum_exceeded: int = 0
     publish_refused: int = 0
     publish_parked: int = 0
+    publish_paged: int = 0
     publish_parked_us: int = 0
     publish_discarded: int = 0
     publish_throttled_us: int = 0
@@ -252,5 +253,7 @@ class Counters:
             and self.dropped_qos0 + self.dropped_qos1 + self.dropped_qos2 == 0
             and self.resent_publish + self.resent_pubrel == 0
             and self.awaiting_rel_refused + self.awaiting_rel_expired + self.receive_maximum_exceeded == 0
-            and self.publish_refused + self.publish_discarded + self.publish_parked_us == 0
+            and self.publish_refused + self.publish_parked + self.publish_paged + self.publish_discarded == 0
+            and self.publish_parked_us == 0
+            and self.slow_consumer + self.stalled_window == 0
         )
