@@ -23,6 +23,8 @@ def pressure() -> Column:
     return (
         (F.col("congested_us") > 0)
         | (F.col("window_full_us") > 0)
+        | (F.col("window_bytes_full_us") > 0)
+        | (F.col("rate_limited_us") > 0)
         | (F.col("mailbox_busy_samples") > 0)
         | (gated() > 0)
     )

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.errors import ReportError
-from spark_jobs.metrics import SCHEMA
+from spark_jobs.metrics import FIRST_VERSION, READABLE, SCHEMA
 
 LAYOUT: Final = "date=YYYY-MM-DD/hour=HH/*.parquet"
 FOOTER_READERS: Final = 16  # threads; reading footers waits for the disk, not for the processor
@@ -141,7 +141,7 @@ def require_good(found: Survey) -> None:
     named = "; ".join(f"{file.path}: {file.reason}" for file in found.skipped[:NAMED_IN_ERROR])
     more = len(found.skipped) - NAMED_IN_ERROR
     rest = f"; and {more} more" if more > 0 else ""
-    wrong = f"is of schema {SCHEMA.name} version {SCHEMA.version}" if kinds == {FOREIGN} else "can be used"
+    wrong = f"is of schema {READABLE}" if kinds == {FOREIGN} else "can be used"
     raise ReportError(
         f"--metrics {found.root}: none of the {len(found.skipped)} files {wrong}: {named}{rest}"
     )
@@ -232,13 +232,15 @@ def _wrong_schema(schema: pa.Schema, metadata: dict[bytes, bytes]) -> str | None
     """What is foreign about a file's schema; None if it is ours. Columns that we do not know are no fault."""
     name = metadata.get(b"sluice.schema", b"").decode(errors="replace")
     version = metadata.get(b"sluice.schema_version", b"").decode(errors="replace")
-    if (name, version) != (SCHEMA.name, str(SCHEMA.version)):
+    known = {str(number): number for number in range(FIRST_VERSION, SCHEMA.version + 1)}
+    if name != SCHEMA.name or version not in known:
         got = f"{name or 'no schema name'} version {version or 'none'}"
-        return f"foreign schema: {got}; this report reads {SCHEMA.name} version {SCHEMA.version}"
-    missing = [field.name for field in SCHEMA.fields if field.name not in schema.names]
+        return f"foreign schema: {got}; this report reads {READABLE}"
+    there = [field for field in SCHEMA.fields if field.name in schema.names]
+    missing = [field.name for field in SCHEMA.fields if field.since <= known[version] and field not in there]
     if missing:
         return f"foreign schema: lacks {len(missing)} columns, the first is {missing[0]}"
-    for field in SCHEMA.fields:
+    for field in there:
         got_type, right = schema.field(field.name).type, arrow_type(field.type)
         if not _same_type(got_type, right):
             return f"foreign schema: column {field.name} is {got_type}; {right} would be right"

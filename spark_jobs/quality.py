@@ -44,8 +44,9 @@ _DEFINITIONS: Final = (
         "Pressure",
         (
             "A slot, about as long as the broker’s export interval, is under pressure if in it the send "
-            "path of any session was congested, its window full, its mailbox sampled busy (above 10 "
-            "deliveries), or its QoS 0 gated. That is defined for a broker without the gate too."
+            "path of any session was congested, its window full (in deliveries or in bytes), its rate used up, "
+            "its mailbox sampled busy (above 10 deliveries), or its QoS 0 gated. That is defined for a broker "
+            "without the gate too."
         ),
     ),
     (

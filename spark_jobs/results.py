@@ -158,8 +158,8 @@ _FLOW: Final = ("offered", "sent", "dropped")
 
 
 def queues(windows: DataFrame) -> DataFrame:
-    """How full mailbox, mqueue and window of any session were, and for how long (session seconds)."""
-    clocks = ("window_full", "congested", "reading_paused")
+    """How full mailbox, mqueue and window of any session were, and what waited for how long (session seconds)."""
+    clocks = [name.removesuffix("_us") for name in COUNTERS if name.endswith("_us")]
     return windows.select(
         "window_us",
         "mailbox_samples",

@@ -26,7 +26,7 @@ def timeline_section(runs: Sequence[Run]) -> Html:
         how(
             "How to read: upwards what was sent per second, downwards, in red, what was dropped, at a scale "
             "of its own. In the grey bands some session was under pressure: its send path congested, its "
-            "window full, its mailbox busy, or its QoS 0 gated."
+            "window full, its rate used up, its mailbox busy, or its QoS 0 gated."
         ),
         timelines(runs),
         id_="timeline",

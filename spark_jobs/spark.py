@@ -197,12 +197,15 @@ def _adopt(master: str | None) -> "SparkSession":
 
 
 def read_metrics(spark: "SparkSession", paths: Sequence[Path]) -> "DataFrame":
-    """The rows of metrics files known to be good, by the columns of the schema file."""
-    from spark_jobs.metrics import SCHEMA
+    """The rows of metrics files known to be good, by the columns of the schema file; 0 where a file is older."""
+    from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+    from spark_jobs.metrics import ADDED, SCHEMA
 
     sql_types = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<int64>": "array<bigint>"}
     columns = ", ".join(f"`{field.name}` {sql_types.get(field.type, field.type)}" for field in SCHEMA.fields)
-    return spark.read.schema(columns).parquet(*[_uri(path) for path in paths])
+    rows = spark.read.schema(columns).parquet(*[_uri(path) for path in paths])
+    return rows.withColumns({name: F.coalesce(F.col(name), F.lit(0)) for name in ADDED})
 
 
 def _uri(path: Path) -> str:

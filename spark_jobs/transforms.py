@@ -4,8 +4,9 @@ A **window** is what the plots and tables have a point for. A **slot** is a part
 the exporter's interval: the finest time that the rows can tell apart. Times are whole microseconds since
 1970, UTC.
 
-A slot is **under pressure** if in any session's row in it the send path was congested, the window was full,
-the mailbox was sampled busy, or QoS 0 was gated. That can be said of a broker without the gate too.
+A slot is **under pressure** if in any session's row in it the send path was congested, the window was full (in
+deliveries or in bytes), a rate was used up, the mailbox was sampled busy, or QoS 0 was gated. That can be said
+of a broker without the gate too.
 """
 
 import re

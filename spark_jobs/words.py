@@ -115,6 +115,7 @@ def reason(name: str) -> str:
         "window_full": "window full",
         "mailbox_busy": "mailbox busy",
         "backlog": "backlog in the mqueue",
+        "rate": "rate used up",
         "queue_full": "mqueue full",
         "expired": "message expired",
         "too_large": "larger than the client takes",

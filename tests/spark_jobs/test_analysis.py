@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.analysis import Extent, common_window, measure, rows_of
+from spark_jobs.analysis import Extent, analyse, common_window, measure, rows_of
 from spark_jobs.errors import ReportError
 from spark_jobs.files import survey
-from tests.support_spark.metrics_files import at, row, write_file, write_metrics
+from spark_jobs.progress import Progress
+from tests.support_spark.metrics_files import at, first_schema, row, write_file, write_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +24,26 @@ def test_the_extent_of_a_range(spark: "SparkSession", tmp_path: Path) -> None:
     extent = measure(rows_of(spark, found, at(10), at(20)), found, at(10), at(20))
     assert (extent.rows, extent.interval_us) == (2, 5_000_000)
     assert extent.last_us - extent.first_us == 5_000_000
+
+
+def test_files_of_all_versions_are_read_together(spark: "SparkSession", tmp_path: Path) -> None:
+    """What the first version did not count is 0 in its rows, and adds up with what later ones count."""
+    hour = tmp_path / "date=2026-11-21" / "hour=12"
+    write_file(hour / "first.parquet", [row("a", 10, offered_qos0=5, sent_qos0=5, gated_backlog=1)], first_schema())
+    later = row("a", 20, offered_qos0=5, sent_qos0=5, gated_rate=3, rate_limited_us=2_000_000)
+    write_file(hour / "second.parquet", [later, row("b", 20, offered_qos0=1, window_bytes_full_us=1_000_000)])
+    found = survey(tmp_path)
+    assert len(found.good) == 2
+    rows = rows_of(spark, found, None, None)
+    counted = {(r["client_id"], r["interval_end"]): r for r in rows.collect()}
+    assert sorted(r["gated_rate"] for r in counted.values()) == [0, 0, 3]
+    run = analyse(rows, measure(rows, found, None, None), "both", found, 60_000_000, Progress(quiet=True))
+    reasons = {r["reason"]: r["deliveries"] for r in run.rows_of("reasons") if r["what"] == "gated"}
+    assert (reasons["backlog"], reasons["rate"]) == (1, 3)
+    assert {r["client_id"]: r["gated"] for r in run.rows_of("worst_sessions")} == {"a": 4, "b": 0}
+    queues = run.one("queues")
+    assert (queues["rate_limited_seconds"], queues["window_bytes_full_seconds"]) == (2, 1)
+    assert run.one("books", qos="all")["rows_off"] == 0
 
 
 def test_a_range_between_the_rows_is_an_error(spark: "SparkSession", tmp_path: Path) -> None:

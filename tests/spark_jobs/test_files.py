@@ -14,6 +14,7 @@ from tests.support_spark.metrics_files import (
     NOON,
     arrow_schema,
     at,
+    first_schema,
     folder_of,
     row,
     write_file,
@@ -51,7 +52,7 @@ def _other_name(path: Path) -> None:
 
 
 def _other_version(path: Path) -> None:
-    write_file(path, [row()], arrow_schema(version="2"))
+    write_file(path, [row()], arrow_schema(version="3"))
 
 
 def _no_metadata(path: Path) -> None:
@@ -61,6 +62,11 @@ def _no_metadata(path: Path) -> None:
 def _column_missing(path: Path) -> None:
     schema = arrow_schema()
     write_file(path, [row()], schema.remove(schema.get_field_index("mqueue_max")))
+
+
+def _added_column_missing(path: Path) -> None:
+    schema = arrow_schema()
+    write_file(path, [row()], schema.remove(schema.get_field_index("gated_rate")))
 
 
 def _column_of_other_type(path: Path) -> None:
@@ -78,11 +84,12 @@ def _column_of_other_type(path: Path) -> None:
         (
             _other_name,
             files.FOREIGN,
-            "somebody.else version 1; this report reads sluice.session_metrics version 1",
+            "somebody.else version 2; this report reads sluice.session_metrics versions 1 to 2",
         ),
-        (_other_version, files.FOREIGN, "sluice.session_metrics version 2"),
+        (_other_version, files.FOREIGN, "sluice.session_metrics version 3"),
         (_no_metadata, files.FOREIGN, "no schema name version none"),
         (_column_missing, files.FOREIGN, "lacks 1 columns, the first is mqueue_max"),
+        (_added_column_missing, files.FOREIGN, "lacks 1 columns, the first is gated_rate"),
         (_column_of_other_type, files.FOREIGN, "column mqueue_max is int32; int64 would be right"),
     ],
 )
@@ -107,6 +114,16 @@ def test_large_types_and_more_columns_are_no_fault(tmp_path: Path) -> None:
     schema = schema.append(pa.field("extra", pa.int64()))
     write_file(tmp_path / HOUR / "x.parquet", [row() | {"extra": 1}], schema)
     assert len(files.survey(tmp_path).good) == 1
+
+
+def test_files_of_the_first_version_are_good(tmp_path: Path) -> None:
+    """They lack the columns that came later; one by such a name is held to the type that it has now."""
+    write_file(tmp_path / HOUR / "x.parquet", [row()], first_schema())
+    other = first_schema().append(pa.field("gated_rate", pa.string()))
+    write_file(tmp_path / HOUR / "y.parquet", [row() | {"gated_rate": "1"}], other)
+    found = files.survey(tmp_path)
+    assert [file.path.name for file in found.good] == ["x.parquet"]
+    assert "column gated_rate is string; int64 would be right" in found.skipped[0].reason
 
 
 def test_files_being_written_are_left_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.once
 
 def test_reasons_come_from_the_columns_in_their_order() -> None:
     """Gate and drop reasons are those that the schema file has columns for."""
-    assert metrics.GATE_REASONS == ("congested", "window_full", "mailbox_busy", "backlog")
+    assert metrics.GATE_REASONS == ("congested", "window_full", "mailbox_busy", "backlog", "rate")
     assert metrics.DROP_REASONS == ("queue_full", "expired", "too_large", "offline_qos0", "session_ended")
 
 
@@ -22,9 +22,17 @@ def test_a_reason_has_a_column_only_where_it_can_be() -> None:
 
 def test_counters_are_what_adds_up() -> None:
     """Gauges such as lengths, maxima and limits are not among the counters; durations are."""
-    assert {"offered_qos0", "sent_bytes", "congested_us", "waiting_qos2"} <= set(metrics.COUNTERS)
-    gauges = {"mqueue_len", "mqueue_bytes", "mailbox_max", "window_limit", "awaiting_rel_len"}
+    counters = {"offered_qos0", "sent_bytes", "congested_us", "waiting_qos2", "window_bytes_full_us", "slow_consumer"}
+    assert counters <= set(metrics.COUNTERS)
+    gauges = {"mqueue_len", "mqueue_bytes", "window_bytes", "mailbox_max", "window_limit", "awaiting_rel_len"}
     assert gauges.isdisjoint(metrics.COUNTERS)
+
+
+def test_what_was_added_can_be_taken_as_0_before() -> None:
+    """Files of the first version are read too: only counts and lengths may be added to them."""
+    added = [field for field in metrics.SCHEMA.fields if field.name in metrics.ADDED]
+    assert {field.since for field in added} == {2} == {metrics.SCHEMA.version}
+    assert {field.type for field in added} == {"int64"}
 
 
 def test_histograms_are_six_of_32_buckets() -> None:

@@ -44,7 +44,7 @@ def test_reasons(runs: "list[Run]") -> None:
         row = of(run.rows_of("reasons"), what="gated", reason="congested")
         assert (row["deliveries"], row["share_of_offered"], row["qos"]) == (gated, gated / 240, "0")
         assert of(run.rows_of("reasons"), what="dropped", reason="queue_full", qos="0")["deliveries"] == 24
-    assert len(runs[0].rows_of("reasons")) == 4 + 3 + 3 + 3 + 1 + 3
+    assert len(runs[0].rows_of("reasons")) == 5 + 3 + 3 + 3 + 1 + 3
 
 
 def test_pressure_is_defined_with_the_gate_off_too(runs: "list[Run]") -> None:

@@ -77,10 +77,19 @@ def test_silence_is_not_covered(frame: "Frame") -> None:
 
 @pytest.mark.parametrize(
     "sign",
-    ["congested_us", "window_full_us", "mailbox_busy_samples", "gated_congested", "gated_backlog"],
+    [
+        "congested_us",
+        "window_full_us",
+        "window_bytes_full_us",
+        "rate_limited_us",
+        "mailbox_busy_samples",
+        "gated_congested",
+        "gated_backlog",
+        "gated_rate",
+    ],
 )
 def test_pressure_has_several_signs(frame: "Frame", sign: str) -> None:
-    """Congestion, a full window, a busy mailbox or a gated delivery of any session are pressure."""
+    """Congestion, a full window, a used up rate, a busy mailbox or a gated delivery of any session are pressure."""
     rows = [row("calm", 10), row("calm", 20), row("pressed", 20, **{sign: 1})]
     total = {r["window_us"]: r for r in windows(frame(rows)).collect()}[None]
     assert (total["pressure_us"], total["covered_us"]) == (10 * SECOND, 20 * SECOND)

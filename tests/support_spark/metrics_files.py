@@ -72,13 +72,19 @@ def histogram(values: Iterable[int]) -> list[int]:
 
 
 def arrow_schema(name: str | None = None, version: str | None = None) -> pa.Schema:
-    """The file schema, with name and version in its metadata; other ones to order."""
+    """The file schema, with name and version in its metadata; other ones to order, with all columns."""
     metadata = {
         "sluice.schema": name or SCHEMA["name"],
         "sluice.schema_version": version or str(SCHEMA["version"]),
     }
     fields = [pa.field(f["name"], _TYPES[f["type"]], f["nullable"]) for f in SCHEMA["fields"]]
     return pa.schema(fields, metadata=metadata)
+
+
+def first_schema() -> pa.Schema:
+    """The file schema as its first version had it."""
+    schema = arrow_schema(version="1")
+    return pa.schema([schema.field(f["name"]) for f in SCHEMA["fields"] if "since" not in f], schema.metadata)
 
 
 def write_file(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None = None) -> Path:
