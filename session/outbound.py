@@ -184,7 +184,7 @@ class Outbound:
             counters.note_window(len(window.entries))
             if self.outbox.version == 4 and self.limits.retry_interval:
                 self.arm(now + self.limits.retry_interval)  # FC-8
-            if window.full():
+            if window.full_time.running:
                 self._watch_window(now)
         if self.throttle is not None:
             self.throttle.sent(publish, now)
@@ -372,7 +372,8 @@ class Outbound:
         if phase == DONE:
             if self.held is not None and packet_id in self.held:
                 self.held.remove(packet_id)  # acknowledged ahead: nothing is left to resend
-            self._completed(packet_id, inflight)
+            if self.throttle is not None or self.membership is not None:
+                self._completed(packet_id, inflight)
             self.counters.count_acknowledged(inflight.publish.qos, inflight.sent_at, now)
         elif phase != UNEXPECTED:
             inflight.last_sent_at = now
@@ -381,7 +382,7 @@ class Outbound:
 
     def give_back_place(self, packet_id: int, inflight: Inflight, now: int) -> None:
         """Take a delivery out of the window that will not be acknowledged."""
-        self.window.remove(packet_id, now)
+        self.window.remove(packet_id, inflight, now)
         self._completed(packet_id, inflight)
 
     def _completed(self, packet_id: int, inflight: Inflight) -> None:

@@ -92,17 +92,17 @@ class Window:
         if phase == DONE:
             self.moved_at = now
             self.acknowledged += 1
-            self.remove(packet_id, now)
+            self.remove(packet_id, inflight, now)
         elif phase != UNEXPECTED:
             self.moved_at = now
             inflight.phase = phase
         return phase
 
-    def remove(self, packet_id: int, now: int) -> None:
+    def remove(self, packet_id: int, inflight: Inflight, now: int) -> None:
         """Give a place back."""
-        publish = self.entries.pop(packet_id).publish
-        if publish.address is not None:
-            release(publish)
+        del self.entries[packet_id]
+        if inflight.publish.address is not None:
+            release(inflight.publish)
         if self.full_time.running and not self.full():
             self.full_time.stop(now)
 

@@ -137,8 +137,8 @@ def test_ids_in_use_are_skipped() -> None:
     assert [window.add(kept, 0) for _ in range(3)] == [1, 2, 3]
     for expected in range(4, PACKET_IDS + 1):
         assert window.add(kept, 0) == expected
-        window.remove(expected, 0)
-    window.remove(2, 0)
+        window.remove(expected, window.entries[expected], 0)
+    window.remove(2, window.entries[2], 0)
 
     assert window.add(kept, 0) == 2
     assert window.add(kept, 0) == 4
