@@ -36,7 +36,7 @@ _COUNTED: Final = {
 
 
 class Snapshot:
-    """What all sessions have counted and hold, summed up."""
+    """What all sessions have counted, and they and shared groups hold, summed up."""
 
     def __init__(self) -> None:
         self.sums = Sums()
@@ -111,7 +111,18 @@ class SysTopics:
                 left = SLICE
                 await asyncio.sleep(0)
         snapshot.sums.include(totals.taken)
+        snapshot.queued += await self._waiting_in_groups()
         return snapshot
+
+    async def _waiting_in_groups(self) -> int:
+        """Deliveries that no member of their shared group can take now (FC-13), counted in slices."""
+        waiting = 0
+        for number, queue in enumerate(list(self._broker.router.shared.queues.values()), 1):
+            if queue.mqueue is not None:
+                waiting += len(queue.mqueue)
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        return waiting
 
     def _values(self, snapshot: Snapshot, now: int) -> dict[str, str]:
         """Every topic, without PREFIX, and what it says now."""
@@ -136,6 +147,8 @@ class SysTopics:
             "retained messages/count": str(len(broker.retained)),
             "subscriptions/count": str(snapshot.subscriptions),
             "shared_subscriptions/count": str(snapshot.shared),
+            "slow_consumers/total": str(totals.slow_consumers),
+            "stalled_windows/total": str(totals.stalled_windows),
             "publish/bytes/received": str(snapshot.sums.received_bytes),
             "publish/bytes/sent": str(snapshot.sums.sent_bytes),
         }

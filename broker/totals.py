@@ -73,10 +73,21 @@ class Totals:
         self.packets_received = 0
         self.disconnects_received = 0
         self.disconnects_sent = 0
+        self.slow_consumers = 0
+        """Reports of sessions that were too slow (FC-14)."""
+        self.stalled_windows = 0
+        """Reports of windows that were full for too long (FC-14)."""
         self.taken = Sums()
         """What sessions do not hold any more."""
         self._taken_behind = Sums()  # the walk's back
         self._walk = 0
+
+    def count_event(self, event: str) -> None:
+        """Count what a session has reported, if it is one of the events that have a total."""
+        if event == "slow_consumer":
+            self.slow_consumers += 1
+        elif event == "stalled_window":
+            self.stalled_windows += 1
 
     def take(self, client: "Client", counters: Counters) -> None:
         """Keep what a session gives away, to an export or because it ends."""

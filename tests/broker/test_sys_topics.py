@@ -36,9 +36,10 @@ TOPICS = {
     *(f"publish/messages/{name}" for name in ("received", "sent", "dropped")),
     *("publish/bytes/received", "publish/bytes/sent", "bytes/received", "bytes/sent"),
     *("store/messages/count", "retained messages/count", "subscriptions/count", "shared_subscriptions/count"),
+    *("slow_consumers/total", "stalled_windows/total"),
     *(f"load/{name}/{minutes}" for name in LOADS for minutes in MINUTES),
 }
-"""All that there are, without $SYS/broker/: Mosquitto's names, as its manual page has them."""
+"""All that there are, without $SYS/broker/: Mosquitto's names, as its manual page has them, and FC-14's reports."""
 
 
 def name(message: Publish) -> str:
@@ -269,6 +270,34 @@ def test_dropped() -> None:
         assert values.now("publish/messages/dropped") == ["2"]
         local.pass_time(12)
         assert values.now("publish/messages/dropped", "clients/total") == ["2", "1"]
+
+
+def test_what_groups_hold() -> None:
+    """FC-13: what waits in the queue of a group is stored as well, until the group has ended."""
+    with LocalBroker() as local:
+        values = Values(local)
+        values.update()
+        ours = int(values.now("retained messages/count")[0])
+        away, sender = local.client(), local.client()
+        away.connect("away", properties={props.SESSION_EXPIRY_INTERVAL: 10})
+        away.subscribe("$share/group/t", 1)
+        away.drop()
+        sender.connect("sender")
+        for _ in range(3):
+            send(sender, "t", 1)
+        assert values.now("messages/stored", "store/messages/count") == [str(ours + 3)] * 2
+        local.pass_time(12)
+        assert values.now("messages/stored") == [str(ours)]
+
+
+def test_slow_consumers_and_stalled_windows() -> None:
+    """FC-14: how many have been reported; other reports have no total."""
+    with LocalBroker() as local:
+        values = Values(local)
+        assert values.now("slow_consumers/total", "stalled_windows/total") == ["0", "0"]
+        for event in ("slow_consumer", "stalled_window", "stalled_window", "mqueue_full"):
+            local.broker.totals.count_event(event)
+        assert values.now("slow_consumers/total", "stalled_windows/total") == ["1", "2"]
 
 
 def test_only_what_changes() -> None:
