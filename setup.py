@@ -17,8 +17,11 @@ from setuptools.errors import CCompilerError, ExecError, PlatformError
 ROOT = Path(__file__).parent
 PACKAGES = ("protocol", "session")
 HOT = (
+    "broker/address_book.py",
+    "broker/addresses.py",
     "broker/admission.py",
     "broker/authorization.py",
+    "broker/backlog.py",
     "broker/broker.py",
     "broker/capabilities.py",
     "broker/clients.py",
@@ -29,7 +32,10 @@ HOT = (
     "broker/filter_tree.py",
     "broker/handshake.py",
     "broker/packets.py",
+    "broker/parking.py",
+    "broker/producers.py",
     "broker/publishing.py",
+    "broker/reading.py",
     "broker/refusals.py",
     "broker/retained.py",
     "broker/route.py",

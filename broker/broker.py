@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from math import ceil
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import structlog
 
+from broker.address_book import AddressBook, AddressFull
+from broker.addresses import Addresses
 from broker.authentication.access import Access
 from broker.authorization import Authorization
 from broker.capabilities import Capabilities
@@ -30,14 +32,20 @@ from broker.session_task import RunQueue
 from broker.shared import GroupsHost, SharedGroups
 from broker.totals import Totals
 from broker.wheel import Wheel
+from config.address_settings import AddressSettings
 from config.models import Config
 from protocol import reason_codes
 from protocol.connect import Will
 from protocol.errors import MQTTError
 from protocol.publish import Publish
+from session.address import PAGE, AddressRule
 from session.limits import Limits
+from session.outbound import Outbound
 from session.priorities import Priorities
 from session.session import Session
+
+if TYPE_CHECKING:
+    from broker.paging import Paging
 
 ENDED_SESSIONS: Final = 100_000
 """Last counters of ended sessions that are kept for the next export; past that the oldest are given up, and counted."""
@@ -81,6 +89,27 @@ def session_limits(config: Config, gate: bool) -> Limits:
     )
 
 
+def address_rule(own: AddressSettings) -> AddressRule:
+    """What the configuration says of the addresses that match one filter."""
+    return AddressRule(
+        max_size_bytes=own.max_size_bytes,
+        full_policy=own.full_policy,
+        reject_threshold_bytes=own.reject_threshold_bytes,
+        block_timeout=microseconds(own.block_timeout),
+        page_limit_bytes=own.page_limit_bytes or -1,
+        page_full_policy=own.page_full_policy,
+    )
+
+
+def open_paging(config: Config) -> "Paging | None":
+    """Where addresses page, if any does. Raises OSError."""
+    if config.paging.directory is None or all(own.full_policy != PAGE for own in config.addresses):
+        return None
+    from broker.paging import Paging
+
+    return Paging(config.paging.directory, config.node_name)
+
+
 @final
 class Broker:
     """Everything that connections share."""
@@ -110,7 +139,11 @@ class Broker:
             mqtt.overlapping_subscriptions == "merge",
             authorization=self.authorization,
             shared=SharedGroups(self.limits, GroupsHost(self)),
+            addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
         )
+        self.addresses = Addresses(self, config.session.producer_window_size, open_paging(config))
+        self.producer_max_rate: int = config.session.producer_max_rate
+        """FC-23: PUBLISHes a second; 0 = no limit."""
         self.retained = Retained(self.wheel)
         self.totals = Totals()
         self.clients: dict[str, Client] = {}
@@ -129,18 +162,37 @@ class Broker:
     # -- messages
 
     def publish(self, publish: Publish, publisher: Session) -> bool:
-        """Route a PUBLISH, and retain it if it says so; returns whether anybody is subscribed."""
+        """Route a PUBLISH, and retain it if it says so; returns whether anybody is subscribed.
+
+        Raises PublishRefused, and AddressFull if it has to wait for room (FC-24).
+        """
         matched = self.router.route(publish, publisher.outbound)
         if publish.retain:
             self.retained.store(publish, publisher.client_id)
         return matched
+
+    def publish_late(self, publish: Publish, client_id: str, now: int) -> bool:
+        """The same for a PUBLISH that has waited for room, or is not to."""
+        publish.received_at = now
+        matched = self.router.route_late(publish, self.outbound(client_id))
+        if publish.retain:
+            self.retained.store(publish, client_id)
+        return matched
+
+    def outbound(self, client_id: str) -> Outbound | None:
+        """The deliveries to a client; None if it has no session (any more)."""
+        client = self.clients.get(client_id)
+        return None if client is None else client.session.outbound
 
     def publish_will(self, client: Client, publish: Publish, now: int) -> None:
         """Publish a will: it counts as sent by its client, which may not want its own messages [MQTT-3.8.3-3]."""
         publish.received_at = now
         if publish.properties is not None:
             read_expiry(publish, publish.properties, now)
-        self.publish(publish, client.session)
+        try:
+            self.publish(publish, client.session)
+        except AddressFull as full:
+            self.addresses.overflow_will(client.session, publish, full.address, now)
 
     # -- connections
 
@@ -171,6 +223,7 @@ class Broker:
             connection.task = None
         connection.session = None
         connection.client = None
+        self.addresses.producers.leave(client.session)
         self.online -= 1
         will = connection.will
         connection.will = None
@@ -211,6 +264,7 @@ class Broker:
             for topic_filter in subscriptions:
                 self.router.unsubscribe(session.outbound, topic_filter)
         session.outbound.end(now)
+        self.addresses.end_session(session, now)
         self.totals.take(client, session.outbound.counters)
         if self.keep_ended:
             if len(self.ended) >= ENDED_SESSIONS:

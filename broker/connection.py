@@ -3,12 +3,14 @@
 import asyncio
 from typing import TYPE_CHECKING, Final, final
 
+from broker.address_book import AddressFull
 from broker.clients import SessionTimer
 from broker.clock import monotonic_us
-from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer, LingerTimer
+from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer, LingerTimer, RateTimer
 from broker.handshake import shake_hands
 from broker.packets import on_packet
 from broker.publishing import check, read_properties, refuse
+from broker.reading import CLOSED, LATER, RATE, UNREAD, Reading
 from broker.refusals import PublishRefused, connack, disconnect
 from broker.session_task import SessionTask
 from broker.subscribing import RetainedFeed
@@ -20,6 +22,7 @@ from protocol.decoder import Decoder
 from protocol.errors import MQTTError
 from protocol.publish import Publish
 from session.host import Host
+from session.rate import Rate
 from session.session import Session
 
 if TYPE_CHECKING:
@@ -63,10 +66,9 @@ class Connection(Host):
         self.task: SessionTask | None = None
         self._unread: Unread | None = None
         """What the client leaves unread, while its send path is congested."""
-        self._held_back = False
-        """Reading has stopped until the client has taken what waits for it."""
-        self._waiting = False
-        """Reading has stopped until sessions have caught up; the rest of the chunk is in the decoder."""
+        self.reading = Reading()
+        self._rate: Rate | None = None
+        """PUBLISHes that the client may send (FC-23); None = any number."""
         self.feed: RetainedFeed | None = None
         """Retained messages that are still to be handed over before the next packet is read."""
         self.ended = False
@@ -87,7 +89,7 @@ class Connection(Host):
             return
         self.broker.totals.bytes_received += len(data)
         self.decoder.feed(data)
-        if not (self._waiting or self._held_back):
+        if self.reading.reasons == 0:
             now = monotonic_us()
             run_queue = self.broker.run_queue
             run_queue.begin_reading()
@@ -111,13 +113,15 @@ class Connection(Host):
                     packet.received_at = now
                     published = True
                     self._on_publish(session, packet, now)
+                    if self._rate is not None:
+                        self._spend(self._rate, now)
                 elif isinstance(packet, Puback):
                     session.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
                     on_packet(self, session, packet, now)
                     more = self.feed is not None
                 count += 1
-                if self.closing:
+                if self.reading.reasons:
                     break
                 if more or count == READ_PACKETS:
                     more = True
@@ -143,7 +147,19 @@ class Connection(Host):
         except PublishRefused as refused:
             refuse(self, session, publish, refused, now)
             return
+        except AddressFull as full:
+            broker.addresses.overflow(self, session, publish, full.address, now)
+            return
         session.answer(publish, matched, now)
+
+    def _spend(self, rate: Rate, now: int) -> None:
+        """FC-23: note a PUBLISH, and read no further if it was the last one for now."""
+        rate.spend(now)
+        if not (rate.available(now) or self.ended or self.closing):
+            self.reading.stop(RATE, self, now)
+            self.broker.wheel.add(rate.next_at(now), RateTimer(self))
+            if self.session is not None:
+                self.session.throttle(True, now)
 
     def _end_reading(self, session: Session, more: bool, published: bool, now: int) -> None:
         """Write the answers. Read no further for now if there is `more` in the chunk, or sessions do not keep up."""
@@ -151,53 +167,37 @@ class Connection(Host):
             self.wake()
         self.flush()
         if more or (published and self.broker.run_queue.behind):
-            self._waiting = True
-            self._pause_reading(now)
+            self.reading.stop(LATER, self, now)
             self.broker.run_queue.read_later(self)
-
-    def _pause_reading(self, now: int) -> None:
-        if self.session is not None and self.transport is not None:
-            self.session.reading_paused_time.start(now)
-            self.transport.pause_reading()
 
     def read_on(self, now: int) -> None:
         """Sessions have caught up: handle what has been left of the chunk."""
         if self.closing:
             return
-        if self._held_back and not self.ended:
-            self._waiting = False  # until `resume_writing` gets in line again
+        reading = self.reading
+        if reading.reasons != LATER and not self.ended:
+            reading.reasons &= ~LATER  # until the last of the others ends and gets in line again
             return
         feed = self.feed
         if feed is not None and not self.ended and not feed.go_on(now):
             self.broker.run_queue.read_later(self)
             return
         self.feed = None
-        self._waiting = False
+        reading.reasons = 0
         self._read(now)
-        self._resume_reading(now)
-
-    def _resume_reading(self, now: int) -> None:
-        if self.session is not None and self.transport is not None and not (self._waiting or self._held_back):
-            self.session.reading_paused_time.stop(now)
-            self.transport.resume_reading()
-
-    @property
-    def reading(self) -> bool:
-        """Whether what the client sends is read at the moment; where not, nobody can say that it is silent."""
-        return not (self._waiting or self._held_back)
+        reading.go_on(self, now)
 
     def eof_received(self) -> bool:
         """The client will send no more: the connection closes, even if the client does not take what is left for it."""
         self.ended = True
-        self._waiting = not self.reading
-        while self._waiting and not self.closing:
+        while self.reading.reasons and not self.closing:
             self.read_on(monotonic_us())  # with TLS the end may come while we wait: what came before it counts
         self.close()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is gone, from whichever side."""
-        self.closing = True
+        self._begin_closing()
         self.broker.disconnected(self, monotonic_us())
         self.transport = None
         self.decoder = Decoder()  # timers may keep this object for a while, but not what the client began to send
@@ -216,11 +216,7 @@ class Connection(Host):
         now = monotonic_us()
         session.outbound.resume(now)
         self._unread = None
-        if self._held_back:
-            self._held_back = False
-            if not self._waiting:
-                self._waiting = True
-                self.broker.run_queue.read_later(self)
+        self.reading.end(UNREAD, self)
         self.wake()
 
     # -- what the session asks for
@@ -280,16 +276,11 @@ class Connection(Host):
         if unread is None:
             return
         if deliveries:
-            if unread.cannot_be(session.outbound, deliveries, transport.get_write_buffer_size()):
-                self._hold_back()
-        elif unread.too_many_answers(pieces):
-            self._hold_back()
-
-    def _hold_back(self) -> None:
-        """Who does not read is not read either."""
-        if not self._held_back:
-            self._held_back = True
-            self._pause_reading(monotonic_us())
+            too_many = unread.cannot_be(session.outbound, deliveries, transport.get_write_buffer_size())
+        else:
+            too_many = unread.too_many_answers(pieces)
+        if too_many:  # who does not read is not read either
+            self.reading.stop(UNREAD, self, monotonic_us())
 
     def fail(self, error: MQTTError) -> None:
         """The client broke a rule: tell it which, if its version has words for that, and close [MQTT-4.13.1-1]."""
@@ -314,7 +305,7 @@ class Connection(Host):
         if self.closing or transport is None:
             return
         self.flush()
-        self.closing = True
+        self._begin_closing()
         if reason_code != reason_codes.SUCCESS and self.session is not None and self.session.version == 5:
             packet = disconnect(reason_code, reason, self.maximum_packet_size)
             if packet:
@@ -333,6 +324,10 @@ class Connection(Host):
         self.broker.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))
         self.broker.part(self, now)
 
+    def _begin_closing(self) -> None:
+        self.closing = True
+        self.reading.reasons = CLOSED
+
     def end_lingering(self) -> None:
         """Close on a client that has been told why and has had the time to read it."""
         transport = self.transport
@@ -349,5 +344,10 @@ class Connection(Host):
         self.session = session
         if self.keep_alive:
             self.broker.wheel.add(self.heard_at + self.keep_alive, KeepAliveTimer(self))
+        if session.limits.consumer_window_size >= 0 and self.transport is not None:
+            self.transport.set_write_buffer_limits(0)  # FC-10 counts what waits there: congested is what holds anything
+        if self.broker.producer_max_rate:
+            self._rate = Rate(self.broker.producer_max_rate, self.heard_at)
         self.task = SessionTask(self, session.outbound, self.broker.run_queue)
         self.task.wake()
+        self.broker.addresses.producers.limit(self, session, self.heard_at)

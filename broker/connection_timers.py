@@ -1,7 +1,8 @@
-"""What time does to a connection: waiting for CONNECT, keepalive, the end of a close that does not end."""
+"""What time does to a connection: waiting for CONNECT, keepalive, rates, the end of a close that does not end."""
 
 from typing import TYPE_CHECKING, final
 
+from broker.reading import RATE
 from broker.wheel import Timer
 from protocol import reason_codes
 
@@ -70,7 +71,7 @@ class KeepAliveTimer(Timer):
         connection = self.connection
         if connection.closing:
             return
-        if not connection.reading:  # its PINGREQs may be waiting for us; `heard_at` is set when they are read
+        if connection.reading.reasons:  # its PINGREQs may be waiting for us; `heard_at` is set when they are read
             connection.broker.wheel.add(now + connection.keep_alive, self)
             return
         deadline = connection.heard_at + connection.keep_alive
@@ -78,3 +79,22 @@ class KeepAliveTimer(Timer):
             connection.close(reason_codes.KEEP_ALIVE_TIMEOUT, "nothing has come for longer than Keep Alive allows")
         else:
             connection.broker.wheel.add(deadline, self)
+
+
+@final
+class RateTimer(Timer):
+    """Lets a client be read again that has published faster than it may (FC-23)."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+
+    def wanted(self) -> bool:
+        """Not when it is closed anyway."""
+        return not self.connection.closing
+
+    def due(self, now: int) -> None:
+        """Go on reading."""
+        connection = self.connection
+        if connection.session is not None:
+            connection.session.throttle(False, now)
+            connection.reading.end(RATE, connection)

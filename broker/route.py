@@ -4,6 +4,7 @@ from typing import Final, final
 
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
+from session.address import Address, hold
 from session.outbound import Outbound
 from session.shared_queue import SharedQueue
 
@@ -65,6 +66,8 @@ class Route:
             outbound.counters.count_drop("queue_full", delivery.qos)
             return
         outbound.mailbox.append(delivery)
+        if delivery.address is not None:
+            hold(delivery)  # FC-24
         if outbound.idle:
             outbound.idle = False
             outbound.host.wake()
@@ -82,9 +85,11 @@ class Receivers:
         self.routes: list[Route] = []
         """Plain ones, which only look at the message's QoS and RETAIN."""
         self.others = False
-        """Whether there are any besides, or the topic is closed."""
+        """Whether there are any besides, or the topic is closed or limited: then none of the routes is a plain one."""
         self.closed = False
-        """Whether only the broker itself may publish here. None of the routes is a plain one then."""
+        """Whether only the broker itself may publish here."""
+        self.address: Address | None = None
+        """What limits the topic (FC-24)."""
         self.special = _NO_ROUTES
         self.groups = _NO_GROUPS
 
@@ -93,9 +98,14 @@ class Receivers:
         self.closed = True
         self.others = True
 
+    def limit(self, address: Address) -> None:
+        """Limit the topic, before anything is added."""
+        self.address = address
+        self.others = True
+
     def add(self, route: Route) -> None:
         """Add a session's route."""
-        if route.special or self.closed:
+        if route.special or self.closed or self.address is not None:
             if not self.special:
                 self.special = []
             self.special.append(route)
@@ -119,6 +129,14 @@ class Receivers:
                 route.own.deliver(publish)
         for group in self.groups:
             group.deliver(publish, publish.received_at)
+
+    def size(self, publish: Publish, publisher: Outbound | None) -> int:
+        """Payload bytes of all the deliveries that `publish` would make at an address."""
+        count = len(self.groups)
+        for route in self.special:
+            if not route.no_local or route.own is not None or route.outbound is not publisher:
+                count += 1
+        return count * publish.size
 
     def __len__(self) -> int:
         return len(self.routes) + len(self.special) + len(self.groups)

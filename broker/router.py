@@ -3,6 +3,7 @@
 from itertools import islice
 from typing import Final, final
 
+from broker.address_book import AddressBook, AddressFull
 from broker.authorization import Authorization
 from broker.filter_tree import FilterTree
 from broker.refusals import PublishRefused
@@ -13,6 +14,7 @@ from protocol import reason_codes
 from protocol.errors import TopicNameInvalid
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
+from session.address import Address
 from session.outbound import Outbound
 
 CACHED_TOPICS: Final = 65_536
@@ -37,12 +39,14 @@ class Router:
         cached_weight: int = CACHED_WEIGHT,
         authorization: Authorization | None = None,
         shared: SharedGroups | None = None,
+        addresses: AddressBook | None = None,
     ) -> None:
         self.cache: dict[bytes, Receivers] = {}
         """Topic name to its receivers; a topic that is in here is known to be a valid name."""
         self._max_topic_levels = max_topic_levels
         self._authorization = Authorization() if authorization is None else authorization
         self.shared = SharedGroups() if shared is None else shared
+        self._addresses = AddressBook([]) if addresses is None else addresses
         self._merge = merge
         """Whether overlapping subscriptions of a session give one delivery together, or one each [MQTT-3.3.4-2]."""
         self._cached_topics = cached_topics
@@ -54,8 +58,8 @@ class Router:
     def route(self, publish: Publish, publisher: Outbound | None) -> bool:
         """Hand `publish` to every session that is subscribed to its topic; returns whether there is any.
 
-        `publisher` is None for the broker itself. Raises TopicNameInvalid for a topic with too many levels, and
-        PublishRefused where clients may not publish.
+        `publisher` is None for the broker itself. Raises TopicNameInvalid for a topic with too many levels,
+        PublishRefused where clients may not publish, and AddressFull where there is no room for what they publish.
         """
         receivers = self.cache.get(publish.topic)
         if receivers is None:
@@ -73,11 +77,33 @@ class Router:
                 outbound.idle = False
                 outbound.host.wake()
         if receivers.others:
-            if receivers.closed and publisher is not None:
-                raise _not_permitted(publish.topic)
+            if publisher is not None:
+                if receivers.closed:
+                    raise _not_permitted(publish.topic)
+                address = receivers.address
+                if address is not None and (
+                    address.waiting or not address.takes(receivers.size(publish, publisher))  # FC-24
+                ):
+                    raise AddressFull(address)
+            publish.address = receivers.address
             receivers.deliver_to_others(publish, publisher)
-            return True
+            return receivers.address is None or len(receivers) > 0
         return len(routes) > 0
+
+    def route_late(self, publish: Publish, publisher: Outbound | None) -> bool:
+        """The same for what has waited, or does not wait, for room in an address: there is no question of that here."""
+        receivers = self._receivers(publish.topic)
+        publish.address = receivers.address
+        receivers.deliver_to_others(publish, publisher)
+        return len(receivers) > 0
+
+    def size(self, publish: Publish, publisher: Outbound | None) -> int:
+        """Payload bytes that a message would add to its address."""
+        return self._receivers(publish.topic).size(publish, publisher)
+
+    def address(self, topic: bytes) -> Address | None:
+        """What limits a topic; None if nothing does."""
+        return self._addresses.find(topic, self.cache)
 
     def subscribe(self, outbound: Outbound, subscription: Subscription) -> None:
         """Add a subscription, or replace that of the same session and filter [MQTT-3.8.4-3]."""
@@ -109,6 +135,10 @@ class Router:
                 del self._exact[topic_filter]
             self._forget(topic_filter)
 
+    def _receivers(self, topic: bytes) -> Receivers:
+        receivers = self.cache.get(topic)
+        return self._find(topic) if receivers is None else receivers
+
     def _find(self, topic: bytes) -> Receivers:
         if topic.count(b"/") >= self._max_topic_levels:
             raise TopicNameInvalid(
@@ -117,6 +147,9 @@ class Router:
         receivers = Receivers()
         if not self._authorization.may_publish(topic):
             receivers.close()
+        address = self.address(topic)
+        if address is not None:
+            receivers.limit(address)
         if self._authorization.may_receive(topic):
             self._fill(receivers, topic)
         self._remember(topic, receivers)

@@ -13,6 +13,7 @@ from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsuback import Unsuback
 from protocol.unsubscribe import Unsubscribe
+from session.address import hold
 from session.session import Session
 
 if TYPE_CHECKING:
@@ -167,4 +168,7 @@ class RetainedFeed:
         delivery.identifiers = subscription.identifiers
         delivery.expires_at = publish.expires_at
         delivery.received_at = now
+        delivery.address = self._broker.router.address(publish.topic)
         self._outbound.mailbox.append(delivery)
+        if delivery.address is not None:
+            hold(delivery)  # FC-24

@@ -49,7 +49,7 @@ class Address:
     """One topic with a limit, and what the sessions hold of it.
 
     Messages point to their address, and nothing finds cycles through a message. So it knows nobody, except for a
-    watcher while there is something to watch for.
+    watcher while it is full.
     """
 
     def __init__(self, topic: bytes, rule: AddressRule) -> None:
@@ -57,23 +57,24 @@ class Address:
         self.rule = rule
         self.size = 0
         """Payload bytes of its deliveries in mailboxes, mqueues, windows and the queues of shared subscriptions."""
+        self.waiting = 0
+        """PUBLISHes that wait for room: parked, or paged."""
+        self.parked = 0
+        """PUBLISHes that have had to wait, and so on, since the address is known."""
+        self.paged = 0
+        self.refused = 0
+        self.dropped = 0
+        self.watcher: Watcher | None = None
         self.mark: int = NOT_WATCHED
         """The size from which downwards the watcher is told of each release."""
-        self.watcher: Watcher | None = None
 
     def takes(self, size: int) -> bool:
         """Whether deliveries of `size` bytes together fit. What is larger than the limit goes alone."""
         return size == 0 or self.size == 0 or self.size + size <= self.rule.max_size_bytes
 
-    def watch(self, watcher: Watcher, size: int) -> None:
-        """Have `watcher` told as soon as deliveries of `size` bytes together fit."""
-        self.watcher = watcher
+    def watch(self, size: int) -> None:
+        """Have the watcher told as soon as deliveries of `size` bytes together fit."""
         self.mark = max(self.rule.max_size_bytes - size, 0)
-
-    def unwatch(self) -> None:
-        """Nobody waits any more."""
-        self.watcher = None
-        self.mark = NOT_WATCHED
 
     def hold(self, size: int) -> None:
         """A session holds a delivery of `size` bytes."""

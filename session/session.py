@@ -141,12 +141,11 @@ class Session:
             time = self._throttled_time = Stopwatch()
         time.run(on, now)
 
-    def park(self, publish: Publish) -> int:
-        """Withhold the answer of an accepted PUBLISH (FC-25); returns the number of the connection on which it came."""
+    def park(self, publish: Publish) -> None:
+        """Withhold the answer of an accepted PUBLISH (FC-25)."""
         self.outbound.counters.publish_parked += 1
         if publish.qos:
             self.inbound.park(publish.qos, publish.packet_id)
-        return self.inbound.connection
 
     def expects(self, publish: Publish, connection: int) -> bool:
         """Whether a parked PUBLISH has come on the connection that the client has now: first on that number, or again.
