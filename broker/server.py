@@ -65,15 +65,22 @@ class Server:
                 await self._open(listener)
         except OSError:
             self._close_listeners()
+            if self.broker.addresses.paging is not None:
+                self.broker.addresses.paging.discard()
             raise
         sys_topics = self._start_sys_topics(loop)
         exporter = self._start_exporter()
+        paging = self.broker.addresses.paging
+        if paging is not None:
+            paging.start()
         gc.freeze()  # what has been loaded stays: no collection needs to look through it again, with everybody waiting
         self._tick(loop)
         await self._stopping.wait()
         if sys_topics is not None:
             sys_topics.cancel()
         connections = await self._close()
+        if paging is not None:
+            await paging.close()
         if exporter is not None:
             await self._finish(exporter)
         self._log.info("stopped", connections=connections)
