@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
+from broker.admin.server import start_admin
 from broker.broker import Broker
 from broker.clock import SECOND, monotonic_us
 from broker.connection import Connection
@@ -54,7 +55,7 @@ class Server:
         self._exhausted_until = 0
 
     async def run(self) -> None:
-        """Serve until `stop` or a signal. Raises OSError if a listener cannot be opened."""
+        """Serve until `stop` or a signal. Raises OSError if a listener or configured admin socket cannot be opened."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._crashed)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -63,6 +64,7 @@ class Server:
         try:
             for listener in self.config.listeners:
                 await self._open(listener)
+            admin = await start_admin(self.broker, self.config)
         except OSError:
             self._close_listeners()
             if self.broker.addresses.paging is not None:
@@ -76,6 +78,8 @@ class Server:
         gc.freeze()  # what has been loaded stays: no collection needs to look through it again, with everybody waiting
         self._tick(loop)
         await self._stopping.wait()
+        if admin is not None:
+            admin.stop()
         if sys_topics is not None:
             sys_topics.cancel()
         connections = await self._close()

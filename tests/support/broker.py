@@ -52,6 +52,7 @@ def sluice_config(listeners: Sequence[Listener], sections: Mapping[str, object] 
         "allow_anonymous": True,
         "listeners": [_sluice_listener(listener) for listener in listeners],
         "log": {"level": "info", "format": "json"},
+        "admin": {"socket": None},  # tests that run at once would meet at the same path
     }
     return yaml.safe_dump(config | dict(sections or {}))
 

@@ -1,0 +1,99 @@
+"""Asks a running broker over its admin socket: one connection, one question, one answer."""
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from broker.admin import VERSION
+from broker.admin.peer import is_trusted, peer_uid
+from broker.admin.place import check_length
+
+TIMEOUT: Final = 60.0
+"""Seconds in which the broker has to go on: with very many sessions it rests for a while before it looks again."""
+
+LONGEST_ANSWER: Final = 16 * 1024 * 1024
+"""Bytes of an answer: a thousand rows whose names are as long as they may be stay far below."""
+
+_CHUNK: Final = 65_536
+
+
+class AdminError(Exception):
+    """There is no answer; the message says what was tried, what is wrong and what would be right."""
+
+
+class NoBrokerError(AdminError):
+    """Nobody is there to answer."""
+
+
+def find(places: Sequence[Path]) -> Path:
+    """The first of these paths at which something is. Raises AdminError if there is none."""
+    for path in places:
+        if os.path.lexists(path):
+            return path
+    tried = " or ".join(map(str, places))
+    raise AdminError(
+        f"no broker has its admin socket at {tried}: is one running, as this user and with this node_name? "
+        "--config FILE takes the path from a broker's configuration, --socket PATH names it"
+    )
+
+
+def ask(path: Path, command: str, sort: str, limit: int) -> dict[str, Any]:
+    """The answer to one request. Raises AdminError if there is none, or the broker refuses it."""
+    request = {"command": command, "sort": sort, "limit": limit}
+    try:
+        check_length(path)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(TIMEOUT)
+            sock.connect(str(path))
+            uid = peer_uid(sock)
+            if not is_trusted(uid) and os.geteuid() != 0:
+                raise AdminError(f"{path}: it is user {uid} who answers there, not this user: nothing it says is taken")
+            sock.sendall(json.dumps(request).encode() + b"\n")
+            line = _read_line(sock)
+    except (FileNotFoundError, ConnectionError) as error:
+        raise NoBrokerError(f"{path}: {_why(error)}") from None
+    except OSError as error:
+        raise AdminError(f"{path}: {_why(error)}") from None
+    return _checked(line, path)
+
+
+def _read_line(sock: socket.socket) -> bytes:
+    received = bytearray()
+    while not received.endswith(b"\n"):
+        chunk = sock.recv(_CHUNK)
+        if not chunk:
+            raise ConnectionResetError
+        received += chunk
+        if len(received) > LONGEST_ANSWER:
+            raise OSError(f"an answer of more than {LONGEST_ANSWER} bytes: that is no broker of this version")
+    return bytes(received)
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such socket: is the broker running, and is this its admin.socket?"
+    if isinstance(error, ConnectionRefusedError):
+        return "nobody answers there: the broker has ended, or is another kind of program"
+    if isinstance(error, PermissionError):
+        return f"user {os.geteuid()} may not open it: only the user that the broker runs as, and root, may"
+    if isinstance(error, TimeoutError):
+        return f"the broker has not answered within {TIMEOUT:g} s"
+    if isinstance(error, ConnectionError):
+        return "the broker has closed the connection"
+    return error.strerror or str(error)
+
+
+def _checked(line: bytes, path: Path) -> dict[str, Any]:
+    """The answer, if it is what a broker says."""
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        answer = None
+    if isinstance(answer, dict) and isinstance(answer.get("error"), str):
+        raise AdminError(f"{path}: {answer['error']}")
+    if not isinstance(answer, dict) or answer.get("version") != VERSION:
+        raise AdminError(f"{path}: what answers there is no broker of this version")
+    return answer

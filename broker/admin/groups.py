@@ -1,0 +1,61 @@
+"""The list of groups that share a subscription (FC-13)."""
+
+from typing import TYPE_CHECKING, Final
+
+from broker.admin.listing import Key, Listing, shortened
+from session.shared_queue import SharedQueue
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def mqueue(group: SharedQueue, now: int) -> int:
+    """Deliveries that no member can take now."""
+    queue = group.mqueue
+    return queue.length if queue is not None else 0
+
+
+def queued_bytes(group: SharedQueue, now: int) -> int:
+    """Their payload bytes."""
+    queue = group.mqueue
+    return queue.bytes if queue is not None else 0
+
+
+def drops(group: SharedQueue, now: int) -> int:
+    """Deliveries that the group's queue has dropped, for whatever reason."""
+    counters = group.counters
+    return counters.dropped_qos0 + counters.dropped_qos1 + counters.dropped_qos2
+
+
+_KEYS: Final[dict[str, Key[SharedQueue]]] = {"mqueue": mqueue, "bytes": queued_bytes, "drops": drops}
+
+
+class Groups(Listing[SharedQueue]):
+    """All groups that have a member."""
+
+    columns = ("group", "members", "mqueue_len", "mqueue_bytes", "offered", "sent", "dropped")
+    keys = _KEYS
+
+    def __init__(self, broker: "Broker") -> None:
+        self._queues = broker.router.shared.queues
+
+    def items(self) -> list[SharedQueue]:
+        """All groups."""
+        return list(self._queues.values())
+
+    def is_there(self, item: SharedQueue) -> bool:
+        """Whether it still has a member."""
+        return self._queues.get(item.name) is item
+
+    def row(self, item: SharedQueue, now: int) -> list[object]:
+        """The cells of one group. Sent is what has been handed to members."""
+        counters = item.counters
+        return [
+            shortened(item.name),
+            len(item.members),
+            mqueue(item, now),
+            queued_bytes(item, now),
+            counters.offered_qos0 + counters.offered_qos1 + counters.offered_qos2,
+            counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2,
+            drops(item, now),
+        ]

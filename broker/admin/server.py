@@ -1,0 +1,135 @@
+"""Serves the admin socket: few connections, one request of each at a time, none of them for long."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from broker.admin.groups import Groups
+from broker.admin.listing import Listing
+from broker.admin.opening import OpenSocket, SocketInUseError, open_socket
+from broker.admin.peer import is_trusted, peer_uid
+from broker.admin.place import place
+from broker.admin.requests import RequestError, answer, error, parse
+from broker.admin.sessions import Sessions
+from broker.admin.top import TopList
+from config.admin import CHOSEN
+from config.models import Config
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+MOST_CONNECTIONS: Final = 8
+"""Whoever comes when there are as many is told so."""
+
+LONGEST_LINE: Final = 65_536
+"""Bytes of a request."""
+
+IDLE_TIMEOUT: Final = 60.0
+"""Seconds in which a request has to come, and its answer to be taken."""
+
+PAUSE: Final = 0.05
+"""Seconds between two requests of one connection: whoever sends many at once takes nothing from the clients."""
+
+
+class AdminServer:
+    """Answers what comes over the socket, until it is stopped."""
+
+    def __init__(self, broker: "Broker", node_name: str, opened: OpenSocket) -> None:
+        self.path = opened.path
+        self._node_name = node_name
+        self._opened = opened
+        self._listings: dict[str, Listing[Any]] = {"sessions": Sessions(broker), "groups": Groups(broker)}
+        self._tops = {command: TopList(listing) for command, listing in self._listings.items()}
+        self._connections: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._log = structlog.get_logger("sluice")
+
+    async def start(self) -> None:
+        """Serve from now on."""
+        self._server = await asyncio.start_unix_server(self._accept, sock=self._opened.sock, limit=LONGEST_LINE)
+
+    def stop(self) -> None:
+        """Serve nobody any more, and remove the socket."""
+        self._opened.remove()
+        if self._server is not None:
+            self._server.close()
+        for top in self._tops.values():
+            top.stop()
+        for connection in self._connections:
+            connection.cancel()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.current_task()
+        assert connection is not None  # asyncio makes one for each connection
+        self._connections.add(connection)
+        try:
+            refusal = self._refusal(writer)
+            if refusal:
+                writer.write(error(refusal))
+            else:
+                await self._serve(reader, writer)
+        except (OSError, asyncio.CancelledError):
+            writer.transport.abort()  # the other side has gone or is too slow (TimeoutError), or the broker stops
+        finally:
+            self._connections.discard(connection)
+            writer.close()
+
+    def _refusal(self, writer: asyncio.StreamWriter) -> str:
+        """Why a connection is not served; empty if it is."""
+        uid = peer_uid(writer.get_extra_info("socket"))
+        if not is_trusted(uid):
+            self._log.warning("admin_refused", uid=uid)
+            return f"user {uid} may not ask: this is for the user that the broker runs as, and root"
+        if len(self._connections) > MOST_CONNECTIONS:
+            return f"{MOST_CONNECTIONS} others are connected, which is the most: try again later"
+        return ""
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(IDLE_TIMEOUT):
+                    line = await reader.readline()
+            except ValueError:  # what StreamReader makes of a line that is too long
+                writer.write(error(f"a request has at most {LONGEST_LINE} bytes"))
+                return
+            if not line:
+                return
+            writer.write(await self._answer(line))
+            async with asyncio.timeout(IDLE_TIMEOUT):
+                await writer.drain()
+            await asyncio.sleep(PAUSE)
+
+    async def _answer(self, line: bytes) -> bytes:
+        try:
+            request = parse(line, self._listings)
+            top = await self._tops[request.command].top(request.sort, request.limit)
+            return answer(request, top, self._listings[request.command].columns, self._node_name)
+        except RequestError as wrong:
+            return error(str(wrong))
+        except Exception as failure:
+            context = {"message": "an admin request has failed", "exception": failure}
+            asyncio.get_running_loop().call_exception_handler(context)
+            return error("the broker has failed to find it out; its log says why")
+
+
+async def start_admin(broker: "Broker", config: Config) -> AdminServer | None:
+    """Serve the admin socket where the configuration has it; None if nowhere.
+
+    Raises OSError if a path that was written down cannot be used. One that we have chosen ourselves is worth a warning.
+    """
+    log = structlog.get_logger("sluice")
+    try:
+        where = place(config)
+        if where is None:
+            return None
+        server = AdminServer(broker, config.node_name, open_socket(where))
+        await server.start()
+    except OSError as error:
+        if config.admin.socket != CHOSEN:
+            raise OSError(f"admin.socket: cannot listen on {config.admin.socket}: {error}") from error
+        in_use = isinstance(error, SocketInUseError)
+        log.warning("admin_socket_in_use" if in_use else "admin_socket_unavailable", detail=str(error))
+        return None
+    log.info("admin_socket", path=str(server.path))
+    return server

@@ -1,0 +1,103 @@
+"""The list of sessions, connected or not."""
+
+from typing import TYPE_CHECKING, Final
+
+from broker.admin.listing import Key, Listing, shortened
+from broker.clients import Client
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def mailbox(client: Client, now: int) -> int:
+    """Deliveries that the session has not taken up."""
+    return client.session.outbound.mailbox_len()
+
+
+def mqueue(client: Client, now: int) -> int:
+    """Deliveries that may not be sent now."""
+    queue = client.session.outbound.mqueue
+    return queue.length if queue is not None else 0
+
+
+def queued_bytes(client: Client, now: int) -> int:
+    """Payload bytes in the mqueue."""
+    queue = client.session.outbound.mqueue
+    return queue.bytes if queue is not None else 0
+
+
+def window_full(client: Client, now: int) -> int:
+    """Microseconds for which the window has been full."""
+    return client.session.life(now).window_full_us
+
+
+def drops(client: Client, now: int) -> int:
+    """Deliveries that have been dropped, for whatever reason."""
+    return client.session.life(now).dropped
+
+
+_KEYS: Final[dict[str, Key[Client]]] = {
+    "mailbox": mailbox,
+    "mqueue": mqueue,
+    "bytes": queued_bytes,
+    "window_full": window_full,
+    "drops": drops,
+}
+
+
+class Sessions(Listing[Client]):
+    """All sessions."""
+
+    columns = (
+        "client_id",
+        "listener",
+        "protocol_version",
+        "connected",
+        "congested",
+        "mailbox_len",
+        "mqueue_len",
+        "mqueue_bytes",
+        "window_len",
+        "window_limit",
+        "window_full_us",
+        "sent",
+        "acknowledged",
+        "dropped",
+        "started_us",
+    )
+    keys = _KEYS
+
+    def __init__(self, broker: "Broker") -> None:
+        self._clients = broker.clients
+
+    def items(self) -> list[Client]:
+        """All clients."""
+        return list(self._clients.values())
+
+    def is_there(self, item: Client) -> bool:
+        """Whether the session has not ended."""
+        return self._clients.get(item.session.client_id) is item
+
+    def row(self, item: Client, now: int) -> list[object]:
+        """The cells of one session."""
+        session = item.session
+        outbound = session.outbound
+        queue = outbound.mqueue
+        life = session.life(now)
+        return [
+            shortened(session.client_id),
+            session.listener,
+            session.version,
+            outbound.connected,
+            outbound.congested,
+            outbound.mailbox_len(),
+            queue.length if queue is not None else 0,
+            queue.bytes if queue is not None else 0,
+            len(outbound.window.entries),
+            outbound.window.limit,
+            life.window_full_us,
+            life.sent,
+            life.acknowledged,
+            life.dropped,
+            session.created_at,
+        ]
