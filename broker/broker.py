@@ -277,7 +277,8 @@ class Broker:
     # -- what operators read
 
     def report(self, event: str, client: Client | None, detail: str = "") -> None:
-        """Log something about a client, once per episode."""
+        """Log something about a client, once per episode, and count it if $SYS tells how often it happens."""
+        self.totals.count_event(event)
         client_id = "" if client is None else in_words(client.session.client_id)
         if detail:
             self.log.warning(event, client_id=client_id, detail=detail)
