@@ -53,7 +53,8 @@ def test_slow_consumer_is_disconnected(start: Start) -> None:
     """FC-14: with policy disconnect a slow consumer is told 0x97, and an operator who it was; its session stays."""
     slow = {"threshold": 10, "check_period": "1s", "policy": "disconnect"}
     broker = start(sections={"session": {"slow_consumer": slow, "max_inflight": 2}})
-    with connected(broker.address(), 5, client_id="sluggish") as subscriber, connected(broker.address(), 5) as publisher:
+    address = broker.address()
+    with connected(address, 5, client_id="sluggish") as subscriber, connected(address, 5) as publisher:
         subscriber.subscribe("t", qos=1)
         for number in range(20):
             publisher.publish("t", b"%d" % number, 1)
