@@ -123,7 +123,8 @@ class Server:
         mqtt = self.config.mqtt
         if mqtt.sys_interval == float("inf"):
             return None
-        return loop.create_task(SysTopics(self.broker, mqtt.sys_interval, mqtt.retain_available).run())
+        topics = SysTopics(self.broker, mqtt.sys_interval, mqtt.retain_available, bool(self.config.addresses))
+        return loop.create_task(topics.run())
 
     def _start_exporter(self) -> "Exporter | None":
         if self.config.metrics.directory is None:

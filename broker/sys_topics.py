@@ -62,12 +62,13 @@ class Snapshot:
 
 
 class SysTopics:
-    """Publishes the topics, each `interval` seconds."""
+    """Publishes the topics, each `interval` seconds; those of addresses if there are any (FC-24)."""
 
-    def __init__(self, broker: "Broker", interval: float, retain: bool) -> None:
+    def __init__(self, broker: "Broker", interval: float, retain: bool, addresses: bool = False) -> None:
         self._broker = broker
         self._interval = interval
         self._retain = retain
+        self._addresses = addresses
         self._started = self._updated = monotonic_us()
         self._published: dict[str, str] = {}
         self._loads: dict[str, LoadAverages] = {}
@@ -152,8 +153,21 @@ class SysTopics:
             "publish/bytes/received": str(snapshot.sums.received_bytes),
             "publish/bytes/sent": str(snapshot.sums.sent_bytes),
         }
+        if self._addresses:
+            values |= self._of_addresses()
         values |= {_COUNTED[name]: str(count) for name, count in counts.items() if name in _COUNTED}
         return values | self._load(counts, now)
+
+    def _of_addresses(self) -> dict[str, str]:
+        """How many addresses are full now, and what has become of PUBLISHes to full ones (FC-25, FC-26)."""
+        addresses = self._broker.addresses
+        return {
+            "addresses/full": str(addresses.full),
+            "addresses/parked": str(addresses.parked_total),
+            "addresses/paged": str(addresses.paged_total),
+            "addresses/refused": str(addresses.refused_total),
+            "addresses/dropped": str(addresses.dropped_total),
+        }
 
     def _counts(self, snapshot: Snapshot) -> dict[str, int]:
         """The totals that there are load averages of, by their names there."""

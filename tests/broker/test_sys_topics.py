@@ -47,11 +47,11 @@ def name(message: Publish) -> str:
     return message.topic.decode().removeprefix("$SYS/broker/")
 
 
-def read(client: WireClient) -> dict[str, str]:
+def read(client: WireClient, topics: set[str] = TOPICS) -> dict[str, str]:
     """What the retained messages say at this moment."""
     client.subscribe("$SYS/#")
     values: dict[str, str] = {}
-    while set(values) != TOPICS:
+    while set(values) != topics:
         message = client.receive_message()
         values[name(message)] = message.payload.decode()
     return values
@@ -60,9 +60,9 @@ def read(client: WireClient) -> dict[str, str]:
 class Values:
     """The topics of a broker without sockets, updated when asked: nobody but the test adds to the numbers."""
 
-    def __init__(self, local: LocalBroker, retain: bool = True) -> None:
+    def __init__(self, local: LocalBroker, retain: bool = True, addresses: bool = False) -> None:
         self.local = local
-        self.topics = local.run(lambda: SysTopics(local.broker, 10.0, retain))
+        self.topics = local.run(lambda: SysTopics(local.broker, 10.0, retain, addresses))
 
     def update(self) -> None:
         """Have them published."""
@@ -295,9 +295,50 @@ def test_slow_consumers_and_stalled_windows() -> None:
     with LocalBroker() as local:
         values = Values(local)
         assert values.now("slow_consumers/total", "stalled_windows/total") == ["0", "0"]
+        client = local.client()
+        client.connect("client")
         for event in ("slow_consumer", "stalled_window", "stalled_window", "mqueue_full"):
-            local.broker.totals.count_event(event)
+            client.connection.report(event)
         assert values.now("slow_consumers/total", "stalled_windows/total") == ["1", "2"]
+
+
+ADDRESSES = [f"addresses/{name}" for name in ("full", "parked", "paged", "refused", "dropped")]
+
+
+def test_addresses() -> None:
+    """FC-24 to FC-26: how many are full now, and what has become of what was published to full ones."""
+    policies = ("block", "drop", "fail")
+    rules = [{"match": f"{policy}/#", "max_size_bytes": 1, "full_policy": policy} for policy in policies]
+    with LocalBroker(addresses=rules) as local:
+        values = Values(local, addresses=True)
+        assert values.now(*ADDRESSES) == ["0"] * 5
+        client, sender = local.client(), local.client()
+        client.connect("client", properties={props.RECEIVE_MAXIMUM: 3})
+        client.subscribe("#", 1)
+        sender.connect("sender")
+        for policy in policies:
+            send(sender, f"{policy}/a", 1)
+        for packet_id, policy in enumerate(("block", "drop", "drop", "fail", "fail", "fail"), 2):
+            sender.send(Publish(f"{policy}/a".encode(), b"x", 1, packet_id=packet_id))
+        assert values.now(*ADDRESSES) == ["3", "1", "0", "3", "2"]
+        client.drop()
+        local.pass_time(3)
+        assert values.now(*ADDRESSES) == ["0", "1", "0", "3", "2"]
+
+
+@pytest.mark.parametrize("sections", [{}, {"addresses": [{"match": "a", "max_size_bytes": 1}]}])
+def test_topics_of_addresses_if_there_are_any(start: Start, sections: dict[str, object]) -> None:
+    """Who has configured none does not read of them."""
+    with (
+        start(sections=FAST | sections) as broker,
+        connected(broker.address(), 5) as client,
+        connected(broker.address(), 5) as other,
+    ):
+        read(client, TOPICS | set(ADDRESSES if sections else ()))
+        other.subscribe("$SYS/broker/addresses/+")
+        for _ in ADDRESSES if sections else ():
+            other.receive_message()
+        other.expect_nothing_more()
 
 
 def test_only_what_changes() -> None:
