@@ -1,4 +1,4 @@
-"""The command line: `sluice run`, `sluice config`, `sluice user`, `sluice report`."""
+"""The command line: `sluice run`, `sluice top`, `sluice config`, `sluice user`, `sluice report`."""
 
 import asyncio
 import subprocess
@@ -11,6 +11,7 @@ import typer
 import config
 from broker import __version__
 from broker.cli_options import CONFIG_PROBLEM, configured
+from broker.cli_top import top
 from broker.cli_user import user_app
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ def run(loaded: config.Loaded, developer_gate: Gate = True) -> None:
     except OSError as error:
         print(f"sluice: {error}", file=sys.stderr)
         raise typer.Exit(CANNOT_SERVE) from None
+
+
+app.command()(top)
 
 
 @config_app.command("show")
