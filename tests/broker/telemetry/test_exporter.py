@@ -61,6 +61,19 @@ def test_waiting_is_not_quiet(bench: Bench) -> None:
     assert (rows[0]["offered_qos0"], rows[0]["waiting_qos0"]) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "event", ["slow_consumer", "stalled_window", "publish_parked", "publish_paged", "publish_discarded"]
+)
+def test_events_are_not_quiet(bench: Bench, event: str) -> None:
+    """FC-14, FC-25, FC-26: what happens to a session without any delivery is worth a row, which tells of it."""
+    session = bench.client("c").connection.session
+    assert session is not None
+    setattr(session.outbound.counters, event, 2)
+    bench.export()
+    bench.export()
+    assert [row[event] for row in bench.rows()] == [2]
+
+
 def test_ended_session(bench: Bench) -> None:
     """A session that ends gets a last row, once, with what it counted last."""
     client, sender = bench.client("c", KEPT), bench.client("sender")
