@@ -38,6 +38,7 @@ HOT = (
     "broker/reading.py",
     "broker/refusals.py",
     "broker/retained.py",
+    "broker/retained_feed.py",
     "broker/route.py",
     "broker/router.py",
     "broker/session_task.py",

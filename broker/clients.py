@@ -16,6 +16,7 @@ from session.session import Session
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import Connection
+    from broker.retained_feed import RetainedFeed
 
 NEVER_EXPIRES: Final = 0xFFFFFFFF
 """MQTT 5's Session Expiry Interval for a session that stays (section 3.1.2.11.2)."""
@@ -36,6 +37,8 @@ class Client:
         """When an offline session ends, in microseconds; 0 = it does not."""
         self.will: WillTimer | None = None
         """A will that waits for its delay."""
+        self.feed: RetainedFeed | None = None
+        """Retained messages that new subscriptions bring; None until the first."""
         self.walk = 0
         """The last walk of $SYS over all sessions that has been here."""
 

@@ -13,7 +13,6 @@ from broker.publishing import check, read_properties, refuse
 from broker.reading import CLOSED, LATER, RATE, UNREAD, Reading
 from broker.refusals import PublishRefused, connack, disconnect
 from broker.session_task import SessionTask
-from broker.subscribing import RetainedFeed
 from broker.unread import Unread
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
@@ -69,8 +68,6 @@ class Connection(Host):
         self.reading = Reading()
         self._rate: Rate | None = None
         """PUBLISHes that the client may send (FC-23); None = any number."""
-        self.feed: RetainedFeed | None = None
-        """Retained messages that are still to be handed over before the next packet is read."""
         self.ended = False
 
     # -- what asyncio calls
@@ -119,11 +116,10 @@ class Connection(Host):
                     session.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
                     on_packet(self, session, packet, now)
-                    more = self.feed is not None
                 count += 1
                 if self.reading.reasons:
                     break
-                if more or count == READ_PACKETS:
+                if count == READ_PACKETS:
                     more = True
                     break
                 packet = self.decoder.next_packet()
@@ -178,11 +174,6 @@ class Connection(Host):
         if reading.reasons != LATER and not self.ended:
             reading.reasons &= ~LATER  # until the last of the others ends and gets in line again
             return
-        feed = self.feed
-        if feed is not None and not self.ended and not feed.go_on(now):
-            self.broker.run_queue.read_later(self)
-            return
-        self.feed = None
         reading.reasons = 0
         self._read(now)
         reading.go_on(self, now)

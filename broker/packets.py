@@ -30,11 +30,11 @@ def on_packet(connection: "Connection", session: Session, packet: Packet, now: i
     elif isinstance(packet, Pingreq):
         session.outbound.outbox.add_control(PINGRESP_BYTES)  # [MQTT-3.12.4-1]
     elif isinstance(packet, Subscribe):
-        feed = subscribe(connection.broker, session, packet)
-        if not connection.ended and not feed.go_on(now):
-            connection.feed = feed
+        if connection.client is not None:
+            subscribe(connection.broker, connection.client, packet, now)
     elif isinstance(packet, Unsubscribe):
-        unsubscribe(connection.broker, session, packet)
+        if connection.client is not None:
+            unsubscribe(connection.broker, connection.client, packet)
     elif isinstance(packet, Auth):
         reauthenticate(connection, session, packet)
     elif isinstance(packet, Disconnect):

@@ -33,6 +33,10 @@ class Retained:
         """Client id of who published a topic's message; empty if there is none."""
         return self._publishers.get(topic, "")
 
+    def holds(self, publish: Publish) -> bool:
+        """Whether it is still the message of its topic."""
+        return self._by_topic.get(publish.topic) is publish
+
     def store(self, publish: Publish, client_id: str) -> None:
         """Keep `publish` as its topic's retained message, or forget the topic's if it is empty [MQTT-3.3.1-6, -7]."""
         if publish.size == 0:

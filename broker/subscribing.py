@@ -1,37 +1,33 @@
-"""SUBSCRIBE and UNSUBSCRIBE, and the retained messages that a new subscription brings."""
+"""SUBSCRIBE and UNSUBSCRIBE."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final
 
 from broker.refusals import in_words
+from broker.retained_feed import RetainedFeed
 from broker.shared import split_share
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.errors import PacketTooLarge
-from protocol.publish import Publish
 from protocol.publish_encoder import encode_identifiers
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsuback import Unsuback
 from protocol.unsubscribe import Unsubscribe
-from session.address import hold
 from session.session import Session
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from broker.clients import Client
 
 _FAILURE_V4: Final = 0x80
 """What SUBACK of 3.1.1 says of every filter that is refused."""
 _NAMED: Final = 3
 """Refused filters that a SUBACK names."""
 
-FEED_DELIVERIES: Final = 1_000
-"""Retained messages that are handed over before the session has taken them up."""
-SEARCH_COST: Final = 20
-"""Of those, what looking for one filter's counts for."""
 
-
-def subscribe(broker: "Broker", session: Session, packet: Subscribe) -> "RetainedFeed":
-    """Subscribe filter by filter and answer with SUBACK; returns what hands over the retained messages."""
+def subscribe(broker: "Broker", client: "Client", packet: Subscribe, now: int) -> None:
+    """Subscribe filter by filter and answer with SUBACK; the retained messages follow."""
+    session = client.session
     if session.version == 5:
         broker.capabilities.check_subscribe(packet)
     codes: list[int] = []
@@ -49,7 +45,10 @@ def subscribe(broker: "Broker", session: Session, packet: Subscribe) -> "Retaine
             fresh.append(subscription)
         codes.append(subscription.qos)
     _answer(session, _suback(session, packet.packet_id, codes, refused))
-    return RetainedFeed(broker, session, fresh)
+    if fresh:
+        if client.feed is None:
+            client.feed = RetainedFeed(broker, session)
+        client.feed.add(fresh, now)
 
 
 def _suback(session: Session, packet_id: int, codes: list[int], refused: list[str]) -> bytes:
@@ -64,13 +63,16 @@ def _suback(session: Session, packet_id: int, codes: list[int], refused: list[st
     return Suback(packet_id, codes).encode(session.version)
 
 
-def unsubscribe(broker: "Broker", session: Session, packet: Unsubscribe) -> None:
+def unsubscribe(broker: "Broker", client: "Client", packet: Unsubscribe) -> None:
     """Unsubscribe filter by filter and answer with UNSUBACK [MQTT-3.10.4-4]."""
+    session = client.session
     codes: list[int] = []
     for topic_filter in packet.topic_filters:
         held = session.subscriptions
         if held is not None and held.pop(topic_filter, None) is not None:
             broker.router.unsubscribe(session.outbound, topic_filter)
+            if client.feed is not None:
+                client.feed.forget(topic_filter)
             codes.append(reason_codes.SUCCESS)
         else:
             codes.append(reason_codes.NO_SUBSCRIPTION_EXISTED)
@@ -115,60 +117,3 @@ def _add(broker: "Broker", session: Session, subscription: Subscription) -> bool
     if split_share(subscription.topic_filter)[0]:
         return False  # section 4.8.2: no retained messages to those who share
     return handling == 0 or (handling == 1 and not existed)
-
-
-@final
-class RetainedFeed:
-    """Hands the retained messages of new subscriptions over, a mailbox's worth at a time.
-
-    One SUBSCRIBE can ask for each retained message thousands of times.
-    """
-
-    def __init__(self, broker: "Broker", session: Session, subscriptions: list[Subscription]) -> None:
-        subscriptions.reverse()  # taken from the end
-        self._broker = broker
-        self._outbound = session.outbound
-        self._client_id = session.client_id
-        self._subscriptions = subscriptions
-        self._found: list[Publish] = []
-        self._position = 0
-        self._subscription = Subscription("")
-
-    def go_on(self, now: int) -> bool:
-        """Hand over the next ones; returns whether these were the last."""
-        room = FEED_DELIVERIES
-        while room > 0:
-            if self._position < len(self._found):
-                self._hand_over(self._found[self._position], now)
-                self._position += 1
-                room -= 1
-            elif self._subscriptions:
-                subscription = self._subscriptions.pop()
-                self._found = self._broker.retained.matching(subscription.topic_filter.encode(), now)
-                self._position = 0
-                self._subscription = subscription
-                room -= SEARCH_COST
-            else:
-                break
-        outbound = self._outbound
-        if outbound.mailbox and outbound.idle:
-            outbound.idle = False
-            outbound.host.wake()
-        return not self._subscriptions and self._position >= len(self._found)
-
-    def _hand_over(self, publish: Publish, now: int) -> None:
-        subscription = self._subscription
-        if subscription.no_local and self._broker.retained.publisher(publish.topic) == self._client_id:
-            return  # [MQTT-3.8.3-3]
-        if not self._broker.authorization.may_receive(publish.topic):
-            return
-        # A copy of its own, with RETAIN set (3.1.1: [MQTT-3.3.1-8]): the time that it takes is counted from now.
-        qos = min(publish.qos, subscription.qos)
-        delivery = Publish(publish.topic, publish.payload, qos, True, publish.properties)
-        delivery.identifiers = subscription.identifiers
-        delivery.expires_at = publish.expires_at
-        delivery.received_at = now
-        delivery.address = self._broker.router.address(publish.topic)
-        self._outbound.mailbox.append(delivery)
-        if delivery.address is not None:
-            hold(delivery)  # FC-24

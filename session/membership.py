@@ -1,52 +1,48 @@
-"""FC-13 from a member's side: the groups that a session shares with, and what it has taken from them."""
+"""What a session pulls from, and what it has taken from the groups that it shares with (FC-13)."""
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from protocol.publish import Publish
+from session.source import BREATHER, EMPTY, PASSED_OVER, Source
 from session.window import Window
 
 if TYPE_CHECKING:
     from session.outbound import Outbound
     from session.shared_queue import SharedQueue
 
-IN_LINE: Final = 0
-"""A group has nothing left; the session stands in line for what comes."""
-FED: Final = 1
-"""A group has handed over what the session could take, and has more."""
-PASSED_OVER: Final = 2
-"""A group has something, of which the session could take nothing."""
-
 
 @final
 class Membership:
-    """What one session has to do with groups."""
+    """What one session has to do with groups, and other sources."""
 
     def __init__(self) -> None:
-        self.missed: deque[SharedQueue] = deque()
-        """Groups that had something, or may have had, while the session could not take it."""
+        self.missed: deque[Source] = deque()
+        """Sources that had something, or may have had, while the session could not take it."""
         self.taken: dict[int, SharedQueue] = {}
         """Where unacknowledged deliveries came from, by packet identifier."""
 
     def pull(self, outbound: "Outbound", now: int) -> bool:
-        """Take what can be sent, from one group after the other; which one has been given something is last next time.
+        """Take what can be sent, from one source after the other; which one has handed over is last next time.
 
         Returns whether more can be sent once the outbox is written.
         """
         missed = self.missed
-        passed_over: list[SharedQueue] = []
+        passed_over: list[Source] = []
+        more = False
         for _ in range(len(missed)):
             if not outbound.has_room() or not outbound.is_open():
                 break
             source = missed.popleft()
             result = source.pull(outbound, now)
-            if result == FED:
-                missed.append(source)
-            elif result == PASSED_OVER:
+            if result == PASSED_OVER:
                 passed_over.append(source)
+            elif result != EMPTY:
+                missed.append(source)
+                more = more or result == BREATHER
         passed_over.reverse()
         missed.extendleft(passed_over)
-        return len(missed) > 0 and not outbound.has_room()
+        return more or (len(missed) > 0 and not outbound.has_room())
 
     def give_back(self, window: Window, now: int) -> int:
         """The session is over: the QoS 1 that it has not acknowledged returns to the groups. Returns how many.

@@ -19,6 +19,7 @@ from session.outbox import PUBREL_HEAD, Outbox
 from session.overflow import make_room
 from session.queues import new_mqueue
 from session.resending import resend_held, retry
+from session.source import Source
 from session.stopwatch import Stopwatch
 from session.throttle import new_throttle
 from session.watch import Watch, look
@@ -62,7 +63,7 @@ class Outbound:
         self.throttle = new_throttle(limits, now)
         self._watch: Watch | None = None  # FC-14: from the first backlog or full window on
         self.membership: Membership | None = None
-        """None until the session first shares with a group."""
+        """None until the session first pulls from a source."""
         self._sends_to_sample: int = gate.SENDS_PER_SAMPLE
 
     # -- from the mailbox to the outbox
@@ -145,7 +146,7 @@ class Outbound:
             if mqueue.overflowing:
                 # What is too large to wait leaves no trace in the queue: then the episode ends when the way is free.
                 mqueue.overflowing = waited == 0 and (self.congested or self.window.full())
-            if waited and self._watch is not None:
+            if self._watch is not None:
                 self._watch.end_backlog()
         if self._watch is not None:
             self._watch.drained += waited - mqueue.length
@@ -202,9 +203,11 @@ class Outbound:
     # -- the gate (FC-3)
 
     def _gate(self) -> int:
-        if not self.limits.gate:
-            return gate.OPEN
         mqueue = self.mqueue
+        if not self.limits.gate:
+            if self.held is not None:
+                return gate.WINDOW_FULL  # FC-8: the kept window goes before anything new
+            return gate.BACKLOG if mqueue is not None and mqueue.waiting_qos0 else gate.OPEN  # FC-9
         backlog = mqueue is not None and mqueue.length > 0
         return gate.closed_by(self.congested, self.window.full(), self.mailbox_busy, backlog)
 
@@ -239,9 +242,12 @@ class Outbound:
         limits = self.limits
         if mqueue is None:
             mqueue = self.mqueue = new_mqueue(limits)
+        waited = mqueue.length
         if not mqueue.fits(publish, limits):
             while mqueue.length and not mqueue.fits(publish, limits) and self._head_may_go(now):
                 self._send(mqueue.pop(), now)  # FC-6: nothing is dropped while it could be sent
+            if self._watch is not None:
+                self._watch.drained += waited - mqueue.length
             if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._may_go(publish, now):
                 self._send(publish, now)  # nor is what is too large to wait
                 return
@@ -249,7 +255,7 @@ class Outbound:
                 return
         mqueue.append(publish)
         self.counters.note_mqueue(mqueue.length, mqueue.bytes)
-        if mqueue.length == 1:
+        if waited == 0:
             self._watch_backlog(now)
 
     def store_offline(self, now: int) -> None:
@@ -292,7 +298,7 @@ class Outbound:
         if self.throttle is not None:
             self.throttle.note_head(closed, now)
 
-    # -- shared queues (FC-13)
+    # -- what is pulled: from shared queues (FC-13), and retained messages
 
     def wake(self) -> None:
         """Have the host run passes."""
@@ -308,7 +314,7 @@ class Outbound:
         return mqueue is None or mqueue.length == 0
 
     def can_take(self, publish: Publish, now: int) -> bool:
-        """Whether a group's delivery could be sent at once: what could not waits with the group."""
+        """Whether a source's delivery could be sent at once: what could not waits with the source."""
         return self.is_open() and self._limited_by(publish, now) == gate.OPEN
 
     def at_ease(self) -> bool:
@@ -319,19 +325,26 @@ class Outbound:
         """Whether the pass may write more."""
         return self.outbox.delivery_bytes < PASS_BYTES
 
-    def take(self, publish: Publish, source: "SharedQueue", now: int) -> None:
-        """Send a group's delivery, and remember where it came from until it is acknowledged."""
+    def take(self, publish: Publish, now: int) -> int:
+        """Send a delivery from a source; returns its packet id, 0 = QoS 0, or it was not sent at all."""
         self.counters.count_offered(publish.qos)
-        packet_id = self._send(publish, now)
-        if packet_id:
-            self._member().taken[packet_id] = source
+        return self._send(publish, now)
 
-    def miss(self, source: "SharedQueue") -> None:
-        """A group could not hand something over: pull when the way is free."""
+    def note_taken(self, packet_id: int, group: "SharedQueue") -> None:
+        """Remember where a delivery came from until it is acknowledged."""
+        self._member().taken[packet_id] = group
+
+    def room(self) -> int:
+        """How many deliveries more, of whatever QoS, would be sent and not queued; at most a pass's."""
+        free: int = self.window.limit - len(self.window.entries) - self.mailbox_len()
+        return max(min(free, PASS_DELIVERIES), 0) if self.is_open() else 0
+
+    def miss(self, source: Source) -> None:
+        """A source has something, or may have: pull when the way is free."""
         self._member().missed.append(source)
 
-    def forget(self, source: "SharedQueue") -> None:
-        """The session no longer shares with a group that it has missed something of."""
+    def forget(self, source: Source) -> None:
+        """The session has no more to do with a source that it has missed something of."""
         self._member().missed.remove(source)
 
     def _member(self) -> Membership:
@@ -458,6 +471,7 @@ class Outbound:
         self.host = Nobody()
         if self.membership is not None:
             counters.shared_returned += self.membership.give_back(self.window, now)
+            self.membership.missed.clear()
         self.window.clear(now)
 
     # -- the books

@@ -8,10 +8,10 @@ from protocol.subscribe import Subscription
 from session.counters import Counters
 from session.host import Host
 from session.limits import Limits
-from session.membership import FED, IN_LINE, PASSED_OVER
 from session.mqueue import MQueue
 from session.overflow import make_room
 from session.queues import new_mqueue
+from session.source import EMPTY, FED, PASSED_OVER, Source
 
 if TYPE_CHECKING:
     from session.outbound import Outbound
@@ -38,7 +38,7 @@ class Member:
 
 
 @final
-class SharedQueue:
+class SharedQueue(Source):
     """The queue of one group. It holds what no member can take now, so while it is not empty, nobody can.
 
     Who can take a delivery stands in line, and whoever gets one goes to the end of it. A member that turns out to be
@@ -89,7 +89,7 @@ class SharedQueue:
         self._store(publish, now)
 
     def pull(self, outbound: "Outbound", now: int) -> int:
-        """A member's way is free: give it what waits, one pass's bytes at most. Returns IN_LINE, FED or PASSED_OVER."""
+        """A member's way is free: give it what waits. Once nothing is left, it stands in line again."""
         member = self.members[outbound]
         mqueue = self.mqueue
         if mqueue is not None:
@@ -101,7 +101,7 @@ class SharedQueue:
             mqueue.overflowing = False
         member.in_line = True
         self._line.append(member)
-        return IN_LINE
+        return EMPTY
 
     def take_back(self, deliveries: list[Publish], now: int) -> None:
         """A member's session has ended: what it has not acknowledged goes to the others, before all that waits."""
@@ -154,8 +154,11 @@ class SharedQueue:
 
     def _hand_over(self, member: Member, publish: Publish, now: int) -> None:
         self.counters.count_handed_over(publish.qos, 1)
-        member.outbound.take(member.delivery(publish), self, now)
-        member.outbound.wake()
+        outbound = member.outbound
+        packet_id = outbound.take(member.delivery(publish), now)
+        if packet_id:
+            outbound.note_taken(packet_id, self)
+        outbound.wake()
 
     def _store(self, publish: Publish, now: int) -> None:
         limits = self._limits
