@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from broker.parking import Parked
 
 READ_AHEAD: Final = 65_536
-"""Bytes that an address has read from its pages and not handed over; a message that is larger comes alone."""
+LEAST_AHEAD: Final = 4_096
+"""Bytes that an address has read from its pages and not handed over: as many as sessions may hold of it, in these
+bounds. A message that is larger comes alone."""
 
 RETRY: Final = 1.0
 """Seconds until pages are looked at again for which there was no file descriptor or memory."""
@@ -145,6 +147,7 @@ class Pages:
         self._stored = 0  # messages on disk that no read has been asked for
         self._ahead: deque[Record] = deque()
         self._reading = False
+        self._read_ahead = max(min(address.rule.max_size_bytes, READ_AHEAD), LEAST_AHEAD)
 
     def take(self, parked: "Parked") -> bool:
         """Put `parked.publish`, of `parked.client_id`, behind the others; its acknowledgement is withheld meanwhile.
@@ -225,8 +228,8 @@ class Pages:
         if self._reading or self._ahead or not self._stored or self._paging.closed:
             return
         self._reading = True
-        queue = self._queue
-        self._paging.disk.do(lambda: queue.take(READ_AHEAD), self._have_read)
+        queue, limit = self._queue, self._read_ahead
+        self._paging.disk.do(lambda: queue.take(limit), self._have_read)
 
     def _have_read(self, result: Taken | Exception) -> None:
         self._reading = False

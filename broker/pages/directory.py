@@ -2,7 +2,7 @@
 
 ```
 <paging.directory>/<node name>-<run id>.pages/lock             held by the run that it belongs to
-                                             /<address>-<number>.page
+                                             /<address>-<number of the first message>.page
 ```
 Sessions do not outlive a run, so what an earlier one has left behind is for nobody: it is stale, and removed. What
 tells the two apart is the lock, which the operating system gives back whatever way a process ends.
@@ -21,7 +21,7 @@ from broker.pages.segment import SUFFIX
 
 _LOCK: Final = "lock"
 _RUN: Final = re.compile(r".+-[0-9a-f]{16}\.pages")
-_PAGE: Final = re.compile(r"[0-9]+-[0-9]+" + re.escape(SUFFIX))
+_PAGE: Final = re.compile(r"([0-9]+)-([0-9]+)" + re.escape(SUFFIX))
 _TRIES: Final = 100
 """Somebody else's start may take a directory that is not locked yet for a stale one: then another is made."""
 
@@ -34,7 +34,7 @@ class Removed:
         self.directories = 0
         self.bytes = 0
         self.messages = 0
-        """What the stale ones held, so far as it can be read; some of it had been handed over."""
+        """What the stale ones held, so far as that can be told; some of it had been handed over."""
         self.problems: list[str] = []
         """What could not be removed, and why."""
 
@@ -130,12 +130,13 @@ def _lock(path: Path, create: int) -> int:
 def _remove(path: Path, lock: int, removed: Removed, count: bool) -> None:
     """Remove a directory that we have locked, the lock last: who finds no lock in it is to find nothing else."""
     try:
-        with os.scandir(path) as entries:
-            pages = [Path(entry.path) for entry in entries if _PAGE.fullmatch(entry.name)]
-        for page in pages:
-            if count:
-                _count(page, removed)
-            page.unlink()
+        pages = _pages(path)
+        if count:
+            for numbers in pages.values():
+                _count(numbers, removed)
+        for numbers in pages.values():
+            for page in numbers.values():
+                page.unlink()
         (path / _LOCK).unlink()
         path.rmdir()
         removed.directories += 1
@@ -145,10 +146,23 @@ def _remove(path: Path, lock: int, removed: Removed, count: bool) -> None:
         os.close(lock)
 
 
-def _count(page: Path, removed: Removed) -> None:
+def _pages(path: Path) -> dict[str, dict[int, Path]]:
+    """The page files of each address, by the number of their first message."""
+    pages: dict[str, dict[int, Path]] = {}
+    with os.scandir(path) as entries:
+        for entry in entries:
+            match = _PAGE.fullmatch(entry.name)
+            if match is not None:
+                pages.setdefault(match[1], {})[int(match[2])] = Path(entry.path)
+    return pages
+
+
+def _count(pages: dict[int, Path], removed: Removed) -> None:
+    """Count what the files of one address hold. Only the last has to be read: there may be gigabytes."""
+    last = max(pages)
+    removed.messages += last - min(pages)
     try:
-        data = page.read_bytes()
+        removed.bytes += sum(page.stat().st_size for page in pages.values())
+        removed.messages += count_messages(pages[last].read_bytes())
     except OSError:
-        return  # it may be possible to remove it nevertheless
-    removed.bytes += len(data)
-    removed.messages += count_messages(data)
+        pass  # it may be possible to remove them nevertheless

@@ -32,7 +32,7 @@ class Taken:
 
 @final
 class PageQueue:
-    """Page files of one address, named `name` and a number. For one thread at a time.
+    """Page files of one address, named `name` and the number of their first message. For one thread at a time.
 
     Nothing is synced: what is here is lost with the process, as the sessions are that it is meant for. So what the
     operating system has taken is as safe as anything in the broker's memory.
@@ -43,7 +43,7 @@ class PageQueue:
         self._name = name
         self._segment_bytes = segment_bytes
         self._segments: deque[Segment] = deque()
-        self._number = 0
+        self._written = 0
         self._decoder = Decoder(version=5)
 
     @property
@@ -59,6 +59,7 @@ class PageQueue:
             segment = self._last()
             count, failure = segment.append(self._fitting(segment, records, written))
             written += count
+            self._written += count
             if not segment.size:
                 self._segments.pop()
                 self._remove(segment)
@@ -67,8 +68,7 @@ class PageQueue:
     def _last(self) -> Segment:
         segments = self._segments
         if not segments or segments[-1].size >= self._segment_bytes:
-            self._number += 1
-            segments.append(Segment(self._directory / f"{self._name}-{self._number}{SUFFIX}"))
+            segments.append(Segment(self._directory / f"{self._name}-{self._written}{SUFFIX}"))
         return segments[-1]
 
     def _fitting(self, segment: Segment, records: list[bytes], first: int) -> list[bytes]:

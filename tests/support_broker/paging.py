@@ -60,10 +60,11 @@ class Reader(Watcher):
 class PagedAddress:
     """One address with pages, a sender and a reader."""
 
-    def __init__(self, paging: Paging, limit: int = -1) -> None:
+    def __init__(self, paging: Paging, limit: int = -1, max_size_bytes: int = 1_000_000) -> None:
         self.sender = Sender()
         self.reader = Reader()
-        self.pages: Pages = paging.open(Address(b"t", AddressRule(1, "page", page_limit_bytes=limit)), self.reader)
+        rule = AddressRule(max_size_bytes, "page", page_limit_bytes=limit)
+        self.pages: Pages = paging.open(Address(b"t", rule), self.reader)
         self._sent = 0
         self._taken = 0
 

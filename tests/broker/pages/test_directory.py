@@ -12,6 +12,7 @@ import pytest
 
 from broker.pages import directory
 from broker.pages.directory import Removed, RunDirectory, remove_stale
+from broker.pages.queue import PageQueue
 from broker.pages.record import Draft
 from protocol.publish import Publish
 from tests.support.waiting import wait_until
@@ -96,6 +97,18 @@ def test_only_whole_messages_count(tmp_path: Path) -> None:
     """FC-26: a record that was being written when its broker died is not a message."""
     stale(tmp_path)
     assert figures(remove_stale(tmp_path)) == (1, 2, 3 * len(RECORD) - 1, 0)
+
+
+def test_stale_messages_are_counted(tmp_path: Path) -> None:
+    """FC-26: messages are counted over all files of all addresses, those that had been read already not."""
+    path = stale(tmp_path)
+    for name in ("2", "33"):
+        queue = PageQueue(path, name, 5 * len(RECORD))
+        queue.append([RECORD] * 23)
+        queue.take(7 * len(RECORD))
+        queue.take(7 * len(RECORD))
+    removed = remove_stale(tmp_path)
+    assert (removed.directories, removed.messages) == (1, 2 + 2 * 13)
 
 
 def test_foreign_files_stay(tmp_path: Path) -> None:
