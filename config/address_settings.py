@@ -30,7 +30,7 @@ class AddressSettings(Model):
     reject_threshold_bytes: Window = -1
     """FC-25: payload bytes, held and parked, past which `fail` answers at once. -1 = no limit. Only with `block`."""
     page_limit_bytes: LimitedSize = 0
-    """FC-26: payload bytes of one address on disk. 0 = no limit. Only with `page`."""
+    """FC-26: bytes of one address on disk, as they are stored there. 0 = no limit. Only with `page`."""
     page_full_policy: Literal["drop", "fail"] = "fail"
     """FC-26: what happens past page_limit_bytes. Only with `page`."""
 

@@ -16,7 +16,7 @@ NOT_WATCHED: Final = -1
 
 @final
 class AddressRule:
-    """An entry of `addresses`. Sizes are payload bytes, -1 = no limit; times are microseconds, 0 = never."""
+    """An entry of `addresses`. Sizes are payload bytes (on disk all), -1 = no limit; times microseconds, 0 = never."""
 
     def __init__(
         self,
