@@ -7,9 +7,11 @@ from typing import Final, final
 from protocol.most_specific import NONE, MostSpecific
 from session.address import Address, AddressRule
 
+SPARE: Final = 1_000
+"""Addresses that nobody need use: who has just found one may not hold anything of it yet."""
 _LOOKED_AT: Final = 2
-"""Addresses that are looked at, whether they can be forgotten, for each new one: so at most as many as are in use, and
-a few, are not."""
+"""Addresses that are looked at, whether they can be forgotten, for each new one: so besides the spare ones at most as
+many as are in use are not."""
 
 
 @final
@@ -34,6 +36,14 @@ class AddressBook:
     def __len__(self) -> int:
         return len(self._addresses)
 
+    def known(self) -> list[Address]:
+        """All of them at this moment."""
+        return list(self._addresses.values())
+
+    def knows(self, address: Address) -> bool:
+        """Whether this one has not been forgotten."""
+        return self._addresses.get(address.topic) is address
+
     def find(self, topic: bytes, routed: Mapping[bytes, object]) -> Address | None:
         """The topic's address; None if nothing limits it. `routed`: topics whose address somebody may remember."""
         matching = self._matching
@@ -53,7 +63,9 @@ class AddressBook:
     def _forget(self, routed: Mapping[bytes, object]) -> None:
         """Forget what is not used, of those that it is the turn of."""
         around = self._round
-        for _ in range(min(_LOOKED_AT, len(around))):
+        if len(around) < SPARE:
+            return
+        for _ in range(_LOOKED_AT):
             address = around.popleft()
             if address.size or address.watcher is not None or address.topic in routed:
                 around.append(address)

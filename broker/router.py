@@ -46,7 +46,7 @@ class Router:
         self._max_topic_levels = max_topic_levels
         self._authorization = Authorization() if authorization is None else authorization
         self.shared = SharedGroups() if shared is None else shared
-        self._addresses = AddressBook([]) if addresses is None else addresses
+        self.addresses = AddressBook([]) if addresses is None else addresses
         self._merge = merge
         """Whether overlapping subscriptions of a session give one delivery together, or one each [MQTT-3.3.4-2]."""
         self._cached_topics = cached_topics
@@ -103,7 +103,7 @@ class Router:
 
     def address(self, topic: bytes) -> Address | None:
         """What limits a topic; None if nothing does."""
-        return self._addresses.find(topic, self.cache)
+        return self.addresses.find(topic, self.cache)
 
     def subscribe(self, outbound: Outbound, subscription: Subscription) -> None:
         """Add a subscription, or replace that of the same session and filter [MQTT-3.8.4-3]."""
