@@ -31,6 +31,7 @@ class What(StrEnum):
 
     SESSIONS = "sessions"
     GROUPS = "groups"
+    ADDRESSES = "addresses"
 
 
 class Sort(StrEnum):
@@ -41,6 +42,14 @@ class Sort(StrEnum):
     BYTES = "bytes"
     WINDOW_FULL = "window_full"
     DROPS = "drops"
+    WAITING = "waiting"
+    REFUSED = "refused"
+
+
+_KEYS: Final = (
+    "Highest first: mailbox, mqueue (the default), bytes, window_full or drops; groups have mqueue, bytes and drops, "
+    "addresses bytes (their default), waiting, refused and drops."
+)
 
 
 def _seconds(text: str) -> float:
@@ -57,8 +66,8 @@ def _seconds(text: str) -> float:
 
 
 def top(  # noqa: PLR0913, PLR0917 - a command's options
-    what: Annotated[What, typer.Argument(help="Sessions, or groups of shared subscriptions.")] = What.SESSIONS,
-    sort: Annotated[Sort, typer.Option(metavar="KEY", help=f"Highest first: {', '.join(Sort)}.")] = Sort.MQUEUE,
+    what: Annotated[What, typer.Argument(help="What to list; groups share subscriptions.")] = What.SESSIONS,
+    sort: Annotated[Sort | None, typer.Option(metavar="KEY", help=_KEYS)] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=1, max=MOST_ROWS, metavar="N", help=f"Rows; as many as fit, or {DEFAULT_LIMIT} with --once."),

@@ -14,7 +14,7 @@ from broker.admin import DEFAULT_LIMIT, MOST_ROWS
 from broker.admin.client import AdminError, NoBrokerError, ask
 from broker.cli_top_csv import append, as_csv
 from broker.cli_top_keys import Keys
-from broker.cli_top_view import HEAD_LINES, Snapshot, sort_keys, view
+from broker.cli_top_view import HEAD_LINES, Snapshot, next_key, view
 
 STANDARD_OUTPUT: Final = Path("-")
 """As a file to write to."""
@@ -29,11 +29,13 @@ class Question:
 
     path: Path
     what: str
-    sort: str
+    sort: str | None
+    """None = the broker's default."""
     limit: int | None
+    """None = as many as there is room for."""
 
     def ask(self, limit: int) -> dict[str, Any]:
-        """The answer; `limit` holds unless there is one of its own. Raises AdminError if there is none."""
+        """The answer, with up to `limit` rows where nobody has set a limit. Raises AdminError if there is none."""
         return ask(self.path, self.what, self.sort, self.limit or limit)
 
 
@@ -67,7 +69,7 @@ def watch(question: Question, interval: float, out: Path | None) -> None:
             if key == "q":
                 return
             if key == "s":
-                question.sort = sort_keys(question.what, after=question.sort)
+                question.sort = next_key(question.what, answer["sort"])
             try:
                 answer = question.ask(_that_fit(console))
             except NoBrokerError:

@@ -48,7 +48,7 @@ def _identity(row: Row, columns: list[str]) -> tuple[object, object]:
 
 def _rates(row: Row, past: Row, elapsed_us: int) -> Row:
     rates: Row = {}
-    for name in ("offered", "sent", "acknowledged", "dropped"):
+    for name in ("offered", "sent", "acknowledged", "refused", "dropped"):
         if name in row:
             rates[f"{name}_per_second"] = (row[name] - past[name]) * 1e6 / elapsed_us
     if "window_full_us" in row:
@@ -117,13 +117,26 @@ _COLUMNS: Final[dict[str, list[_Column]]] = {
         _rate("offered/s", "offered", 2),
         _rate("sent/s", "sent", 1),
     ],
+    "addresses": [
+        _Column("address", 0, lambda row: printable(row["address"])),
+        _Column("policy", 6, lambda row: printable(row["full_policy"])),
+        _Column("bytes", 7, lambda row: size(row["size_bytes"]), "bytes"),
+        _Column("limit", 7, lambda row: size(row["max_size_bytes"])),
+        _Column("waiting", 7, _count("waiting"), "waiting"),
+        _Column("parked", 7, _count("parked"), dispensable=1),
+        _Column("paged", 7, _count("paged"), dispensable=2),
+        _Column("refused", 7, _count("refused"), "refused"),
+        _Column("drops", 7, _count("dropped"), "drops"),
+        _rate("refused/s", "refused", 3),
+        _rate("drops/s", "dropped", 4),
+    ],
 }
 
 
-def sort_keys(what: str, after: str) -> str:
-    """The next key by which a list can be sorted."""
+def next_key(what: str, sort: str) -> str:
+    """The key that a list is to be sorted by after this one."""
     keys = [column.sort for column in _COLUMNS[what] if column.sort]
-    return keys[(keys.index(after) + 1) % len(keys)]
+    return keys[(keys.index(sort) + 1) % len(keys)]
 
 
 def view(snapshot: Snapshot, width: int, live: bool = True) -> Group:
@@ -136,7 +149,7 @@ def view(snapshot: Snapshot, width: int, live: bool = True) -> Group:
     table.add_column(name.title, no_wrap=True, overflow="ellipsis", max_width=max(min(room, LONGEST_NAME), 1))
     for column in others:
         style = "reverse" if column.sort == answer["sort"] else ""
-        side: Any = "left" if column.title in ("listener", "state") else "right"
+        side: Any = "left" if column.title in ("listener", "state", "policy") else "right"
         table.add_column(column.title, justify=side, no_wrap=True, min_width=column.width, header_style=style)
     for row in snapshot.rows:
         table.add_row(*(Text(column.cell(row)) for column in (name, *others)))

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,9 +41,9 @@ def find(places: Sequence[Path]) -> Path:
     )
 
 
-def ask(path: Path, command: str, sort: str, limit: int) -> dict[str, Any]:
-    """The answer to one request. Raises AdminError if there is none, or the broker refuses it."""
-    request = {"command": command, "sort": sort, "limit": limit}
+def ask(path: Path, command: str, sort: str | None, limit: int) -> dict[str, Any]:
+    """The answer to one request; a `sort` of None is the broker's default. Raises AdminError if there is none."""
+    request = {"command": command, "limit": limit} | ({} if sort is None else {"sort": sort})
     try:
         check_length(path)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
@@ -51,7 +52,8 @@ def ask(path: Path, command: str, sort: str, limit: int) -> dict[str, Any]:
             uid = peer_uid(sock)
             if not is_trusted(uid) and os.geteuid() != 0:
                 raise AdminError(f"{path}: it is user {uid} who answers there, not this user: nothing it says is taken")
-            sock.sendall(json.dumps(request).encode() + b"\n")
+            with suppress(ConnectionError):  # who is not served has been told so already, and the connection closed
+                sock.sendall(json.dumps(request).encode() + b"\n")
             line = _read_line(sock)
     except (FileNotFoundError, ConnectionError) as error:
         raise NoBrokerError(f"{path}: {_why(error)}") from None

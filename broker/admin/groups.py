@@ -35,6 +35,7 @@ class Groups(Listing[SharedQueue]):
 
     columns = ("group", "members", "mqueue_len", "mqueue_bytes", "offered", "sent", "dropped")
     keys = _KEYS
+    default = "mqueue"
 
     def __init__(self, broker: "Broker") -> None:
         self._queues = broker.router.shared.queues

@@ -20,6 +20,8 @@ class Listing(ABC, Generic[T]):
     """The names of a row's cells."""
     keys: Mapping[str, Key[T]]
     """What it can be sorted by."""
+    default: ClassVar[str]
+    """The key where the request does not say."""
 
     @abstractmethod
     def items(self) -> list[T]:

@@ -9,7 +9,6 @@ from broker.admin import DEFAULT_LIMIT, MOST_ROWS, VERSION
 from broker.admin.listing import Listing
 from broker.admin.top import Top
 
-DEFAULT_SORT: Final = "mqueue"
 _KEYS: Final = frozenset({"version", "command", "sort", "limit"})
 _QUOTED: Final = 64
 """Characters of what was sent that an error quotes."""
@@ -45,7 +44,7 @@ def parse(line: bytes, listings: Mapping[str, Listing[Any]]) -> Request:
     listing = listings.get(command) if isinstance(command, str) else None
     if not isinstance(command, str) or listing is None:
         raise RequestError(f"command {_quoted(command)} is not known: write {_one_of(listings)}")
-    sort = asked.get("sort", DEFAULT_SORT)
+    sort = asked.get("sort", listing.default)
     if not isinstance(sort, str) or sort not in listing.keys:
         raise RequestError(f"sort {_quoted(sort)} is not known for {command}: write {_one_of(listing.keys)}")
     limit = asked.get("limit", DEFAULT_LIMIT)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from broker.admin.addresses import Addresses
 from broker.admin.groups import Groups
 from broker.admin.listing import Listing
 from broker.admin.opening import OpenSocket, SocketInUseError, open_socket
@@ -39,7 +40,11 @@ class AdminServer:
         self.path = opened.path
         self._node_name = node_name
         self._opened = opened
-        self._listings: dict[str, Listing[Any]] = {"sessions": Sessions(broker), "groups": Groups(broker)}
+        self._listings: dict[str, Listing[Any]] = {
+            "sessions": Sessions(broker),
+            "groups": Groups(broker),
+            "addresses": Addresses(broker),
+        }
         self._tops = {command: TopList(listing) for command, listing in self._listings.items()}
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None

@@ -66,6 +66,7 @@ class Sessions(Listing[Client]):
         "started_us",
     )
     keys = _KEYS
+    default = "mqueue"
 
     def __init__(self, broker: "Broker") -> None:
         self._clients = broker.clients

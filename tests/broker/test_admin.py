@@ -182,3 +182,36 @@ def test_groups(broker: BrokerProcess, path: Path) -> None:
         one.expect(Publish)
         wait_until(lambda: ask(path, "groups", "bytes")[0]["mqueue_bytes"] == 20, "the other one is handed over")
     wait_until(lambda: ask(path, "groups", "drops") == [], "the groups are gone")
+
+
+# -- addresses
+
+
+def test_addresses(start: Start, tmp_path: Path) -> None:
+    """FC-24: each address is a row: how full it is, what waits for room, and what has become of what found none."""
+    path = tmp_path / "admin.sock"
+    rules = [{"match": name, "max_size_bytes": 100, "full_policy": name} for name in ("block", "fail", "drop")]
+    broker = start(sections={"admin": {"socket": str(path)}, "addresses": rules})
+    wait_for_event(broker, "admin_socket")
+    with connected(broker.address(), 5) as subscriber, connected(broker.address(), 5) as sender:
+        subscriber.subscribe("block", "fail", "drop", "other", qos=1)
+        for _ in range(2):
+            for topic in ("block", "fail", "drop", "other"):
+                sender.send(Publish(topic.encode(), b"x" * 60, 1, packet_id=sender.packet_id()))
+        wait_until(lambda: len([row for row in ask(path, "addresses", "bytes") if in_use(row)]) == 3, "all are full")
+        found = {row["address"]: row for row in ask(path, "addresses", "bytes")}
+        for name, row in found.items():
+            assert (row["full_policy"], row["size_bytes"], row["max_size_bytes"]) == (name, 60, 100)
+        counts = ("waiting", "parked", "refused", "dropped")
+        assert {name: [row[count] for count in counts] for name, row in found.items()} == {
+            "block": [1, 1, 0, 0],
+            "fail": [0, 0, 1, 0],
+            "drop": [0, 0, 0, 1],
+        }
+        for sort, first in (("waiting", "block"), ("refused", "fail"), ("drops", "drop")):
+            assert ask(path, "addresses", sort)[0]["address"] == first
+
+
+def in_use(row: dict[str, Any]) -> bool:
+    """Whether an address has been full."""
+    return bool(row["parked"] or row["refused"] or row["dropped"])

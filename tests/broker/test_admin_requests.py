@@ -1,17 +1,22 @@
 """The admin socket: what it makes of wrong requests, of too many and of who does not wait for the answer."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.admin import client
+from broker.admin.client import AdminError
 from tests.support.broker import start_sluice
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import connected
 from tests.support_broker.admin import AdminPeer, ask
 from tests.support_broker.events import wait_for_event
+
+from .conftest import Start
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +61,14 @@ def test_one_line_each(broker: BrokerProcess, peer: AdminPeer) -> None:
         (b'{"limit": ' + b"9" * 10_000 + b"}\n", "this is not JSON"),
         (b"[]\n", "this is not an object"),
         (b"null\n", "this is not an object"),
-        ({}, "command null is not known: write groups or sessions"),
+        ({}, "command null is not known: write addresses, groups or sessions"),
         ({"command": "stop"}, 'command "stop" is not known'),
         ({"command": ["sessions"]}, "is not known"),
         ({"command": "sessions", "order": 1}, '"order" is not known: write command, limit, sort or version'),
         ({"command": "sessions", "sort": "name"}, "write bytes, drops, mailbox, mqueue or window_full"),
         ({"command": "sessions", "sort": {}}, "sort {} is not known for sessions"),
         ({"command": "groups", "sort": "mailbox"}, "write bytes, drops or mqueue"),
+        ({"command": "addresses", "sort": "mqueue"}, "write bytes, drops, refused or waiting"),
         ({"command": "sessions", "limit": 0}, "limit 0 is not possible: write 1 to 1000"),
         ({"command": "sessions", "limit": 1001}, "write 1 to 1000"),
         ({"command": "sessions", "limit": True}, "limit true"),
@@ -95,22 +101,39 @@ def test_last_line_without_end(peer: AdminPeer) -> None:
     peer.expect_close()
 
 
-def test_connections_are_bounded(broker: BrokerProcess, path: Path) -> None:
+@pytest.fixture
+def own_path(start: Start, tmp_path: Path) -> Path:
+    """The admin socket of a broker that nobody else is connected to."""
+    wait_for_event(start(sections={"admin": {"socket": "a.sock"}}), "admin_socket")
+    return tmp_path / "a.sock"
+
+
+def test_connections_are_bounded(own_path: Path) -> None:
     """The ninth connection is told that there are eight, until one of them goes."""
-    peers = [AdminPeer(path) for _ in range(8)]
-    assert all(peer.ask({"command": "groups"})["rows"] == [] for peer in peers)
-    with AdminPeer(path) as another:
-        assert "8 others are connected" in another.answer()["error"]
-        another.expect_close()
-    peers[0].close()
-
-    def has_room() -> bool:
+    path = own_path
+    with ExitStack() as stack:
+        peers = [served(path, stack) for _ in range(8)]
         with AdminPeer(path) as another:
-            return "rows" in another.ask({"command": "groups"})
+            assert "8 others are connected" in another.answer()["error"]
+            another.expect_close()
+        with pytest.raises(AdminError, match="8 others are connected"):
+            client.ask(path, "sessions", None, 1)
+        peers[0].close()
+        served(path, stack)
 
-    wait_until(has_room, "there is room for another")
-    for peer in peers:
-        peer.close()
+
+def served(path: Path, stack: ExitStack) -> AdminPeer:
+    """A connection that has been answered, as soon as there is room for it."""
+    found: list[AdminPeer] = []
+
+    def is_answered() -> bool:
+        peer = stack.enter_context(AdminPeer(path))
+        if "rows" in peer.ask({"command": "groups"}):
+            found.append(peer)
+        return bool(found)
+
+    wait_until(is_answered, "there is room")
+    return found[0]
 
 
 def test_flood(broker: BrokerProcess, peer: AdminPeer, path: Path) -> None:
@@ -118,8 +141,8 @@ def test_flood(broker: BrokerProcess, peer: AdminPeer, path: Path) -> None:
     count = 1_000
     peer.send(*[b"{}\n", {"command": "sessions", "limit": 1000}] * (count // 2))
     peer.answer()
-    with connected(broker.address(), 5) as client:
-        client.publish("t", b"x", 1)
+    with connected(broker.address(), 5) as publisher:
+        publisher.publish("t", b"x", 1)
     assert ask(path, "groups") == []
     peer.socket.setblocking(False)
     received = b""
@@ -131,18 +154,15 @@ def test_flood(broker: BrokerProcess, peer: AdminPeer, path: Path) -> None:
     assert received.count(b"\n") < count - 1
 
 
-def test_gone_before_the_answer(broker: BrokerProcess, path: Path) -> None:
+def test_gone_before_the_answer(own_path: Path) -> None:
     """Who does not wait for the answer does no harm to those who do."""
     for _ in range(20):
-        peer = AdminPeer(path)
-        peer.send({"command": "sessions", "sort": "drops"})
-        peer.close()
-    wait_until(lambda: ask_anyhow(path) == [], "an answer")
-    broker.assert_healthy()
+        with AdminPeer(own_path) as peer, suppress(ConnectionError):
+            peer.send({"command": "sessions", "sort": "drops"})
+    wait_until(lambda: ask_anyhow(own_path) == [], "an answer")
 
 
 def ask_anyhow(path: Path) -> Any:
     """The rows, or the error where too many are connected."""
     with AdminPeer(path) as peer:
-        peer.send({"command": "sessions"})
-        return peer.answer().get("rows")
+        return peer.ask({"command": "sessions"}).get("rows")

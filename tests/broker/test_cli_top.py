@@ -116,6 +116,13 @@ def test_groups(path: Path) -> None:
     assert group.split() == ["$share/g/t", "1", "8", "800", "0"]
 
 
+def test_addresses(path: Path) -> None:
+    """`sluice top addresses` lists the addresses."""
+    _, out, _ = invoke("addresses", "--socket", path)
+    titles = out.splitlines()[2].split()
+    assert titles == ["address", "policy", "bytes", "limit", "waiting", "parked", "paged", "refused", "drops"]
+
+
 def test_hostile_name(path: Path) -> None:
     """What a client calls itself is shown as text: no control characters, no markup, no formula."""
     _, out, _ = invoke("--socket", path)

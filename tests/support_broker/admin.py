@@ -2,6 +2,7 @@
 
 import json
 import socket
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -36,8 +37,9 @@ class AdminPeer:
         return json.loads(line)
 
     def ask(self, request: object) -> Any:
-        """The answer to one request."""
-        self.send(request)
+        """The answer to one request, or what the broker has said when it closed the connection before."""
+        with suppress(ConnectionError):
+            self.send(request)
         return self.answer()
 
     def expect_close(self) -> None:

@@ -1,0 +1,60 @@
+"""The list of addresses: topics that may take up only so much in all sessions together (FC-24)."""
+
+from typing import TYPE_CHECKING, Final
+
+from broker.admin.listing import LONGEST_NAME, Key, Listing, shortened
+from session.address import Address
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+_KEYS: Final[dict[str, Key[Address]]] = {
+    "bytes": lambda address, _: address.size,
+    "waiting": lambda address, _: address.waiting,
+    "refused": lambda address, _: address.refused,
+    "drops": lambda address, _: address.dropped,
+}
+
+
+class Addresses(Listing[Address]):
+    """All addresses that are in use, and some that have been."""
+
+    columns = (
+        "address",
+        "full_policy",
+        "size_bytes",
+        "max_size_bytes",
+        "waiting",
+        "parked",
+        "paged",
+        "refused",
+        "dropped",
+    )
+    keys = _KEYS
+    default = "bytes"
+
+    def __init__(self, broker: "Broker") -> None:
+        self._book = broker.router.addresses
+
+    def items(self) -> list[Address]:
+        """All that are known."""
+        return self._book.known()
+
+    def is_there(self, item: Address) -> bool:
+        """Whether it has not been forgotten."""
+        return self._book.knows(item)
+
+    def row(self, item: Address, now: int) -> list[object]:
+        """The cells of one address."""
+        name = item.topic[: 4 * (LONGEST_NAME + 1)].decode(errors="replace")
+        return [
+            shortened(name),
+            item.rule.full_policy,
+            item.size,
+            item.rule.max_size_bytes,
+            item.waiting,
+            item.parked,
+            item.paged,
+            item.refused,
+            item.dropped,
+        ]
