@@ -52,7 +52,6 @@ def sluice_config(listeners: Sequence[Listener], sections: Mapping[str, object] 
         "allow_anonymous": True,
         "listeners": [_sluice_listener(listener) for listener in listeners],
         "log": {"level": "info", "format": "json"},
-        "admin": {"socket": None},  # tests that run at once would meet at the same path
     }
     return yaml.safe_dump(config | dict(sections or {}))
 
@@ -85,7 +84,9 @@ def start_sluice(
     """
     file = folder / "sluice.yaml"
     file.write_text(sluice_config(listeners, sections))
-    broker = BrokerProcess([*command, "run", "--config", str(file), *flags], folder, clean_environment(**(env or {})))
+    # Brokers that run at once would meet at the same admin socket.
+    environment = clean_environment(**({"XDG_RUNTIME_DIR": str(folder)} | dict(env or {})))
+    broker = BrokerProcess([*command, "run", "--config", str(file), *flags], folder, environment)
     try:
         broker.wait_for_output(lambda lines: len(_listening(lines)) >= len(listeners), "listening")
     except BrokerError:
