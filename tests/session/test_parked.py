@@ -1,0 +1,175 @@
+"""FC-25: the PUBLISHes of a client that wait for their answer use up its credit, and are answered once."""
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from protocol import reason_codes
+from protocol.publish import Publish
+from session.limits import Limits
+from tests.support_session.inbound import Answer, answers, from_client, puback, pubcomp, pubrec
+from tests.support_session.peer import Peer
+
+PACKET_IDS = st.integers(1, 5)
+CHUNKS = st.lists(st.tuples(st.integers(0, 2), PACKET_IDS, st.booleans(), st.booleans()), min_size=1, max_size=6)
+"""QoS, packet id, DUP, and whether the address is full."""
+
+
+class Parked:
+    """A PUBLISH that waits."""
+
+    def __init__(self, publish: Publish, connection: int) -> None:
+        self.publish = publish
+        self.connection = connection
+        """On which it first came."""
+        self.here = True
+        """Whether it has come, or come again, on the present one."""
+
+
+class ParkingMachine(RuleBasedStateMachine):
+    """One session, its publishing client, and addresses that are full or not."""
+
+    @initialize(
+        receive_maximum=st.integers(1, 4), max_awaiting_rel=st.sampled_from([0, 1, 3]), version=st.sampled_from([4, 5])
+    )
+    def begin(self, receive_maximum: int, max_awaiting_rel: int, version: int) -> None:
+        """Connect."""
+        options: dict[str, Any] = {"receive_maximum": receive_maximum, "max_awaiting_rel": max_awaiting_rel}
+        self.limits = Limits(**options, await_rel_timeout=0, tolerate_receive_maximum=True)
+        self.peer = Peer(self.limits, version)
+        self.version = version
+        self.online = True
+        self.parked: list[Parked] = []
+        self.awaiting: dict[int, bool] = {}
+        """Packet ids between PUBREC and PUBREL, and whether they belong to this connection."""
+        self.routed = self.exceeded = self.waits = 0
+
+    def waiting(self, qos: int, packet_id: int) -> Parked | None:
+        """The PUBLISH that this one repeats, and that waits."""
+        for parked in self.parked:
+            same = parked.publish.qos == qos and parked.publish.packet_id == packet_id
+            if same and (qos == 2 or (qos == 1 and parked.here)):
+                return parked
+        return None
+
+    def expected(self, qos: int, packet_id: int, unwritten: int) -> tuple[bool, list[Answer]]:
+        """Whether a PUBLISH is accepted, after so many QoS 1 in this chunk that do not wait, and its answer if not."""
+        parked = self.waiting(qos, packet_id)
+        if qos == 2 and packet_id in self.awaiting:
+            self.awaiting[packet_id] = True
+            return False, [pubrec(packet_id)]
+        if parked is not None:
+            parked.here = True
+            return False, []
+        credit = sum(parked.here for parked in self.parked if parked.publish.qos) + sum(self.awaiting.values())
+        if qos and self.version == 5 and unwritten + credit >= self.limits.receive_maximum:
+            self.exceeded += 1
+        bound = self.limits.max_awaiting_rel
+        ids = len(self.awaiting) + sum(parked.publish.qos == 2 for parked in self.parked)
+        if qos == 2 and bound and ids >= bound:
+            return False, [pubrec(packet_id, reason_codes.QUOTA_EXCEEDED)] if self.version == 5 else []
+        return True, []
+
+    @precondition(lambda self: self.online)
+    @rule(chunk=CHUNKS)
+    def publish(self, chunk: list[tuple[int, int, bool, bool]]) -> None:
+        """PUBLISHes arrive in one chunk."""
+        session = self.peer.session
+        expected: list[Answer] = []
+        unwritten = 0
+        for qos, packet_id, dup, full in chunk:
+            publish = from_client(packet_id if qos else 0, qos, dup=dup)
+            accepted, answer = self.expected(qos, publish.packet_id, unwritten)
+            expected += answer
+            assert session.accept(publish) == accepted
+            if not accepted:
+                continue
+            if full:
+                session.park(publish)
+                self.parked.append(Parked(publish, session.inbound.connection))
+                self.waits += 1
+                continue
+            session.answer(publish, True, self.peer.now)
+            self.routed += 1
+            unwritten += qos == 1
+            if qos == 2:
+                self.awaiting[packet_id] = True
+            expected += [(puback if qos == 1 else pubrec)(packet_id)] if qos else []
+        assert answers(self.peer.end_chunk()) == expected
+
+    @precondition(lambda self: self.parked)
+    @rule(place=st.integers(0, 20), routed=st.booleans())
+    def settle(self, place: int, routed: bool) -> None:
+        """There is room for one that waits, or it has waited for too long."""
+        parked = self.parked.pop(place % len(self.parked))
+        session, publish = self.peer.session, parked.publish
+        here = parked.here and self.online and publish.qos > 0
+        assert session.unpark(publish, parked.connection, 10) == (parked.here and self.online)
+        if routed:
+            self.routed += 1
+            if here:
+                session.answer(publish, True, self.peer.now)
+            else:
+                session.remember(publish, self.peer.now)
+            if publish.qos == 2:
+                self.awaiting[publish.packet_id] = here
+        elif here:
+            session.refuse(publish, reason_codes.QUOTA_EXCEEDED)
+        code = 0 if routed or self.version == 4 else reason_codes.QUOTA_EXCEEDED
+        expected = [(puback if publish.qos == 1 else pubrec)(publish.packet_id, code)] if here else []
+        assert answers(self.peer.end_chunk()) == expected
+
+    @precondition(lambda self: self.online)
+    @rule(packet_id=PACKET_IDS)
+    def release(self, packet_id: int) -> None:
+        """A PUBREL arrives, for a known packet id or not; one that waits is not known yet."""
+        known = self.awaiting.pop(packet_id, None) is not None
+        reason_code = 0 if known or self.version == 4 else reason_codes.PACKET_IDENTIFIER_NOT_FOUND
+        assert answers(self.peer.pubrel(packet_id)) == [pubcomp(packet_id, reason_code)]
+
+    @precondition(lambda self: self.online)
+    @rule()
+    def disconnect(self) -> None:
+        """The client goes."""
+        self.peer.disconnect()
+        self.online = False
+
+    @precondition(lambda self: not self.online)
+    @rule(version=st.sampled_from([4, 5]))
+    def connect(self, version: int) -> None:
+        """It comes back, and its credit begins anew."""
+        self.version = version
+        self.online = True
+        self.peer.connect(version)
+        for parked in self.parked:
+            parked.here = False
+        for packet_id in self.awaiting:
+            self.awaiting[packet_id] = False
+
+    @invariant()
+    def counts_hold(self) -> None:
+        """FC-20 to FC-25: what waits, was routed or tolerated is in the books."""
+        if not hasattr(self, "peer"):
+            return
+        counters = self.peer.outbound.counters
+        received = counters.received_qos0 + counters.received_qos1 + counters.received_qos2
+        assert counters.receive_maximum_exceeded == self.exceeded
+        assert counters.publish_parked == self.waits
+        assert received >= self.routed + len(self.parked)
+        assert self.peer.session.inbound.awaiting_rel_len == len(self.awaiting)
+
+
+def test_anything_may_wait() -> None:
+    """FC-20 to FC-25: answers and credit hold whatever waits, is sent again, routed or given up, over reconnects."""
+    run_state_machine_as_test(
+        ParkingMachine, settings=settings(max_examples=200, stateful_step_count=30, deadline=None)
+    )
