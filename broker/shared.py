@@ -22,6 +22,8 @@ class SharedGroups:
     def __init__(self, limits: Limits | None = None, host: Host | None = None) -> None:
         self.queues: dict[str, SharedQueue] = {}
         """By `$share/name/filter`."""
+        self.dropped = 0
+        """Deliveries dropped by an overflow of queues that are no longer there."""
         self._limits = Limits() if limits is None else limits
         self._host = Nobody() if host is None else host
 
@@ -35,6 +37,7 @@ class SharedGroups:
     def close(self, queue: SharedQueue) -> None:
         """Forget a queue that nobody shares any more."""
         del self.queues[queue.name]
+        self.dropped += queue.counters.dropped_queue_full
 
 
 @final

@@ -73,6 +73,7 @@ class SysTopics:
         self._published: dict[str, str] = {}
         self._loads: dict[str, LoadAverages] = {}
         self._sent = 0
+        self._dropped_by_groups = 0
 
     async def run(self) -> None:
         """Publish until cancelled."""
@@ -112,18 +113,21 @@ class SysTopics:
                 left = SLICE
                 await asyncio.sleep(0)
         snapshot.sums.include(totals.taken)
-        snapshot.queued += await self._waiting_in_groups()
+        await self._walk_groups(snapshot)
         return snapshot
 
-    async def _waiting_in_groups(self) -> int:
-        """Deliveries that no member of their shared group can take now (FC-13), counted in slices."""
-        waiting = 0
-        for number, queue in enumerate(list(self._broker.router.shared.queues.values()), 1):
+    async def _walk_groups(self, snapshot: Snapshot) -> None:
+        """What waits with shared groups, and what they have dropped (FC-13), in slices too."""
+        shared = self._broker.router.shared
+        dropped = shared.dropped
+        for number, queue in enumerate(list(shared.queues.values()), 1):
+            dropped += queue.counters.dropped_queue_full
             if queue.mqueue is not None:
-                waiting += len(queue.mqueue)
+                snapshot.queued += len(queue.mqueue)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
-        return waiting
+        self._dropped_by_groups = max(self._dropped_by_groups, dropped)  # a group may end just before its turn
+        snapshot.sums.dropped += self._dropped_by_groups
 
     def _values(self, snapshot: Snapshot, now: int) -> dict[str, str]:
         """Every topic, without PREFIX, and what it says now."""

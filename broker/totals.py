@@ -39,10 +39,7 @@ class Sums:
         self.sent_bytes += counters.sent_bytes
         self.pubrels_resent += counters.resent_pubrel
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
-        drops = counters.drops
-        if drops is not None:
-            for qos in range(3):
-                self.dropped += drops.get(f"dropped_queue_full_qos{qos}", 0)
+        self.dropped += counters.dropped_queue_full
 
     def include(self, other: "Sums") -> None:
         """Add all of another."""

@@ -243,6 +243,14 @@ class Counters:
         following.mqueue_max = self.mqueue_len
         following.mqueue_bytes_max = self.mqueue_bytes
 
+    @property
+    def dropped_queue_full(self) -> int:
+        """Deliveries of whatever QoS that an overflow has dropped."""
+        drops = self.drops
+        if drops is None:
+            return 0
+        return sum([drops.get(f"dropped_queue_full_qos{qos}", 0) for qos in range(3)])
+
     def quiet(self) -> bool:
         """Whether nothing worth a row of its own has happened since the interval began."""
         return (

@@ -55,8 +55,8 @@ class Membership:
             source = self.taken.get(packet_id)
             if source is not None and inflight.publish.qos == 1:
                 returned.setdefault(source, []).append(inflight.publish)
-                count += 1
         self.taken.clear()
         for source, deliveries in returned.items():
-            source.take_back(deliveries, now)
+            if source.take_back(deliveries, now):
+                count += len(deliveries)
         return count

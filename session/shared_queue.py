@@ -103,10 +103,13 @@ class SharedQueue(Source):
         self._line.append(member)
         return EMPTY
 
-    def take_back(self, deliveries: list[Publish], now: int) -> None:
-        """A member's session has ended: what it has not acknowledged goes to the others, before all that waits."""
+    def take_back(self, deliveries: list[Publish], now: int) -> bool:
+        """A member's session has ended: what it has not acknowledged goes to the others, before all that waits.
+
+        Returns False if there are no others.
+        """
         if not self.members:
-            return
+            return False
         mqueue = self.mqueue
         if mqueue is None:
             mqueue = self.mqueue = new_mqueue(self._limits)
@@ -114,6 +117,7 @@ class SharedQueue(Source):
             mqueue.push_front(publish)
             self.counters.count_handed_over(publish.qos, -1)
         self._dispatch(now)
+        return True
 
     def _dispatch(self, now: int) -> None:
         """Hand over what waits while anybody in line can take it."""

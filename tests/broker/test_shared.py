@@ -16,6 +16,7 @@ from tests.support.process import Address
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 from tests.support_broker.collecting import collect
+from tests.support_broker.events import wait_for_event
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -184,3 +185,19 @@ def test_levels(start: Start) -> None:
         assert client.subscribe("$share/g/a/b", "$share/g/a/b/c").reason_codes == [0, reason_codes.TOPIC_FILTER_INVALID]
         client.publish("a/b", b"x")
         assert client.receive_message().payload == b"x"
+
+
+def test_overflow_is_told(start: Start) -> None:
+    """FC-5, FC-13: what the queue of a group drops is logged once, with its name, and counted under $SYS, also later."""
+    sections = {"session": {"max_mqueue_len": 2, "max_inflight": 1}, "mqtt": {"sys_interval": "100ms"}}
+    broker = start(sections=sections)
+    with connected(broker.address(), 5) as operator:
+        with connected(broker.address(), 5) as member, connected(broker.address(), 5) as sender:
+            member.subscribe("$share/full/t", qos=1)
+            for number in range(6):
+                sender.publish("t", b"%d" % number, 1)
+        (event,) = wait_for_event(broker, "shared_queue_full")
+        assert event["group"] == "$share/full/t"
+        operator.subscribe("$SYS/broker/publish/messages/dropped")
+        while operator.receive_message().payload != b"3":
+            pass
