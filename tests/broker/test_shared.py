@@ -188,7 +188,7 @@ def test_levels(start: Start) -> None:
 
 
 def test_overflow_is_told(start: Start) -> None:
-    """FC-5, FC-13: what the queue of a group drops is logged once, with its name, and counted under $SYS, also later."""
+    """FC-5, FC-13: what the queue of a group drops is logged once, with its name, and counted under $SYS."""
     sections = {"session": {"max_mqueue_len": 2, "max_inflight": 1}, "mqtt": {"sys_interval": "100ms"}}
     broker = start(sections=sections)
     with connected(broker.address(), 5) as operator:
