@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, cast
+from zlib import crc32
 
+from broker.pages.record import HEAD, Draft
 from broker.paging import Pages, Paging
 from protocol.publish import Publish
 from session.address import Address, AddressRule, Watcher
@@ -15,11 +17,21 @@ LOOKS: Final = 10_000
 """Looks after which a condition that has not come true will not."""
 
 
+def with_packet(packet: bytes) -> bytes:
+    """A record with other bytes where its PUBLISH belongs."""
+    empty = Publish(b"t", b"")
+    body = Draft(empty, "").record()[HEAD.size : -len(empty.encode(5))] + packet
+    length = len(body).to_bytes(4, "big")
+    return HEAD.pack(len(body), crc32(body, crc32(length))) + body
+
+
 class Sender:
     """Publishes numbered messages, and is told what has become of them."""
 
     def __init__(self) -> None:
         self.written: list[int] = []
+        self.times: list[int] = []
+        """When each of those was written; what was written at once has one time."""
         self.not_written: list[int] = []
 
     @property
@@ -37,9 +49,10 @@ class Waiting:
         self._sender = sender
         self._number = number
 
-    def written(self, _: int) -> None:
+    def written(self, now: int) -> None:
         """It is on disk."""
         self._sender.written.append(self._number)
+        self._sender.times.append(now)
 
     def not_written(self, _: int) -> None:
         """It is not."""

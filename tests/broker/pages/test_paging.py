@@ -4,6 +4,8 @@ import asyncio
 import os
 import resource
 import threading
+import weakref
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from structlog.testing import capture_logs
 
 from broker import paging as paging_module
 from broker.pages import disk
+from broker.pages.queue import Taken
 from broker.paging import READ_AHEAD, Paging
 from tests.support_broker.paging import PagedAddress, run_paging, until
 
@@ -93,6 +96,19 @@ def test_bounded_read_ahead(tmp_path: Path, max_size_bytes: int, ahead: int) -> 
             assert await address.receive(1) == [number]
             assert len(pages._ahead) <= 1
         assert not pages.length
+
+    run_paging(tmp_path, test)
+
+
+def test_a_lot_at_once(tmp_path: Path) -> None:
+    """However much waits for an address, the disk gets it in pieces: others have their turn in between."""
+
+    async def test(paging: Paging) -> None:
+        address = PagedAddress(paging)
+        address.send(50, 100_000)
+        await address.until_answered()
+        assert address.sender.written == list(range(50))
+        assert max(Counter(address.sender.times).values()) == 11  # a mebibyte, and what is over
 
     run_paging(tmp_path, test)
 
@@ -253,6 +269,24 @@ def test_nobody_is_answered_after_the_end(tmp_path: Path) -> None:
 
     run_paging(tmp_path, test)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_held(tmp_path: Path) -> None:
+    """The thread that waits for the next job does not keep what the last one has read or written."""
+    results: list[weakref.ref[Taken]] = []
+    finished: list[object] = []
+
+    def job() -> Taken:
+        result = Taken()
+        results.append(weakref.ref(result))
+        return result
+
+    async def test(paging: Paging) -> None:
+        paging.disk.do(job, lambda _: finished.append(True))
+        await until(lambda: finished)
+        await until(lambda: results[0]() is None)
+
+    run_paging(tmp_path, test)
 
 
 def test_a_bug_is_no_dead_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from broker.pages.record import Draft, Record
 from broker.pages.segment import Segment
 from protocol.decoder import Decoder
 from protocol.publish import Publish
+from tests.support_broker.paging import with_packet
 
 SMALL: Final = 100
 """Bytes of a segment here: two or three records."""
@@ -217,6 +218,17 @@ def test_lost_files(tmp_path: Path) -> None:
     assert "No such file" in taken[0].problem
     assert "Is a directory" in taken[1].problem
     assert numbers(taken[2].records) == [7, 8, 9]
+
+
+def test_another_file_format(tmp_path: Path) -> None:
+    """A checksum that holds over what is no message costs that file, and none of the next."""
+    queue, files = filled(tmp_path)
+    wrong = with_packet(b"\x36\x05\0\x01a\0x")
+    files[0].write_bytes(wrong + bytes(3 * len(record(1)) - len(wrong)))
+    taken = queue.take(65_536)
+    assert (taken.records, taken.lost) == ([], 3)
+    assert "QoS is 3" in taken.problem
+    assert drain(queue) == list(range(4, 10))
 
 
 def test_out_of_file_descriptors(tmp_path: Path) -> None:

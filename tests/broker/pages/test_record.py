@@ -1,16 +1,15 @@
 """A paged message as bytes: it comes back as it was, or not at all."""
 
-from zlib import crc32
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.pages.record import HEAD, DamagedError, Draft, Record, count_messages, decode, is_whole, size_at
+from broker.pages.record import DamagedError, Draft, Record, count_messages, decode, is_whole, size_at
 from protocol import properties as props
 from protocol.decoder import Decoder
 from protocol.packet_types import PUBLISH
 from protocol.publish import Publish
+from tests.support_broker.paging import with_packet
 from tests.support_protocol import strategies
 
 
@@ -137,12 +136,3 @@ def test_what_is_no_publish() -> None:
         with pytest.raises(DamagedError):
             read(with_packet(packet))
     assert read(with_packet(b"\x30\x05\0\x01a\0x")).publish.payload == b"x"
-
-
-def with_packet(packet: bytes) -> bytes:
-    """A record with other bytes where its PUBLISH belongs."""
-    empty = Publish(b"t", b"")
-    record = encode(empty, "")
-    body = record[HEAD.size : -len(empty.encode(5))] + packet
-    length = len(body).to_bytes(4, "big")
-    return HEAD.pack(len(body), crc32(body, crc32(length))) + body

@@ -8,6 +8,7 @@ import pytest
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.connect import Will
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe as SubscribePacket
 from protocol.subscribe import Subscription
@@ -248,6 +249,31 @@ def test_page_limit_drop(start: Start, directory: Path, subscribe: Subscribe, ve
     received += subscriber.take_rest()
     assert received == list(range(len(received)))
     assert 50 < len(received) < 60
+
+
+def test_away(start: Start, directory: Path) -> None:
+    """FC-26: what is on disk for a session without a connection is delivered in order when the client is back."""
+    broker = paging_broker(start, directory)
+    kept: props.Properties = {props.SESSION_EXPIRY_INTERVAL: 100}
+    with WireClient(broker.address(), 5) as client:
+        client.connect("kept", properties=kept)
+        client.subscribe("paged/#", qos=1)
+    fill(broker.address(), directory)
+    with WireClient(broker.address(), 5) as client:
+        assert client.connect("kept", clean_start=False, properties=kept).session_present
+        assert [number_of(client.receive_message()) for _ in range(100)] == list(range(100))
+
+
+def test_will(start: Start, directory: Path, subscribe: Subscribe) -> None:
+    """FC-26: a will gets in line behind what its client has sent before, on disk, too."""
+    broker = paging_broker(start, directory)
+    subscriber = subscribe(broker.address(), 5, 2)
+    publisher = connected(broker.address(), 5, will=Will(TOPIC.encode(), payload(100), 2, False, None))
+    publish(publisher, range(100), 1)
+    publisher.reset()
+    messages = subscriber.take(101)
+    assert [number_of(message) for message in messages] == list(range(101))
+    assert messages[-1].qos == 2
 
 
 def test_nobody_left(start: Start, directory: Path, subscribe: Subscribe) -> None:
