@@ -1,7 +1,9 @@
-"""session/FLOW-CONTROL.md is complete: every rule, in the code and shown by a test, every key, and no dead link."""
+"""session/FLOW-CONTROL.md is complete, and names nothing that is not there: rules, keys, columns, events, files."""
 
+import json
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "session" / "FLOW-CONTROL.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
+CODE = ("session", "broker", "protocol", "config")
 RULES = [*range(1, 16), *range(20, 27)]
 KEYS: list[tuple[type[BaseModel], str]] = [
     (Session, ""),
@@ -57,7 +60,7 @@ def test_rules_are_explained() -> None:
 
 def test_rules_are_kept() -> None:
     """Each rule, FC-1 to FC-26, is named where the code keeps it."""
-    assert mentioned("session", "broker", "protocol", "config") == set(RULES)
+    assert mentioned(*CODE) == set(RULES)
 
 
 def test_rules_are_shown() -> None:
@@ -67,13 +70,31 @@ def test_rules_are_shown() -> None:
 
 @pytest.mark.parametrize("key", list(keys()))
 def test_keys(key: str) -> None:
-    """Each key of flow control has a line in the document's tables."""
-    assert f"`{key}`" in table_of_knobs()
+    """Each key of flow control is explained where the document lists them."""
+    assert f"`{key}`" in part("The knobs")
 
 
-def table_of_knobs() -> str:
-    """The part of the document that lists them."""
-    return TEXT.partition("\n## The knobs\n")[2].partition("\n## ")[0]
+def test_columns() -> None:
+    """The metric columns that the document names are those that are exported; `*` stands for each QoS."""
+    schema = json.loads((ROOT / "spark_jobs" / "metrics_schema.json").read_text(encoding="utf-8"))
+    columns = {field["name"] for field in schema["fields"]}
+    table = part("Where to see it").partition("| about |")[2].partition("\n\n")[0]
+    for name in re.findall(r"`([^`]+)`", table):
+        assert any(fnmatchcase(column, name) for column in columns), name
+
+
+def test_events() -> None:
+    """The log events that the document names are written somewhere."""
+    code = "".join(file.read_text(encoding="utf-8") for name in CODE[:2] for file in (ROOT / name).rglob("*.py"))
+    table = part("Where to see it").partition("| event |")[2].partition("\n\n")[0]
+    for line in table.splitlines():
+        for event in re.findall(r"`([^`]+)`", line.split("|")[1] if line.startswith("|") else ""):
+            assert f'"{event}"' in code, event
+
+
+def part(heading: str) -> str:
+    """What stands below a heading."""
+    return TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("example", re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
