@@ -58,6 +58,10 @@ conformance: $(STAMPS)/test ## Hold Sluice, or ARGS="--host H --port P", to ever
 fuzz: $(STAMPS)/fuzz ## Look for input that Sluice does not stand. ARGS="--seconds 600", "--replay FILE", "--help".
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.fuzz $(ARGS)
 
+.PHONY: soak
+soak: $(STAMPS)/test ## Many sessions on a bad network: nothing may be lost. ARGS="--minutes 60", "--seed 7", "--help".
+	$(BIN)/python -m tests.soak $(ARGS)
+
 .PHONY: demo
 demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gate off, then on, and the report on both.
 	$(BIN)/python tests/bench/demo.py $(ARGS)

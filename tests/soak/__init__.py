@@ -1,0 +1,1 @@
+"""Many sessions against a real broker over a bad network, and what must hold nevertheless (`make soak`)."""

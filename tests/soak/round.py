@@ -1,0 +1,162 @@
+"""One round: a broker, clients on a bad network for a while, then peace; and everything is looked at."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tests.soak import books, checker, limits, probes
+from tests.soak.checker import Violation
+from tests.soak.client import Client, clock
+from tests.soak.network import Network
+from tests.soak.observed import Observed
+from tests.soak.plan import RoundPlan, with_folders
+from tests.soak.publisher import Publisher
+from tests.soak.subscriber import Subscriber
+from tests.support.broker import SLUICE, TCP_ONLY, start_sluice
+from tests.support.process import BrokerProcess
+
+LOOK: Final = 0.1
+"""Seconds between two looks at how it goes."""
+QUIET: Final = 2.0
+"""Seconds without a message after which nothing more is expected."""
+SETTLED: Final = 90.0
+"""Seconds that everything may take to come through when nothing goes wrong any more."""
+REFUSALS: Final = frozenset(("Keep alive timeout", "Quota exceeded", "Session taken over"))
+"""Why the broker may refuse clients that keep to the standard."""
+
+
+@dataclass
+class Outcome:
+    """How a round has ended."""
+
+    plan: RoundPlan
+    violations: list[Violation] = field(default_factory=list)
+    messages: int = 0
+    received: int = 0
+    rss_start: int = 0
+    rss_most: int = 0
+    rss_end: int = 0
+    settling: float = 0.0
+    """Seconds until all was still."""
+    happened: dict[str, int] = field(default_factory=dict)
+    log: str = ""
+
+
+def run_round(plan: RoundPlan, folder: Path, command: tuple[str, ...] = SLUICE) -> Outcome:
+    """Run the round in `folder` and return what there is to say of it."""
+    outcome = Outcome(plan)
+    observed = Observed()
+    broker = start_sluice(folder, TCP_ONLY, with_folders(plan, folder), command=command, flags=plan.flags)
+    try:
+        outcome.rss_start = broker.rss()
+        asyncio.run(_Drive(plan, broker, observed, outcome).run())
+        if not outcome.violations:
+            outcome.violations += probes.probe(broker, plan)
+        outcome.rss_end = broker.rss()
+    finally:
+        code = broker.stop()
+        outcome.log = broker.stderr
+    if code:
+        outcome.violations.append(Violation("a clean stop", "the broker", f"has ended with {code}"))
+    outcome.violations += _check_log(broker)
+    found, missing = checker.check(observed, plan.rules)
+    outcome.violations += found
+    outcome.violations += limits.check_memory(plan, observed, outcome.rss_start, outcome.rss_most)
+    outcome.violations += books.check_metrics(folder / "metrics", plan, missing)
+    outcome.messages = len(observed.messages)
+    outcome.received = sum(len(session.receipts) for session in observed.sessions)
+    return outcome
+
+
+def _check_log(broker: BrokerProcess) -> list[Violation]:
+    found = [Violation("no trouble", "the broker", line) for line in broker.trouble()]
+    full: dict[str, int] = {}
+    for line in broker.stderr.splitlines():
+        event = _event(line)
+        name = event.get("event")
+        if name == "client_refused" and event.get("reason") not in REFUSALS:
+            found.append(Violation("nobody is refused", str(event.get("client_id")), line))
+        elif name == "address_full":
+            full[event["topic"]] = full.get(event["topic"], 0) + 1
+        elif name == "address_has_room":
+            full[event["topic"]] = full.get(event["topic"], 0) - 1
+    for topic, count in full.items():
+        if count:
+            found.append(Violation("FC-24 empty in the end", topic, "has not got room again"))
+    return found
+
+
+def _event(line: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+class _Drive:
+    """The clients of one round."""
+
+    def __init__(self, plan: RoundPlan, broker: BrokerProcess, observed: Observed, outcome: Outcome) -> None:
+        self._plan = plan
+        self._broker = broker
+        self._observed = observed
+        self._outcome = outcome
+        self._network = Network(broker.address(), plan.key, plan.every)
+        self._publishers = [Publisher(p, self._network, observed, plan.key) for p in plan.publishers]
+        self._subscribers = [Subscriber(s, self._network, observed, plan.key) for s in plan.subscribers]
+        self._clients: list[Client] = [*self._subscribers, *self._publishers]
+
+    async def run(self) -> None:
+        """Let it rain, then let it settle, and have everybody leave."""
+        tasks = [asyncio.create_task(client.run()) for client in self._clients]
+        try:
+            await self._watch(tasks, clock() + self._plan.seconds, self._never)
+            self._network.calm()
+            begun = clock()
+            for client in self._clients:
+                client.settle()
+            if not await self._watch(tasks, begun + SETTLED, self._still):
+                self._complain()
+            self._outcome.settling = clock() - begun
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(client.end() for client in self._clients))
+        await asyncio.sleep(LOOK)
+        await self._network.close()
+        self._outcome.happened = dict(self._network.happened)
+
+    async def _watch(self, tasks: list[asyncio.Task[None]], until: float, enough: Any) -> bool:
+        """Look at the clients and at the broker's memory until it is enough, or too late."""
+        while clock() < until:
+            if enough():
+                return True
+            self._outcome.rss_most = max(self._outcome.rss_most, self._broker.rss())
+            finished, _ = await asyncio.wait(tasks, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished:
+                task.result()  # raises: clients do not finish
+        return False
+
+    @staticmethod
+    def _never() -> bool:
+        return False
+
+    def _still(self) -> bool:
+        return clock() - self._observed.last_receipt > QUIET and all(client.ready for client in self._clients)
+
+    def _complain(self) -> None:
+        for publisher in self._publishers:
+            if not publisher.ready:
+                detail = f"waits for the answers of {publisher.unanswered} PUBLISHes"
+                self._outcome.violations.append(Violation("progress", publisher.client_id, detail))
+        for subscriber in self._subscribers:
+            if not subscriber.ready:
+                detail = f"is not there as it should be: {subscriber.state}"
+                self._outcome.violations.append(Violation("progress", subscriber.client_id, detail))
+        if not self._outcome.violations:
+            detail = f"messages still come {SETTLED:g} s after the last was published"
+            self._outcome.violations.append(Violation("progress", "subscribers", detail))

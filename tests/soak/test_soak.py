@@ -1,0 +1,34 @@
+"""A short soak: one round in which nothing may be lost, and one in which queues are short. `make soak` goes on."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.soak.plan import POLICIES, draw
+from tests.soak.round import run_round
+
+pytestmark = pytest.mark.once
+
+SEED = 4
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_round(tmp_path: Path, number: int) -> None:
+    """All promises hold on a bad network: FC-1 to FC-15, FC-20 to FC-26, and the books balance."""
+    outcome = run_round(draw(SEED, number, sessions=40, seconds=4, rate=150), tmp_path)
+    assert [str(violation) for violation in outcome.violations] == [], outcome.plan
+    assert outcome.messages > 0
+    assert outcome.received > outcome.messages
+
+
+def test_same_plan() -> None:
+    """The seed says everything: the same one gives the same round, another one another."""
+    assert draw(7, 3, 30, 5, 100) == draw(7, 3, 30, 5, 100)
+    assert draw(7, 3, 30, 5, 100) != draw(8, 3, 30, 5, 100)
+
+
+def test_variety() -> None:
+    """A dozen rounds see every policy of full addresses, both kinds of round and each kind of overflow."""
+    plans = [draw(1, number, 30, 5, 100) for number in range(12)]
+    assert {address["full_policy"] for plan in plans for address in plan.addresses} == set(POLICIES) - {"mixed", ""}
+    assert {plan.sections["session"].get("mqueue_overflow") for plan in plans} >= {None, "drop_oldest", "drop_newest"}
