@@ -36,20 +36,24 @@ class Producer:
 
     def _run(self) -> None:
         try:
-            for _ in range(self._unacknowledged):
-                self._send()
+            self._send(self._unacknowledged)
             while not self.stopped:
                 if self._qos:
                     self.client.expect(Puback)
-                self._send()
+                    self._send(1)
+                else:
+                    self._send(100)
         except OSError:
             pass  # the test is over
 
-    def _send(self) -> None:
-        self._sent += 1
-        payload = b"%d %d" % (self._name, self._sent)
-        packet_id = self._sent % 65_535 + 1 if self._qos else 0
-        self.client.send(Publish(TOPIC.encode(), payload.ljust(200), self._qos, packet_id=packet_id))
+    def _send(self, count: int) -> None:
+        numbers = range(self._sent + 1, self._sent + count + 1)
+        self._sent += count
+        self.client.send(*[self._publish(number) for number in numbers])
+
+    def _publish(self, number: int) -> Publish:
+        payload = b"%d %d" % (self._name, number)
+        return Publish(TOPIC.encode(), payload.ljust(200), self._qos, packet_id=number % 65_535 + 1 if self._qos else 0)
 
     def stop(self) -> None:
         """Break the connection, which ends whatever it waits for."""
