@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 LARGE_PIECE: Final = 4_096
 """Pieces of this mean size go to the transport as they are: joining them would copy more than a list costs."""
+CONGESTED: Final = 65_536
+"""Bytes in the transport from which on a send path is congested, until a quarter is left (FC-3). TLS had 512 KiB."""
 READ_PACKETS: Final = 256
 """Packets handled at once; before more, sessions take up what these brought them. What a publisher sends faster than it
 can be delivered waits in its socket, not in mailboxes."""
@@ -335,8 +337,9 @@ class Connection(Host):
         self.session = session
         if self.keep_alive:
             self.broker.wheel.add(self.heard_at + self.keep_alive, KeepAliveTimer(self))
-        if session.limits.consumer_window_size >= 0 and self.transport is not None:
-            self.transport.set_write_buffer_limits(0)  # FC-10 counts what waits there: congested is what holds anything
+        if self.transport is not None:
+            # FC-10 counts what waits there: with a byte window, what holds anything is congested.
+            self.transport.set_write_buffer_limits(CONGESTED if session.limits.consumer_window_size < 0 else 0)
         if self.broker.producer_max_rate:
             self._rate = Rate(self.broker.producer_max_rate, self.heard_at)
         self.task = SessionTask(self, session.outbound, self.broker.run_queue)

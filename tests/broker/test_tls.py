@@ -15,6 +15,7 @@ from tests.support.certificates import Certificates, make_certificates
 from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
+from tests.support_broker.collecting import collect
 from tests.support_broker.events import events
 
 Start = Callable[..., BrokerProcess]
@@ -153,3 +154,20 @@ def test_stop(start: Start, certificates: Certificates) -> None:
             broker.ask_to_end()
             assert isinstance(client.expect_close(), Disconnect)
         assert broker.stop() == 0
+
+
+def test_congested_as_soon_as_without(start: Start, certificates: Certificates) -> None:
+    """FC-3: with TLS too, a client that does not read has 64 KiB in the transport, and the rest in its mqueue."""
+    listeners = (Listener(), Listener("tls", certificates))
+    running = start(listeners, sections={"session": {"max_mqueue_len": 1}})
+    context = certificates.client_context(with_certificate=True)
+    with (
+        WireClient(running.address("tls"), 5, tls=context, receive_buffer=16_384) as deaf,
+        connected(running.address(), 5) as publisher,
+    ):
+        deaf.connect()
+        deaf.subscribe("t")
+        for _ in range(2_000):
+            publisher.publish("t", bytes(1_000))
+        publisher.expect_nothing_more()
+        assert 100_000 < sum(message.size for message in collect(deaf)) < 450_000
