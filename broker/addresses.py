@@ -92,7 +92,7 @@ class Addresses:
             if address.rule.full_policy == BLOCK:
                 address.parked += 1
                 self.parked_total += 1
-            session.park(publish)
+            session.park(publish, address.rule.full_policy == PAGE)
             self.producers.add(parked)
             backlog.watch_time(now)
         elif address.rule.page_full_policy == DROP:

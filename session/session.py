@@ -141,9 +141,13 @@ class Session:
             time = self._throttled_time = Stopwatch()
         time.run(on, now)
 
-    def park(self, publish: Publish) -> None:
-        """Withhold the answer of an accepted PUBLISH (FC-25)."""
-        self.outbound.counters.publish_parked += 1
+    def park(self, publish: Publish, paged: bool = False) -> None:
+        """Withhold the answer of an accepted PUBLISH until its address has room (FC-25), or it is on disk (FC-26)."""
+        counters = self.outbound.counters
+        if paged:
+            counters.publish_paged += 1
+        else:
+            counters.publish_parked += 1
         if publish.qos:
             self.inbound.park(publish.qos, publish.packet_id)
 

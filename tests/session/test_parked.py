@@ -173,3 +173,16 @@ def test_anything_may_wait() -> None:
     run_state_machine_as_test(
         ParkingMachine, settings=settings(max_examples=200, stateful_step_count=30, deadline=None)
     )
+
+
+def test_parked_and_paged_are_told_apart() -> None:
+    """FC-25, FC-26: what waits for room and what waits for the disk have a count each, and one time."""
+    peer = Peer()
+    for number, paged in enumerate((True, True, False), 1):
+        publish = from_client(number, 1)
+        assert peer.session.accept(publish)
+        peer.session.park(publish, paged)
+        peer.session.unpark(publish, peer.session.inbound.connection, 7)
+
+    counters = peer.take_counters()
+    assert (counters.publish_parked, counters.publish_paged, counters.publish_parked_us) == (1, 2, 21)
