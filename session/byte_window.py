@@ -49,3 +49,9 @@ class ByteWindow:
         self.bytes -= self._unwritten_bytes
         self._unwritten_bytes = 0
         self.unwritten = 0
+
+    def clear(self) -> None:
+        """The session is over: nothing is on its way any more."""
+        self.written()
+        self.bytes = 0
+        self._uncompleted = 0

@@ -81,7 +81,10 @@ class Outbound:
         end = min(self._position + PASS_DELIVERIES, len(taken))
         counters = self.counters
         outbox = self.outbox
-        limited = self.throttle is not None
+        throttle = self.throttle
+        limited = throttle is not None
+        if throttle is not None:
+            throttle.note_written(outbox, self.congested)
         while self._position < end and outbox.delivery_bytes < PASS_BYTES:
             publish = taken[self._position]
             self._position += 1
@@ -473,6 +476,8 @@ class Outbound:
             counters.shared_returned += self.membership.give_back(self.window, now)
             self.membership.missed.clear()
         self.window.clear(now)
+        if self.throttle is not None:
+            self.throttle.end(now)
 
     # -- the books
 

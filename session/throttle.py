@@ -55,7 +55,7 @@ class Throttle:
 
     def note_written(self, outbox: Outbox, congested: bool) -> None:
         """The transport's write mark is 0 where there is a byte window: if it is not congested, it is empty."""
-        if self.byte_window is not None and not congested and not outbox.pieces:
+        if self.byte_window is not None and not congested and not outbox.delivery_bytes:
             self.byte_window.written()
 
     def opens_when_written(self, congested: bool) -> bool:
@@ -71,6 +71,12 @@ class Throttle:
         """The connection is gone, with what was on its way in it; what is unacknowledged still counts."""
         if self.byte_window is not None:
             self.byte_window.written()
+        self.note_head(gate.OPEN, now)
+
+    def end(self, now: int) -> None:
+        """The session is over."""
+        if self.byte_window is not None:
+            self.byte_window.clear()
         self.note_head(gate.OPEN, now)
 
     def fill(self, counters: Counters, now: int) -> None:

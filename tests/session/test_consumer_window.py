@@ -98,6 +98,43 @@ def test_unacknowledged_bytes_outlive_the_connection() -> None:
     assert texts(peer.puback(1)) == ["c"]
 
 
+def test_what_has_been_written_does_not_count() -> None:
+    """FC-6, FC-10: a new pass finds the transport empty, so what waits is sent before a full queue drops any of it."""
+    peer = Peer(Limits(consumer_window_size=0, max_mqueue_len=1))
+    peer.publish("a")
+    peer.run_pass()
+    peer.publish("b", "c")
+    peer.run_pass()
+
+    assert texts(peer.run()) == ["c"]
+    assert texts(peer.packets) == ["a", "b", "c"]
+
+
+def test_answers_do_not_count() -> None:
+    """FC-10, FC-15: an answer that has not been written yet keeps no delivery from going."""
+    peer = Peer(Limits(consumer_window_size=0))
+    peer.publish("a", "b")
+    peer.run_pass()
+
+    peer.session.release(1)
+    peer.outbound.drain(peer.now)
+
+    assert texts(peer.flush()) == ["b"]
+
+
+def test_nothing_counts_at_the_end() -> None:
+    """FC-10: a session that is over has nothing on its way."""
+    peer = Peer(Limits(consumer_window_size=100))
+    peer.deliver("a", "b", qos=1, size=60)
+    peer.outbound.end(peer.now)
+    peer.now += 1
+
+    counters = peer.take_counters()
+
+    assert counters.window_bytes == 0
+    assert counters.window_bytes_full_us == 0
+
+
 def test_counters() -> None:
     """FC-10: how long the head of the queue waited for bytes, and how many count at the interval's end, are told."""
     peer = Peer(Limits(consumer_window_size=100, retry_interval=0))

@@ -125,6 +125,29 @@ def test_switched_off_for_the_experiment() -> None:
     assert peer.waiting() == ["two"]
 
 
+def test_switched_off_after_a_reconnect() -> None:
+    """FC-8: with the gate switched off too, what a smaller new window still holds back goes before new QoS 0."""
+    peer = Peer(Limits(max_inflight=2, gate=False), 5)
+    peer.deliver("one", "two", qos=1)
+    peer.disconnect()
+    peer.connect(5, receive_maximum=1)
+
+    assert peer.deliver("zero", qos=0) == []
+    assert texts(peer.puback(1)) == ["two", "zero"]
+
+
+def test_switched_off_keeps_order() -> None:
+    """FC-9: with the gate switched off too, QoS 0 does not overtake the QoS 0 that was queued while offline."""
+    peer = Peer(Limits(max_inflight=1, gate=False))
+    peer.deliver("one", "two", qos=1)
+    peer.disconnect()
+    peer.publish("old")
+    peer.connect()
+
+    assert peer.deliver("new") == []
+    assert texts(peer.puback(1)) == ["two", "old", "new"]
+
+
 # -- the reason that is counted
 
 

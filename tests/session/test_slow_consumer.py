@@ -54,6 +54,29 @@ def test_draining_counts() -> None:
     assert peer.host.reports == []
 
 
+def test_draining_to_make_room_counts() -> None:
+    """FC-6, FC-14: what a newcomer has sent before it can join a full queue has been drained too."""
+    peer = watched(2, consumer_max_rate=10, max_mqueue_len=1)
+    peer.deliver(*range(3), qos=0)
+    for _ in range(PERIOD):
+        peer.now += SECOND  # timers are late
+        peer.deliver(*range(4), qos=0)
+    peer.advance(0)
+
+    assert peer.host.reports == ["mqueue_full"]
+
+
+def test_backlog_of_one() -> None:
+    """FC-14: a backlog lasts while each newcomer takes the place of what has waited."""
+    peer = watched(max_mqueue_len=1)
+    peer.deliver(*range(3), qos=1)
+    for number in range(PERIOD):
+        peer.advance(1)
+        peer.deliver(number, qos=1)
+
+    assert peer.host.reports == ["mqueue_full", "slow_consumer"]
+
+
 def test_no_backlog_no_slow_consumer() -> None:
     """FC-14: who gets little is not slow: only periods count in which something waited all the time."""
     peer = watched(100)
