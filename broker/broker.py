@@ -38,7 +38,7 @@ from protocol import reason_codes
 from protocol.connect import Will
 from protocol.errors import MQTTError
 from protocol.publish import Publish
-from session.address import PAGE, AddressRule
+from session.address import AddressRule
 from session.limits import Limits
 from session.outbound import Outbound
 from session.priorities import Priorities
@@ -102,8 +102,8 @@ def address_rule(own: AddressSettings) -> AddressRule:
 
 
 def open_paging(config: Config) -> "Paging | None":
-    """Where addresses page, if any does. Raises OSError."""
-    if config.paging.directory is None or all(own.full_policy != PAGE for own in config.addresses):
+    """Where addresses page, also if none does: earlier runs may have left pages there. Raises OSError."""
+    if config.paging.directory is None:
         return None
     from broker.paging import Paging
 

@@ -315,3 +315,14 @@ def test_bounded_memory(start: Start, directory: Path, subscribe: Subscribe) -> 
         assert broker.rss() - before < 6 * MIB
     assert received == list(range(count))
     wait_until(lambda: not page_files(directory), "an empty disk")
+
+
+def test_pages_of_before_the_configuration_changed(start: Start, directory: Path) -> None:
+    """FC-26: what an earlier run has left is removed at the next start, also if no address pages any more."""
+    stale = directory / "test-0123456789abcdef.pages"
+    stale.mkdir(parents=True)
+    (stale / "lock").touch()
+    broker = start(sections={"paging": {"directory": str(directory)}})
+    wait_until(lambda: not stale.exists(), "an empty directory")
+    assert broker.stop() == 0
+    assert list(directory.iterdir()) == []
