@@ -1,5 +1,6 @@
 """The admin socket: what it makes of wrong requests, of too many and of who does not wait for the answer."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -9,12 +10,15 @@ import pytest
 
 from broker.admin import client
 from broker.admin.client import AdminError
+from broker.admin.server import start_admin
+from config.models import Config
 from tests.support.broker import start_sluice
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import connected
 from tests.support_broker.admin import AdminPeer, ask
 from tests.support_broker.events import wait_for_event
+from tests.support_broker.local import LocalBroker
 
 from .conftest import Start
 
@@ -99,6 +103,34 @@ def test_last_line_without_end(peer: AdminPeer) -> None:
     peer.socket.shutdown(1)
     assert peer.answer()["rows"] == []
     peer.expect_close()
+
+
+def test_the_loop_has_its_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that come in one piece are answered one in a turn of the loop, at the most."""
+    monkeypatch.setattr("broker.admin.server.PAUSE", 0.0)
+    count = 50
+    turns = 0
+
+    async def ask_all(local: LocalBroker) -> None:
+        nonlocal turns
+        config = Config.model_validate({"admin": {"socket": str(tmp_path / "a.sock")}})
+        server = await start_admin(local.broker, config)
+        assert server is not None
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "a.sock"))
+        writer.write(b"{}\n" * count)
+        first = await reader.readline()
+        rest = asyncio.create_task(reader.readexactly((count - 1) * len(first)))
+        while not rest.done():
+            turns += 1
+            await asyncio.sleep(0)
+        writer.close()
+        await writer.wait_closed()
+        server.stop()
+
+    with LocalBroker() as local:
+        local.loop.run_until_complete(ask_all(local))
+        local.run(lambda: None)  # the server's side is closed in the next turns
+    assert turns >= count - 1
 
 
 @pytest.fixture

@@ -303,7 +303,11 @@ def test_brokers_that_start_at_once(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
     code = (
-        "import sys; from pathlib import Path; from broker.admin.opening import *; sys.stdin.readline()\n"
+        "import sys, time; from pathlib import Path\n"
+        "from broker.admin import opening; from broker.admin.opening import *\n"
+        "remove = opening._remove_stale\n"
+        "opening._remove_stale = lambda path: (remove(path), time.sleep(0.3))\n"  # as long as it takes to get it wrong
+        "sys.stdin.readline()\n"
         f"try: opened = open_socket(Place(Path({str(path)!r}), True))\n"
         "except SocketInUseError: print('in use', flush=True)\n"
         "else: print('open', flush=True); sys.stdin.readline()\n"

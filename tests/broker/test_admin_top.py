@@ -12,6 +12,7 @@ from broker.admin.sessions import Sessions
 from broker.admin.top import REST, Top, TopList
 from broker.clients import Client
 from broker.clock import monotonic_us
+from tests.support_broker.exporting import until
 from tests.support_broker.local import LocalBroker
 from tests.support_session.messages import message
 
@@ -206,6 +207,21 @@ def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> No
         return await asking
 
     assert names(bench.run(ask())) == ["4", "3", "2", "1"]
+
+
+def test_who_has_ended_takes_nobodys_place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a session has dropped by ending does not bring it to the top in place of one that is there."""
+    monkeypatch.setattr(top, "SLICE", 1)
+    bench.client("there").session.outbound.counters.count_drop("too_large", 1)
+    ended = bench.client("ended", waiting=5)
+
+    async def ask() -> Top:
+        asking = asyncio.create_task(bench.list.top("drops", 1))
+        await until(lambda: bench.listed.walks)
+        bench.local.broker.end_session(ended, 0)
+        return await asking
+
+    assert names(bench.run(ask())) == ["there"]
 
 
 def test_who_goes_away_takes_it_from_nobody(bench: Bench) -> None:

@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -373,6 +374,7 @@ class Terminal:
             err = stream.read().decode()
         status = self.process.wait(20)
         self._reader.join()
+        assert termios.tcgetattr(self._ours)[3] & termios.ECHO, "what is typed is not shown any more"
         os.close(self._ours)
         return status, err
 
