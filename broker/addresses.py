@@ -41,6 +41,8 @@ class Addresses:
         """PUBLISHes that have got what `fail` gives them, at once or later."""
         self.dropped_total = 0
         """PUBLISHes that have been acknowledged and discarded."""
+        self.stopping = False
+        """Whether the broker is: what waits is not routed any more, so nothing need wait behind it."""
         self._broker = broker
         self._backlogs: dict[Address, Backlog] = {}
         self._ready: deque[Backlog] = deque()
@@ -73,7 +75,7 @@ class Addresses:
 
         Where others wait it gets in line, though: they may be what its client has sent before (FC-9).
         """
-        if address.waiting:
+        if address.waiting and not self.stopping:
             backlog = self._backlog(address, now)
             if backlog.take(Parked(backlog, publish, session, now, will=True)):
                 return

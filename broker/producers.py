@@ -28,6 +28,8 @@ class Producer:
         self.bytes = 0
         self.unread: Connection | None = None
         """Its connection, while that is not read because of them."""
+        self.awaited_at = 0
+        """When it was last found that others wait for what it holds itself: once in a chunk is enough."""
 
 
 @final
@@ -78,7 +80,8 @@ class Producers:
         producer = self._producers.get(session)
         if producer is None or producer.bytes < self.window or connection.ended or connection.closing:
             return
-        if is_awaited(session.outbound):
+        if producer.awaited_at == now or is_awaited(session.outbound):
+            producer.awaited_at = now
             return
         producer.unread = connection
         self._unread[session] = producer

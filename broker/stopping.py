@@ -25,6 +25,7 @@ def take_leave(broker: "Broker", now: int) -> int:
     session does not let a will wait longer (MQTT 5, 3.1.3.2.2).
     """
     until = now + WILLS_TIMEOUT
+    broker.addresses.stopping = True
     lost = 0
     connections = list(broker.connections)
     for connection in connections:

@@ -4,7 +4,9 @@ from itertools import pairwise
 
 import pytest
 
+from broker.clock import monotonic_us
 from broker.parking import Parked
+from broker.stopping import take_leave
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubrec, Pubrel
@@ -352,6 +354,19 @@ def test_will_is_not_given_up() -> None:
         local.pass_time(11)
         assert answers(sender.received()) == [(11, QUOTA_EXCEEDED)]
         assert take(reader, 11) == [*FILLING, 12]
+
+
+def test_will_when_the_broker_stops() -> None:
+    """FC-24: when the broker stops, wills do not wait behind what is not going to be routed any more."""
+    with local_broker() as local:
+        reader, sender = fill(local)
+        reader.received()
+        send(sender, [11])
+        quiet = subscriber(local, 0)
+        dying = local.client()
+        dying.connect("dying", will=will_of(12))
+        local.run(lambda: take_leave(local.broker, monotonic_us()))
+        assert numbers(quiet.received()) == [12]
 
 
 # -- the publisher's credit
