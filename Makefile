@@ -54,6 +54,10 @@ types: $(STAMPS)/test ## Check types with mypy.
 conformance: $(STAMPS)/test ## Hold Sluice, or ARGS="--host H --port P", to every statement of MQTT 3.1.1 and 5.0.
 	$(BIN)/python -m tests.conformance $(ARGS)
 
+.PHONY: model
+model: $(STAMPS)/test ## Hold the session to the model of its rules. ARGS="--steps 1000000 --seed 7".
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.model $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(STAMPS)/fuzz ## Look for input that Sluice does not stand. ARGS="--seconds 600", "--replay FILE", "--help".
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.fuzz $(ARGS)

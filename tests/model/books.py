@@ -1,0 +1,41 @@
+"""What must be countable: the counts of one metrics interval."""
+
+from collections import Counter
+
+
+class Books:
+    """Counts by the names of the columns, and the values behind the histograms."""
+
+    def __init__(self, now: int) -> None:
+        self.interval_start = now
+        self.counts: Counter[str] = Counter()
+        self.drops: Counter[str] = Counter()
+        self.values: dict[str, list[int]] = {}
+        """Of each histogram, all that it is to show."""
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a count."""
+        self.counts[name] += by
+
+    def highest(self, name: str, value: int) -> None:
+        """Remember the highest."""
+        self.counts[name] = max(self.counts[name], value)
+
+    def value(self, name: str, value: int) -> None:
+        """Note a value for a histogram."""
+        self.values.setdefault(name, []).append(value)
+
+    def drop(self, reason: str, qos: int) -> None:
+        """A delivery is dropped: counted by QoS and reason (FC-5)."""
+        self.count(f"dropped_qos{qos}")
+        self.drops[f"dropped_{reason}_qos{qos}"] += 1
+
+    def histogram(self, name: str) -> list[int]:
+        """32 counts by powers of two: 0, 1, 2 to 3, 4 to 7 and so on; the last one takes all above."""
+        counts = [0] * 32
+        for value in self.values.get(name, []):
+            bucket = 0
+            while bucket < 31 and value >= 2**bucket:
+                bucket += 1
+            counts[bucket] += 1
+        return counts

@@ -1,0 +1,102 @@
+"""What of a session can be observed, held to the model."""
+
+from typing import Final
+
+from session.counters import Counters
+from tests.model.books import Books
+from tests.model.real import Real, text_of
+from tests.model.session import Model
+from tests.model.state import TIMES, Inflight
+
+COLUMNS: Final = sorted(
+    name
+    for name in dir(Counters)
+    if not name.startswith("_") and isinstance(getattr(Counters(0), name), int) and name != "dropped_queue_full"
+)
+"""Everything that is counted, so that nothing new is forgotten here; but for a sum of what `drops` says."""
+GAUGES: Final = {
+    "window_len", "window_limit", "window_bytes", "mqueue_len", "mqueue_bytes", "awaiting_rel_len", "waiting_qos0",
+    "waiting_qos1", "waiting_qos2", *TIMES,
+}  # fmt: skip
+"""What is filled in only when an interval ends."""
+HISTOGRAMS: Final = (
+    "mailbox_hist", "wait_qos0_hist", "wait_qos1_hist", "wait_qos2_hist", "ack_qos1_hist", "ack_qos2_hist"
+)  # fmt: skip
+_PHASES: Final = {1: "PUBACK", 2: "PUBREC", 3: "PUBCOMP"}
+
+
+def compare(model: Model, real: Real) -> None:
+    """Compare everything that holds between two steps."""
+    session = real.session
+    outbound = real.outbound
+    _agree("connected", model.connected, outbound.connected)
+    _agree("congested", model.congested, outbound.congested)
+    _agree("reports", model.reports, real.reports)
+    entries = [
+        (packet_id, text_of(entry.publish), _PHASES[entry.phase], entry.sent_at)
+        for packet_id, entry in outbound.window.entries.items()
+    ]
+    _agree("window", [_entry(inflight) for inflight in model.window], entries)
+    mqueue = outbound.mqueue
+    queued = [text_of(publish) for publish in mqueue] if mqueue is not None else []
+    _agree("mqueue", [message.text for message in model.mqueue.in_order()], queued)
+    _agree("mailbox", len(model.mailbox), outbound.mailbox_len())
+    _agree("mailbox busy", model.mailbox_busy, outbound.mailbox_busy)
+    _agree("awaiting PUBREL", len(model.inbound.awaiting_rel), session.inbound.awaiting_rel_len)
+    _compare_counts(model, outbound.counters)
+    _compare_addresses(model, real)
+    _compare_promises(model, real)
+
+
+def _entry(inflight: Inflight) -> tuple[int, str, str, int]:
+    return inflight.packet_id, inflight.message.text, inflight.waits_for, inflight.sent_at
+
+
+def _compare_counts(model: Model, counters: Counters) -> None:
+    counts = model.books.counts
+    for qos in range(3):  # what is in the mailbox is offered when it is taken up
+        in_mailbox = sum(message.qos == qos for message in model.mailbox)
+        counts[f"offered_qos{qos}"] = counts[f"routed_qos{qos}"] - in_mailbox
+        counts[f"waiting_start_qos{qos}"] = model.waiting_start[qos]
+    for name in COLUMNS:
+        if name not in GAUGES and name != "interval_start":
+            _agree(name, counts[name], getattr(counters, name))
+    _agree("drops", dict(model.books.drops), counters.drops or {})
+
+
+def _compare_addresses(model: Model, real: Real) -> None:
+    """FC-24: what is held of each topic in mailbox, mqueue and window."""
+    for topic, address in real.addresses.items():
+        held = model.mailbox + model.mqueue.waiting + [inflight.message for inflight in model.window]
+        _agree(f"held of {topic}", sum(message.size for message in held if message.topic == topic), address.size)
+
+
+def _compare_promises(model: Model, real: Real) -> None:
+    """What must happen later is asked for: a pass, or a timer that comes early enough."""
+    timer_at = real.outbound.timer_at
+    if model.connected and not real.awake and not 0 < timer_at <= real.now:
+        assert not model.has_work(), "something may go, and the session sleeps"
+    due_at = model.deadline()
+    if due_at is not None and not real.awake:
+        assert 0 < timer_at <= due_at, f"due at {due_at}, the session's timer is at {timer_at}"
+
+
+def compare_interval(model: Model, books: Books, counters: Counters) -> None:
+    """Compare all that an interval has counted, and hold the books to offered = sent + dropped + waiting."""
+    _agree("interval_start", books.interval_start, counters.interval_start)
+    for name in COLUMNS:
+        if name != "interval_start":
+            _agree(name, books.counts[name], getattr(counters, name))
+    _agree("drops", dict(books.drops), counters.drops or {})
+    for name in HISTOGRAMS:
+        histogram = getattr(counters, name)
+        _agree(name, books.histogram(name), histogram.counts() if histogram is not None else [0] * 32)
+    for qos in range(3):
+        start, offered, sent, dropped, waiting = (
+            getattr(counters, f"{name}_qos{qos}") for name in ("waiting_start", "offered", "sent", "dropped", "waiting")
+        )
+        assert start + offered == sent + dropped + waiting, f"the books of QoS {qos}"
+
+
+def _agree(about: str, expected: object, found: object) -> None:
+    assert expected == found, f"{about}: the model has {expected!s:.600}, the session {found!s:.600}"

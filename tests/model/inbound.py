@@ -1,0 +1,118 @@
+"""From the publisher: FC-20 (Receive Maximum), FC-21 and FC-22 (QoS 2 ids), and the answers that FC-25 withholds."""
+
+from dataclasses import dataclass
+
+from tests.model.books import Books
+from tests.model.knobs import Knobs
+from tests.model.message import Packet
+
+QUOTA_EXCEEDED = 0x97
+NO_MATCHING_SUBSCRIBERS = 0x10
+PACKET_IDENTIFIER_NOT_FOUND = 0x92
+
+
+class QuotaExceededError(Exception):
+    """FC-20: the connection is to be closed with 0x93."""
+
+
+@dataclass(eq=False)
+class Pending:
+    """A PUBLISH that the client has not got its last word on."""
+
+    qos: int
+    packet_id: int
+    since: int
+    here: bool = True
+    """Whether it has come, or come again, on the present connection: only then the client counts it (FC-20)."""
+
+
+class Inbound:
+    """What the session knows of the PUBLISHes of its client."""
+
+    def __init__(self, knobs: Knobs) -> None:
+        self.knobs = knobs
+        self.connection = 0
+        self.unwritten = 0
+        """QoS 1 PUBLISHes that are answered, but not in writing yet: the client cannot know."""
+        self.awaiting_rel: list[Pending] = []
+        self.parked: list[Pending] = []
+
+    def connect(self) -> None:
+        """The quota begins anew; QoS 2 ids stay, parked QoS 1 is another connection's matter."""
+        self.connection += 1
+        self.unwritten = 0
+        self.parked = [pending for pending in self.parked if pending.qos == 2]
+        for pending in self.awaiting_rel + self.parked:
+            pending.here = False
+
+    def unacknowledged(self) -> int:
+        """FC-20: what the client counts as unacknowledged."""
+        return self.unwritten + sum(pending.here for pending in self.awaiting_rel + self.parked)
+
+    def accept(self, qos: int, packet_id: int, version: int, books: Books, outbox: list[Packet]) -> bool:
+        """A PUBLISH comes; returns whether it is to be routed. What it is answered at once goes to the outbox."""
+        for pending in self.parked + self.awaiting_rel:
+            if qos and (pending.qos, pending.packet_id) == (qos, packet_id):
+                pending.here = True
+                if pending in self.awaiting_rel:
+                    outbox.append(("PUBREC", packet_id, 0))  # FC-21; of what is parked, the answer is coming (FC-25)
+                return False
+        if qos and version == 5 and self.unacknowledged() >= self.knobs.receive_maximum:  # FC-20
+            if not self.knobs.tolerate_receive_maximum:
+                raise QuotaExceededError
+            books.count("receive_maximum_exceeded")
+        held = len(self.awaiting_rel) + sum(pending.qos == 2 for pending in self.parked)
+        if qos == 2 and self.knobs.max_awaiting_rel and held >= self.knobs.max_awaiting_rel:  # FC-22
+            books.count("awaiting_rel_refused")
+            if version == 5:
+                outbox.append(("PUBREC", packet_id, QUOTA_EXCEEDED))
+            return False
+        self.unwritten += qos == 1
+        return True
+
+    def answer(self, qos: int, packet_id: int, reason_code: int, version: int) -> Packet:
+        """FC-21: the acknowledgement of a PUBLISH of QoS 1 or 2; 3.1.1 has no words but the usual ones."""
+        return ("PUBACK" if qos == 1 else "PUBREC", packet_id, reason_code if version == 5 else 0)
+
+    def remember(self, packet_id: int, now: int, here: bool = True) -> None:
+        """FC-21: the id of a QoS 2 PUBLISH that has been routed; one that was refused leaves no trace."""
+        self.awaiting_rel.append(Pending(2, packet_id, now, here))
+
+    def release(self, packet_id: int, version: int) -> Packet:
+        """FC-21: PUBREL is always answered."""
+        known = [pending for pending in self.awaiting_rel if pending.packet_id == packet_id]
+        self.awaiting_rel = [pending for pending in self.awaiting_rel if pending.packet_id != packet_id]
+        return ("PUBCOMP", packet_id, 0 if known or version == 4 else PACKET_IDENTIFIER_NOT_FOUND)
+
+    def forget_overdue(self, now: int, books: Books) -> None:
+        """FC-22: `await_rel_timeout`."""
+        timeout = self.knobs.await_rel_timeout
+        if timeout:
+            kept = [pending for pending in self.awaiting_rel if now < pending.since + timeout]
+            books.count("awaiting_rel_expired", len(self.awaiting_rel) - len(kept))
+            self.awaiting_rel = kept
+
+    def deadline(self) -> int | None:
+        """When the first id is to be forgotten."""
+        if not self.awaiting_rel or not self.knobs.await_rel_timeout:
+            return None
+        return min(pending.since for pending in self.awaiting_rel) + self.knobs.await_rel_timeout
+
+    # -- answers that are withheld (FC-25)
+
+    def park(self, qos: int, packet_id: int, now: int) -> None:
+        """An accepted PUBLISH waits for its answer, and uses up credit meanwhile."""
+        self.unwritten -= qos == 1
+        if qos:
+            self.parked.append(Pending(qos, packet_id, now))
+
+    def expects(self, qos: int, packet_id: int, connection: int) -> bool:
+        """Whether the client of the present connection waits for the answer of what came first on `connection`."""
+        if qos == 2:
+            return any(p.here for p in self.parked if p.qos == 2 and p.packet_id == packet_id)
+        return connection == self.connection
+
+    def unpark(self, qos: int, packet_id: int, connection: int) -> None:
+        """It waits no longer."""
+        if qos == 2 or connection == self.connection:
+            self.parked = [p for p in self.parked if (p.qos, p.packet_id) != (qos, packet_id)]

@@ -1,0 +1,51 @@
+"""What the model moves about: deliveries, and the packets that come of them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+SECOND: Final = 1_000_000
+"""Microseconds."""
+
+Packet = tuple[object, ...]
+"""A packet as the client sees it: its type first, see `publish_packet` and `Message`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """One delivery. Times are microseconds, `expiry` is in seconds, 0 = none."""
+
+    text: str
+    topic: str
+    qos: int
+    payload: bytes
+    routed_at: int
+    expiry: int = 0
+
+    @property
+    def size(self) -> int:
+        """Payload bytes: what byte limits count."""
+        return len(self.payload)
+
+    def expired(self, now: int) -> bool:
+        """Whether its time is over [MQTT-3.3.2-5]."""
+        return self.expiry > 0 and now >= self.routed_at + self.expiry * SECOND
+
+    def seconds_left(self, now: int, version: int) -> int | None:
+        """The Message Expiry Interval that an MQTT 5 client is told, begun seconds counted whole [MQTT-3.3.2-6]."""
+        if version == 4 or not self.expiry:
+            return None
+        return max(self.expiry - (now - self.routed_at) // SECOND, 0)
+
+    def packet_length(self, version: int) -> int:
+        """Bytes of the whole PUBLISH packet."""
+        properties = 0
+        if version == 5:
+            properties = 1 + (5 if self.expiry else 0)
+        rest = 2 + len(self.topic) + (2 if self.qos else 0) + properties + self.size
+        length_of_rest = 1 if rest < 128 else 2 if rest < 16_384 else 3
+        return 1 + length_of_rest + rest
+
+    def packet(self, packet_id: int, dup: bool, now: int, version: int) -> Packet:
+        """The PUBLISH as the client sees it."""
+        left = self.seconds_left(now, version)
+        return ("PUBLISH", packet_id, dup, self.qos, self.topic, self.payload, left)

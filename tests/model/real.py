@@ -1,0 +1,148 @@
+"""The session that is held to the model: the real one, with a host and the decoder of its client."""
+
+from protocol import packet_types
+from protocol.acknowledgements import Acknowledgement
+from protocol.decoder import Decoder
+from protocol.properties import MESSAGE_EXPIRY_INTERVAL
+from protocol.publish import Publish
+from session.address import Address, AddressRule, hold
+from session.host import Host
+from session.limits import Limits
+from session.priorities import Priorities
+from session.session import Session
+from tests.model.knobs import Knobs
+from tests.model.message import SECOND, Message, Packet
+
+_NAMES = {
+    packet_types.PUBACK: "PUBACK",
+    packet_types.PUBREC: "PUBREC",
+    packet_types.PUBREL: "PUBREL",
+    packet_types.PUBCOMP: "PUBCOMP",
+}
+
+
+def limits_of(knobs: Knobs) -> Limits:
+    """The knobs as the session takes them."""
+    return Limits(
+        max_inflight=knobs.max_inflight,
+        max_mqueue_len=knobs.max_mqueue_len,
+        max_mqueue_bytes=knobs.max_mqueue_bytes,
+        mqueue_overflow=knobs.mqueue_overflow,
+        mqueue_store_qos0=knobs.mqueue_store_qos0,
+        retry_interval=knobs.retry_interval,
+        receive_maximum=knobs.receive_maximum,
+        tolerate_receive_maximum=knobs.tolerate_receive_maximum,
+        max_awaiting_rel=knobs.max_awaiting_rel,
+        await_rel_timeout=knobs.await_rel_timeout,
+        consumer_window_size=knobs.consumer_window_size,
+        consumer_max_rate=knobs.consumer_max_rate,
+        priorities=Priorities(list(knobs.mqueue_priorities)) if knobs.mqueue_priorities else None,
+        slow_threshold=knobs.slow_threshold,
+        slow_check_period=knobs.slow_check_period,
+        slow_disconnect=knobs.slow_disconnect,
+        stalled_window=knobs.stalled_window,
+        gate=knobs.gate,
+    )
+
+
+def publish_of(message: Message) -> Publish:
+    """The message as the router makes it."""
+    properties = {MESSAGE_EXPIRY_INTERVAL: message.expiry} if message.expiry else None
+    publish = Publish(message.topic.encode(), message.payload, message.qos, False, properties)  # type: ignore[arg-type]
+    publish.received_at = message.routed_at
+    if message.expiry:
+        publish.expires_at = message.routed_at + message.expiry * SECOND
+    return publish
+
+
+def text_of(publish: Publish) -> str:
+    """What tells a message from others."""
+    return publish.payload[:12].rstrip(b".").decode()
+
+
+class Real(Host):
+    """One session, run as the broker runs it."""
+
+    def __init__(self, knobs: Knobs, now: int) -> None:
+        self.now = now
+        self.session = Session("c", limits_of(knobs), self, now)
+        self.outbound = self.session.outbound
+        self.awake = False
+        """Whether the session task is to run."""
+        self.reports: list[str] = []
+        self.farewell: list[Packet] | None = None
+        """What was written when the session had its client disconnected."""
+        self.addresses: dict[str, Address] = {}
+        """By topic; empty where nothing is counted for addresses."""
+        self._addressed = knobs.addresses
+        self._decoder = Decoder()
+
+    # -- what the session asks for
+
+    def wake(self) -> None:
+        """Have passes run; who is away has what came stored."""
+        if self.outbound.connected:
+            self.awake = True
+        else:
+            self.outbound.store_offline(self.now)
+
+    def arm(self, at: int) -> None:
+        """`timer_at` says for when."""
+        assert at == self.outbound.timer_at
+
+    def report(self, event: str, detail: str = "") -> None:
+        """Note the event."""
+        self.reports.append(event)
+
+    def disconnect(self, reason_code: int, reason: str) -> None:
+        """Close at once, as a connection does."""
+        assert reason_code == 0x97
+        self.farewell = self.flush()
+        self.part()
+
+    # -- what happens to it
+
+    def route(self, message: Message) -> None:
+        """The router hands a delivery over."""
+        publish = publish_of(message)
+        if self._addressed:
+            if message.topic not in self.addresses:
+                self.addresses[message.topic] = Address(publish.topic, AddressRule(1 << 40))
+            publish.address = self.addresses[message.topic]
+            hold(publish)
+        outbound = self.outbound
+        outbound.mailbox.append(publish)
+        if outbound.idle:
+            outbound.idle = False
+            outbound.host.wake()
+
+    def run_pass(self) -> None:
+        """One step of the session task; `flush` comes next."""
+        self.awake = self.outbound.run_pass(self.now) or len(self.outbound.mailbox) > 0
+        self.outbound.idle = not self.awake
+
+    def flush(self) -> list[Packet]:
+        """Write the outbox; returns what the client reads."""
+        self.session.inbound.unwritten = 0
+        self._decoder.feed(b"".join(self.outbound.outbox.take()))
+        packets: list[Packet] = []
+        while (packet := self._decoder.next_packet()) is not None:
+            if isinstance(packet, Publish):
+                left = (packet.properties or {}).get(MESSAGE_EXPIRY_INTERVAL)
+                topic = packet.topic.decode()
+                packets.append(("PUBLISH", packet.packet_id, packet.dup, packet.qos, topic, packet.payload, left))
+            else:
+                assert isinstance(packet, Acknowledgement)
+                packets.append((_NAMES[packet.packet_type], packet.packet_id, packet.reason_code))
+        return packets
+
+    def connect(self, version: int, receive_maximum: int, maximum_packet_size: int) -> None:
+        """A client attaches, and its session task starts awake."""
+        self._decoder = Decoder(maximum_packet_size, version=version)
+        self.session.connect(self, version, receive_maximum, maximum_packet_size, self.now)
+        self.awake = True
+
+    def part(self) -> None:
+        """The connection is gone."""
+        self.session.disconnect(self, self.now)
+        self.awake = False

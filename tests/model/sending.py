@@ -1,0 +1,231 @@
+"""The model of the way to the client: FC-2 to FC-9, from the mailbox to the outbox.
+
+mailbox -> a pass: gate, window, mqueue -> outbox -> `flush`, which is what the client gets
+"""
+
+from typing import Final
+
+from tests.model.message import Message, Packet
+from tests.model.state import PACKET_IDS, Inflight, State
+
+PASS_DELIVERIES: Final = 100
+PASS_BYTES: Final = 65_536
+SENDS_PER_SAMPLE: Final = 100
+BUSY_ABOVE: Final = 10
+BUSY_UP_TO: Final = 5
+
+
+class Sending(State):
+    """What a session sends, and what it keeps back."""
+
+    # -- a pass
+
+    def run_pass(self) -> None:
+        """Take up to 100 deliveries from the mailbox, schedule each, drain.
+
+        Corner: what has come since the pass before began to take its batch is not mixed into it: it is the next batch.
+        Corner: a pass ends early when its outbox holds 64 KiB of deliveries.
+        """
+        self._note_written()
+        if self.batch == 0:
+            self.batch = len(self.mailbox)
+        taken = 0
+        while self.batch and taken < PASS_DELIVERIES and self._outbox_bytes() < PASS_BYTES:
+            message = self.mailbox.pop(0)
+            self.batch -= 1
+            taken += 1
+            self._schedule(message)
+        self._sample_mailbox()
+        self.drain()
+
+    def _schedule(self, message: Message) -> None:
+        if message.qos == 0:
+            reason = self._gate() or self._throttle(message)
+            if reason:
+                self.books.count(f"gated_{reason}")
+                self._queue(message)
+            else:
+                self._send(message)
+        elif (
+            self.window_full() or any(waiting.qos for waiting in self.mqueue.waiting) or self._throttle(message)
+        ):
+            self._queue(message)  # FC-2
+        else:
+            self._send(message)
+
+    def _gate(self) -> str:
+        """FC-3: the first reason that holds."""
+        if not self.knobs.gate:
+            return self._without_gate()
+        if self.congested:
+            return "congested"
+        if self.window_full():
+            return "window_full"
+        if self.mailbox_busy:
+            return "mailbox_busy"
+        return "backlog" if self.mqueue.waiting else ""
+
+    def _without_gate(self) -> str:
+        """Corner: without the gate QoS 0 still goes after the kept window (FC-8) and after older QoS 0 (FC-9)."""
+        if self._kept():
+            return "window_full"
+        return "backlog" if any(waiting.qos == 0 for waiting in self.mqueue.waiting) else ""
+
+    def _sample_mailbox(self) -> None:
+        """FC-3: every 100 sends and at the end of each pass; corner: at its end means before it drains."""
+        length = len(self.mailbox)
+        if length > BUSY_ABOVE:
+            self.mailbox_busy = True
+        elif length <= BUSY_UP_TO:
+            self.mailbox_busy = False
+        self.sends = 0
+        self.books.count("mailbox_samples")
+        self.books.count("mailbox_busy_samples", int(self.mailbox_busy))
+        self.books.highest("mailbox_max", length)
+        self.books.value("mailbox_hist", length)
+
+    # -- sending
+
+    def _send(self, message: Message) -> None:
+        if message.expired(self.now):
+            self.books.drop("expired", message.qos)
+            return
+        if self._too_large(message):
+            self.books.drop("too_large", message.qos)  # [MQTT-3.1.2-24]
+            return
+        packet_id = 0
+        if message.qos:
+            packet_id = self._free_id()
+            waits_for = "PUBACK" if message.qos == 1 else "PUBREC"
+            self.window.append(Inflight(packet_id, message, self.now, self.now, waits_for))
+            self.books.highest("window_max", len(self.window))
+            if self.window_full():
+                self.slow.moved_at = self.now
+        elif self.knobs.consumer_window_size >= 0:
+            self.unwritten_qos0.append(message)
+        # Corner: what a pass may write counts the packet identifier of a resent PUBLISH, and not that of a first one.
+        size = message.packet_length(self.version) - (2 if packet_id else 0)
+        self.outbox.append((message.packet(packet_id, False, self.now, self.version), size))
+        if self.rate is not None:
+            self.rate.spend(self.now)
+        self.books.count(f"sent_qos{message.qos}")
+        self.books.count("sent_bytes", message.size)
+        self.books.value(f"wait_qos{message.qos}_hist", self.now - message.routed_at)
+        self.sends += 1
+        if self.sends == SENDS_PER_SAMPLE:
+            self._sample_mailbox()
+
+    def _free_id(self) -> int:
+        """[MQTT-2.2.1-4]; corner: one after the other, and not the lowest that is free."""
+        used = [inflight.packet_id for inflight in self.window]
+        while True:
+            self.last_id = self.last_id % PACKET_IDS + 1
+            if self.last_id not in used:
+                return self.last_id
+
+    def _too_large(self, message: Message) -> bool:
+        return 0 < self.maximum_packet_size < message.packet_length(self.version)
+
+    def _answer(self, packet: Packet) -> None:
+        """FC-15: no limit counts or delays a control packet."""
+        self.outbox.append((packet, 0))
+
+    # -- the mqueue
+
+    def _queue(self, message: Message) -> None:
+        """FC-5, after FC-6: what may be sent is sent before anything is dropped."""
+        had_backlog = bool(self.mqueue.waiting)
+        while self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(self.mqueue.head()):
+            self._send(self.mqueue.pop())
+            self.slow.drained += 1
+        if not self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(message):
+            self._send(message)  # too large to wait, and need not
+            return
+        while not self.mqueue.fits(message):
+            if self.mqueue.waiting and self.mqueue.head().expired(self.now):
+                self.books.drop("expired", self.mqueue.pop().qos)  # corner: nothing that lives makes room for it
+                continue
+            if not self.overflowing:
+                self.reports.append("mqueue_full")  # once per episode
+            self.overflowing = True
+            victim = self.mqueue.victim(message)
+            self.books.drop("queue_full", victim.qos)
+            if victim is message:
+                return
+            self.mqueue.remove(victim)
+        self.mqueue.waiting.append(message)
+        self.books.highest("mqueue_max", len(self.mqueue.waiting))
+        self.books.highest("mqueue_bytes_max", self.mqueue.bytes())
+        if self.connected and not had_backlog:
+            self.slow.begin_backlog(self.now)
+
+    def drain(self) -> None:
+        """FC-4, after FC-8: the kept window goes before anything new.
+
+        Corner: an episode of overflowing ends when a drain leaves nothing waiting, unless nothing waited before and
+        the way is closed: what is too large to wait leaves no trace in the queue.
+        """
+        self._note_written()
+        self._resend_kept()
+        waited = len(self.mqueue.waiting)
+        while self._outbox_bytes() < PASS_BYTES and self.mqueue.waiting and self.may_go(self.mqueue.head()):
+            self._send(self.mqueue.pop())
+            self.slow.drained += 1
+        if not self.mqueue.waiting:
+            if waited or not (self.congested or self.window_full()):
+                self.overflowing = False
+            self.slow.end_backlog()
+        self.head_waits_for = self._throttle(self.mqueue.head()) if self.connected and self.mqueue.waiting else ""
+
+    def has_work(self) -> bool:
+        """Whether a pass would find something to do once the outbox has been written."""
+        if self.mailbox or (self._kept() and self._room_to_resend()):
+            return True
+        if not self.connected or not self.mqueue.waiting:
+            return False
+        unwritten = self.unwritten_qos0
+        if not self.congested:
+            self.unwritten_qos0 = []
+        may_go = self.may_go(self.mqueue.head())
+        self.unwritten_qos0 = unwritten
+        return may_go
+
+    # -- resending (FC-8)
+
+    def _room_to_resend(self) -> bool:
+        return sum(inflight.here for inflight in self.window) < self.window_limit  # FC-1
+
+    def _resend_kept(self) -> None:
+        """On reconnect: first sent first, as many as the new window holds.
+
+        Corner: what is too large for the client now is let go of as if it were completed [MQTT-3.1.2-25].
+        """
+        while self._kept() and self._room_to_resend():
+            inflight = self._kept()[0]
+            if inflight.waits_for != "PUBCOMP" and self._too_large(inflight.message):
+                self.window.remove(inflight)
+            else:
+                self._resend(inflight)
+
+    def _resend(self, inflight: Inflight) -> None:
+        inflight.here = True
+        inflight.last_sent_at = self.now
+        if inflight.waits_for == "PUBCOMP":
+            self._answer(("PUBREL", inflight.packet_id, 0))
+            self.books.count("resent_pubrel")
+        else:
+            packet = inflight.message.packet(inflight.packet_id, True, self.now, self.version)
+            self.outbox.append((packet, inflight.message.packet_length(self.version)))
+            self.books.count("resent_publish")
+
+    def _retry(self) -> None:
+        """While connected, 3.1.1 only. Corner: not while congested; then it is looked at an interval later."""
+        interval = self.knobs.retry_interval
+        if not self.connected or self.version != 4 or not interval:
+            return
+        if self.congested:
+            self.retry_put_off = self.now + interval
+            return
+        for inflight in self.window:
+            if inflight.here and self.now >= inflight.last_sent_at + interval:
+                self._resend(inflight)

@@ -1,0 +1,186 @@
+"""The model of one session: FC-1 to FC-15 and FC-20 to FC-22, written down as they read."""
+
+from tests.model.books import Books
+from tests.model.message import Message, Packet
+from tests.model.mqueue import MQueue
+from tests.model.sending import Sending
+from tests.model.state import PACKET_IDS
+
+
+class Model(Sending):
+    """One session, and what may happen to it."""
+
+    # -- from the router
+
+    def route(self, message: Message) -> None:
+        """A delivery comes to the mailbox; an offline session stores it at once (FC-7)."""
+        self.mailbox.append(message)
+        self.books.count(f"routed_qos{message.qos}")
+        if not self.connected:
+            self._store_offline()
+
+    def _store_offline(self) -> None:
+        for message in self.mailbox:
+            if message.qos == 0 and not self.knobs.mqueue_store_qos0:
+                self.books.drop("offline_qos0", 0)
+            else:
+                self._queue(message)
+        self.mailbox = []
+        self.batch = 0
+
+    # -- acknowledgements (FC-1, FC-21)
+
+    def acknowledge(self, kind: str, packet_id: int, reason_code: int) -> None:
+        """A PUBACK, PUBREC or PUBCOMP. Corner: one of the wrong kind changes nothing."""
+        failed = reason_code >= 0x80
+        inflight = next((inflight for inflight in self.window if inflight.packet_id == packet_id), None)
+        if inflight is None:
+            if kind == "PUBREC" and not failed:
+                self._answer(("PUBREL", packet_id, 0x92 if self.version == 5 else 0))
+            return
+        rightly = kind == inflight.waits_for or (kind == "PUBREC" and inflight.waits_for == "PUBCOMP")
+        if not rightly:
+            return
+        self.slow.moved_at = self.now
+        if kind == "PUBREC" and not failed:
+            # Corner: what is still to be resent on this connection is resent in its turn nevertheless, as PUBREL.
+            inflight.waits_for = "PUBCOMP"
+            inflight.last_sent_at = self.now
+            self._answer(("PUBREL", packet_id, 0))
+            return
+        self.window.remove(inflight)
+        self.slow.acknowledged += 1
+        qos = inflight.message.qos
+        self.books.count(f"acknowledged_qos{qos}")
+        self.books.value(f"ack_qos{qos}_hist", self.now - inflight.sent_at)
+
+    # -- coming and going
+
+    def connect(self, version: int, receive_maximum: int, maximum_packet_size: int) -> None:
+        """A client attaches; 0 = it stated none."""
+        own = self.knobs.max_inflight or PACKET_IDS
+        self.window_limit = min(own, receive_maximum or PACKET_IDS)  # FC-1
+        self.version = version
+        self.maximum_packet_size = maximum_packet_size
+        self.connected = True
+        self.congested = False
+        self.mailbox_busy = False
+        self.retry_put_off = 0
+        self.slow.moved_at = self.now
+        self.inbound.connect()
+        self.drain()
+        if self.mqueue.waiting:
+            self.slow.begin_backlog(self.now)
+
+    def disconnect(self) -> None:
+        """The client is gone, the session stays; what was in the outbox is lost, but for what the window keeps."""
+        self.connected = False
+        self.congested = self.throttled = self.reading_paused = False
+        self.outbox = []
+        self.unwritten_qos0 = []
+        self.head_waits_for = ""
+        for inflight in self.window:
+            inflight.here = False
+        self.slow.disconnect()
+        self._store_offline()
+
+    def end(self) -> None:
+        """The session is over: what waits is dropped, and counted as that."""
+        for message in self.mailbox + self.mqueue.waiting:
+            self.books.drop("session_ended", message.qos)
+        self.mailbox = []
+        self.mqueue = MQueue(self.knobs)
+        self.window = []
+        self.unwritten_qos0 = []
+        self.head_waits_for = ""
+        self.connected = False
+        self.over = True
+
+    # -- time
+
+    def on_timer(self) -> list[Packet] | None:
+        """What is due is done. Returns what is written at last if the client is disconnected for being slow (FC-14)."""
+        self.inbound.forget_overdue(self.now, self.books)
+        self._retry()
+        if not self.connected:
+            return None
+        if self.slow.is_stalled(self.window_full(), self.now):
+            self.books.count("stalled_window")
+            self.reports.append("stalled_window")
+        if self.slow.is_slow(self.now):
+            self.books.count("slow_consumer")
+            self.reports.append("slow_consumer")
+            if self.knobs.slow_disconnect:
+                packets = self.flush()
+                self.disconnect()
+                return packets
+        return None
+
+    def deadline(self) -> int | None:
+        """When something comes due, at the latest."""
+        if self.over:
+            return None
+        due = [self.inbound.deadline()]
+        here = [inflight.last_sent_at for inflight in self.window if inflight.here]
+        if self.connected and self.version == 4 and self.knobs.retry_interval and here:
+            due.append(max(min(here) + self.knobs.retry_interval, self.retry_put_off))
+        if self.connected:
+            due.append(self.slow.stalls_at(self.window_full()))
+            if self.slow.backlog_since is not None:
+                due.append(self.slow.backlog_since + self.knobs.slow_check_period)
+        if self.rate is not None and self.head_waits_for == "rate":
+            due.append(self.rate.next_at(self.now))
+        return min((at for at in due if at is not None), default=None)
+
+    # -- from the client
+
+    def on_publish(self, qos: int, packet_id: int, size: int) -> bool:
+        """A PUBLISH comes; returns whether it is to be routed (FC-20 to FC-22)."""
+        answers: list[Packet] = []
+        routed = self.inbound.accept(qos, packet_id, self.version, self.books, answers)
+        for answer in answers:
+            self._answer(answer)
+        if routed:
+            self.books.count(f"received_qos{qos}")
+            self.books.count("received_bytes", size)
+        return routed
+
+    def answer(self, qos: int, packet_id: int, reason_code: int) -> None:
+        """A PUBLISH has been routed or refused (FC-21)."""
+        if qos == 2 and reason_code < 0x80:
+            self.inbound.remember(packet_id, self.now)
+        if qos:
+            self._answer(self.inbound.answer(qos, packet_id, reason_code, self.version))
+
+    def on_pubrel(self, packet_id: int) -> None:
+        """FC-21."""
+        self._answer(self.inbound.release(packet_id, self.version))
+
+    # -- the books
+
+    def waiting(self, qos: int) -> int:
+        """Deliveries of a QoS that wait."""
+        return sum(message.qos == qos for message in self.mailbox + self.mqueue.waiting)
+
+    def end_interval(self) -> Books:
+        """The metrics interval ends: what has been counted in it, and how things stand."""
+        books = self.books
+        following = self.books = Books(self.now)
+        for qos in range(3):
+            books.counts[f"offered_qos{qos}"] = books.counts[f"routed_qos{qos}"]
+            books.counts[f"waiting_qos{qos}"] = self.waiting(qos)
+            books.counts[f"waiting_start_qos{qos}"] = self.waiting_start[qos]
+            self.waiting_start[qos] = self.waiting(qos)
+            self.life["sent"] += books.counts[f"sent_qos{qos}"]
+            self.life["acknowledged"] += books.counts[f"acknowledged_qos{qos}"]
+            self.life["dropped"] += books.counts[f"dropped_qos{qos}"]
+        self.life["window_full_us"] += books.counts["window_full_us"]
+        books.counts["window_len"] = following.counts["window_max"] = len(self.window)
+        books.counts["window_limit"] = self.window_limit
+        books.counts["mqueue_len"] = following.counts["mqueue_max"] = len(self.mqueue.waiting)
+        books.counts["mqueue_bytes"] = following.counts["mqueue_bytes_max"] = self.mqueue.bytes()
+        books.counts["awaiting_rel_len"] = len(self.inbound.awaiting_rel)
+        if self.knobs.consumer_window_size >= 0:
+            on_the_way = [inflight.message for inflight in self.window] + self.unwritten_qos0
+            books.counts["window_bytes"] = sum(message.size for message in on_the_way)
+        return books

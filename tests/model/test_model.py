@@ -1,0 +1,84 @@
+"""The session holds to the model, and the comparison would see it if it did not."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+import session.outbound
+from session import gate
+from session.byte_window import ByteWindow
+from session.outbound import Outbound
+from session.stopwatch import Stopwatch
+from session.throttle import Throttle
+from session.window import Window
+from tests.model.broken import MODELS
+from tests.model.drive import Disagreement, drive
+from tests.model.machine import ModelMachine
+from tests.model.session import Model
+from tests.model.world import World
+
+STEPS = 3_000
+BOUND = 10_000
+"""In how many steps whatever is broken must be found; most of it takes some dozens."""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_steps(seed: int) -> None:
+    """FC-1 to FC-15 and FC-20 to FC-22: a session does what the model does, whatever happens."""
+    drive(STEPS, random.Random(seed))
+
+
+@pytest.mark.timeout(600)  # a failure takes its time to be made small
+def test_hypothesis_finds_nothing() -> None:
+    """FC-1 to FC-15 and FC-20 to FC-22: nor does hypothesis find a way to tell them apart."""
+    run_state_machine_as_test(
+        ModelMachine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_broken_model_is_found(model: type[Model]) -> None:
+    """A model that breaks one rule disagrees with the session before long."""
+
+    class Broken(World):
+        model_type = model
+
+    with pytest.raises(Disagreement):
+        drive(BOUND, random.Random(1), world_type=Broken)
+
+
+def _never(*_: object) -> None:
+    """Do nothing."""
+
+
+BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "FC-3, samples": lambda patch: patch.setattr(gate, "SENDS_PER_SAMPLE", 101),
+    "FC-3, busy": lambda patch: patch.setattr(gate, "MAILBOX_BUSY_LOW", 4),
+    "FC-8, timers": lambda patch: patch.setattr(Outbound, "arm", _never),
+    "FC-10, completed": lambda patch: patch.setattr(ByteWindow, "completed", _never),
+    "FC-10, written": lambda patch: patch.setattr(Throttle, "note_written", _never),
+    "FC-14, window": lambda patch: patch.setattr(Outbound, "_watch_window", _never),
+    "times": lambda patch: patch.setattr(Stopwatch, "stop", _never),
+    "pass": lambda patch: patch.setattr(session.outbound, "PASS_BYTES", 70_000),
+    "FC-1, a new connection": lambda patch: patch.setattr(Window, "set_limit", _never),
+}
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not session.outbound.__file__.endswith(".py"), reason="what is compiled cannot be broken")
+@pytest.mark.parametrize("name", BREAKS)
+def test_broken_session_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that breaks one rule disagrees with the model before long."""
+    BREAKS[name](monkeypatch)
+
+    with pytest.raises(Disagreement):
+        drive(BOUND, random.Random(1))

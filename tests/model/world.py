@@ -1,0 +1,253 @@
+"""The model and the session side by side: the same happens to both, and after each step they must agree."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from protocol import packet_types, reason_codes
+from protocol.errors import MQTTError
+from protocol.publish import Publish
+from session.counters import Counters
+from tests.model.compare import compare, compare_interval
+from tests.model.inbound import QuotaExceededError
+from tests.model.knobs import Knobs
+from tests.model.message import SECOND, Message
+from tests.model.real import Real
+from tests.model.session import Model
+
+START: Final = 1_000 * SECOND
+_TOO_MANY_PASSES: Final = 10_000
+_TYPES: Final = {"PUBACK": packet_types.PUBACK, "PUBREC": packet_types.PUBREC, "PUBCOMP": packet_types.PUBCOMP}
+
+
+def _verdict(accept: Callable[[], bool]) -> bool | None:
+    """Whether a PUBLISH is to be routed; None: it is past the Receive Maximum (FC-20)."""
+    try:
+        return accept()
+    except QuotaExceededError:
+        return None
+    except MQTTError as error:
+        if error.reason_code != reason_codes.RECEIVE_MAXIMUM_EXCEEDED:
+            raise
+        return None
+
+
+class World:
+    """What happens to one session, and to its model. Times in microseconds."""
+
+    model_type: type[Model] = Model
+
+    def __init__(self, knobs: Knobs) -> None:
+        self.knobs = knobs
+        self.model = self.model_type(knobs, START)
+        self.real = Real(knobs, START)
+        self.log: deque[str] = deque([repr(knobs)], maxlen=10_000)
+        """What has happened."""
+        self.routed = 0
+        self.parked: list[tuple[Publish, int]] = []
+        """PUBLISHes whose answer is withheld, and the connection on which each came."""
+        self.ended = False
+
+    def note(self, what: str) -> None:
+        """Something happens."""
+        self.log.append(f"{(self.model.now - START) / SECOND:.6f} {what}")
+
+    def check(self) -> None:
+        """Both must agree."""
+        compare(self.model, self.real)
+
+    # -- the router
+
+    def route(self, qos: int, size: int, topic: str, expiry: int) -> None:
+        """One delivery is handed over, of `size` payload bytes at least."""
+        text = str(self.routed)
+        self.routed += 1
+        self.note(f"route {text}: QoS {qos} {topic} {size} bytes, expires after {expiry} s")
+        message = Message(text, topic, qos, text.encode().ljust(size, b"."), self.model.now, expiry)
+        self.model.route(message)
+        self.real.route(message)
+
+    # -- the connection
+
+    def run_pass(self) -> None:
+        """The session task runs once."""
+        self.note("pass")
+        self.model.run_pass()
+        self.real.run_pass()
+        self.flush()
+
+    def run(self) -> None:
+        """The session task runs until it has nothing to do."""
+        for _ in range(_TOO_MANY_PASSES):
+            if not self.real.awake:
+                return
+            self.run_pass()
+        raise AssertionError("passes without end")
+
+    def flush(self) -> None:
+        """Both write."""
+        self.agree("packets", self.model.flush(), self.real.flush())
+
+    def agree(self, about: str, expected: object, found: object) -> None:
+        """Compare one thing."""
+        assert expected == found, f"{about}: the model has {expected!s:.600}, the session {found!s:.600}"
+
+    def pause(self) -> None:
+        """The transport's buffer is full."""
+        self.note("pause")
+        self.model.congested = True
+        self.real.outbound.pause(self.real.now)
+
+    def resume(self) -> None:
+        """The transport's buffer has emptied; the connection wakes the session task."""
+        self.note("resume")
+        self.model.congested = False
+        self.real.outbound.resume(self.real.now)
+        self.real.awake = True
+
+    def connect(self, version: int, receive_maximum: int, maximum_packet_size: int) -> None:
+        """A client attaches."""
+        self.note(f"connect: version {version}, Receive Maximum {receive_maximum}, packets to {maximum_packet_size}")
+        self.model.connect(version, receive_maximum, maximum_packet_size)
+        self.real.connect(version, receive_maximum, maximum_packet_size)
+        self.flush()
+
+    def disconnect(self) -> None:
+        """The connection is gone."""
+        self.note("disconnect")
+        self.model.disconnect()
+        self.real.part()
+
+    def end(self) -> None:
+        """The session is over."""
+        self.note("end")
+        self.ended = True
+        self.model.end()
+        self.real.outbound.end(self.real.now)
+        self.end_interval()
+
+    # -- what the client sends
+
+    def acknowledge(self, kind: str, packet_id: int, reason_code: int) -> None:
+        """A PUBACK, PUBREC or PUBCOMP arrives. `end_chunk` comes some time later."""
+        self.note(f"{kind} {packet_id} {reason_code:#x}")
+        self.model.acknowledge(kind, packet_id, reason_code)
+        self.real.session.acknowledge(_TYPES[kind], packet_id, reason_code, self.real.now)
+
+    def send(self, qos: int, packet_id: int, fate: str) -> bool:
+        """A PUBLISH arrives, and is `routed`, routed to `nobody`, `refused`, `parked` or `paged`.
+
+        Returns False if it broke a rule.
+        """
+        self.note(f"PUBLISH QoS {qos} id {packet_id}: {fate}")
+        publish = Publish(b"in", b"payload", qos, False, None, packet_id)
+        expected = _verdict(lambda: self.model.on_publish(qos, packet_id, publish.size))
+        accepted = _verdict(lambda: self.real.session.accept(publish))
+        self.agree("whether to route", expected, accepted)
+        if accepted is None:
+            self.flush()
+            self.disconnect()
+            return False
+        if not accepted:
+            return True
+        if fate in ("parked", "paged"):
+            self.model.books.count(f"publish_{fate}")
+            self.model.inbound.park(qos, packet_id, self.model.now)
+            self.real.session.park(publish, fate == "paged")
+            self.parked.append((publish, self.real.session.inbound.connection))
+        else:
+            self._answer(publish, fate)
+        return True
+
+    def _answer(self, publish: Publish, fate: str) -> None:
+        code = {"routed": 0, "nobody": 0x10, "refused": 0x97}[fate]
+        self.model.answer(publish.qos, publish.packet_id, code)
+        if fate == "refused":
+            self.real.session.refuse(publish, code)
+        else:
+            self.real.session.answer(publish, fate == "routed", self.real.now)
+
+    def unpark(self, position: int, fate: str) -> None:
+        """What was parked is settled; who is not there to be told is not told (FC-25)."""
+        publish, connection = self.parked.pop(position)
+        qos, packet_id = publish.qos, publish.packet_id
+        self.note(f"unpark QoS {qos} id {packet_id}: {fate}")
+        model = self.model
+        expected = model.connected and model.inbound.expects(qos, packet_id, connection)
+        model.inbound.unpark(qos, packet_id, connection)
+        model.books.count("publish_parked_us", 5)
+        self.agree("expected", expected, self.real.session.unpark(publish, connection, 5))
+        if expected:
+            self._answer(publish, fate)
+            self.flush()
+        elif fate != "refused":
+            if qos == 2:
+                model.inbound.remember(packet_id, model.now, here=False)
+            self.real.session.remember(publish, self.real.now)
+
+    def release(self, packet_id: int) -> None:
+        """A PUBREL arrives."""
+        self.note(f"PUBREL {packet_id}")
+        self.model.on_pubrel(packet_id)
+        self.real.session.release(packet_id)
+
+    def end_chunk(self) -> None:
+        """What has been read at once has been handled."""
+        self.note("end of chunk")
+        self.model.drain()
+        if self.real.outbound.drain(self.real.now):
+            self.real.awake = True
+        self.flush()
+
+    # -- time
+
+    def wait(self, microseconds: int, late: bool) -> None:
+        """Time passes; timers fire when they are due, or `late`, all at the end."""
+        self.note(f"wait {microseconds} us, timers {'late' if late else 'on time'}")
+        end = self.model.now + microseconds
+        if not late:
+            while 0 < self.real.outbound.timer_at <= end:
+                self._tick(max(self.real.outbound.timer_at, self.model.now))
+                self.fire()
+        self._tick(end)
+
+    def _tick(self, now: int) -> None:
+        self.model.tick(now)
+        self.real.now = now
+
+    def fire(self) -> None:
+        """The timer that the session has asked for fires, or one that it has replaced; passes follow."""
+        due = 0 < self.real.outbound.timer_at <= self.real.now
+        self.note("timer" if due else "timer, not due")
+        self.real.session.on_timer(self.real.now)
+        if due:
+            farewell = self.model.on_timer()
+            self.agree("written at last", farewell, self.real.farewell)
+            self.real.farewell = None
+            self.real.awake = self.real.outbound.connected
+            self.run()
+            assert not 0 < self.real.outbound.timer_at <= self.real.now, "a timer for a time that has passed"
+        self.check()
+
+    # -- the books
+
+    def end_interval(self) -> None:
+        """The metrics interval ends."""
+        self.note("interval")
+        books = self.model.end_interval()
+        counters: Counters = self.real.session.take_counters(self.real.now)
+        compare_interval(self.model, books, counters)
+        life = self.real.session.life(self.real.now)
+        self.agree("life", self.model.life, {name: getattr(life, name) for name in self.model.life})
+
+    def hold_back(self, throttled: bool, paused: bool) -> None:
+        """The connection is not read because of its rate (FC-23), or for another reason."""
+        self.note(f"throttled {throttled}, reading paused {paused}")
+        self.model.throttled = throttled
+        self.model.reading_paused = paused
+        self.real.session.throttle(throttled, self.real.now)
+        self.real.session.reading_paused_time.run(paused, self.real.now)
+
+    def story(self) -> str:
+        """What has happened, the last of it."""
+        return "\n".join([self.log[0], "...", *list(self.log)[-60:]] if len(self.log) > 61 else self.log)
