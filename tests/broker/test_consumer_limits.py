@@ -9,6 +9,7 @@ from tests.broker.conftest import Start
 from tests.support.wire import connected
 from tests.support_broker.collecting import collect
 from tests.support_broker.events import wait_for_event
+from tests.support_broker.local import LocalBroker
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -35,6 +36,14 @@ def test_one_at_a_time(start: Start) -> None:
         subscriber.expect_nothing_more()
         subscriber.finish(first)
         assert subscriber.expect(Publish).payload == b"1"
+
+
+def test_what_the_transport_holds_counts() -> None:
+    """FC-10: with a window in bytes the transport asks for a pause as soon as anything waits in it: so that counts."""
+    with LocalBroker(session={"consumer_window_size": 1000}) as local:
+        client = local.client()
+        client.connect("c")
+        assert client.transport.high == 0
 
 
 @pytest.mark.parametrize("qos", [0, 1])

@@ -98,6 +98,31 @@ def test_unacknowledged_bytes_outlive_the_connection() -> None:
     assert texts(peer.puback(1)) == ["c"]
 
 
+def test_too_large_for_the_new_connection() -> None:
+    """FC-10: what is let go because the client takes no packet so large gives its bytes back."""
+    peer = Peer(Limits(consumer_window_size=100))
+    peer.deliver("big", "b", qos=1, size=80)
+    peer.disconnect()
+
+    peer.connect(5, maximum_packet_size=50)
+
+    assert peer.waiting() == []  # too large as well
+    assert peer.deliver("c", qos=1, size=30) == ["c"]
+    assert peer.take_counters().window_bytes == 30
+
+
+def test_the_transport_goes_with_its_connection() -> None:
+    """FC-10: what the transport held when the connection broke counts no longer, what is unacknowledged does."""
+    peer = Peer(Limits(consumer_window_size=100))
+    peer.deliver("one", qos=1, size=30)
+    peer.publish("zero", size=50)
+    peer.outbound.run_pass(peer.now)
+    peer.pause()
+    peer.disconnect()
+
+    assert peer.take_counters().window_bytes == 30
+
+
 def test_what_has_been_written_does_not_count() -> None:
     """FC-6, FC-10: a new pass finds the transport empty, so what waits is sent before a full queue drops any of it."""
     peer = Peer(Limits(consumer_window_size=0, max_mqueue_len=1))

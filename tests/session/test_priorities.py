@@ -1,8 +1,11 @@
-"""FC-12: which weight a topic has."""
+"""FC-12: which weight a topic has, and that a session serves its topics by it."""
 
 import pytest
 
+from session.limits import Limits
 from session.priorities import UNLISTED, Priorities
+from tests.support_session.messages import texts
+from tests.support_session.peer import Peer
 
 RULES = [("#", 2), ("alarm/#", 200), ("alarm/test", 5), ("+/temperature", 30), ("$SYS/#", 7)]
 
@@ -30,3 +33,14 @@ def test_most_specific_rule(topic: str, weight: int) -> None:
 def test_unlisted(rules: list[tuple[str, int]]) -> None:
     """FC-12: a topic that no rule speaks of has the lightest weight, 1."""
     assert Priorities(rules).weight(b"b") == UNLISTED == 1
+
+
+def test_session_serves_the_heavier_first() -> None:
+    """FC-12: what waits for a session leaves by the weight of its topic; without weights it leaves as it came."""
+    for priorities, left in [(Priorities(RULES), ["fire", "news"]), (None, ["news", "fire"])]:
+        peer = Peer(Limits(max_inflight=2, priorities=priorities))
+        peer.deliver("a", "b", qos=1)
+        peer.deliver("news", qos=1, topic="news")
+        peer.deliver("fire", qos=1, topic="alarm/fire")
+
+        assert texts(peer.puback(1, 2)) == left

@@ -265,6 +265,27 @@ def test_own_deliveries_are_not_overtaken() -> None:
     assert texts(free.puback(1)) == []
 
 
+def test_own_deliveries_are_not_slipped_past() -> None:
+    """FC-2, FC-13: what waits of a member's own comes first, also where only it is too large to go now."""
+    group = Group(2, Limits(consumer_window_size=100))
+    busy = group.peers[0]
+    assert busy.deliver("own1", "own2", qos=1, size=60) == ["own1"]
+
+    assert group.deliver("a", size=30) == [[], ["a"]]
+    assert texts(busy.puback(1)) == ["own2"]
+
+
+def test_acknowledged_is_not_given_back() -> None:
+    """FC-13: whose delivery has been acknowledged is forgotten, for its packet id may be of another one soon."""
+    group = Group(1)
+    peer = group.peers[0]
+    group.deliver("a", "b")
+    peer.puback(1, 2)
+
+    assert peer.outbound.membership is not None
+    assert not peer.outbound.membership.taken
+
+
 class GroupMachine(RuleBasedStateMachine):
     """A group to which anything happens: its books, and that nothing waits which somebody could take."""
 

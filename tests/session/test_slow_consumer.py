@@ -90,6 +90,31 @@ def test_no_backlog_no_slow_consumer() -> None:
     assert peer.host.reports == []
 
 
+def test_backlog_that_has_gone() -> None:
+    """FC-14: once nothing waits any more the client is not slow, however little comes for it from then on."""
+    peer = watched(2)
+    peer.deliver(*range(4 * PERIOD), qos=1)
+    while peer.window_ids():
+        peer.puback(*peer.window_ids())
+    peer.advance(10 * PERIOD)
+
+    assert peer.host.reports == []
+
+
+def test_acknowledging_counts() -> None:
+    """FC-14: who acknowledges as fast as that is not slow because QoS 0 waits for the send path."""
+    peer = watched(2)
+    peer.pause()
+    peer.deliver("zero")
+    for _ in range(4 * PERIOD):
+        peer.deliver("a", "b", qos=1)
+        peer.puback(*peer.window_ids())
+        peer.advance(0.5)
+
+    assert peer.waiting() == ["zero"]
+    assert peer.host.reports == []
+
+
 def test_new_episode_is_reported_again() -> None:
     """FC-14: when a backlog has gone and another one comes that does not drain, that is news."""
     peer = watched()
@@ -148,6 +173,21 @@ def test_any_acknowledgement_is_progress() -> None:
 
     peer.advance(50)
     peer.pubrec(1)
+    peer.advance(59)
+    assert peer.host.reports == []
+    peer.advance(1)
+    assert peer.host.reports == ["stalled_window"]
+
+
+def test_acknowledgement_of_a_window_that_stays_full() -> None:
+    """FC-14: a PUBACK is progress also where a kept window has more than the new one holds, and so stays full."""
+    peer = watched(0, max_inflight=3, stalled_window=60 * SECOND)
+    peer.deliver("a", "b", "c", qos=1)
+    peer.disconnect()
+    peer.connect(5, receive_maximum=1)
+
+    peer.advance(50)
+    peer.puback(1)
     peer.advance(59)
     assert peer.host.reports == []
     peer.advance(1)

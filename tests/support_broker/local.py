@@ -37,6 +37,8 @@ class Transport(asyncio.Transport):
         self.stuck = False
         self.closed = False
         self.writes_after_close = 0
+        self.high: int | None = None
+        """Bytes past which a real one would ask for a pause."""
         self.protocol: Connection
         self._loop = loop
         self._lost = False
@@ -64,7 +66,8 @@ class Transport(asyncio.Transport):
         return sum(map(len, self.written))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing: the tests say themselves when the transport is full."""
+        """Take a note: the tests say themselves when the transport is full."""
+        self.high = high
 
     def can_write_eof(self) -> bool:
         """No, as with TLS."""
