@@ -194,6 +194,18 @@ def test_acknowledgement_of_a_window_that_stays_full() -> None:
     assert peer.host.reports == ["stalled_window"]
 
 
+def test_window_that_a_new_connection_fills() -> None:
+    """FC-14: a kept window that had room is watched as soon as a new connection holds no more than it."""
+    peer = watched(0, stalled_window=60 * SECOND)
+    peer.deliver("a", qos=1)
+    peer.disconnect()
+    peer.connect(5, receive_maximum=1)
+
+    peer.advance(60)
+
+    assert peer.host.reports == ["stalled_window"]
+
+
 def test_stalls_again() -> None:
     """FC-14: a window that has moved on and stalls once more is reported once more; one that has room is not."""
     peer = watched(0, stalled_window=60 * SECOND)
