@@ -82,7 +82,8 @@ class Router:
                     raise _not_permitted(publish.topic)
                 address = receivers.address
                 if address is not None and (
-                    address.waiting or not address.takes(receivers.size(publish, publisher))  # FC-24
+                    address.waiting  # FC-25: first in, first out
+                    or not address.takes(receivers.size(publish, publisher))  # FC-24
                 ):
                     raise AddressFull(address)
             publish.address = receivers.address

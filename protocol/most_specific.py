@@ -1,4 +1,4 @@
-"""Which of several topic filters says most about a topic."""
+"""Which of several topic filters says most about a topic: that one applies (FC-12, FC-24)."""
 
 from typing import Final, final
 

@@ -162,7 +162,7 @@ class Outbound:
     def _may_go(self, publish: Publish, now: int) -> bool:
         if not self.connected or self.held is not None:
             return False  # FC-8: the kept window goes before anything new
-        if publish.qos == 0:
+        if publish.qos == 0:  # FC-4: it needs the send path, and no window
             if self.congested and self.limits.gate:
                 return False
         elif self.window.full():
@@ -272,7 +272,7 @@ class Outbound:
         self.idle = True
 
     def _take_mailbox(self) -> list[Publish]:
-        waiting = self._taken[self._position :] + self.mailbox
+        waiting = self._taken[self._position :] + self.mailbox  # FC-9: as it came
         self._taken = []
         self._position = 0
         self.mailbox = []

@@ -85,7 +85,7 @@ class Outbox:
                 self.delivery_bytes += len(rest)
 
     def add_resent_publish(self, publish: Publish, packet_id: int, now: int) -> None:
-        """The same PUBLISH again, with DUP set [MQTT-3.3.1-1]."""
+        """The same PUBLISH again, with DUP set (FC-8) [MQTT-3.3.1-1]."""
         packet = publish.encode_resent(self.version, packet_id, _expiry_left(publish, now))
         self.pieces.append(packet)
         self.delivery_bytes += len(packet)

@@ -24,7 +24,8 @@ def make_room(  # noqa: PLR0913, PLR0917 - the books, the queue and who is told 
 ) -> bool:
     """Drop what has to be dropped, and count it; returns whether `newcomer` may join.
 
-    The caller has sent what could be sent (FC-6). The host is told the `event` once per episode, which the caller ends.
+    The caller has sent what could be sent (FC-6); what is inflight is not in the queue, so it is never dropped (FC-15).
+    The host is told the `event` once per episode, which the caller ends.
     """
     while not mqueue.fits(newcomer, limits):
         if mqueue.length and has_expired(mqueue.head(), now):

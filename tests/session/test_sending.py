@@ -76,6 +76,17 @@ def test_transport_resuming_drains() -> None:
     assert texts(peer.resume()) == ["a", "b"]
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+def test_congestion_does_not_hold_back_qos1(qos: int) -> None:
+    """FC-4: a QoS 1 or 2 head waits for a place in the window, not for the send path."""
+    peer = Peer(Limits(max_inflight=1))
+    peer.deliver("a", qos=1)
+    peer.deliver("b", qos=qos)
+    peer.pause()
+
+    assert texts(peer.puback(1)) == ["b"]
+
+
 def test_end_of_pass_drains() -> None:
     """FC-4: the end of a pass drains what the pass has queued, if the way is free by then."""
     peer = Peer(Limits(max_inflight=1))
