@@ -156,7 +156,7 @@ def publisher(address: Address) -> Iterator[WireClient]:
 
 @pytest.mark.parametrize(("asked", "window"), [(0, 32), (1, 1), (5, 5), (1000, 32)])
 def test_window(address: Address, publisher: WireClient, asked: int, window: int) -> None:
-    """FC-1: no more is unacknowledged than max_inflight and the client's Receive Maximum allow [MQTT-3.3.4-9]."""
+    """FC-1, FC-4: no more is unacknowledged than max_inflight and the client's Receive Maximum allow [MQTT-3.3.4-9]."""
     with WireClient(address, 5) as client:
         client.connect(properties={props.RECEIVE_MAXIMUM: asked} if asked else None)
         client.subscribe("window", qos=1)

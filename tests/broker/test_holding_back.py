@@ -45,6 +45,20 @@ def test_who_reads_no_answers_is_not_read(packet: Pingreq | Publish) -> None:
         assert len(client.received()) == sent
 
 
+def test_waits_until_the_transport_resumes() -> None:
+    """FC-3, FC-4: QoS 0 waits while the send path is congested, and comes as soon as the transport can take more."""
+    with LocalBroker() as local:
+        client, publisher = local.client(4), local.client(4)
+        client.connect("slow")
+        client.subscribe("t")
+        publisher.connect("fast")
+        client.connection.pause_writing()
+        publisher.send(Publish(b"t", b"x"))
+        assert client.received() == []
+        local.run(client.connection.resume_writing)
+        assert client.expect(Publish).payload == b"x"
+
+
 def test_paused_reading_is_counted(tmp_path_factory: pytest.TempPathFactory) -> None:
     """How long a client was not read is among its metrics, also if it goes meanwhile."""
     with LocalBroker() as local:
