@@ -53,6 +53,15 @@ def test_policies_by_bytes(policy: str, left: list[str]) -> None:
     assert peer.waiting() == left
 
 
+def test_counted_at_its_own_qos() -> None:
+    """FC-5: what is dropped is counted at the QoS that it had, not at that of what it made room for."""
+    peer = blocked_peer(max_mqueue_len=3)
+    for qos in (0, 1, 2, 2, 2, 1):
+        peer.deliver(qos, qos=qos)
+
+    assert peer.take_counters().drops == {f"dropped_queue_full_qos{qos}": 1 for qos in (0, 1, 2)}
+
+
 def test_default_length() -> None:
     """FC-5: without configuration 1000 deliveries wait, and the oldest makes room for the next."""
     peer = Peer(online=False)
