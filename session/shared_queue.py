@@ -96,6 +96,8 @@ class SharedQueue(Source):
             waited = mqueue.length
             while mqueue.length and outbound.has_room() and outbound.can_take(mqueue.head(), now):
                 self._hand_over(member, mqueue.pop(), now)
+            if mqueue.length < waited:
+                self._wake_who_can(now)
             if mqueue.length:
                 return FED if mqueue.length < waited else PASSED_OVER
             mqueue.overflowing = False
@@ -117,6 +119,7 @@ class SharedQueue(Source):
             mqueue.push_front(publish)
             self.counters.count_handed_over(publish.qos, -1)
         self._dispatch(now)
+        self._wake_who_can(now)
         return True
 
     def _dispatch(self, now: int) -> None:
@@ -179,6 +182,16 @@ class SharedQueue(Source):
         if make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name):
             mqueue.append(publish)
             self.counters.note_mqueue(mqueue.length, mqueue.bytes)
+        self._wake_who_can(now)
+
+    def _wake_who_can(self, now: int) -> None:
+        """Another delivery may be next: a byte window that was too small for the one before may have room (FC-10)."""
+        mqueue = self.mqueue
+        if self._limits.consumer_window_size > 0 and mqueue is not None and mqueue.length:
+            head = mqueue.head()
+            for outbound in self.members:
+                if outbound.can_take(head, now):
+                    outbound.wake()
 
     def _anybody_online(self) -> bool:
         return any(outbound.connected for outbound in self.members)

@@ -229,6 +229,22 @@ def test_one_at_a_time_is_strictly_in_turn() -> None:
     assert order == [str(number) for number in range(3, 9)]
 
 
+def test_room_in_bytes_for_what_is_next() -> None:
+    """FC-10, FC-13: a member that had no room for a large delivery is woken when somebody else has taken that one."""
+    group = Group(2, Limits(consumer_window_size=100))
+    one, other = group.peers
+    group.deliver("a", "b", size=60)
+    group.deliver("large", size=80)
+    group.deliver("small", size=30)
+    assert group.waiting() == ["large", "small"]
+    wakes = other.host.wakes
+
+    assert texts(one.puback(1)) == ["large"]
+
+    assert other.host.wakes == wakes + 1
+    assert texts(other.run()) == ["small"]
+
+
 def test_rate_of_a_member() -> None:
     """FC-11, FC-13: a member takes no more than its rate allows; its share waits for others, or for its time."""
     group = Group(1, Limits(consumer_max_rate=5, max_inflight=0))
