@@ -1,7 +1,10 @@
 """Models that break one rule each. What finds no disagreement with these would find none with a broken session."""
 
+from dataclasses import replace
 from typing import Final
 
+from tests.model.group import Group, Member
+from tests.model.knobs import Knobs
 from tests.model.message import Message
 from tests.model.mqueue import MQueue
 from tests.model.session import Model
@@ -178,8 +181,52 @@ class DropsNewest(Model):
         super().run_pass()
 
 
+class AlwaysTheFirst(Group):
+    """FC-13: who gets something stays first in line."""
+
+    def _give(self, message: Message) -> bool:
+        line = list(self.line)
+        given = super()._give(message)
+        if given:
+            self.line = [member for member in line if member in self.line]
+        return given
+
+
+class KeepsWhatIsBack(Group):
+    """FC-13: what comes back goes to the tail."""
+
+    def take_back(self, messages: list[Message]) -> int:
+        waiting = self.mqueue.waiting
+        back = super().take_back(messages)
+        if self.mqueue.waiting[: len(messages)] == messages:
+            self.mqueue.waiting = waiting + messages
+        return back
+
+
+class DropsUnpressed(Group):
+    """FC-6, FC-13: drops though a member that has enough to do could take it."""
+
+    def _press(self, message: Message) -> bool:
+        return False
+
+
+class HighestQos(Group):
+    """FC-13: the QoS of a member's own subscription does not matter."""
+
+    def join(self, member: Member, qos: int) -> None:
+        super().join(member, 2)
+
+
+class StoresForNobody(Group):
+    """FC-7, FC-13: QoS 0 is kept though nobody is online."""
+
+    def __init__(self, knobs: Knobs) -> None:
+        super().__init__(replace(knobs, mqueue_store_qos0=True))
+
+
 MODELS: Final[list[type[Model]]] = [
     WindowTooLarge, LowestId, Overtakes, GateOrder, NeverBusy, RareSamples, DropsNewest, DropsTooEarly, StoresAll,
     ResendsBackwards, RetriesAlways, ForgetsBytes, BurstsFar, StartsRoundsAnew, SlowForever, StallsWhileMoving,
     NoCredit, RoutesTwice, RemembersForever,
 ]  # fmt: skip
+GROUPS: Final[list[type[Group]]] = [AlwaysTheFirst, KeepsWhatIsBack, DropsUnpressed, HighestQos, StoresForNobody]

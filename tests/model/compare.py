@@ -3,7 +3,9 @@
 from typing import Final
 
 from session.counters import Counters
+from session.mqueue import MQueue as RealMQueue
 from tests.model.books import Books
+from tests.model.mqueue import MQueue
 from tests.model.real import Real, text_of
 from tests.model.session import Model
 from tests.model.state import TIMES, Inflight
@@ -46,6 +48,19 @@ def compare(model: Model, real: Real) -> None:
     _compare_counts(model, outbound.counters)
     _compare_addresses(model, real)
     _compare_promises(model, real)
+
+
+def compare_queue(model: MQueue, books: Books, mqueue: RealMQueue | None, counters: Counters) -> None:
+    """Compare the queue of a group, and the group's own books."""
+    queued = [text_of(publish) for publish in mqueue] if mqueue is not None else []
+    _agree("shared queue", [message.text for message in model.in_order()], queued)
+    for name in COLUMNS:
+        _agree(name, books.counts[name], getattr(counters, name))
+    _agree("drops", dict(books.drops), counters.drops or {})
+    for qos in range(3):
+        gone = books.counts[f"sent_qos{qos}"] + books.counts[f"dropped_qos{qos}"]
+        waiting = sum(message.qos == qos for message in model.waiting)
+        assert books.counts[f"offered_qos{qos}"] == gone + waiting, f"the group's books of QoS {qos}"
 
 
 def _entry(inflight: Inflight) -> tuple[int, str, str, int]:

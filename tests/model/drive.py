@@ -1,15 +1,20 @@
-"""The plain driver: one random step after the other, session after session; it makes nothing smaller."""
+"""The plain driver: one random step after the other, world after world; it makes nothing smaller."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
+from tests.model import group_world, moves
+from tests.model.group_world import GroupWorld
 from tests.model.knobs import draw_knobs
-from tests.model.moves import any_move, play
 from tests.model.world import World
 
 LIVES: Final = [30, 100, 300]
 """Steps after which a session makes way for one with other knobs, if it has not ended before."""
+
+W = TypeVar("W", World, GroupWorld)
+Progress = Callable[[int], None]
 
 
 class Disagreement(Exception):  # noqa: N818 - what it is
@@ -21,19 +26,38 @@ class Disagreement(Exception):  # noqa: N818 - what it is
         self.story = story
 
 
-def drive(
-    steps: int, rng: Random, progress: Callable[[int], None] | None = None, world_type: type[World] = World
+def drive(steps: int, rng: Random, progress: Progress | None = None, world_type: type[World] = World) -> None:
+    """Take that many steps with single sessions. Raises Disagreement."""
+
+    def begin() -> World:
+        return world_type(draw_knobs(rng))
+
+    _drive(steps, rng, progress, begin, lambda world: moves.play(world, rng, moves.any_move(world, rng)))
+
+
+def drive_groups(
+    steps: int, rng: Random, progress: Progress | None = None, world_type: type[GroupWorld] = GroupWorld
 ) -> None:
-    """Take that many steps. Raises Disagreement."""
-    world = world_type(draw_knobs(rng))
+    """Take that many steps with groups and their members (FC-13). Raises Disagreement."""
+
+    def begin() -> GroupWorld:
+        return world_type(replace(draw_knobs(rng), addresses=False))
+
+    _drive(steps, rng, progress, begin, lambda world: group_world.play(world, rng))
+
+
+def _drive(
+    steps: int, rng: Random, progress: Progress | None, begin: Callable[[], W], play: Callable[[W], None]
+) -> None:
+    world = begin()
     left = rng.choice(LIVES)
     for step in range(1, steps + 1):
         if world.ended or left == 0:
-            world = world_type(draw_knobs(rng))
+            world = begin()
             left = rng.choice(LIVES)
         left -= 1
         try:
-            play(world, rng, any_move(world, rng))
+            play(world)
         except Exception as error:
             raise Disagreement(f"{type(error).__name__}: {error}", step, world.story()) from error
         if progress is not None and (step % 1_000 == 0 or step == steps):

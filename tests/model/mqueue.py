@@ -3,6 +3,7 @@
 from fractions import Fraction
 from functools import cache
 
+from tests.model.books import Books
 from tests.model.knobs import Knobs
 from tests.model.message import Message
 
@@ -37,6 +38,8 @@ class MQueue:
         self.waiting: list[Message] = []
         self.sent_in_round: dict[int, int] = {}
         """FC-12: in each round a weight of w sends up to w deliveries."""
+        self.overflowing = False
+        """Whether the episode of overflowing is on: it is reported once."""
 
     def weight(self, message: Message) -> int:
         """FC-12."""
@@ -97,6 +100,31 @@ class MQueue:
         if knobs.max_mqueue_len and len(self.waiting) + 1 > knobs.max_mqueue_len:
             return False
         return not knobs.max_mqueue_bytes or self.bytes() + newcomer.size <= knobs.max_mqueue_bytes
+
+    def make_room(self, newcomer: Message, now: int, books: Books) -> tuple[bool, bool]:
+        """Drop what has to be dropped; returns whether `newcomer` may join, and whether an episode has begun.
+
+        Corner: what has expired at the head goes first, and counts as that: nothing that lives makes room for it.
+        """
+        began = False
+        while not self.fits(newcomer):
+            if self.waiting and self.head().expired(now):
+                books.drop("expired", self.pop().qos)
+                continue
+            began = began or not self.overflowing
+            self.overflowing = True
+            victim = self.victim(newcomer)
+            books.drop("queue_full", victim.qos)
+            if victim is newcomer:
+                return False, began
+            self.remove(victim)
+        return True, began
+
+    def join(self, newcomer: Message, books: Books) -> None:
+        """It waits from now on."""
+        self.waiting.append(newcomer)
+        books.highest("mqueue_max", len(self.waiting))
+        books.highest("mqueue_bytes_max", self.bytes())
 
     def victim(self, newcomer: Message) -> Message:
         """What FC-5's policy drops next: something that waits, or the newcomer.

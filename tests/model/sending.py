@@ -141,21 +141,12 @@ class Sending(State):
         if not self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(message):
             self._send(message)  # too large to wait, and need not
             return
-        while not self.mqueue.fits(message):
-            if self.mqueue.waiting and self.mqueue.head().expired(self.now):
-                self.books.drop("expired", self.mqueue.pop().qos)  # corner: nothing that lives makes room for it
-                continue
-            if not self.overflowing:
-                self.reports.append("mqueue_full")  # once per episode
-            self.overflowing = True
-            victim = self.mqueue.victim(message)
-            self.books.drop("queue_full", victim.qos)
-            if victim is message:
-                return
-            self.mqueue.remove(victim)
-        self.mqueue.waiting.append(message)
-        self.books.highest("mqueue_max", len(self.mqueue.waiting))
-        self.books.highest("mqueue_bytes_max", self.mqueue.bytes())
+        joins, began = self.mqueue.make_room(message, self.now, self.books)
+        if began:
+            self.reports.append("mqueue_full")
+        if not joins:
+            return
+        self.mqueue.join(message, self.books)
         if self.connected and not had_backlog:
             self.slow.begin_backlog(self.now)
 
@@ -173,7 +164,7 @@ class Sending(State):
             self.slow.drained += 1
         if not self.mqueue.waiting:
             if waited or not (self.congested or self.window_full()):
-                self.overflowing = False
+                self.mqueue.overflowing = False
             self.slow.end_backlog()
         self.head_waits_for = self._throttle(self.mqueue.head()) if self.connected and self.mqueue.waiting else ""
 

@@ -36,6 +36,8 @@ class Inflight:
     """PUBACK, PUBREC or PUBCOMP."""
     here: bool = True
     """Whether it has been sent, or resent, on the present connection."""
+    group: object = None
+    """The shared queue that it has been taken from (FC-13)."""
 
 
 class State:
@@ -58,7 +60,6 @@ class State:
         self.window: list[Inflight] = []
         self.last_id = 0
         self.mqueue = MQueue(knobs)
-        self.overflowing = False
         self.rate = Rate(knobs.consumer_max_rate, now) if knobs.consumer_max_rate else None
         self.unwritten_qos0: list[Message] = []
         self.head_waits_for = ""

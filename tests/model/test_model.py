@@ -8,14 +8,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import session.outbound
-from session import gate
+from session import gate, membership
 from session.byte_window import ByteWindow
 from session.outbound import Outbound
+from session.shared_queue import SharedQueue
 from session.stopwatch import Stopwatch
 from session.throttle import Throttle
 from session.window import Window
-from tests.model.broken import MODELS
-from tests.model.drive import Disagreement, drive
+from tests.model.broken import GROUPS, MODELS
+from tests.model.drive import Disagreement, drive, drive_groups
+from tests.model.group import Group
+from tests.model.group_world import GroupWorld
 from tests.model.machine import ModelMachine
 from tests.model.session import Model
 from tests.model.world import World
@@ -31,13 +34,19 @@ def test_random_steps(seed: int) -> None:
     drive(STEPS, random.Random(seed))
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_steps_of_groups(seed: int) -> None:
+    """FC-13: members get from a group what they get in the model, and the group's books balance."""
+    drive_groups(STEPS, random.Random(seed))
+
+
 @pytest.mark.timeout(600)  # a failure takes its time to be made small
 def test_hypothesis_finds_nothing() -> None:
     """FC-1 to FC-15 and FC-20 to FC-22: nor does hypothesis find a way to tell them apart."""
     run_state_machine_as_test(
         ModelMachine,
         settings=settings(
-            max_examples=40,
+            max_examples=100,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -54,6 +63,17 @@ def test_broken_model_is_found(model: type[Model]) -> None:
 
     with pytest.raises(Disagreement):
         drive(BOUND, random.Random(1), world_type=Broken)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
+def test_broken_group_is_found(group: type[Group]) -> None:
+    """A model of groups that breaks one rule disagrees with the session before long."""
+
+    class Broken(GroupWorld):
+        group_type = group
+
+    with pytest.raises(Disagreement):
+        drive_groups(BOUND, random.Random(1), world_type=Broken)
 
 
 def _never(*_: object) -> None:
@@ -73,8 +93,27 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
+GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "told of room": lambda patch: patch.setattr(SharedQueue, "_wake_who_can", _never),
+    "out of line": lambda patch: patch.setattr(SharedQueue, "_dispatch", _never),
+    "pulled in turn": lambda patch: patch.setattr(membership, "PASSED_OVER", -1),
+}
+COMPILED = not session.outbound.__file__.endswith(".py")
+
+
 @pytest.mark.once
-@pytest.mark.skipif(not session.outbound.__file__.endswith(".py"), reason="what is compiled cannot be broken")
+@pytest.mark.skipif(COMPILED, reason="what is compiled cannot be broken")
+@pytest.mark.parametrize("name", GROUP_BREAKS)
+def test_broken_shared_queue_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shared queue that breaks one rule disagrees with the model before long."""
+    GROUP_BREAKS[name](monkeypatch)
+
+    with pytest.raises(Disagreement):
+        drive_groups(BOUND, random.Random(1))
+
+
+@pytest.mark.once
+@pytest.mark.skipif(COMPILED, reason="what is compiled cannot be broken")
 @pytest.mark.parametrize("name", BREAKS)
 def test_broken_session_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that breaks one rule disagrees with the model before long."""

@@ -37,10 +37,11 @@ class World:
 
     model_type: type[Model] = Model
 
-    def __init__(self, knobs: Knobs) -> None:
+    def __init__(self, knobs: Knobs, now: int = START, name: str = "") -> None:
         self.knobs = knobs
-        self.model = self.model_type(knobs, START)
-        self.real = Real(knobs, START)
+        self.name = name
+        self.model = self.model_type(knobs, now)
+        self.real = Real(knobs, now)
         self.log: deque[str] = deque([repr(knobs)], maxlen=10_000)
         """What has happened."""
         self.routed = 0
@@ -50,7 +51,7 @@ class World:
 
     def note(self, what: str) -> None:
         """Something happens."""
-        self.log.append(f"{(self.model.now - START) / SECOND:.6f} {what}")
+        self.log.append(f"{(self.model.now - START) / SECOND:.6f} {self.name}{what}")
 
     def check(self) -> None:
         """Both must agree."""

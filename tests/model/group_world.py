@@ -1,0 +1,177 @@
+"""Groups, their members and the models of both side by side (FC-13): who gets what is compared, and the books."""
+
+from collections import deque
+from random import Random
+
+from protocol.subscribe import Subscription
+from session.shared_queue import SharedQueue
+from tests.model import moves
+from tests.model.compare import compare_queue
+from tests.model.group import Group, Member
+from tests.model.knobs import Knobs
+from tests.model.message import Message
+from tests.model.moves import EXPIRIES, SIZES, TOPICS, WAITS
+from tests.model.real import limits_of, publish_of
+from tests.model.world import START, World
+from tests.support_session.host import NotingHost
+
+MOST_MEMBERS = 4
+OFTEN = {
+    moves.publish: 2, moves.burst: 0.5, moves.run_pass: 6, moves.run: 10, moves.stall: 2, moves.resume: 4,
+    moves.disconnect: 1, moves.reconnect: 1, moves.chunk: 20, moves.catch_up: 8, moves.end_interval: 1,
+}  # fmt: skip
+"""What a member that is online does, and how often, relatively."""
+
+
+class MemberWorld(World):
+    """A session that may share with groups, and its model."""
+
+    model_type = Member
+
+    @property
+    def member(self) -> Member:
+        """The model."""
+        assert isinstance(self.model, Member)
+        return self.model
+
+
+class SharedWorld:
+    """A group and its model."""
+
+    def __init__(self, model: Group, knobs: Knobs, name: str) -> None:
+        self.name = name
+        self.host = NotingHost()
+        self.model = model
+        self.real = SharedQueue(f"$share/{name}/#", limits_of(knobs), self.host)
+        self.count = 0
+
+    def deliver(self, qos: int, size: int, topic: str, expiry: int, now: int) -> str:
+        """A message comes for the group; returns its text."""
+        text = f"{self.name}{self.count}"
+        self.count += 1
+        message = Message(text, topic, qos, text.encode().ljust(size, b"."), now, expiry)
+        self.model.deliver(message, now)
+        self.real.deliver(publish_of(message), now)
+        return text
+
+    def join(self, peer: MemberWorld, qos: int) -> None:
+        """A session subscribes."""
+        self.model.join(peer.member, qos)
+        self.real.add(peer.real.outbound, Subscription(self.real.name, qos))
+
+    def leave(self, peer: MemberWorld) -> None:
+        """It does no longer."""
+        if peer.member in self.model.members:
+            self.model.leave(peer.member)
+            self.real.remove(peer.real.outbound)
+
+    def check(self) -> None:
+        """Compare what waits, and the books."""
+        assert self.model.reports == self.host.reports
+        compare_queue(self.model.mqueue, self.model.books, self.real.mqueue, self.real.counters)
+
+
+class GroupWorld:
+    """Two groups and some sessions that share with one or both."""
+
+    group_type: type[Group] = Group
+
+    def __init__(self, knobs: Knobs) -> None:
+        self.knobs = knobs
+        self.log: deque[str] = deque([repr(knobs)], maxlen=10_000)
+        self.now = START
+        self.born = 0
+        self.groups = [SharedWorld(self.group_type(knobs), knobs, name) for name in ("g", "h")]
+        self.peers: list[MemberWorld] = []
+        self.ended = False
+
+    def story(self) -> str:
+        """What has happened, the last of it."""
+        return "\n".join([self.log[0], "...", *list(self.log)[-80:]])
+
+    def check(self) -> None:
+        """All must agree."""
+        for peer in self.peers:
+            peer.check()
+        for shared in self.groups:
+            shared.check()
+
+    # -- what may happen
+
+    def publish(self, rng: Random) -> None:
+        """Messages come for a group, a few or many, before anybody's session task runs."""
+        shared = rng.choice(self.groups)
+        large = rng.random() < 0.1
+        for _ in range(rng.randint(1, 12) if not large else rng.randint(70, 120)):
+            size = 1_000 if large else rng.choice(SIZES)
+            qos, topic, expiry = rng.randint(0, 2), rng.choice(TOPICS), rng.choice(EXPIRIES)
+            text = shared.deliver(qos, size, topic, expiry, self.now)
+            self.log.append(f"group {shared.name} {text}: QoS {qos} {topic} {size} bytes, expires after {expiry} s")
+
+    def join(self, rng: Random) -> None:
+        """A session, new or not, subscribes, or changes its subscription."""
+        if len(self.peers) < MOST_MEMBERS and rng.random() < 0.6:
+            peer = MemberWorld(self.knobs, self.now, f"[{self.born}] ")
+            self.born += 1
+            peer.log = self.log
+            self.peers.append(peer)
+            moves.connect(peer, rng)
+        if self.peers:
+            peer, shared, qos = rng.choice(self.peers), rng.choice(self.groups), rng.randint(0, 2)
+            peer.note(f"joins {shared.name} with QoS {qos}")
+            shared.join(peer, qos)
+            if peer.model.connected:
+                peer.end_chunk()
+
+    def leave(self, rng: Random) -> None:
+        """A session unsubscribes."""
+        if self.peers:
+            peer, shared = rng.choice(self.peers), rng.choice(self.groups)
+            peer.note(f"leaves {shared.name}")
+            shared.leave(peer)
+
+    def end(self, rng: Random) -> None:
+        """A session ends; its connection has gone before, or goes with it."""
+        if self.peers:
+            peer = self.peers.pop(rng.randrange(len(self.peers)))
+            if peer.model.connected and rng.random() < 0.5:
+                peer.disconnect()
+            for shared in self.groups:
+                shared.leave(peer)
+            peer.end()
+
+    def member(self, rng: Random) -> None:
+        """Something happens to one of the sessions."""
+        if not self.peers:
+            return
+        peer = rng.choice(self.peers)
+        if peer.model.connected:
+            rng.choices(list(OFTEN), list(OFTEN.values()))[0](peer, rng)
+        elif rng.random() < 0.5:
+            moves.connect(peer, rng)
+        else:
+            moves.publish(peer, rng)
+
+    def run(self, rng: Random) -> None:
+        """All session tasks run until they have nothing to do."""
+        for peer in self.peers:
+            peer.run()
+
+    def wait(self, rng: Random) -> None:
+        """Time passes for all."""
+        microseconds, late = rng.choice(WAITS), rng.random() < 0.3
+        self.now += microseconds
+        for peer in self.peers:
+            peer.wait(microseconds, late)
+            if late and rng.random() < 0.7:
+                peer.fire()
+
+
+def play(world: GroupWorld, rng: Random) -> None:
+    """Make one move, then compare."""
+    often = {
+        world.publish: 15, world.member: 45, world.run: 10, world.wait: 8, world.join: 3, world.leave: 0.5,
+        world.end: 0.7,
+    }  # fmt: skip
+    rng.choices(list(often), list(often.values()))[0](rng)
+    world.check()
