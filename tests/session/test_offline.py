@@ -34,7 +34,7 @@ def test_unstored_qos0_is_counted() -> None:
 
 @pytest.mark.parametrize("store", [True, False])
 def test_mailbox_at_the_disconnect(store: bool) -> None:
-    """FC-7: what no pass had taken up when the client left is stored like what comes later."""
+    """FC-7, FC-9: what no pass had taken up when the client left is stored in its order, like what comes later."""
     peer = Peer(Limits(mqueue_store_qos0=store))
     peer.publish(*range(102), qos=0)
     peer.publish("one", qos=1)

@@ -72,6 +72,7 @@ def test_qos0_behind_a_backlog_keeps_its_order() -> None:
     peer.deliver("one", "two", qos=1)
     peer.deliver("a", qos=0)
     peer.puback(1)  # "two" and "a" go
+    peer.puback(2)
     peer.pause()
     peer.deliver("b", qos=0)
     peer.outbound.resume(peer.now)
