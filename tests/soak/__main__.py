@@ -29,7 +29,7 @@ def main(
     first: Annotated[int, typer.Option(min=0, help="The round to begin with, to see one again.")] = 0,
     rounds: Annotated[int, typer.Option(min=0, help="How many rounds; 0 = as many as there is time for.")] = 0,
     seconds: Annotated[float, typer.Option(min=1, help="How long things go wrong in a round.")] = 15,
-    rate: Annotated[float, typer.Option(min=1, help="Messages a second, all publishers together.")] = 150,
+    rate: Annotated[float, typer.Option(min=1, help="Messages a second, all publishers together.")] = 1000,
     python: Annotated[str | None, typer.Option(help="Python of the environment whose Sluice is to be used.")] = None,
 ) -> None:
     """Soak a broker."""

@@ -170,7 +170,7 @@ def _session(draws: random.Random, lossless: bool, number: int) -> dict[str, Any
     if draws.random() < 0.4:
         session["consumer_window_size"] = draws.choice((0, "2KiB", "16KiB"))
     if draws.random() < 0.3:
-        session["consumer_max_rate"] = draws.choice((100, 500))
+        session["consumer_max_rate"] = draws.choice((200, 1000))
     if draws.random() < 0.3:
         session["producer_max_rate"] = draws.choice((20, 200))
     if draws.random() < 0.4:

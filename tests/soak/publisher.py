@@ -117,6 +117,7 @@ class Publisher(Client):
     async def _read(self) -> None:
         while True:
             packet = await self.receive()
+            self.observed.last_answer = clock()
             if isinstance(packet, Puback):
                 self._on_puback(packet)
             elif isinstance(packet, Pubrec):

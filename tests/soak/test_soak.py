@@ -15,7 +15,7 @@ SEED = 4
 @pytest.mark.parametrize("number", [0, 1])
 def test_round(tmp_path: Path, number: int) -> None:
     """All promises hold on a bad network: FC-1 to FC-15, FC-20 to FC-26, and the books balance."""
-    outcome = run_round(draw(SEED, number, sessions=40, seconds=4, rate=150), tmp_path)
+    outcome = run_round(draw(SEED, number, sessions=40, seconds=4, rate=400), tmp_path)
     assert [str(violation) for violation in outcome.violations] == [], outcome.plan
     assert outcome.messages > 0
     assert outcome.received > outcome.messages
