@@ -7,6 +7,7 @@ from protocol.ping import Pingresp
 from protocol.publish import Publish
 from session.limits import Limits
 from session.outbound import PASS_BYTES
+from session.outbox import PUBACK_HEAD
 from tests.support_session.inbound import from_client
 from tests.support_session.peer import Peer
 
@@ -56,6 +57,7 @@ def test_control_packets_take_no_bytes_from_data() -> None:
     """FC-15: what is counted towards a pass's bytes is deliveries only."""
     peer = Peer()
     peer.outbound.outbox.add_control(b"\x90\x03\x00\x01\x00" * PASS_BYTES)
+    peer.outbound.outbox.add_acknowledgement(PUBACK_HEAD, 1)
 
     assert peer.outbound.outbox.delivery_bytes == 0
 
