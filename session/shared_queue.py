@@ -56,6 +56,7 @@ class SharedQueue(Source):
         self._host = host
         self._line: deque[Member] = deque()
         self._busy: deque[Member] = deque()
+        self._offered: Publish | None = None  # to all members, each of which asks again when its way is free
 
     def add(self, outbound: "Outbound", subscription: Subscription) -> None:
         """Let a session in, or change its options."""
@@ -119,6 +120,7 @@ class SharedQueue(Source):
             mqueue.push_front(publish)
             self.counters.count_handed_over(publish.qos, -1)
         self._dispatch(now)
+        self._offered = None
         self._wake_who_can(now)
         return True
 
@@ -189,6 +191,9 @@ class SharedQueue(Source):
         mqueue = self.mqueue
         if self._limits.consumer_window_size > 0 and mqueue is not None and mqueue.length:
             head = mqueue.head()
+            if head is self._offered:
+                return
+            self._offered = head
             for outbound in self.members:
                 if outbound.can_take(head, now):
                     outbound.wake()
