@@ -23,8 +23,8 @@ AT_ONCE: Final = 256
 class Backlog(Watcher):
     """One episode: from when a PUBLISH finds an address full until it is down to half its limit and nothing waits.
 
-    With `block`, what waits is here, first in, first out. With `page` it is in the pages, and acknowledged as soon as it
-    is on disk.
+    With `block`, what waits is here, first in, first out. With `page` it is in the pages, and acknowledged when it has
+    got to the disk.
     """
 
     def __init__(self, broker: "Broker", address: Address) -> None:
@@ -117,7 +117,10 @@ class Backlog(Watcher):
         if parked.will:
             return
         session = parked.session
-        if self._unpark(parked, now):
+        expected = self._unpark(parked, now)
+        if parked.publish.qos == 0:
+            return
+        if expected:
             session.answer(parked.publish, matched, now)
             session.outbound.host.wake()
         else:

@@ -38,7 +38,10 @@ class Reading:
             self.reasons &= ~reason
             if self.reasons == 0:
                 self.reasons = LATER
-                connection.broker.run_queue.read_later(connection)
+                if reason == UNREAD:
+                    connection.broker.run_queue.read_later(connection)
+                else:
+                    connection.broker.run_queue.resume(connection)
 
     def go_on(self, connection: "Connection", now: int) -> None:
         """Read again, if nothing speaks against it."""

@@ -21,7 +21,7 @@ _CONTEXT: Final = Context()
 TURN_PASSES: Final = 64
 """Passes that one turn of the loop runs, each of a session of its own; then sockets have their turn."""
 TURN_READERS: Final = 16
-"""Connections that read on in one turn when no session is awake."""
+"""Connections that read on in one turn when no session is awake, or when nothing but themselves has held them back."""
 PATIENCE: Final = 64
 """Turns after which one connection reads on although sessions are awake: a busy broker must not shut anyone out."""
 REST: Final = 1000
@@ -93,10 +93,17 @@ class RunQueue:
         self._reading = False
         self._readers: list[Connection] = []
         self._waited = 0
+        self._resuming: list[Connection] = []
 
     def read_later(self, connection: "Connection") -> None:
         """Let a connection handle the rest of what it has read when the sessions that are awake have caught up."""
         self._readers.append(connection)
+        if not self._scheduled:
+            self._schedule()
+
+    def resume(self, connection: "Connection") -> None:
+        """Let a connection handle the rest of what it has read in the next turn, as if it came from its socket then."""
+        self._resuming.append(connection)
         if not self._scheduled:
             self._schedule()
 
@@ -141,21 +148,22 @@ class RunQueue:
         now = monotonic_us()
         for task in tasks:
             task.step(now)
+        if self._resuming:
+            self._read_on(self._resuming, TURN_READERS, now)
         if self._readers:
-            self._read_on(now)
+            self._waited += 1
+            if not self._tasks or self._waited >= PATIENCE:
+                self._waited = 0
+                self._read_on(self._readers, 1 if self._tasks else TURN_READERS, now)
 
-    def _read_on(self, now: int) -> None:
-        self._waited += 1
-        if self._tasks and self._waited < PATIENCE:
-            return
-        self._waited = 0
-        count = 1 if self._tasks else TURN_READERS
-        readers = self._readers[:count]
-        del self._readers[:count]
+    def _read_on(self, waiting: "list[Connection]", count: int, now: int) -> None:
+        """Let the first of those that wait read on; others may join them meanwhile."""
+        readers = waiting[:count]
+        del waiting[:count]
         for connection in readers:
             try:
                 connection.read_on(now)
             except Exception as error:
                 _give_up(connection, "reading on has failed", error)
-        if self._readers and not self._scheduled:
+        if waiting and not self._scheduled:
             self._schedule()

@@ -189,6 +189,18 @@ def test_room_in_turns() -> None:
         assert numbers(reader.received()) == list(range(1, 1002))
 
 
+def test_room_for_all_at_once() -> None:
+    """FC-25: a thousand that need no room any more are all routed in the next turns of the loop."""
+    with local_broker(session={"producer_window_size": "10MiB"}) as local:
+        reader, sender = fill(local, 4)
+        send(sender, range(11, 1011))
+        reader.send(Unsubscribe(1, [TOPIC]))
+        local.pass_time(1.2)
+        for _ in range(3):
+            local.run(lambda: None)
+        assert answered(sender) == list(range(11, 1011))
+
+
 # -- giving up
 
 
@@ -340,7 +352,11 @@ def test_will_does_not_pass() -> None:
         send(dying, [11])
         dying.drop()
         assert address(local).waiting == 2
-        assert take(reader, 12) == list(range(1, 13))
+        reader.send(Puback(1))  # room for one, and a will needs none
+        assert address(local).waiting == 0
+        assert numbers(reader.received()) == [1, 2, 3, 4, 5]
+        reader.send(*[Puback(number) for number in range(2, 6)])
+        assert take(reader, 7) == list(range(6, 13))
 
 
 def test_will_is_not_given_up() -> None:

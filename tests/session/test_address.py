@@ -64,7 +64,7 @@ def test_takes(held: int, size: int, fits: bool) -> None:
     assert address_of(held).takes(size) == fits
 
 
-@given(st.integers(0, 150), st.lists(st.integers(1, 30), min_size=1, max_size=10))
+@given(st.integers(1, 150), st.lists(st.integers(1, 30), min_size=1, max_size=10))
 def test_watched(wanted: int, held: list[int]) -> None:
     """FC-25: who waits is told at each release after which what it waits for fits, and at no other."""
     address = address_of(sum(held))
