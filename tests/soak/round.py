@@ -144,7 +144,8 @@ class _Drive:
                 task.result()  # raises: clients do not finish
 
     def _stuck(self, begun: float) -> bool:
-        return clock() - begun > LONGEST or clock() - max(begun, self._observed.last_receipt, self._observed.last_answer) > STUCK
+        moved_at = max(begun, self._observed.last_receipt, self._observed.last_answer)
+        return clock() - moved_at > STUCK or clock() - begun > LONGEST
 
     def _still(self) -> bool:
         return clock() - self._observed.last_receipt > QUIET and all(client.ready for client in self._clients)
