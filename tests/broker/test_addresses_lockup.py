@@ -55,6 +55,20 @@ def test_goes_on_reading() -> None:
         assert sorted(number for number, _ in answers(client.received())) == [11, 12, 13]
 
 
+@pytest.mark.parametrize("places", [1, 100])
+def test_wherever_it_holds_it(places: int) -> None:
+    """FC-25: so it is whether what others wait for is all on its way to it, or all waits behind something else."""
+    with local_broker(session=SMALL_WINDOW | {"max_inflight": places}) as local:
+        client = publisher(local)
+        client.subscribe("elsewhere", 1)
+        client.subscribe(TOPIC, 1)
+        send(client, [1], topic="elsewhere")
+        send(client, FILLING)
+        send(client, [11, 12, 13])
+        assert address(local).waiting == 3
+        assert client.transport.reading
+
+
 @pytest.mark.parametrize("qos", [1, 2])
 def test_past_the_window(qos: int) -> None:
     """FC-25: what it publishes past its window is answered as `fail` does, without waiting."""

@@ -17,6 +17,7 @@ from protocol.subscribe import Subscribe, Subscription
 from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
+from tests.support_broker.local import LocalBroker
 
 KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 60}
 
@@ -30,7 +31,7 @@ def kept(version: int) -> Properties | None:
 
 
 def test_connack_v5(address: Address) -> None:
-    """CONNACK tells the limits that differ from the standard's defaults, and nothing else."""
+    """FC-20: CONNACK tells the limits that differ from the standard's defaults, and nothing else."""
     with WireClient(address, 5) as client:
         connack = client.connect("limits")
     assert (connack.session_present, connack.reason_code) == (False, 0)
@@ -39,6 +40,13 @@ def test_connack_v5(address: Address) -> None:
         props.MAXIMUM_PACKET_SIZE: 1024 * 1024,
         props.TOPIC_ALIAS_MAXIMUM: 10,
     }
+
+
+def test_receive_maximum_is_a_knob_of_its_own() -> None:
+    """FC-20: CONNACK tells `receive_maximum`, whatever the window of what the client gets may hold."""
+    with LocalBroker(session={"receive_maximum": 7, "max_inflight": 9}) as local:
+        connack = local.client(5).connect("c")
+        assert (connack.properties or {})[props.RECEIVE_MAXIMUM] == 7
 
 
 def test_connack_v4(address: Address) -> None:

@@ -15,9 +15,9 @@ PINGRESP = b"\xd0\x00"
 
 
 def stuck_peer() -> Peer:
-    """A peer to which no data may be sent at all: window full, send path congested, mqueue full."""
+    """A peer to which no data may be sent at all: window full, send path congested, mqueue overflowing."""
     peer = Peer(Limits(max_inflight=1, max_mqueue_len=1, max_mqueue_bytes=10, max_awaiting_rel=2))
-    peer.deliver("sent", "waits", qos=2)
+    peer.deliver("sent", "dropped", "waits", qos=2)
     peer.pause()
     return peer
 
