@@ -462,3 +462,27 @@ def test_counts() -> None:
         assert (counters.publish_parked, counters.publish_refused, counters.publish_discarded) == (2, 0, 0)
         assert counters.publish_parked_us > 0
         assert counters.received_qos1 == 12
+
+
+@pytest.mark.parametrize(("policy", "refused", "dropped"), [("fail", 2, 0), ("drop", 0, 2)])
+def test_counts_of_its_own(policy: str, refused: int, dropped: int) -> None:
+    """FC-26: what `fail` and `drop` do is counted for the address that was full, and for no other."""
+    with local_broker(policy) as local:
+        _, sender = fill(local)
+        send(sender, [11, 12])
+        full, other = address(local), address(local, "full/other")
+        assert (full.refused, full.dropped) == (refused, dropped)
+        assert (other.refused, other.dropped) == (0, 0)
+
+
+def test_retained_messages_count() -> None:
+    """FC-24: a retained message that comes with a subscription takes up room until it is acknowledged."""
+    with local_broker() as local:
+        publisher(local).send(packet(1, retain=True))
+        reader = local.client()
+        reader.connect("reader")
+        reader.send(Subscribe(1, [Subscription(TOPIC, 1)]))
+        assert numbers(reader.received()) == [1]
+        assert address(local).size == SIZE
+        reader.send(Puback(1))
+        assert address(local).size == 0

@@ -16,8 +16,10 @@ from tests.broker.conftest import Start
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 from tests.support_broker.collecting import collect
-from tests.support_broker.events import events
+from tests.support_broker.events import events, wait_for_event
 from tests.support_broker.paged import (
+    LIMIT,
+    PAYLOAD,
     TOPIC,
     Subscribe,
     expiry,
@@ -183,6 +185,15 @@ def test_the_publisher_subscribes(start: Start, directory: Path) -> None:
             else:
                 acknowledged += 1
         assert received == list(range(300))
+
+
+def test_counted(start: Start, directory: Path, subscribe: Subscribe) -> None:
+    """FC-26: how many of an address have been on disk is said when it has room again."""
+    broker = paging_broker(start, directory)
+    subscriber = subscribe(broker.address(), 5, 1)
+    fill(broker.address(), directory)
+    assert subscriber.take_numbers(100) == list(range(100))
+    assert [event["paged"] for event in wait_for_event(broker, "address_has_room")] == [100 - LIMIT // PAYLOAD]
 
 
 @pytest.mark.parametrize("qos", [1, 2])
