@@ -15,6 +15,8 @@ from tests.support.process import Address
 from tests.support.wire import WireClient
 
 READ: Final = 65_536
+LATE: Final = 0.1
+"""Seconds that a consumer with a pace makes up for when the machine has not let it run."""
 STAMP: Final = struct.Struct(">Q")
 """What a payload begins with: the number of the message."""
 
@@ -134,14 +136,9 @@ class Consumer(FlowClient):
             self.numbers.append(STAMP.unpack_from(packet.payload)[0])
             answers.append(b"\x40\x02" + packet.packet_id.to_bytes(2, "big"))
             if self.per_second:
-                # Whoever is late by a turn of the loop makes up for it; whoever had nothing to do does not.
                 self._free_at = max(self._free_at, now - LATE) + 1 / self.per_second
         if answers:
             self.write(b"".join(answers))
-
-
-LATE: Final = 0.02
-"""Seconds by which a turn of the loop comes late at most."""
 
 
 class Loop:

@@ -127,7 +127,7 @@ def main(
     sluice: Annotated[str, typer.Option(help="Python of the environment where Sluice is installed.")] = sys.executable,
     rounds: Annotated[int, typer.Option(min=1, help="How often each is measured, by turns.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.5, help="How long each measurement takes.")] = 3.0,
-    rate: Annotated[float, typer.Option(min=1, help="What a member takes a second where it has a pace.")] = 500,
+    rate: Annotated[float, typer.Option(min=1, help="What a member takes a second where it has a pace.")] = 200,
     under_way: Annotated[int, typer.Option(min=100, help="Messages published and not taken yet.")] = 1000,
     size: Annotated[int, typer.Option(min=16, help="Payload bytes.")] = 64,
 ) -> None:
