@@ -88,8 +88,10 @@ def _compare_addresses(model: Model, real: Real) -> None:
 
 def _compare_promises(model: Model, real: Real) -> None:
     """What must happen later is asked for: a pass, or a timer that comes early enough."""
-    timer_at = real.outbound.timer_at
-    if model.connected and not real.awake and not 0 < timer_at <= real.now:
+    timer_at = real.timer_at
+    if not model.over:
+        _agree("when the timer fires", real.outbound.timer_at, timer_at)
+    if model.connected and not real.awake and not real.timer_due():
         assert not model.has_work(), "something may go, and the session sleeps"
     due_at = model.deadline()
     if due_at is not None and not real.awake:

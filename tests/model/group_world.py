@@ -103,8 +103,9 @@ class GroupWorld:
         shared = rng.choice(self.groups)
         large = rng.random() < 0.1
         for _ in range(rng.randint(1, 12) if not large else rng.randint(70, 120)):
-            size = 1_000 if large else rng.choice(SIZES)
-            qos, topic, expiry = rng.randint(0, 2), rng.choice(TOPICS), rng.choice(EXPIRIES)
+            topic, expiry = rng.choice(TOPICS), rng.choice(EXPIRIES)
+            size = 1_024 - 5 - len(topic) if large else rng.choice(SIZES)
+            qos = 0 if large else rng.randint(0, 2)
             text = shared.deliver(qos, size, topic, expiry, self.now)
             self.log.append(f"group {shared.name} {text}: QoS {qos} {topic} {size} bytes, expires after {expiry} s")
 

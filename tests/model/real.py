@@ -69,6 +69,8 @@ class Real(Host):
         self.outbound = self.session.outbound
         self.awake = False
         """Whether the session task is to run."""
+        self.timer_at = 0
+        """When the session's timer fires; 0 = it does not."""
         self.reports: list[str] = []
         self.farewell: list[Packet] | None = None
         """What was written when the session had its client disconnected."""
@@ -87,8 +89,8 @@ class Real(Host):
             self.outbound.store_offline(self.now)
 
     def arm(self, at: int) -> None:
-        """`timer_at` says for when."""
-        assert at == self.outbound.timer_at
+        """Note for when: an earlier call is replaced."""
+        self.timer_at = at
 
     def report(self, event: str, detail: str = "") -> None:
         """Note the event."""
@@ -101,6 +103,16 @@ class Real(Host):
         self.part()
 
     # -- what happens to it
+
+    def timer_due(self) -> bool:
+        """Whether the timer is to fire: when asked for, and not since replaced."""
+        return 0 < self.timer_at == self.outbound.timer_at <= self.now
+
+    def fire(self) -> None:
+        """The timer fires."""
+        if self.timer_due():
+            self.timer_at = 0
+        self.session.on_timer(self.now)
 
     def route(self, message: Message) -> None:
         """The router hands a delivery over."""

@@ -125,6 +125,7 @@ class World:
         self.ended = True
         self.model.end()
         self.real.outbound.end(self.real.now)
+        self._tick(self.model.now + 7)
         self.end_interval()
 
     # -- what the client sends
@@ -207,8 +208,8 @@ class World:
         self.note(f"wait {microseconds} us, timers {'late' if late else 'on time'}")
         end = self.model.now + microseconds
         if not late:
-            while 0 < self.real.outbound.timer_at <= end:
-                self._tick(max(self.real.outbound.timer_at, self.model.now))
+            while 0 < self.real.timer_at <= end:
+                self._tick(max(self.real.timer_at, self.model.now))
                 self.fire()
         self._tick(end)
 
@@ -218,16 +219,16 @@ class World:
 
     def fire(self) -> None:
         """The timer that the session has asked for fires, or one that it has replaced; passes follow."""
-        due = 0 < self.real.outbound.timer_at <= self.real.now
+        due = self.real.timer_due()
         self.note("timer" if due else "timer, not due")
-        self.real.session.on_timer(self.real.now)
+        self.real.fire()
         if due:
             farewell = self.model.on_timer()
             self.agree("written at last", farewell, self.real.farewell)
             self.real.farewell = None
             self.real.awake = self.real.outbound.connected
             self.run()
-            assert not 0 < self.real.outbound.timer_at <= self.real.now, "a timer for a time that has passed"
+            assert not self.real.timer_due(), "a timer for a time that has passed"
         self.check()
 
     # -- the books
