@@ -34,6 +34,7 @@ from broker.totals import Totals
 from broker.wheel import Wheel
 from config.address_settings import AddressSettings
 from config.models import Config
+from config.session import Session as SessionSettings
 from protocol import reason_codes
 from protocol.connect import Will
 from protocol.errors import MQTTError
@@ -81,7 +82,7 @@ def session_limits(config: Config, gate: bool) -> Limits:
         consumer_window_size=own.consumer_window_size,
         consumer_max_rate=own.consumer_max_rate,
         priorities=Priorities(weights) if weights else None,
-        slow_threshold=slow.threshold or 0.0,
+        slow_threshold=_slow_threshold(own),
         slow_check_period=microseconds(slow.check_period),
         slow_disconnect=slow.policy == "disconnect",
         stalled_window=microseconds(own.stalled_window),
@@ -99,6 +100,12 @@ def address_rule(own: AddressSettings) -> AddressRule:
         page_limit_bytes=own.page_limit_bytes or -1,
         page_full_policy=own.page_full_policy,
     )
+
+
+def _slow_threshold(own: SessionSettings) -> float:
+    """FC-14: messages a second. Whom its rate holds back (FC-11) is not slow: it has to reach nine tenths of that."""
+    threshold = own.slow_consumer.threshold or 0.0
+    return min(threshold, own.consumer_max_rate * 0.9) if own.consumer_max_rate else threshold
 
 
 def open_paging(config: Config) -> "Paging | None":

@@ -98,3 +98,14 @@ def test_stalled_window(start: Start) -> None:
         subscriber.subscribe("t", qos=1)
         publisher.publish("t", b"x", 1)
         assert [event["client_id"] for event in wait_for_event(broker, "stalled_window")] == ["stuck"]
+
+
+def test_who_is_held_to_a_rate_is_not_slow(start: Start) -> None:
+    """FC-11, FC-14: a client that takes all that its rate lets through is no slow consumer, whatever the threshold."""
+    slow = {"threshold": 1000, "check_period": "1s", "policy": "disconnect"}
+    broker = start(sections={"session": {"slow_consumer": slow, "consumer_max_rate": 20}})
+    with connected(broker.address(), 5) as subscriber, connected(broker.address(), 5) as publisher:
+        subscriber.subscribe("t", qos=1)
+        for number in range(60):
+            publisher.publish("t", b"%d" % number, 1)
+        assert [int(subscriber.receive_message().payload) for _ in range(60)] == list(range(60))
