@@ -1,5 +1,6 @@
 """The command `sluice top`: who has most waiting, live in the terminal, once, or as CSV."""
 
+import os
 import sys
 from contextlib import suppress
 from enum import StrEnum
@@ -98,8 +99,14 @@ def top(  # noqa: PLR0913, PLR0917 - a command's options
             watch(question, interval, out)
         else:
             show(question, out)
+            sys.stdout.flush()
     except AdminError as error:
         print(f"sluice: {error}", file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    except OSError as error:  # what is written to files reports its own
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's end fails on what is left
+        if not isinstance(error, BrokenPipeError):
+            print(f"sluice: standard output takes nothing more: {error.strerror}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(0 if live else INTERRUPTED) from None

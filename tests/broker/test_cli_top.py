@@ -188,6 +188,18 @@ def test_csv_cannot_be_written(path: Path, tmp_path: Path) -> None:
     assert (status, err) == (1, f"sluice: {tmp_path}: Is a directory\n")
 
 
+@pytest.mark.parametrize("arguments", [(), ("--out", "-")])
+def test_full_standard_output(path: Path, arguments: tuple[str, ...]) -> None:
+    """Standard output on a full disk is an error in words, and no traceback."""
+    command = [sys.executable, "-m", "broker", "top", "--once", "--socket", str(path), *arguments]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, env=clean_environment()
+        )
+    assert done.returncode == 1
+    assert done.stderr == "sluice: standard output takes nothing more: No space left on device\n"
+
+
 @pytest.mark.parametrize("name", ["=1", "+1", "-1", "@a", "\t=1", "  =1", "＝1", "=1\r\n,2"])
 def test_formulas(name: str) -> None:
     """A name that a spreadsheet would take for a formula gets an apostrophe in front; quotes keep it in its cell."""
