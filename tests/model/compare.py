@@ -45,6 +45,8 @@ def compare(model: Model, real: Real) -> None:
     _agree("mailbox", len(model.mailbox), outbound.mailbox_len())
     _agree("mailbox busy", model.mailbox_busy, outbound.mailbox_busy)
     _agree("awaiting PUBREL", len(model.inbound.awaiting_rel), session.inbound.awaiting_rel_len)
+    byte_window = outbound.throttle.byte_window if outbound.throttle is not None else None
+    _agree("bytes on the way", model.bytes_on_the_way(), byte_window.bytes if byte_window is not None else 0)
     _compare_counts(model, outbound.counters)
     _compare_addresses(model, real)
     _compare_promises(model, real)

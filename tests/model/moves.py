@@ -97,6 +97,16 @@ def chunk(world: World, rng: Random) -> None:
     world.end_chunk()
 
 
+def send(world: World, rng: Random) -> None:
+    """The client publishes as much as it may, or more, and releases some: all read at once."""
+    for _ in range(rng.randint(1, 8)):
+        if rng.random() < 0.2:
+            world.release(rng.randint(1, 6))
+        elif not world.send(rng.randint(0, 2), rng.randint(1, 6), rng.choice(FATES)):
+            return
+    world.end_chunk()
+
+
 def catch_up(world: World, rng: Random) -> None:
     """The client acknowledges all that it has, in one chunk."""
     for inflight in list(world.model.window):
@@ -156,7 +166,7 @@ ANYTIME: Final[dict[Move, float]] = {
 """What may happen whether a client is there or not, and how often, relatively."""
 ONLINE: Final[dict[Move, float]] = {
     deliver: 16, run_pass: 8, run: 10, stall: 2, resume: 4, disconnect: 1, reconnect: 1, chunk: 24, catch_up: 4,
-    hold_back: 1,
+    send: 5, hold_back: 1,
 }  # fmt: skip
 OFFLINE: Final[dict[Move, float]] = {connect: 15}
 

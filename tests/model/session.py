@@ -180,7 +180,5 @@ class Model(Sending):
         books.counts["mqueue_len"] = following.counts["mqueue_max"] = len(self.mqueue.waiting)
         books.counts["mqueue_bytes"] = following.counts["mqueue_bytes_max"] = self.mqueue.bytes()
         books.counts["awaiting_rel_len"] = len(self.inbound.awaiting_rel)
-        if self.knobs.consumer_window_size >= 0:
-            on_the_way = [inflight.message for inflight in self.window] + self.unwritten_qos0
-            books.counts["window_bytes"] = sum(message.size for message in on_the_way)
+        books.counts["window_bytes"] = self.bytes_on_the_way()
         return books

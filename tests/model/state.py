@@ -132,6 +132,11 @@ class State:
             return False
         return size == 0 or sum(other.size for other in on_the_way) + message.size > size
 
+    def bytes_on_the_way(self) -> int:
+        """FC-10: what counts for the byte window; 0 where there is none."""
+        on_the_way = [inflight.message for inflight in self.window] + self.unwritten_qos0
+        return sum(message.size for message in on_the_way) if self.knobs.consumer_window_size >= 0 else 0
+
     def _note_written(self) -> None:
         """Corner (FC-10): that all QoS 0 has left outbox and transport is noted when a pass or a drain begins."""
         if not self.congested and self._outbox_bytes() == 0:
