@@ -12,7 +12,8 @@ KINDS: Final = 3
 GROUPS: Final = ("$share/steady/g/0/#", "$share/changing/g/1/#", "$share/both/g/#")
 """Shared filters. Nobody ends a session that takes part in the first."""
 POLICIES: Final = ("mixed", "", "block", "page", "drop", "fail")
-"""What the addresses of a round do when they are full; empty = there are none. A round takes the next one."""
+"""What the addresses of a round do when they are full; empty = there are none.
+Each round in which nothing may be lost takes the next one."""
 OVERFLOWS: Final = ("drop_oldest", "drop_oldest_qos0", "drop_newest")
 FILTERS: Final = (
     ("t/#",),
@@ -115,7 +116,7 @@ def draw(seed: int, number: int, sessions: int, seconds: float, rate: float) -> 
     """Return the plan of a round. `rate` is messages a second of all publishers together."""
     draws = random.Random(f"{seed}/{number}")
     lossless = number % 2 == 0
-    policy = POLICIES[number % len(POLICIES)] if lossless else POLICIES[draws.randrange(len(POLICIES))]
+    policy = POLICIES[number // 2 % len(POLICIES)] if lossless else draws.choice(POLICIES)
     session = _session(draws, lossless, number)
     addresses = _addresses(draws, policy)
     sections: dict[str, Any] = {
