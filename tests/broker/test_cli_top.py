@@ -347,6 +347,8 @@ def test_sizes_and_times() -> None:
 
 IN_ITS_TERMINAL = (
     "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "  # Ctrl-C is a signal only there
+    # Who starts the tests in the background has them ignore it, and what they start too.
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "from broker.cli import main; main()"
 )
 
