@@ -22,6 +22,8 @@ from tests.support_broker.local import LocalBroker
 
 from .conftest import Start
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:

@@ -27,6 +27,8 @@ from tests.support_broker.events import events, wait_for_event
 
 from .conftest import Start
 
+pytestmark = pytest.mark.once
+
 DEFAULT = {"admin": {"socket": "default"}}
 NOBODY = 65534
 CONNECT = "s = socket.socket(socket.AF_UNIX); s.connect({!r}); "

@@ -16,6 +16,8 @@ from tests.support_broker.exporting import until
 from tests.support_broker.local import LocalBroker
 from tests.support_session.messages import message
 
+pytestmark = pytest.mark.once
+
 T = TypeVar("T")
 
 

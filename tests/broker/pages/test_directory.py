@@ -17,6 +17,8 @@ from broker.pages.record import Draft
 from protocol.publish import Publish
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.once
+
 A_RUN = """
 import sys
 from pathlib import Path

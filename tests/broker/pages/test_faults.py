@@ -31,6 +31,8 @@ from tests.support_broker.paged import (
     sections,
 )
 
+pytestmark = pytest.mark.once
+
 STUCK_DISK = """
 import os, threading
 import broker.pages.disk, broker.paging

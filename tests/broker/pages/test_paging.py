@@ -20,6 +20,8 @@ from broker.pages.queue import Taken
 from broker.paging import READ_AHEAD, Paging
 from tests.support_broker.paging import PagedAddress, run_paging, until
 
+pytestmark = pytest.mark.once
+
 
 def page_files(directory: Path) -> list[Path]:
     """All page files."""

@@ -21,6 +21,8 @@ from protocol.decoder import Decoder
 from protocol.publish import Publish
 from tests.support_broker.paging import with_packet
 
+pytestmark = pytest.mark.once
+
 SMALL: Final = 100
 """Bytes of a segment here: two or three records."""
 

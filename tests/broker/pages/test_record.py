@@ -12,6 +12,8 @@ from protocol.publish import Publish
 from tests.support_broker.paging import with_packet
 from tests.support_protocol import strategies
 
+pytestmark = pytest.mark.once
+
 
 def message(payload: bytes = b"payload", qos: int = 1) -> Publish:
     """A message with all that a record has to keep."""
