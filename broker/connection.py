@@ -100,6 +100,7 @@ class Connection(Host):
     def _read(self, now: int) -> None:
         """Handle what has come, up to READ_PACKETS; the run queue calls `read_on` when it is time for the rest."""
         self.heard_at = now
+        reading = self.reading
         count = 0
         more = published = False
         try:
@@ -119,7 +120,7 @@ class Connection(Host):
                 else:
                     on_packet(self, session, packet, now)
                 count += 1
-                if self.reading.reasons:
+                if reading.reasons:
                     break
                 if count == READ_PACKETS:
                     more = True
