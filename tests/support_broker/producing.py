@@ -36,6 +36,7 @@ class Kept:
         """The connection breaks, and whatever is on its way to the client is lost."""
         if not self.client.gone:
             self.client.drop()
+            self.client.received()
 
     def come_back(self) -> None:
         """Connect again, if the connection has gone."""
@@ -92,6 +93,7 @@ class Publishing(Kept):
         """Connect again, if the connection has gone, and send what has no answer again, in order."""
         if not self.client.gone:
             return
+        self.read()  # what came before the broker closed
         self.client = self._connect()
         again: list[Packet] = [Pubrel(packet_id) for packet_id in self._released]
         for publish in self._waiting.values():
@@ -152,5 +154,6 @@ class Subscribing(Kept):
     def come_back(self) -> None:
         """Connect again, if the connection has gone: what is owed on the old one will be asked for again."""
         if self.client.gone:
+            self.read()
             self._owed = []
             self.client = self._connect()
