@@ -230,7 +230,6 @@ class Broker:
             connection.task = None
         connection.session = None
         connection.client = None
-        self.addresses.producers.leave(client.session)
         self.online -= 1
         will = connection.will
         connection.will = None

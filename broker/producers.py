@@ -27,7 +27,7 @@ class Producer:
         self.parked: dict[Parked, None] = {}
         self.bytes = 0
         self.unread: Connection | None = None
-        """Its connection, while that is not read because of them."""
+        """The connection that is not read because of them; it may have been closed since."""
         self.awaited_at = 0
         """When it was last found that others wait for what it holds itself: once in a chunk is enough."""
 
@@ -78,7 +78,7 @@ class Producers:
     def limit(self, connection: "Connection", session: Session, now: int) -> None:
         """Read `session`'s connection no further if its window is used up, unless it would be locked up then."""
         producer = self._producers.get(session)
-        if producer is None or producer.bytes < self.window or connection.ended or connection.closing:
+        if producer is None or producer.bytes < self.window or connection.closing:
             return
         if producer.awaited_at == now or is_awaited(session.outbound):
             producer.awaited_at = now
@@ -89,12 +89,6 @@ class Producers:
         if self._timer is None:
             self._timer = UnreadTimer(self)
             self._broker.wheel.add(now + LOOK, self._timer)
-
-    def leave(self, session: Session) -> None:
-        """The session has no connection any more. What waits goes on waiting."""
-        producer = self._unread.pop(session, None)
-        if producer is not None:
-            producer.unread = None
 
     def look(self, now: int) -> None:
         """Two clients that feed each other's full addresses: it may show only now that one waits for the other."""

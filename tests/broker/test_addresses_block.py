@@ -287,6 +287,17 @@ def test_timeout_of_one_of_two() -> None:
         assert answered(other) == [12]
 
 
+def test_short_timeout() -> None:
+    """FC-25: a time shorter than a second is kept too, also by who comes to an address that has long been full."""
+    with local_broker(block_timeout="300ms") as local:
+        reader, sender = fill(local)
+        for number in (11, 12):
+            send(sender, [number])
+            local.pass_time(0.5)
+            assert answers(sender.received()) == [(number, QUOTA_EXCEEDED)]
+        assert take(reader, 10) == list(FILLING)
+
+
 def test_no_timeout() -> None:
     """FC-25: with `infinity` a PUBLISH waits for as long as it takes."""
     with local_broker(block_timeout="infinity") as local:
