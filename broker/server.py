@@ -61,11 +61,14 @@ class Server:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
         raise_file_limit()
+        admin = None
         try:
-            for listener in self.config.listeners:
-                await self._open(listener)
             admin = await start_admin(self.broker, self.config)
+            for listener in self.config.listeners:  # last: who reads that it listens finds everything there
+                await self._open(listener)
         except OSError:
+            if admin is not None:
+                admin.stop()
             self._close_listeners()
             if self.broker.addresses.paging is not None:
                 self.broker.addresses.paging.discard()

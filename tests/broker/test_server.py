@@ -166,7 +166,7 @@ def test_log_without_a_reader(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "broker", "run", "-l", "127.0.0.1:0", "--log-format", "json"]
     process = subprocess.Popen(command, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE)
     assert process.stderr is not None
-    listening = json.loads(process.stderr.readline())
+    listening = next(event for event in map(json.loads, process.stderr) if event["event"] == "listening")
     process.stderr.close()
     address = Address(listening["host"], listening["port"])
     for _ in range(3):
@@ -184,7 +184,7 @@ def test_console_log(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "broker", "run", "-l", "127.0.0.1:0", "--log-format", "console"]
     process = subprocess.Popen(command, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    assert "listening" in process.stderr.readline()
+    assert any("listening" in line for line in process.stderr)
     process.terminate()
     _, rest = process.communicate(timeout=10)
     assert "stopped" in rest
