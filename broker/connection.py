@@ -10,7 +10,7 @@ from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer,
 from broker.handshake import shake_hands
 from broker.packets import on_packet
 from broker.publishing import check, read_properties, refuse
-from broker.reading import CLOSED, LATER, RATE, UNREAD, Reading
+from broker.reading import CLOSED, LATER, RATE, UNREAD, end_reason, go_on_reading, stop_reading
 from broker.refusals import PublishRefused, connack, disconnect
 from broker.session_task import SessionTask
 from broker.unread import Unread
@@ -67,7 +67,8 @@ class Connection(Host):
         self.task: SessionTask | None = None
         self._unread: Unread | None = None
         """What the client leaves unread, while its send path is congested."""
-        self.reading = Reading()
+        self.unread_because = 0
+        """The sum of the reasons not to read (broker/reading.py); 0 = it is read."""
         self._rate: Rate | None = None
         """PUBLISHes that the client may send (FC-23); None = any number."""
         self.ended = False
@@ -88,7 +89,7 @@ class Connection(Host):
             return
         self.broker.totals.bytes_received += len(data)
         self.decoder.feed(data)
-        if self.reading.reasons == 0:
+        if self.unread_because == 0:
             now = monotonic_us()
             run_queue = self.broker.run_queue
             run_queue.begin_reading()
@@ -100,7 +101,6 @@ class Connection(Host):
     def _read(self, now: int) -> None:
         """Handle what has come, up to READ_PACKETS; the run queue calls `read_on` when it is time for the rest."""
         self.heard_at = now
-        reading = self.reading
         count = 0
         more = published = False
         try:
@@ -120,7 +120,7 @@ class Connection(Host):
                 else:
                     on_packet(self, session, packet, now)
                 count += 1
-                if reading.reasons:
+                if self.unread_because:
                     break
                 if count == READ_PACKETS:
                     more = True
@@ -155,7 +155,7 @@ class Connection(Host):
         """FC-23: note a PUBLISH, and read no further if it was the last one for now."""
         rate.spend(now)
         if not (rate.available(now) or self.ended or self.closing):
-            self.reading.stop(RATE, self, now)
+            stop_reading(self, RATE, now)
             self.broker.wheel.add(rate.next_at(now), RateTimer(self))
             if self.session is not None:
                 self.session.throttle(True, now)
@@ -166,25 +166,24 @@ class Connection(Host):
             self.wake()
         self.flush()
         if more or (published and self.broker.run_queue.behind):
-            self.reading.stop(LATER, self, now)
+            stop_reading(self, LATER, now)
             self.broker.run_queue.read_later(self)
 
     def read_on(self, now: int) -> None:
         """Sessions have caught up: handle what has been left of the chunk."""
         if self.closing:
             return
-        reading = self.reading
-        if reading.reasons != LATER and not self.ended:
-            reading.reasons &= ~LATER  # until the last of the others ends and gets in line again
+        if self.unread_because != LATER and not self.ended:
+            self.unread_because &= ~LATER  # until the last of the others ends and gets in line again
             return
-        reading.reasons = 0
+        self.unread_because = 0
         self._read(now)
-        reading.go_on(self, now)
+        go_on_reading(self, now)
 
     def eof_received(self) -> bool:
         """The client will send no more: the connection closes, even if the client does not take what is left for it."""
         self.ended = True
-        while self.reading.reasons and not self.closing:
+        while self.unread_because and not self.closing:
             self.read_on(monotonic_us())  # with TLS the end may come while we wait: what came before it counts
         self.close()
         return False
@@ -210,7 +209,7 @@ class Connection(Host):
         now = monotonic_us()
         session.outbound.resume(now)
         self._unread = None
-        self.reading.end(UNREAD, self)
+        end_reason(self, UNREAD)
         self.wake()
 
     # -- what the session asks for
@@ -274,7 +273,7 @@ class Connection(Host):
         else:
             too_many = unread.too_many_answers(pieces)
         if too_many:  # who does not read is not read either
-            self.reading.stop(UNREAD, self, monotonic_us())
+            stop_reading(self, UNREAD, monotonic_us())
 
     def fail(self, error: MQTTError) -> None:
         """The client broke a rule: tell it which, if its version has words for that, and close [MQTT-4.13.1-1]."""
@@ -320,7 +319,7 @@ class Connection(Host):
 
     def _begin_closing(self) -> None:
         self.closing = True
-        self.reading.reasons = CLOSED
+        self.unread_because = CLOSED
 
     def end_lingering(self) -> None:
         """Close on a client that has been told why and has had the time to read it."""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, final
 
-from broker.reading import RATE
+from broker.reading import RATE, end_reason
 from broker.wheel import Timer
 from protocol import reason_codes
 
@@ -71,7 +71,7 @@ class KeepAliveTimer(Timer):
         connection = self.connection
         if connection.closing:
             return
-        if connection.reading.reasons:  # its PINGREQs may be waiting for us; `heard_at` is set when they are read
+        if connection.unread_because:  # its PINGREQs may be waiting for us; `heard_at` is set when they are read
             connection.broker.wheel.add(now + connection.keep_alive, self)
             return
         deadline = connection.heard_at + connection.keep_alive
@@ -97,4 +97,4 @@ class RateTimer(Timer):
         connection = self.connection
         if connection.session is not None:
             connection.session.throttle(False, now)
-            connection.reading.end(RATE, connection)
+            end_reason(connection, RATE)

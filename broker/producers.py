@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 from broker.clock import SECOND
 from broker.parking import Parked
-from broker.reading import PARKED
+from broker.reading import PARKED, end_reason, stop_reading
 from broker.wheel import Timer
 from protocol.publish import Publish
 from session.address import BLOCK, Address
@@ -85,7 +85,7 @@ class Producers:
             return
         producer.unread = connection
         self._unread[session] = producer
-        connection.reading.stop(PARKED, connection, now)
+        stop_reading(connection, PARKED, now)
         if self._timer is None:
             self._timer = UnreadTimer(self)
             self._broker.wheel.add(now + LOOK, self._timer)
@@ -106,7 +106,7 @@ class Producers:
         producer.unread = None
         self._unread.pop(session, None)
         if connection is not None:
-            connection.reading.end(PARKED, connection)
+            end_reason(connection, PARKED)
 
 
 def is_awaited(outbound: Outbound) -> bool:

@@ -1,6 +1,6 @@
-"""Why a client is not read at the moment, if it is not."""
+"""Why a client is not read at the moment, if it is not. Meanwhile TCP holds it back, and nothing is lost."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from broker.connection import Connection
@@ -17,34 +17,28 @@ CLOSED: Final = 16
 """Nothing that it sends counts any more."""
 
 
-@final
-class Reading:
-    """The reasons not to read. Meanwhile TCP holds the client back, and nothing is lost."""
+def stop_reading(connection: "Connection", reason: int, now: int) -> None:
+    """Read no more; what has been read already waits in the decoder."""
+    connection.unread_because |= reason
+    if connection.session is not None and connection.transport is not None:
+        connection.session.reading_paused_time.start(now)
+        connection.transport.pause_reading()
 
-    def __init__(self) -> None:
-        self.reasons = 0
-        """As a sum; 0 = it is read."""
 
-    def stop(self, reason: int, connection: "Connection", now: int) -> None:
-        """Read no more; what has been read already waits in the decoder."""
-        self.reasons |= reason
-        if connection.session is not None and connection.transport is not None:
-            connection.session.reading_paused_time.start(now)
-            connection.transport.pause_reading()
+def end_reason(connection: "Connection", reason: int) -> None:
+    """A reason holds no longer. If it was the last one, the connection gets in line to be read."""
+    if connection.unread_because & reason:
+        connection.unread_because &= ~reason
+        if connection.unread_because == 0:
+            connection.unread_because = LATER
+            if reason == UNREAD:
+                connection.broker.run_queue.read_later(connection)
+            else:
+                connection.broker.run_queue.resume(connection)
 
-    def end(self, reason: int, connection: "Connection") -> None:
-        """A reason holds no longer. If it was the last one, the connection gets in line to be read."""
-        if self.reasons & reason:
-            self.reasons &= ~reason
-            if self.reasons == 0:
-                self.reasons = LATER
-                if reason == UNREAD:
-                    connection.broker.run_queue.read_later(connection)
-                else:
-                    connection.broker.run_queue.resume(connection)
 
-    def go_on(self, connection: "Connection", now: int) -> None:
-        """Read again, if nothing speaks against it."""
-        if self.reasons == 0 and connection.session is not None and connection.transport is not None:
-            connection.session.reading_paused_time.stop(now)
-            connection.transport.resume_reading()
+def go_on_reading(connection: "Connection", now: int) -> None:
+    """Read again, if nothing speaks against it."""
+    if connection.unread_because == 0 and connection.session is not None and connection.transport is not None:
+        connection.session.reading_paused_time.stop(now)
+        connection.transport.resume_reading()

@@ -40,16 +40,18 @@ class RetainedFeed(Source):
         self._missed = False
         """Whether the session is going to pull."""
 
-    def add(self, subscriptions: list[Subscription], now: int) -> None:
-        """Subscriptions are new, or as good as new."""
+    def add(self, subscriptions: list[Subscription], now: int) -> bool:
+        """Subscriptions are new, or as good as new. Returns whether not all has been handed over at once."""
         wanted = self._wanted
         for subscription in subscriptions:
             wanted.pop(subscription.topic_filter, None)
             wanted[subscription.topic_filter] = subscription
-        if wanted and not self._missed:
-            self._missed = True
+        if not self._missed:
             self._begin(now)
-            self._outbound.miss(self)
+            if self._wanted or self._position < len(self._found) or self._next is not None:
+                self._missed = True
+                self._outbound.miss(self)
+        return self._missed
 
     def forget(self, topic_filter: str) -> None:
         """A subscription has ended [MQTT-3.10.4-3]."""

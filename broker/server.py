@@ -51,6 +51,7 @@ class Server:
         """Listener name to the host and port that it really listens on; of several addresses the first."""
         self._log = structlog.get_logger("sluice")
         self._servers: list[asyncio.Server] = []
+        self._opened: list[dict[str, Any]] = []  # what the log says of each listener
         self._stopping = asyncio.Event()
         self._exhausted_until = 0
 
@@ -61,18 +62,17 @@ class Server:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
         raise_file_limit()
-        admin = None
         try:
-            admin = await start_admin(self.broker, self.config)
-            for listener in self.config.listeners:  # last: who reads that it listens finds everything there
+            for listener in self.config.listeners:
                 await self._open(listener)
+            admin = await start_admin(self.broker, self.config)
         except OSError:
-            if admin is not None:
-                admin.stop()
             self._close_listeners()
             if self.broker.addresses.paging is not None:
                 self.broker.addresses.paging.discard()
             raise
+        for opened in self._opened:  # only now: who reads it finds all of the broker there
+            self._log.info("listening", **opened)
         sys_topics = self._start_sys_topics(loop)
         exporter = self._start_exporter()
         paging = self.broker.addresses.paging
@@ -120,7 +120,7 @@ class Server:
             self._servers.append(server)
             host, port = sock.getsockname()[:2]
             self.addresses.setdefault(listener.name, (host, port))
-            self._log.info("listening", listener=listener.name, host=host, port=port, tls=context is not None)
+            self._opened.append({"listener": listener.name, "host": host, "port": port, "tls": context is not None})
 
     def _start_sys_topics(self, loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
         mqtt = self.config.mqtt

@@ -46,9 +46,8 @@ def subscribe(broker: "Broker", client: "Client", packet: Subscribe, now: int) -
         codes.append(subscription.qos)
     _answer(session, _suback(session, packet.packet_id, codes, refused))
     if fresh:
-        if client.feed is None:
-            client.feed = RetainedFeed(broker, session)
-        client.feed.add(fresh, now)
+        feed = RetainedFeed(broker, session) if client.feed is None else client.feed
+        client.feed = feed if feed.add(fresh, now) else None
 
 
 def _suback(session: Session, packet_id: int, codes: list[int], refused: list[str]) -> bytes:

@@ -366,11 +366,11 @@ class Outbound:
 
     def _watch_backlog(self, now: int) -> None:
         if self.limits.slow_threshold and self.connected:
-            self.arm(self._watching().begin_backlog(self.window, now))
+            self.arm(self._watching().begin_backlog(now))
 
     def _watch_window(self, now: int) -> None:
         if self.limits.stalled_window:
-            self._watching()
+            self._watching().moved_at = now
             self.arm(now + self.limits.stalled_window)
 
     # -- acknowledgements (FC-1, FC-21)
@@ -390,9 +390,13 @@ class Outbound:
                 self.held.remove(packet_id)  # acknowledged ahead: nothing is left to resend
             if self.throttle is not None or self.membership is not None:
                 self._completed(packet_id, inflight)
+            if self._watch is not None:
+                self._watch.note_acknowledged(True, now)
             self.counters.count_acknowledged(inflight.publish.qos, inflight.sent_at, now)
         elif phase != UNEXPECTED:
             inflight.last_sent_at = now
+            if self._watch is not None:
+                self._watch.note_acknowledged(False, now)
             self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
         return True
 
@@ -405,7 +409,9 @@ class Outbound:
         if self.throttle is not None:
             self.throttle.completed(inflight.publish)
         if self.membership is not None:
-            self.membership.taken.pop(packet_id, None)
+            taken = self.membership.taken
+            if taken:
+                taken.pop(packet_id, None)
 
     # -- timers
 

@@ -50,10 +50,6 @@ class Window:
         self.limit: int = PACKET_IDS
         self.entries: dict[int, Inflight] = {}
         self.full_time = Stopwatch()
-        self.moved_at = 0
-        """When an acknowledgement last came, or the window last filled up (FC-14)."""
-        self.acknowledged = 0
-        """Deliveries that have ever been completed."""
         self._last_id = 0
 
     def full(self) -> bool:
@@ -72,13 +68,11 @@ class Window:
             hold(publish)  # FC-24
         if len(entries) >= self.limit:
             self.full_time.start(now)
-            self.moved_at = now
         return packet_id
 
     def set_limit(self, limit: int, now: int) -> None:
         """FC-1: W of a new connection."""
         self.limit = limit
-        self.moved_at = now
         if self.full():
             self.full_time.start(now)
         else:
@@ -90,11 +84,8 @@ class Window:
         if failed and phase == WAIT_PUBCOMP:
             phase = DONE  # FC-1: a PUBREC that refuses gives the place back [MQTT-4.3.3-4]
         if phase == DONE:
-            self.moved_at = now
-            self.acknowledged += 1
             self.remove(packet_id, inflight, now)
         elif phase != UNEXPECTED:
-            self.moved_at = now
             inflight.phase = phase
         return phase
 

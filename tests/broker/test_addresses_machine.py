@@ -137,7 +137,7 @@ class AddressesMachine(RuleBasedStateMachine):
         for known in local.broker.clients.values():
             assert addresses.producers.parked(known.session) == []
             assert known.connection is not None
-            assert known.connection.reading.reasons == 0
+            assert known.connection.unread_because == 0
 
     def _check_order(self, got: list[int]) -> None:
         """FC-9: per publisher, topic and QoS."""

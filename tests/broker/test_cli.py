@@ -1,6 +1,5 @@
 """The command line: what `sluice` prints, and with which status it ends."""
 
-import json
 import os
 import socket
 import subprocess
@@ -151,13 +150,12 @@ def test_wrong_configuration(tmp_path: Path) -> None:
 
 
 def test_port_in_use(tmp_path: Path) -> None:
-    """A listener that cannot be opened is one clear line and status 1; nothing else stays open."""
+    """A listener that cannot be opened is one clear line and status 1; no other is said to be open."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = f"127.0.0.1:{taken.getsockname()[1]}"
         ran = sluice("run", "-l", "127.0.0.1:0", "-l", bind, "--log-format", "json", folder=tmp_path)
     assert (ran.returncode, ran.stdout) == (1, "")
-    listening, failed = ran.stderr.splitlines()
-    assert json.loads(listening)["event"] == "listening"
+    (failed,) = ran.stderr.splitlines()
     assert failed.startswith(f"sluice: listener flag2: cannot listen on {bind}: ")
     assert failed.endswith("Address already in use")
 

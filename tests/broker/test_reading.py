@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.clock import monotonic_us
-from broker.reading import PARKED, RATE, UNREAD
+from broker.reading import PARKED, RATE, UNREAD, end_reason, stop_reading
 from protocol.ping import Pingreq, Pingresp
 from tests.support_broker.full import publisher
 from tests.support_broker.local import LocalBroker, LocalClient
@@ -20,11 +20,10 @@ def pongs(client: LocalClient) -> int:
 
 def step(local: LocalBroker, client: LocalClient, begins: bool, reason: int) -> None:
     """A reason begins, or ends."""
-    reading = client.connection.reading
     if begins:
-        local.run(lambda: reading.stop(reason, client.connection, monotonic_us()))
+        local.run(lambda: stop_reading(client.connection, reason, monotonic_us()))
     else:
-        local.run(lambda: reading.end(reason, client.connection))
+        local.run(lambda: end_reason(client.connection, reason))
 
 
 @given(STEPS)
