@@ -1,0 +1,139 @@
+"""The columns of the compacted datasets, derived from the schema of the raw metrics.
+
+A new counter, reason or histogram in `metrics_schema.json` shows up here by itself. All times are whole
+microseconds since 1970, UTC; everything that adds up is a whole number, so that no result depends on the order
+in which it was added up.
+
+**sessions** has one row per session and hour (of interval_end), **timeline** one per broker and slot,
+**starvation** one per run of intervals in which a session was offered something and sent nothing, **intervals**
+one per broker and interval_end: what has been compacted.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from spark_jobs.metrics import COUNTERS, DROP_REASONS, GATE_REASONS, HISTOGRAMS, QOS, SCHEMA, drop_column
+
+FORMAT: Final = 1  # of the store: manifest, ledgers and these columns
+HOUR_US: Final = 3_600_000_000
+FAIR_ONE: Final = 100_000  # the fixed-point 1 of fair_x_*: delivery ratios in steps of 0.001 %
+FAIR_SCOPES: Final = ("all", *(str(qos) for qos in QOS))
+
+SESSIONS: Final = "sessions"
+TIMELINE: Final = "timeline"
+STARVATION: Final = "starvation"
+INTERVALS: Final = "intervals"
+
+
+class How(Enum):
+    """How the rows of one key become one value; also how compacted rows are put together again."""
+
+    KEY = "key"
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    ANY = "any"
+    LAST = "last"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a compacted dataset: its name, Spark SQL type, and how values are put together."""
+
+    name: str
+    type: str
+    how: How
+
+
+def _sums(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, "bigint", How.SUM) for name in names)
+
+
+def _maxima(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, "bigint", How.MAX) for name in names)
+
+
+def _keys(**types: str) -> tuple[Column, ...]:
+    return tuple(Column(name, sql_type, How.KEY) for name, sql_type in types.items())
+
+
+GAUGES: Final = tuple(f.name for f in SCHEMA.fields if f.type == "int64" and f.name not in COUNTERS)
+"""Gauges of the raw rows: a compacted row has their maximum."""
+
+PRESSED_COUNTERS: Final = tuple(f"{kind}_qos{qos}" for kind in ("offered", "sent", "dropped") for qos in QOS)
+PRESSED_HISTOGRAMS: Final = ("wait_qos0_hist", "ack_qos1_hist", "ack_qos2_hist")
+"""Summed a second time over the intervals in which the session itself was under pressure, as pressed_<name>."""
+
+TIMELINE_COUNTERS: Final = (
+    *PRESSED_COUNTERS,
+    *(name for name in COUNTERS if name.startswith(("acknowledged_", "resent_"))),
+    *(f"gated_{reason}" for reason in GATE_REASONS),
+    *(name for reason in DROP_REASONS for qos in QOS if (name := drop_column(reason, qos)) is not None),
+    "window_full_us",
+    "congested_us",
+    "slow_consumer",
+    "stalled_window",
+    "publish_parked_us",
+    "reading_paused_us",
+)
+TIMELINE_GAUGES: Final = ("mailbox_max", "mqueue_max")
+CALM_OR_PRESSED: Final = ("offered_qos0", "sent_qos0", "dropped_qos0", "duration_us")
+"""Split in the timeline by whether the session was under pressure, as calm_<name> and pressed_<name>."""
+
+SESSION_COLUMNS: Final = (
+    *_keys(broker="string", client_id="string", session_started_us="bigint", hour_us="bigint"),
+    Column("listener", "string", How.LAST),
+    Column("protocol_version", "int", How.LAST),
+    Column("topic_group", "string", How.LAST),
+    *_sums("rows", "connected_rows", "duration_us", "connected_us"),
+    Column("first_us", "bigint", How.MIN),
+    Column("last_us", "bigint", How.MAX),
+    Column("ended", "boolean", How.ANY),
+    *_sums(*COUNTERS),
+    *_maxima(*GAUGES),
+    *(Column(name, "array<bigint>", How.HISTOGRAM) for name in HISTOGRAMS),
+    *_sums("pressed_us", "pressed_rows", *(f"pressed_{name}" for name in PRESSED_COUNTERS)),
+    *(Column(f"pressed_{name}", "array<bigint>", How.HISTOGRAM) for name in PRESSED_HISTOGRAMS),
+    *_sums("starved_rows", "inverted_qos0", "blocked_rows", "books_off_rows", "reasons_off_rows"),
+)
+
+TIMELINE_COLUMNS: Final = (
+    *_keys(broker="string", slot="bigint"),
+    *_sums("rows", "pressed_rows", "duration_us", *TIMELINE_COUNTERS),
+    *_maxima(*TIMELINE_GAUGES),
+    *_sums(*(f"{side}_{name}" for side in ("calm", "pressed") for name in CALM_OR_PRESSED)),
+    *_sums(*(f"fair_{what}_{scope}" for what in ("n", "x", "xx") for scope in FAIR_SCOPES)),
+    *(Column(f"fair_min_{scope}", "bigint", How.MIN) for scope in FAIR_SCOPES),
+)
+
+STARVATION_COLUMNS: Final = (
+    *_keys(broker="string", client_id="string", session_started_us="bigint", hour_us="bigint", start_us="bigint"),
+    Column("end_us", "bigint", How.MAX),
+    *_sums("intervals", "offered"),
+    Column("waiting", "bigint", How.LAST),
+)
+
+INTERVAL_COLUMNS: Final = (
+    *_keys(broker="string", interval_end_us="bigint"),
+    *_sums("rows"),
+    *_maxima("files"),
+)
+
+DATASETS: Final = {
+    SESSIONS: SESSION_COLUMNS,
+    TIMELINE: TIMELINE_COLUMNS,
+    STARVATION: STARVATION_COLUMNS,
+    INTERVALS: INTERVAL_COLUMNS,
+}
+
+
+def keys(dataset: str) -> tuple[str, ...]:
+    """The columns that name one row of the dataset, in the order that its files are sorted by."""
+    return tuple(column.name for column in DATASETS[dataset] if column.how is How.KEY)
+
+
+def ddl(dataset: str) -> str:
+    """The dataset's columns as Spark SQL takes them."""
+    return ", ".join(f"`{column.name}` {column.type}" for column in DATASETS[dataset])

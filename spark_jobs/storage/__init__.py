@@ -1,0 +1,1 @@
+"""Folders and files at any address that Hadoop knows, and plain paths of this machine."""
