@@ -20,10 +20,7 @@ from session.window import Window
 class Counters:
     """One session's counts since `interval_start` (microseconds of the monotonic clock)."""
 
-    received_qos0: int = 0
-    received_qos1: int = 0
-    received_qos2: int = 0
-    received_bytes: int = 0
+    # First what each message touches: an interval is then a few cache lines of each of thousands of sessions.
     offered_qos0: int = 0
     offered_qos1: int = 0
     offered_qos2: int = 0
@@ -33,6 +30,22 @@ class Counters:
     sent_bytes: int = 0
     acknowledged_qos1: int = 0
     acknowledged_qos2: int = 0
+    window_max: int = 0
+    mailbox_max: int = 0
+    mailbox_samples: int = 0
+    mailbox_busy_samples: int = 0
+    mailbox_hist: Histogram | None = None
+    wait_qos0_hist: Histogram | None = None
+    wait_qos1_hist: Histogram | None = None
+    wait_qos2_hist: Histogram | None = None
+    ack_qos1_hist: Histogram | None = None
+    ack_qos2_hist: Histogram | None = None
+    received_qos0: int = 0
+    received_qos1: int = 0
+    received_qos2: int = 0
+    received_bytes: int = 0
+    interval_start: int = 0
+
     dropped_qos0: int = 0
     dropped_qos1: int = 0
     dropped_qos2: int = 0
@@ -43,12 +56,8 @@ class Counters:
     gated_rate: int = 0
     resent_publish: int = 0
     resent_pubrel: int = 0
-    window_max: int = 0
     mqueue_max: int = 0
     mqueue_bytes_max: int = 0
-    mailbox_max: int = 0
-    mailbox_samples: int = 0
-    mailbox_busy_samples: int = 0
     window_full_us: int = 0
     congested_us: int = 0
     reading_paused_us: int = 0
@@ -86,12 +95,6 @@ class Counters:
         self.interval_start = interval_start
         self.drops: dict[str, int] | None = None
         """Column name, `dropped_<reason>_qos<n>`, to count: most sessions never drop."""
-        self.mailbox_hist: Histogram | None = None
-        self.wait_qos0_hist: Histogram | None = None
-        self.wait_qos1_hist: Histogram | None = None
-        self.wait_qos2_hist: Histogram | None = None
-        self.ack_qos1_hist: Histogram | None = None
-        self.ack_qos2_hist: Histogram | None = None
 
     def count_received(self, qos: int, size: int) -> None:
         """Count one PUBLISH accepted from the client, of `size` payload bytes."""

@@ -93,5 +93,5 @@ class Observed:
     breaches: list[str] = field(default_factory=list)
     """What a client has noticed at once."""
     last_receipt: float = 0.0
-    last_answer: float = 0.0
-    """When a publisher was last answered."""
+    last_progress: float = 0.0
+    """When something last came that was not sent again, or an exchange of a publisher came to its end."""

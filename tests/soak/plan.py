@@ -237,7 +237,7 @@ def _subscriber(draws: random.Random, number: int) -> SubscriberPlan:
         receive_maximum=draws.choice((0, 1, 3, 20)),
         aliases=draws.choice((0, 8)),
         pace=draws.choice((0.0, 0.0, 0.0, 0.002, 0.02)),
-        late=draws.choice((0.0, 0.05)),
+        late=draws.choice((0.0, 0.05, 0.3)),
         withheld=draws.choice((0.0, 0.005)),
         stays=draws.choice((3.0, 6.0, 1000.0)),
         restarts=restarts,

@@ -117,7 +117,6 @@ class Publisher(Client):
     async def _read(self) -> None:
         while True:
             packet = await self.receive()
-            self.observed.last_answer = clock()
             if isinstance(packet, Puback):
                 self._on_puback(packet)
             elif isinstance(packet, Pubrec):
@@ -131,7 +130,7 @@ class Publisher(Client):
             self.breach(f"has received PUBACK {packet.packet_id} for nothing")
             return
         outgoing.message.outcome = REFUSED if packet.reason_code >= 0x80 else ACKNOWLEDGED
-        self._place.set()
+        self._complete()
 
     async def _on_pubrec(self, packet: Pubrec) -> None:
         outgoing = self._outgoing.get(packet.packet_id)
@@ -141,7 +140,7 @@ class Publisher(Client):
         if packet.reason_code >= 0x80:
             del self._outgoing[packet.packet_id]
             outgoing.message.outcome = REFUSED
-            self._place.set()
+            self._complete()
             return
         outgoing.message.outcome = ACKNOWLEDGED
         outgoing.released = True
@@ -151,6 +150,10 @@ class Publisher(Client):
         outgoing = self._outgoing.pop(packet.packet_id, None)
         if outgoing is None or not outgoing.released:
             self.breach(f"has received PUBCOMP {packet.packet_id} for nothing")
+        self._complete()
+
+    def _complete(self) -> None:
+        self.observed.last_progress = clock()
         self._place.set()
 
     def _packet_id(self) -> int:

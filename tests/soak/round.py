@@ -23,9 +23,9 @@ LOOK: Final = 0.1
 QUIET: Final = 2.0
 """Seconds without a message after which nothing more is expected."""
 STUCK: Final = 45.0
-"""Seconds without a message or an answer after which nothing more will come, when nothing goes wrong any more."""
+"""Seconds without progress after which there will be none, when nothing goes wrong any more."""
 LONGEST: Final = 600.0
-"""Seconds after which it is enough in any case: messages that are sent again for ever are progress too."""
+"""Seconds after which it is enough in any case."""
 REFUSALS: Final = frozenset(("Keep alive timeout", "Quota exceeded", "Session taken over"))
 """Why the broker may refuse clients that keep to the standard."""
 
@@ -85,6 +85,8 @@ def _check_log(broker: BrokerProcess) -> list[Violation]:
             full[event["topic"]] = full.get(event["topic"], 0) + 1
         elif name == "address_has_room":
             full[event["topic"]] = full.get(event["topic"], 0) - 1
+        if event.get("size", 0) < 0:
+            found.append(Violation("FC-24 size", event["topic"], line))
     for topic, count in full.items():
         if count:
             found.append(Violation("FC-24 empty in the end", topic, "has not got room again"))
@@ -144,8 +146,7 @@ class _Drive:
                 task.result()  # raises: clients do not finish
 
     def _stuck(self, begun: float) -> bool:
-        moved_at = max(begun, self._observed.last_receipt, self._observed.last_answer)
-        return clock() - moved_at > STUCK or clock() - begun > LONGEST
+        return clock() - max(begun, self._observed.last_progress) > STUCK or clock() - begun > LONGEST
 
     def _still(self) -> bool:
         return clock() - self._observed.last_receipt > QUIET and all(client.ready for client in self._clients)

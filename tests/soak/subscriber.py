@@ -128,6 +128,8 @@ class Subscriber(Client):
         again = packet.qos == 2 and packet.packet_id in self._unreleased
         seen.receipts.append(Receipt(publisher, number, topic, packet.qos, packet.dup, again))
         self.observed.last_receipt = clock()
+        if not packet.dup:
+            self.observed.last_progress = clock()
         if packet.qos == 1:
             await self._answer(Puback(packet.packet_id))
         elif packet.qos == 2:
