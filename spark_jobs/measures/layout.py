@@ -1,0 +1,216 @@
+"""The columns of every result table: the contract between the measures, the page and whoever reads the CSV files.
+
+Every table begins with `run`, the label of the run that a row belongs to. Times are microseconds since 1970,
+UTC, unless a name says otherwise; shares and ratios are fractions; a value that is not defined is null.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+RUN: Final = "run"
+
+_TYPES: Final = {
+    "text": pa.string(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "bool": pa.bool_(),
+}
+
+Columns = tuple[tuple[str, str], ...]  # name and type (text, int, float, bool)
+
+
+def _columns(text: str) -> Columns:
+    """From words such as `name:text a,b:int`: names with a type, several of one type joined by commas."""
+    found: list[tuple[str, str]] = []
+    for word in text.split():
+        names, _, kind = word.partition(":")
+        found += [(name, kind) for name in names.split(",")]
+    return tuple(found)
+
+
+def _bounded(*names: str) -> str:
+    """A percentile and the bounds that enclose the exact one."""
+    return " ".join(f"{name}:float {name}_low,{name}_high:int" for name in names)
+
+
+_SESSION: Final = "broker,client_id:text session_started_us:int listener,topic_group:text"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One result table: what it is of, and its columns besides `run`."""
+
+    title: str
+    columns: Columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, `run` first."""
+        return pa.schema([(RUN, pa.string()), *[(name, _TYPES[kind]) for name, kind in self.columns]])
+
+
+LAYOUTS: Final = {
+    "totals": Layout(
+        "Deliveries of the whole range, by QoS",
+        _columns(
+            "qos:text offered,sent,dropped,acknowledged,resent,waiting_growth,received:int"
+            " delivery_ratio,sent_per_second,dropped_per_second,seconds,pressure_seconds:float"
+        ),
+    ),
+    "timeline": Layout(
+        "Deliveries, fairness and pressure over time, by window and QoS",
+        _columns(
+            "qos:text start_us,window_us,offered,sent,dropped:int"
+            " sent_per_second,dropped_per_second,pressure_share,jain_delivery_ratio,lowest_delivery_ratio:float"
+            " gated,mailbox_max,mqueue_max:int"
+        ),
+    ),
+    "hours": Layout(
+        "Fairness, latency and starvation, hour by hour",
+        _columns(
+            "hour_us,sessions,offered,sent:int delivery_ratio,jain_delivery_ratio,jain_goodput,maxmin_goodput,"
+            f"gini_goodput:float {_bounded('ack_qos1_p99', 'ack_qos2_p99', 'wait_qos0_p99')}"
+            " starved_sessions,inverted_qos0,dropped:int mailbox_busy_share:float"
+        ),
+    ),
+    "fairness": Layout(
+        "Fairness over sessions: all, by listener and by topic group, for each QoS",
+        _columns(
+            "scope,name,qos:text sessions,goodput_sessions,left_out:int"
+            " jain_delivery_ratio,jain_goodput,maxmin_goodput,lowest_delivery_ratio,gini_goodput,"
+            "gini_delivery_ratio,mean_goodput,lowest_goodput:float"
+        ),
+    ),
+    "lorenz": Layout(
+        "Lorenz curves: which share of all the least served share of the sessions has",
+        _columns("what:text share_sessions,share:float"),
+    ),
+    "reasons": Layout(
+        "What was gated, dropped, refused, parked or sent again, by reason",
+        _columns("what,qos,reason:text deliveries:int share_of_offered:float"),
+    ),
+    "percentiles": Layout(
+        "Percentiles of waiting, acknowledgement and mailbox length",
+        _columns(
+            f"metric,qos,scope,unit:text samples:int {_bounded('p50', 'p95', 'p99')} max_low,max_high:int"
+        ),
+    ),
+    "histograms": Layout(
+        "The distributions behind the percentiles, bucket by bucket",
+        _columns("metric,qos,scope,unit:text bucket,low,high,count:int share:float"),
+    ),
+    "gate": Layout(
+        "What the gate costs QoS 0 and gives QoS 1 and 2: intervals under pressure and calm ones",
+        _columns(
+            "qos,scope:text offered,sent,dropped,gated:int session_seconds,delivery_ratio,sent_per_second:float "
+            f"{_bounded('delay_p50', 'delay_p99', 'ack_p50', 'ack_p95', 'ack_p99')}"
+        ),
+    ),
+    "inversion": Layout(
+        "QoS 0 sent past waiting QoS 1 and 2",
+        _columns("inverted_qos0:int share_of_sent_qos0:float blocked_rows,sessions:int"),
+    ),
+    "inverted_sessions": Layout(
+        "The sessions with most QoS 0 sent past waiting QoS 1 and 2",
+        _columns(f"{_SESSION} inverted_qos0,blocked_rows,sent_qos0:int"),
+    ),
+    "starvation": Layout(
+        "Starved sessions: all, and the runs of starved intervals by length",
+        _columns(
+            "length:text least_intervals,most_intervals,runs,sessions,longest_intervals:int seconds:float offered:int"
+        ),
+    ),
+    "starved_worst": Layout(
+        "The sessions that were starved longest",
+        _columns(
+            f"{_SESSION} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"
+            " offered_in_range,sent_in_range:int window_full_share,window_bytes_full_share,rate_limited_share,"
+            "congested_share:float why:text"
+        ),
+    ),
+    "head_of_line": Layout(
+        "Waiting for the first transmission, and what held the head of the line",
+        _columns(
+            f"qos:text samples:int {_bounded('wait_p50', 'wait_p95', 'wait_p99')} sessions,sessions_window_full:int"
+            " window_full_share,window_bytes_full_share,rate_limited_share,congested_share:float"
+        ),
+    ),
+    "head_of_line_sessions": Layout(
+        "The sessions whose window was full for the largest part of their time",
+        _columns(
+            f"{_SESSION} duration_us:int window_full_share,window_bytes_full_share,rate_limited_share,"
+            "congested_share:float window_limit,mqueue_max:int"
+        ),
+    ),
+    "stalled": Layout(
+        "Reports of stalled windows and of slow consumers",
+        _columns("kind:text reports,sessions:int"),
+    ),
+    "stalled_sessions": Layout(
+        "The sessions with most reports of stalled windows and slow consumers",
+        _columns(f"{_SESSION} stalled_window,slow_consumer:int window_full_share:float mqueue_max:int"),
+    ),
+    "publishers": Layout(
+        "The noisiest publishers",
+        _columns(
+            f"{_SESSION} received,received_qos0,received_qos1,received_qos2,received_bytes:int"
+            " share_of_received,share_of_bytes,received_per_second:float"
+            " publish_refused,publish_parked,publish_paged,publish_discarded,publish_parked_us,"
+            "publish_throttled_us,reading_paused_us:int"
+        ),
+    ),
+    "worst_sessions": Layout(
+        "The sessions with the lowest delivery ratio",
+        _columns(
+            f"{_SESSION} offered,sent,dropped:int delivery_ratio,goodput:float"
+            " offered_qos0,sent_qos0,dropped_qos0,offered_qos1,sent_qos1,dropped_qos1,"
+            "offered_qos2,sent_qos2,dropped_qos2,gated:int"
+            f" {_bounded('wait_p99')} window_full_share,window_bytes_full_share,rate_limited_share,"
+            "congested_share:float mqueue_max,mailbox_max,starved_rows:int why:text"
+        ),
+    ),
+    "worst_hours": Layout(
+        "The worst sessions hour by hour",
+        _columns(
+            f"broker,client_id:text session_started_us,rank,hour_us,offered,sent,dropped:int"
+            f" delivery_ratio:float {_bounded('ack_p99', 'wait_p99')} starved_rows:int window_full_share:float"
+        ),
+    ),
+    "queues": Layout(
+        "Mailboxes, queues and windows over all sessions",
+        _columns(
+            "mailbox_max,mqueue_max,mqueue_bytes_max,window_max,mailbox_samples,mailbox_busy_samples:int"
+            " mailbox_busy_share,window_full_seconds,window_bytes_full_seconds,rate_limited_seconds,"
+            "congested_seconds,reading_paused_seconds,publish_throttled_seconds,publish_parked_seconds:float"
+        ),
+    ),
+    "books": Layout(
+        "Do the books balance: waiting before + offered = sent + dropped + waiting after",
+        _columns(
+            "qos:text rows,rows_off,offered,sent,dropped,waiting_growth,difference,rows_off_by_reason:int"
+        ),
+    ),
+    "quality": Layout(
+        "What was wrong with the input",
+        _columns("kind:text count:int example,words:text"),
+    ),
+    "files": Layout(
+        "The files that the range was made from, and those left out",
+        _columns("file,status,why:text rows,size:int"),
+    ),
+    "comparison": Layout(
+        "What changed against the baseline, and whether that is more than noise",
+        _columns(
+            "measure,name,unit:text baseline,value,difference,ratio:float better:bool test:text"
+            " n_baseline,n:int p_value,p_adjusted:float verdict,words:text"
+        ),
+    ),
+}
+
+STARVED_SESSIONS: Final = Layout(
+    "All starved sessions",
+    _columns(f"{_SESSION} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"),
+)
+"""`starved_sessions`, which grows with the sessions: written by Spark and never held here."""
