@@ -1,0 +1,72 @@
+"""What a fleet is made from: everything that can be chosen."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+SECOND: Final = 1_000_000
+LEAST_INTERVALS: Final = 12
+"""Fewer intervals leave no room for an episode."""
+
+
+class ModelError(ValueError):
+    """The arguments do not go together."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """The size of a fleet and how it behaves; times in microseconds."""
+
+    sessions: int = 1000
+    brokers: int = 4
+    start_us: int = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp()) * SECOND
+    length_us: int = 24 * 3600 * SECOND
+    interval_us: int = 60 * SECOND
+    rows: int | None = None
+    """About how many rows, over all brokers; None: each session has one in every interval."""
+    files: int | None = None
+    """Over all brokers; None: one per interval and broker, as the exporter writes them."""
+    seed: int = 7
+    unfair: float = 0.02
+    """The share of sessions with an episode; none if 0, else at least one of each kind on every broker."""
+    visitors: float = 0.02
+    busiest: float = 2000.0
+    """Deliveries that the busiest session of a broker is offered in one row."""
+    calmest: float = 0.5
+    exponent: float = 0.9
+
+    @property
+    def intervals(self) -> int:
+        """Exports of each broker."""
+        return self.length_us // self.interval_us
+
+    @property
+    def heartbeat_us(self) -> int:
+        """After that long a session has a row even if there is nothing new; the exporter's setting."""
+        return max(3600 * SECOND - self.interval_us, self.interval_us)
+
+    def check(self) -> None:
+        """Raise ModelError if the arguments do not go together."""
+        if self.intervals < LEAST_INTERVALS:
+            raise ModelError(f"{self.intervals} intervals are too few: there must be {LEAST_INTERVALS}")
+        if self.sessions < self.brokers or self.brokers < 1:
+            raise ModelError(f"{self.sessions} sessions are too few for {self.brokers} brokers")
+        most = self.sessions * self.intervals
+        if self.rows is not None and not 0 < self.rows <= most:
+            raise ModelError(f"{self.rows} rows: {self.sessions} sessions and {self.intervals} intervals make {most}")
+        if self.files is not None and not self.brokers <= self.files <= self.brokers * self.intervals:
+            raise ModelError(f"{self.files} files: must be {self.brokers} to {self.brokers * self.intervals}")
+
+    def rows_of(self, broker: int, interval: int) -> int | None:
+        """How many rows one export should have; None for one of each session."""
+        if self.rows is None:
+            return None
+        exports = self.brokers * self.intervals
+        number = interval * self.brokers + broker
+        return self.rows * (number + 1) // exports - self.rows * number // exports
+
+    def files_of(self, broker: int) -> int:
+        """How many files one broker writes."""
+        if self.files is None:
+            return self.intervals
+        return self.files // self.brokers + (broker < self.files % self.brokers)

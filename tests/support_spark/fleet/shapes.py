@@ -1,0 +1,43 @@
+"""Histograms of typical latencies and lengths, made once for each number of samples and used again and again."""
+
+from functools import cache
+from itertools import pairwise
+from math import erf, log, sqrt
+from typing import Final
+
+import numpy as np
+
+from session.histogram import BUCKETS, Histogram
+
+SHAPES: Final = {
+    "wait_calm": (300.0, 0.6),
+    "wait_pressed": (1_500_000.0, 0.8),
+    "wait_starved": (90_000_000.0, 0.7),
+    "ack_calm": (20_000.0, 0.5),
+    "ack_pressed": (900_000.0, 0.9),
+    "mailbox_calm": (1.5, 0.4),
+    "mailbox_busy": (60.0, 0.6),
+}
+"""Median (microseconds, or deliveries) and sigma of a log-normal distribution."""
+
+
+@cache
+def histogram(shape: str, samples: int) -> Histogram | None:
+    """A histogram of so many samples; None for none. Not to be changed: everybody gets the same one."""
+    if samples == 0:
+        return None
+    rng = np.random.default_rng([samples, *shape.encode()])
+    made = Histogram()
+    buckets = made.counts()
+    for bucket, count in enumerate(rng.multinomial(samples, _probabilities(shape)).tolist()):
+        buckets[bucket] += count
+    return made
+
+
+@cache
+def _probabilities(shape: str) -> list[float]:
+    """How likely each bucket is: bucket b counts values from 2 ** (b - 1) to below 2 ** b."""
+    median, sigma = SHAPES[shape]
+    below = [0.5 * (1 + erf((log(2.0**bucket) - log(median)) / (sigma * sqrt(2)))) for bucket in range(BUCKETS - 1)]
+    bounds = [0.0, *below, 1.0]
+    return [high - low for low, high in pairwise(bounds)]
