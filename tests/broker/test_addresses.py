@@ -12,7 +12,7 @@ from tests.broker.conftest import Start
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 from tests.support_broker.collecting import collect, collect_packets
-from tests.support_broker.events import events, wait_for_event
+from tests.support_broker.events import wait_for_event
 from tests.support_broker.full import (
     LIMIT,
     SIZE,
@@ -79,7 +79,7 @@ def test_block_of_qos0(start: Start, version: int) -> None:
         writer.send(*[packet(number, 0) for number in range(11, 31)])
         writer.expect_nothing_more()
         assert receive_numbers(reader, 30) == list(range(1, 31))
-        assert events(broker, "address_full")[0]["policy"] == "block"
+        assert wait_for_event(broker, "address_full")[0]["policy"] == "block"
 
 
 @VERSIONS
@@ -253,7 +253,7 @@ def test_told_once_per_episode(start: Start) -> None:
         assert receive_numbers(reader, 20) == list(range(1, 21))
         (event,) = wait_for_event(broker, "address_has_room")
         assert (event["topic"], event["parked"], event["max_size_bytes"]) == (TOPIC, 10, LIMIT)
-        (event,) = events(broker, "address_full")
+        (event,) = wait_for_event(broker, "address_full")
         assert (event["topic"], event["policy"], event["size"]) == (TOPIC, "block", LIMIT)
         assert [writer.expect(Puback).packet_id for _ in range(10)] == list(range(11, 21))
 

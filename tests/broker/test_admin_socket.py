@@ -170,7 +170,7 @@ def test_other_users_are_refused(start: Start, open_folder: Path) -> None:
     broker = with_socket(start, configured(path))
     path.chmod(0o777)
     assert f"user {NOBODY} may not ask" in as_nobody(CONNECT.format(str(path)) + "print(s.recv(1000), s.recv(1))")
-    assert events(broker, "admin_refused")[0]["uid"] == NOBODY
+    assert wait_for_event(broker, "admin_refused")[0]["uid"] == NOBODY
 
 
 def test_who_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ def test_no_space_left(start: Start, directory: Path, subscribe: Subscribe) -> N
             subscriber = subscribe(broker.address(), 4, 1)
             with connected(broker.address(), 4) as publisher:
                 publish(publisher, range(100), 1, 50_000)
-                (failed,) = events(broker, "paging_failed")
+                (failed,) = wait_for_event(broker, "paging_failed")
                 assert "No space left" in failed["detail"]
                 first = subscriber.take_numbers(50)
                 publish(publisher, range(100, 110), 1)
@@ -157,7 +157,7 @@ def test_damaged(start: Start, directory: Path, subscribe: Subscribe) -> None:
     assert all(message.payload == payload(number_of(message), 30_000) for message in received)
     numbers = [number_of(message) for message in received]
     assert numbers == sorted(numbers)
-    (lost,) = events(broker, "pages_lost")
+    (lost,) = wait_for_event(broker, "pages_lost")
     assert lost["messages"] == 100 - len(numbers) > 10
     assert (lost["topic"], lost["lost"]) == (TOPIC, lost["messages"])
     wait_until(lambda: not page_files(directory), "an empty disk")
