@@ -1,4 +1,4 @@
-"""What a report knows of one run once Spark is through: a few facts and small tables, whatever the number of sessions."""
+"""What a report knows of one run once Spark is through: facts and small tables, whatever the number of sessions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,0 +1,58 @@
+"""Table `gate`: what the gate costs QoS 0, and what QoS 1 and 2 gain by it.
+
+For each QoS, the intervals in which the session itself was under pressure (where the gate works) and the calm ones.
+Cost: how much of QoS 0 was gated and dropped under pressure, and how long it waited (`delay`, routed to first sent).
+Gain: how soon QoS 1 and 2 were acknowledged (`ack`) under pressure, against calm times; best read beside a baseline
+that ran without the gate.
+"""
+
+from typing import Final
+
+from spark_jobs.measures.histogram import Histogram, bounded, without
+from spark_jobs.measures.numbers import per_second, ratio, seconds
+from spark_jobs.measures.percentiles import CALM, PRESSED
+from spark_jobs.measures.result import Row
+from spark_jobs.measures.sums import HourSums
+from spark_jobs.metrics import GATE_REASONS, QOS
+
+_DELAYS: Final = {"delay_p50": 500, "delay_p99": 990}
+_ACKS: Final = {"ack_p50": 500, "ack_p95": 950, "ack_p99": 990}
+
+
+def gate(sums: HourSums) -> list[Row]:
+    """The rows of the table: each QoS under pressure and calm. What is not measured of a QoS is null."""
+    return [_row(sums, qos, scope) for qos in QOS for scope in (PRESSED, CALM)]
+
+
+def _row(sums: HourSums, qos: int, scope: str) -> Row:
+    time_us = sums["pressed_us"] if scope == PRESSED else sums["duration_us"] - sums["pressed_us"]
+    offered, sent, dropped = (
+        _count(sums, f"{kind}_qos{qos}", scope) for kind in ("offered", "sent", "dropped")
+    )
+    row: Row = {
+        "qos": str(qos),
+        "scope": scope,
+        "offered": offered,
+        "sent": sent,
+        "dropped": dropped,
+        "session_seconds": seconds(time_us),
+        "delivery_ratio": ratio(sent, offered),
+        "sent_per_second": per_second(sent, time_us),
+    }
+    if qos == 0:
+        # Gated is a kind of pressure: outside of it nothing is.
+        row["gated"] = sum(sums[f"gated_{reason}"] for reason in GATE_REASONS) if scope == PRESSED else 0
+    names, histogram = (_DELAYS, "wait_qos0_hist") if qos == 0 else (_ACKS, f"ack_qos{qos}_hist")
+    for name, per_mille in names.items():
+        row |= bounded(name, _histogram(sums, histogram, scope), per_mille)
+    return row
+
+
+def _count(sums: HourSums, name: str, scope: str) -> int:
+    pressed = sums[f"pressed_{name}"]
+    return pressed if scope == PRESSED else sums[name] - pressed
+
+
+def _histogram(sums: HourSums, name: str, scope: str) -> Histogram:
+    pressed = sums.histograms[f"pressed_{name}"]
+    return pressed if scope == PRESSED else without(sums.histograms[name], pressed)

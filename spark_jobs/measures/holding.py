@@ -1,0 +1,56 @@
+"""Tables `head_of_line`, `stalled` and `inversion`: what held deliveries up, and what went past them.
+
+**Head-of-line waiting**: time from routed to first sent, by QoS. A session's deliveries leave in order, so whatever
+keeps the first from leaving keeps all of them: a full window (deliveries or bytes), a used-up rate, a congested path.
+Their shares are of the sessions' time, and may overlap. **Stalled**: reports of windows that stood still, and of slow
+consumers. **Inversion**: QoS 0 that was sent in an interval that began and ended with QoS 1 or 2 waiting, beyond what
+QoS 0 had waited itself and what the gate held back: it went straight past what waited, which the gate exists to stop.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from spark_jobs.measures.histogram import PERCENTILES, bounded, merged
+from spark_jobs.measures.numbers import ratio
+from spark_jobs.measures.result import Row
+from spark_jobs.measures.sessions import CLOCKS
+from spark_jobs.measures.sums import ALL_QOS, HourSums
+from spark_jobs.metrics import QOS
+
+REPORTS: Final = ("stalled_window", "slow_consumer")
+
+
+def head_of_line(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
+    """The rows of the table: all QoS with the shares of time, then the waiting times of each.
+
+    Args:
+        sums: over the whole range.
+        counts: `sessions`, and `window_full`: those whose window was full for more than a tenth of their time.
+    """
+    waits = {str(qos): sums.histograms[f"wait_qos{qos}_hist"] for qos in QOS}
+    rows = []
+    for qos, histogram in {ALL_QOS: merged(waits.values()), **waits}.items():
+        row: Row = {"qos": qos, "samples": sum(histogram)}
+        for name, per_mille in PERCENTILES.items():
+            row |= bounded(f"wait_{name}", histogram, per_mille)
+        rows.append(row)
+    rows[0] |= {f"{clock}_share": ratio(sums[f"{clock}_us"], sums["duration_us"]) for clock in CLOCKS}
+    rows[0] |= {"sessions": counts["sessions"], "sessions_window_full": counts["window_full"]}
+    return rows
+
+
+def stalled(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
+    """The rows of the table: reports of each kind, and how many sessions they were about."""
+    return [{"kind": kind, "reports": sums[kind], "sessions": counts[kind]} for kind in REPORTS]
+
+
+def inversion(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
+    """The row of the table: deliveries that went past, intervals in which some could, sessions concerned."""
+    return [
+        {
+            "inverted_qos0": sums["inverted_qos0"],
+            "share_of_sent_qos0": ratio(sums["inverted_qos0"], sums["sent_qos0"]),
+            "blocked_rows": sums["blocked_rows"],
+            "sessions": counts["inverted"],
+        }
+    ]

@@ -1,0 +1,83 @@
+"""Tables `percentiles` and `histograms`: waiting, acknowledgement and mailbox length, in all, under pressure and calm.
+
+`pressed` are the intervals in which the session itself was under pressure, `calm` all others. Percentiles are read off
+the merged histograms, see `spark_jobs.measures.histogram` for how, and for the bounds of their error.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from spark_jobs.compaction.schema import PRESSED_HISTOGRAMS
+from spark_jobs.measures.histogram import (
+    PERCENTILES,
+    Histogram,
+    bounded,
+    bucket_high,
+    bucket_low,
+    highest,
+    merged,
+    without,
+)
+from spark_jobs.measures.numbers import ratio
+from spark_jobs.measures.result import Row
+from spark_jobs.measures.sums import ALL_QOS, HourSums
+from spark_jobs.metrics import HISTOGRAMS, SCHEMA
+
+ALL: Final = "all"
+PRESSED: Final = "pressed"
+CALM: Final = "calm"
+_UNITS: Final = {field.name: field.unit for field in SCHEMA.fields}
+
+
+def kind_of(name: str) -> tuple[str, str]:
+    """What a histogram column is of: wait_qos1_hist is ("wait", "1"), mailbox_hist is ("mailbox", "all")."""
+    metric, _, qos = name.removesuffix("_hist").partition("_qos")
+    return metric, qos or ALL_QOS
+
+
+def distributions(sums: HourSums) -> Iterator[tuple[Row, Histogram]]:
+    """Every distribution with what it is of: metric, qos, scope, unit; `wait` over all QoS too."""
+    waits = [sums.histograms[name] for name in HISTOGRAMS if kind_of(name)[0] == "wait"]
+    yield _kind("wait", ALL_QOS, ALL, "us"), merged(waits)
+    for name in HISTOGRAMS:
+        whole = sums.histograms[name]
+        yield _kind(*kind_of(name), ALL, _UNITS[name]), whole
+        if name in PRESSED_HISTOGRAMS:
+            pressed = sums.histograms[f"pressed_{name}"]
+            yield _kind(*kind_of(name), PRESSED, _UNITS[name]), pressed
+            yield _kind(*kind_of(name), CALM, _UNITS[name]), without(whole, pressed)
+
+
+def _kind(metric: str, qos: str, scope: str, unit: str) -> Row:
+    return {"metric": metric, "qos": qos, "scope": scope, "unit": unit}
+
+
+def percentiles(sums: HourSums) -> list[Row]:
+    """The rows of `percentiles`; null where nothing was counted. max is the highest bucket that holds anything."""
+    rows = []
+    for kind, histogram in distributions(sums):
+        row = kind | {"samples": sum(histogram)}
+        for name, per_mille in PERCENTILES.items():
+            row |= bounded(name, histogram, per_mille)
+        low, high = highest(histogram) or (None, None)
+        rows.append(row | {"max_low": low, "max_high": high})
+    return rows
+
+
+def histograms(sums: HourSums) -> list[Row]:
+    """The rows of `histograms`: every bucket of every distribution that counted anything."""
+    rows = []
+    for kind, histogram in distributions(sums):
+        samples = sum(histogram)
+        for bucket, count in enumerate(histogram if samples else ()):
+            rows.append(
+                kind
+                | {
+                    "bucket": bucket,
+                    "low": bucket_low(bucket),
+                    "high": bucket_high(bucket),
+                    "count": count,
+                    "share": ratio(count, samples),
+                }
+            )
+    return rows

@@ -1,0 +1,104 @@
+"""The hours of each session put together: one row per session, with what its measures need."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+from spark_jobs.compaction.schema import HOUR_US
+from spark_jobs.metrics import DROP_REASONS, GATE_REASONS, QOS, drop_column
+
+KEY: Final = ("broker", "client_id", "session_started_us")
+MOST_LISTENERS: Final = 4096  # a power of two; the configurations of a fleet name a handful
+LONGEST_HOUR_US: Final = (
+    HOUR_US * 105 // 100
+)  # an interval may begin in the hour before; more than that is too much
+
+_BY_QOS: Final = ("offered", "sent", "dropped", "received")
+_SUMS: Final = (
+    *(f"{name}_qos{q}" for name in _BY_QOS for q in QOS),
+    "rows",
+    "duration_us",
+    "connected_us",
+    "received_bytes",
+    "window_full_us",
+    "window_bytes_full_us",
+    "rate_limited_us",
+    "congested_us",
+    "reading_paused_us",
+    "publish_throttled_us",
+    "publish_parked_us",
+    "publish_refused",
+    "publish_parked",
+    "publish_paged",
+    "publish_discarded",
+    "stalled_window",
+    "slow_consumer",
+    "starved_rows",
+    "inverted_qos0",
+    "blocked_rows",
+    "books_off_rows",
+    "reasons_off_rows",
+)
+_MAXIMA: Final = ("mqueue_max", "mailbox_max", "window_limit")
+CLOCKS: Final = ("window_full", "window_bytes_full", "rate_limited", "congested")
+
+
+def total(prefix: str) -> Column:
+    """The sum over the three QoS of the columns <prefix>_qos0 to <prefix>_qos2."""
+    return F.col(f"{prefix}_qos0") + F.col(f"{prefix}_qos1") + F.col(f"{prefix}_qos2")
+
+
+def listeners_of(sessions: DataFrame) -> list[str]:
+    """The names of the listeners, sorted: as many as the brokers' configurations name."""
+    found = sessions.select("listener").distinct().orderBy("listener").limit(MOST_LISTENERS - 1).collect()
+    return [row["listener"] for row in found]
+
+
+def per_session(hours: DataFrame, listeners: Sequence[str]) -> DataFrame:
+    """One row per session: key, topic_group, listener (of its last hour), sums and maxima, offered, sent and dropped.
+
+    Besides: gated; dropped_<reason> over all QoS; overlong_hours, how many of its hours have more than an hour of
+    intervals.
+
+    Args:
+        hours: rows by `compaction.schema.SESSION_COLUMNS`.
+        listeners: the names that occur, see `listeners_of`.
+    """
+    # A text among the sums would make Spark sort all rows instead of hashing them: the last listener travels as
+    # a number below the hour's.
+    named = F.array(*[F.lit(name) for name in listeners])
+    place = F.array_position(named, F.col("listener")).cast("bigint")
+    moved = F.floor(F.col("hour_us") / HOUR_US) * MOST_LISTENERS + F.coalesce(place, F.lit(0))
+    sums = hours.groupBy(*KEY, "topic_group").agg(
+        *[F.sum(name).alias(name) for name in _SUMS],
+        *[F.max(name).alias(name) for name in _MAXIMA],
+        F.sum(_gated()).alias("gated"),
+        *[F.sum(_dropped_for(reason)).alias(f"dropped_{reason}") for reason in DROP_REASONS],
+        F.count_if(F.col("duration_us") > LONGEST_HOUR_US).alias("overlong_hours"),
+        F.max(moved).alias("moved"),
+    )
+    last = F.get(named, F.pmod(F.col("moved"), F.lit(MOST_LISTENERS)).cast("int") - 1)
+    return sums.select(
+        *KEY,
+        F.coalesce(last, F.lit("")).alias("listener"),
+        "topic_group",
+        *_SUMS,
+        *_MAXIMA,
+        "gated",
+        *[f"dropped_{reason}" for reason in DROP_REASONS],
+        "overlong_hours",
+        *[total(name).alias(name) for name in _BY_QOS],
+    )
+
+
+def _gated() -> Column:
+    first, *others = [F.col(f"gated_{reason}") for reason in GATE_REASONS]
+    return sum(others, first)
+
+
+def _dropped_for(reason: str) -> Column:
+    names = [name for qos in QOS if (name := drop_column(reason, qos)) is not None]
+    first, *others = [F.col(name) for name in names]
+    return sum(others, first)

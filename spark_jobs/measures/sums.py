@@ -1,0 +1,119 @@
+"""Everything that adds up over sessions: one row of sums per hour, small enough to work on without Spark."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+from spark_jobs.compaction.schema import SESSION_COLUMNS, How
+from spark_jobs.measures.histogram import merged
+from spark_jobs.metrics import BUCKETS, QOS
+
+_SUMS: Final = tuple(column.name for column in SESSION_COLUMNS if column.how is How.SUM)
+_MAXIMA: Final = tuple(column.name for column in SESSION_COLUMNS if column.how is How.MAX)
+_HISTOGRAMS: Final = tuple(column.name for column in SESSION_COLUMNS if column.how is How.HISTOGRAM)
+_IN_A_PASS: Final = (
+    3  # more histograms make a loop larger than what Spark compiles, which takes twice as long
+)
+ALL_QOS: Final = "all"
+EACH_QOS: Final = (ALL_QOS, *(str(qos) for qos in QOS))
+
+
+def names_of(prefix: str, qos: str) -> tuple[str, ...]:
+    """The counters of one QoS, or of all: offered_qos0 to offered_qos2; acknowledged has none at QoS 0."""
+    wanted = [f"{prefix}_qos{q}" for q in (QOS if qos == ALL_QOS else (qos,))]
+    return tuple(name for name in wanted if name in _SUMS)
+
+
+@dataclass(frozen=True)
+class HourSums:
+    """Sums, maxima and histograms over some rows of `sessions`, and how many rows those were."""
+
+    sessions: int
+    numbers: Mapping[str, int]
+    histograms: Mapping[str, Sequence[int]]
+
+    def __getitem__(self, name: str) -> int:
+        """A counter's sum, or a gauge's maximum."""
+        return self.numbers[name]
+
+    def of(self, prefix: str, qos: str) -> int | None:
+        """The counter of one QoS or of all; None for what a QoS does not have."""
+        names = names_of(prefix, qos)
+        return sum(self.numbers[name] for name in names) if names else None
+
+    def count(self, prefix: str, qos: str) -> int:
+        """As `of`, for counters that every QoS has."""
+        found = self.of(prefix, qos)
+        return 0 if found is None else found
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of every hour that has rows."""
+
+    hours: Mapping[int, HourSums]
+
+    @cached_property
+    def whole(self) -> HourSums:
+        """The hours put together; its `sessions` are session hours."""
+        parts = list(self.hours.values())
+
+        def over(name: str, how: Callable[[list[int]], int]) -> int:
+            return how([part.numbers[name] for part in parts])
+
+        numbers = {name: over(name, sum) for name in _SUMS}
+        numbers |= {name: over(name, max) for name in _MAXIMA}
+        numbers["first_us"] = over("first_us", min)
+        return HourSums(
+            sum(part.sessions for part in parts),
+            numbers,
+            {name: merged(part.histograms[name] for part in parts) for name in _HISTOGRAMS},
+        )
+
+
+def hourly_sums(sessions: DataFrame) -> Sums:
+    """Add up the rows of every hour, in one action whose result does not grow with sessions.
+
+    Args:
+        sessions: rows by `compaction.schema.SESSION_COLUMNS`.
+    """
+    names = [*_SUMS, *_MAXIMA]
+    numbers = [F.count(F.lit(1)), F.min("first_us"), *[F.sum(n) for n in _SUMS], *[F.max(n) for n in _MAXIMA]]
+    passes = [_pass(sessions, "numbers", numbers)]
+    groups = _in_groups(_HISTOGRAMS)
+    for number, group in enumerate(groups):
+        buckets = [F.sum(F.get(F.col(name), F.lit(b))) for name in group for b in range(BUCKETS)]
+        passes.append(_pass(sessions, str(number), buckets))
+    found: dict[int, dict[str, list[int]]] = {}
+    for row in reduce(DataFrame.unionByName, passes).toArrow().to_pylist():
+        found.setdefault(row["hour_us"], {})[row["part"]] = row["amounts"]
+    hours = {}
+    for hour in sorted(found):
+        parts = found[hour]
+        count, first, *amounts = parts["numbers"]
+        histograms = {}
+        for number, group in enumerate(groups):
+            for place, name in enumerate(group):
+                histograms[name] = parts[str(number)][place * BUCKETS : (place + 1) * BUCKETS]
+        hours[hour] = HourSums(
+            count, {**dict(zip(names, amounts, strict=True)), "first_us": first}, histograms
+        )
+    return Sums(hours)
+
+
+def _in_groups(names: Sequence[str]) -> list[Sequence[str]]:
+    return [names[i : i + _IN_A_PASS] for i in range(0, len(names), _IN_A_PASS)]
+
+
+def _pass(sessions: DataFrame, part: str, amounts: Sequence[Column]) -> DataFrame:
+    named = [F.coalesce(amount, F.lit(0)).alias(f"a{i}") for i, amount in enumerate(amounts)]
+    sums = sessions.groupBy("hour_us").agg(*named)
+    return sums.select(
+        "hour_us",
+        F.lit(part).alias("part"),
+        F.array(*[F.col(f"a{i}") for i in range(len(amounts))]).alias("amounts"),
+    )

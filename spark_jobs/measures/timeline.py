@@ -1,0 +1,121 @@
+"""Table `timeline`: deliveries, fairness and pressure over time, from the slots of all brokers.
+
+A **slot** is under pressure if in it any session's send path was congested, its window full (in deliveries or bytes),
+its rate used up, its mailbox sampled busy, or its QoS 0 gated. A **window**, what the table has a row for, is a whole
+number of slots. Jain's index of a window is over the sessions' intervals in it (x = min(1, sent / offered) of the
+interval, in steps of 0.001 %), and `lowest_delivery_ratio` is the lowest of those.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+from spark_jobs.compaction.schema import FAIR_ONE, FAIR_SCOPES
+from spark_jobs.measures.evenness import Evenness
+from spark_jobs.measures.numbers import per_second, ratio
+from spark_jobs.measures.result import Row
+from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
+from spark_jobs.metrics import GATE_REASONS, QOS
+
+MOST_POINTS: Final = 400  # what a plot of a page's width still shows one by one
+_TIMES: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
+_FLOW: Final = tuple(f"{name}_qos{q}" for name in ("offered", "sent", "dropped") for q in QOS)
+_GATED: Final = tuple(f"gated_{reason}" for reason in GATE_REASONS)
+_MAXIMA: Final = ("mailbox_max", "mqueue_max")
+_EXACT: Final = "decimal(38,0)"
+
+
+def choose_window(first_us: int, last_us: int, slot_us: int) -> int:
+    """A whole number of slots, in microseconds, such that the range has at most MOST_POINTS windows."""
+    slots = -(-(last_us - first_us) // slot_us) + 1  # one more where the range does not begin with a slot
+    factor = 1
+    while True:
+        for times in _TIMES:
+            if slots <= (MOST_POINTS - 1) * times * factor:
+                return times * factor * slot_us
+        factor *= _TIMES[-1]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The windows of a timeline, and the time that they stand for in all, with and without pressure."""
+
+    windows: Sequence[Row]
+    covered_us: int
+    pressure_us: int
+
+    def count(self, prefix: str, qos: str) -> int:
+        """A counter of one QoS or of all, over all windows."""
+        return sum(count_of(window, prefix, qos) for window in self.windows)
+
+
+def count_of(window: Mapping[str, int], prefix: str, qos: str) -> int:
+    """A window's counter of one QoS or of all."""
+    return sum(window[f"{prefix}_qos{q}"] for q in (QOS if qos == ALL_QOS else (qos,)))
+
+
+def by_window(timeline: DataFrame, slot_us: int, window_us: int) -> Clock:
+    """Put the slots of all brokers together, and add them up per window.
+
+    A slot stands for the time since the slot before, so that exports that fall twice into one slot and not at all into
+    the next do not count double; at most two slots long: what is longer is a time in which no session had anything to
+    report. The first slot of a window stands for itself.
+
+    Args:
+        timeline: rows by `compaction.schema.TIMELINE_COLUMNS`.
+        slot_us: length of a slot.
+        window_us: length of a window, a whole number of slots.
+    """
+    fair = [f"fair_{what}_{scope}" for what in ("n", "x", "xx") for scope in FAIR_SCOPES]
+    lowest = [f"fair_min_{scope}" for scope in FAIR_SCOPES]
+    slots = timeline.groupBy("slot").agg(
+        *[F.sum(name).alias(name) for name in (*_FLOW, *_GATED, "pressed_rows")],
+        *[F.sum(F.col(name).cast(_EXACT)).cast(_EXACT).alias(name) for name in fair],
+        *[F.min(name).alias(name) for name in lowest],
+        *[F.max(name).alias(name) for name in _MAXIMA],
+    )
+    slots = slots.withColumn("start_us", F.col("slot") - F.pmod(F.col("slot"), F.lit(window_us)))
+    before = F.lag("slot").over(Window.partitionBy("start_us").orderBy("slot"))
+    since = F.least(F.coalesce(F.col("slot") - before, F.lit(slot_us)), F.lit(2 * slot_us))
+    slots = slots.withColumn("covered_us", since)
+    pressed = F.when(F.col("pressed_rows") > 0, F.col("covered_us")).otherwise(0)
+    windows = slots.groupBy("start_us").agg(
+        *[F.sum(name).alias(name) for name in (*_FLOW, *_GATED, "covered_us")],
+        F.sum(pressed).alias("pressure_us"),
+        *[F.sum(name).cast(_EXACT).alias(name) for name in fair],
+        *[F.min(name).alias(name) for name in lowest],
+        *[F.max(name).alias(name) for name in _MAXIMA],
+    )
+    rows = sorted(windows.toArrow().to_pylist(), key=lambda row: int(row["start_us"]))
+    return Clock(rows, sum(row["covered_us"] for row in rows), sum(row["pressure_us"] for row in rows))
+
+
+def timeline(clock: Clock, window_us: int) -> list[Row]:
+    """The rows of the table."""
+    return [
+        _point(window, qos, window_us) for window in clock.windows for qos in EACH_QOS
+    ]  # by time, then QoS
+
+
+def _point(window: Row, qos: str, window_us: int) -> Row:
+    n, x, xx = (int(window[f"fair_{what}_{qos}"]) for what in ("n", "x", "xx"))
+    sent, dropped = (count_of(window, name, qos) for name in ("sent", "dropped"))
+    return {
+        "qos": qos,
+        "start_us": window["start_us"],
+        "window_us": window_us,
+        "offered": count_of(window, "offered", qos),
+        "sent": sent,
+        "dropped": dropped,
+        "sent_per_second": per_second(sent, window["covered_us"]),
+        "dropped_per_second": per_second(dropped, window["covered_us"]),
+        "pressure_share": ratio(window["pressure_us"], window["covered_us"]),
+        "jain_delivery_ratio": Evenness(n, x, xx).jain,
+        "lowest_delivery_ratio": ratio(window[f"fair_min_{qos}"], FAIR_ONE) if n else None,
+        "gated": sum(window[name] for name in _GATED) if qos in {ALL_QOS, "0"} else 0,
+        "mailbox_max": window["mailbox_max"],
+        "mqueue_max": window["mqueue_max"],
+    }

@@ -1,0 +1,88 @@
+"""Tables `totals`, `books` and `queues`: deliveries of the whole range, whether they add up, how full queues were."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from spark_jobs.measures.numbers import per_second, ratio, seconds
+from spark_jobs.measures.result import Row
+from spark_jobs.measures.sums import ALL_QOS, EACH_QOS, HourSums
+from spark_jobs.measures.timeline import Clock
+
+_GAUGES: Final = ("mailbox_max", "mqueue_max", "mqueue_bytes_max", "window_max")
+_CLOCKS: Final = (
+    "window_full",
+    "window_bytes_full",
+    "rate_limited",
+    "congested",
+    "reading_paused",
+    "publish_throttled",
+    "publish_parked",
+)
+
+
+def totals(sums: HourSums, clock: Clock) -> list[Row]:
+    """The rows of `totals`: counts over the whole hours, rates over the time that the timeline covers."""
+    rows: list[Row] = []
+    for qos in EACH_QOS:
+        resent = sums["resent_publish"] + sums["resent_pubrel"]
+        rows.append(
+            {
+                "qos": qos,
+                "offered": sums.of("offered", qos),
+                "sent": sums.of("sent", qos),
+                "dropped": sums.of("dropped", qos),
+                "acknowledged": sums.of("acknowledged", qos),
+                "resent": resent if qos == ALL_QOS else None,  # not counted by QoS
+                "waiting_growth": _growth(sums, qos),
+                "received": sums.of("received", qos),
+                "delivery_ratio": ratio(sums.of("sent", qos), sums.of("offered", qos)),
+                "sent_per_second": per_second(clock.count("sent", qos), clock.covered_us),
+                "dropped_per_second": per_second(clock.count("dropped", qos), clock.covered_us),
+                "seconds": seconds(clock.covered_us),
+                "pressure_seconds": seconds(clock.pressure_us),
+            }
+        )
+    return rows
+
+
+def _growth(sums: HourSums, qos: str) -> int:
+    """How much more waited at the ends of intervals than at their beginnings."""
+    return sums.count("waiting", qos) - sums.count("waiting_start", qos)
+
+
+def books(sums: HourSums) -> list[Row]:
+    """The rows of `books`: waiting before + offered = sent + dropped + waiting after, in sum and row by row."""
+    rows: list[Row] = []
+    for qos in EACH_QOS:
+        offered, sent, dropped = (sums.count(name, qos) for name in ("offered", "sent", "dropped"))
+        growth = _growth(sums, qos)
+        rows.append(
+            {
+                "qos": qos,
+                "rows": sums["rows"],
+                "offered": offered,
+                "sent": sent,
+                "dropped": dropped,
+                "waiting_growth": growth,
+                "difference": offered - sent - dropped - growth,
+            }
+        )
+    rows[0] |= {"rows_off": sums["books_off_rows"], "rows_off_by_reason": sums["reasons_off_rows"]}
+    return rows
+
+
+def queues(sums: HourSums) -> list[Row]:
+    """The row of `queues`: highest lengths of any session, share of busy mailboxes, and session seconds of waiting."""
+    row: dict[str, object] = {name: sums[name] for name in _GAUGES}
+    row |= {
+        "mailbox_samples": sums["mailbox_samples"],
+        "mailbox_busy_samples": sums["mailbox_busy_samples"],
+        "mailbox_busy_share": ratio(sums["mailbox_busy_samples"], sums["mailbox_samples"]),
+    }
+    row |= {f"{name}_seconds": seconds(sums[f"{name}_us"]) for name in _CLOCKS}
+    return [row]
+
+
+def received(sums: HourSums) -> Mapping[str, int]:
+    """Messages and payload bytes received from all publishers."""
+    return {"messages": sums.count("received", ALL_QOS), "bytes": sums["received_bytes"]}
