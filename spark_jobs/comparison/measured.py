@@ -1,0 +1,184 @@
+"""What is compared between two runs: for each measure its value over the whole range, and its series over time.
+
+The series is of hours; of the timeline's windows where there is no hourly one, or where either run has fewer than
+`noise.FEWEST` hours. Values that need whole distributions (percentiles) or all sessions (starvation, evenness of
+goodput) are only known by the hour.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from spark_jobs.measures.numbers import per_second, ratio
+from spark_jobs.measures.result import Result, Row
+
+Value = float | None
+
+_HOUR_US: Final = 3_600_000_000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One thing that is compared.
+
+    Attributes:
+        measure: its stable name.
+        name: for people.
+        unit: share (a fraction), index, us, per_second, sessions, deliveries.
+        better: 1 if more is better, -1 if less is, 0 if neither.
+        value: over the whole range.
+        hour: from a row of table `hours`; None if it is not known by the hour.
+        window: from a row of `timeline`; None if it is not known by the window.
+        qos: the rows of `timeline` that `window` is about.
+    """
+
+    measure: str
+    name: str
+    unit: str
+    better: int
+    value: Callable[[Result], Value]
+    hour: Callable[[Row], Value] | None = None
+    window: Callable[[Row], Value] | None = None
+    qos: str = "all"
+
+
+def _column(name: str) -> Callable[[Row], Value]:
+    return lambda row: row[name]
+
+
+def _in(table: str, column: str, **values: object) -> Callable[[Result], Value]:
+    """A column of the first row of a table that has these values; None if there is no such row."""
+
+    def found(result: Result) -> Value:
+        row = result.maybe(table, **values)
+        return None if row is None else row[column]
+
+    return found
+
+
+def _share(part: str, whole: str) -> Callable[[Row], Value]:
+    return lambda row: ratio(row[part], row[whole])
+
+
+def _hourly_rate(column: str) -> Callable[[Row], Value]:
+    return lambda row: per_second(row[column], _HOUR_US)
+
+
+def _pressure(result: Result) -> Value:
+    row = result.one("totals", qos="all")
+    return None if not row["seconds"] else round(row["pressure_seconds"] / row["seconds"], 9)
+
+
+def _gated(result: Result) -> Value:
+    gated = sum(row["deliveries"] for row in result.rows_of("reasons") if row["what"] == "gated")
+    return ratio(gated, result.one("totals", qos="0")["offered"])
+
+
+def _latency(measure: str, name: str, metric: str, qos: str) -> Measured:
+    value = _in("percentiles", "p99", metric=metric, qos=qos, scope="all")
+    return Measured(measure, name, "us", -1, value, _column(measure))
+
+
+def _even(measure: str, name: str, better: int) -> Measured:
+    return Measured(
+        measure, name, "index", better, _in("fairness", measure, scope="all", qos="all"), _column(measure)
+    )
+
+
+MEASURED: Final = (
+    Measured(
+        "jain_delivery_ratio",
+        "Jain’s index of the delivery ratio",
+        "index",
+        1,
+        _in("fairness", "jain_delivery_ratio", scope="all", qos="all"),
+        _column("jain_delivery_ratio"),
+        _column("jain_delivery_ratio"),
+    ),
+    Measured(
+        "lowest_delivery_ratio",
+        "Lowest delivery ratio",
+        "share",
+        1,
+        _in("fairness", "lowest_delivery_ratio", scope="all", qos="all"),
+        window=_column("lowest_delivery_ratio"),
+    ),
+    _even("jain_goodput", "Jain’s index of goodput", 1),
+    _even("maxmin_goodput", "Max-min share of goodput", 1),
+    _even("gini_goodput", "Gini’s coefficient of goodput", -1),
+    Measured(
+        "starved_sessions",
+        "Starved sessions",
+        "sessions",
+        -1,
+        _in("starvation", "sessions", length="all"),
+        _column("starved_sessions"),
+    ),
+    Measured(
+        "inverted_qos0",
+        "QoS 0 sent past waiting QoS 1 and 2",
+        "deliveries",
+        -1,
+        _in("inversion", "inverted_qos0"),
+        _column("inverted_qos0"),
+    ),
+    _latency("ack_qos1_p99", "QoS 1 acknowledged, 99th percentile", "ack", "1"),
+    _latency("ack_qos2_p99", "QoS 2 acknowledged, 99th percentile", "ack", "2"),
+    _latency("wait_qos0_p99", "QoS 0 sent, 99th percentile", "wait", "0"),
+    Measured(
+        "delivery_ratio",
+        "Sent of what was offered",
+        "share",
+        1,
+        _in("totals", "delivery_ratio", qos="all"),
+        _column("delivery_ratio"),
+        _share("sent", "offered"),
+    ),
+    Measured(
+        "delivery_ratio_qos0",
+        "Sent of the QoS 0 that was offered",
+        "share",
+        1,
+        _in("totals", "delivery_ratio", qos="0"),
+        window=_share("sent", "offered"),
+        qos="0",
+    ),
+    Measured(
+        "sent_per_second",
+        "Deliveries sent",
+        "per_second",
+        0,
+        _in("totals", "sent_per_second", qos="all"),
+        _hourly_rate("sent"),
+        _column("sent_per_second"),
+    ),
+    Measured(
+        "dropped_per_second",
+        "Deliveries dropped",
+        "per_second",
+        -1,
+        _in("totals", "dropped_per_second", qos="all"),
+        _hourly_rate("dropped"),
+        _column("dropped_per_second"),
+    ),
+    Measured(
+        "pressure_share", "Time under pressure", "share", -1, _pressure, window=_column("pressure_share")
+    ),
+    Measured("gated_share", "QoS 0 gated", "share", 0, _gated, window=_share("gated", "offered"), qos="0"),
+    Measured(
+        "mailbox_busy_share",
+        "Mailboxes sampled busy",
+        "share",
+        -1,
+        _in("queues", "mailbox_busy_share"),
+        _column("mailbox_busy_share"),
+    ),
+    Measured(
+        "mailbox_max",
+        "Longest mailbox",
+        "deliveries",
+        -1,
+        _in("queues", "mailbox_max"),
+        window=_column("mailbox_max"),
+    ),
+)

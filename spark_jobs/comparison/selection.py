@@ -1,0 +1,123 @@
+"""Which rows the baseline is: words joined by commas, such as `2026-11-01..2026-11-08,broker=eu-1`."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from spark_jobs.errors import ReportError
+
+RANGE: Final = ".."
+KEYS: Final = ("broker", "store", "metrics")
+_EXAMPLE: Final = "2026-11-01..2026-11-08, broker=NAME, store=URI or metrics=DIR, joined by commas"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a `--baseline` names; what it does not name is as of the run itself.
+
+    Attributes:
+        start, end: range of time, [start, end); None: not named, or that side is open.
+        ranged: whether a range was named, be it open on both sides.
+        broker, store, metrics: the words of the same names; None if not named.
+    """
+
+    start: datetime | None = None
+    end: datetime | None = None
+    ranged: bool = False
+    broker: str | None = None
+    store: str | None = None
+    metrics: str | None = None
+
+
+def parse_baseline(text: str) -> Baseline:
+    """The baseline from its words.
+
+    The value of `store=` and `metrics=` may hold commas: it goes on until a comma that another word begins after.
+
+    Raises:
+        ReportError: a word is not known, comes twice, or its value will not do; the message says what would.
+    """
+    found: dict[str, str] = {}
+    rest = text
+    while rest:
+        key, value, rest = _word(text, rest)
+        if key in found:
+            raise _wrong(text, f"{key} is named twice")
+        found[key] = value
+    if not found:
+        raise _wrong(text, "names nothing")
+    if {"store", "metrics"} <= found.keys():
+        raise _wrong(text, "a store and a metrics folder cannot be one baseline; name one of them")
+    left, _, right = found.get("range", RANGE).partition(RANGE)
+    start, end = time_of(f"--baseline {text}", left), time_of(f"--baseline {text}", right)
+    if start is not None and end is not None and start >= end:
+        raise _wrong(text, "the range is empty; its beginning must be before its end")
+    return Baseline(
+        start, end, "range" in found, found.get("broker"), found.get("store"), found.get("metrics")
+    )
+
+
+def _word(text: str, rest: str) -> tuple[str, str, str]:
+    """The first word's key and value, and what comes behind it."""
+    for key in ("store", "metrics"):
+        if rest.startswith(f"{key}="):
+            value, rest = _until_next_word(rest.removeprefix(f"{key}="))
+            return _with_value(text, key, value, rest)
+    word, _, rest = rest.partition(",")
+    key, equals, value = word.partition("=")
+    if equals and key in KEYS:
+        return _with_value(text, key, value, rest)
+    if RANGE in word:
+        return "range", word, rest
+    raise _wrong(text, f"{word or 'an empty word'} is neither a range of time nor one of {', '.join(KEYS)}")
+
+
+def _until_next_word(rest: str) -> tuple[str, str]:
+    """Split at the first comma that a word begins after."""
+    parts = rest.split(",")
+    for i in range(1, len(parts)):
+        key = parts[i].partition("=")[0]
+        if key in KEYS or _is_range(parts[i]):
+            return ",".join(parts[:i]), ",".join(parts[i:])
+    return rest, ""
+
+
+def _is_range(word: str) -> bool:
+    left, dots, right = word.partition(RANGE)
+    if not dots or "/" in word:
+        return False
+    try:
+        for side in (left, right):
+            if side:
+                datetime.fromisoformat(side)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_value(text: str, key: str, value: str, rest: str) -> tuple[str, str, str]:
+    if not value:
+        raise _wrong(text, f"{key}= needs a value")
+    return key, value, rest
+
+
+def time_of(option: str, text: str) -> datetime | None:
+    """A date or time in ISO 8601, UTC without an offset; None for nothing.
+
+    Raises:
+        ReportError: it is something else.
+    """
+    if not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        example = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
+        raise ReportError(
+            f"{option}: {text} is no date or time in ISO 8601; right would be {example}"
+        ) from None
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _wrong(text: str, why: str) -> ReportError:
+    return ReportError(f"--baseline {text}: {why}; right would be {_EXAMPLE}")
