@@ -139,3 +139,8 @@ def load(root: Path) -> Planted:
     raw: dict[str, Any] = json.loads((root / FILE).read_text())
     found = [Found(**(each | {"starved": [Run(**run) for run in each["starved"]]})) for each in raw["found"]]
     return Planted(raw["sessions"], raw["rows"], raw["files"], raw["totals"], found)
+
+
+def model_of(root: Path) -> Model:
+    """The model that the metrics below `root` were made from."""
+    return Model(**json.loads((root / FILE).read_text())["model"])

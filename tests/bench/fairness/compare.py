@@ -1,0 +1,140 @@
+"""Whether Spark's results and DuckDB's are the same."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow.dataset as ds
+
+from spark_jobs.compaction.schema import DATASETS
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Which rows of a table belong together, and how far their values may be apart (relative and absolute)."""
+
+    key: Sequence[str]
+    values: Sequence[str]
+    tolerance: float = 0.0
+
+
+TABLES: Final = {
+    "totals": Table(("qos",), ("offered", "sent", "dropped", "delivery_ratio"), 1e-8),
+    "fairness": Table(
+        ("scope", "name", "qos"),
+        ("sessions", "jain_delivery_ratio", "jain_goodput", "maxmin_goodput", "lowest_delivery_ratio"),
+        1e-6,
+    ),
+    "lorenz": Table(("what", "share_sessions"), ("share",), 1e-3),
+    "percentiles": Table(("metric", "qos", "scope"), ("samples", "p50_low", "p95_low", "p99_low")),
+    "hours": Table(("hour_us",), ("sessions", "jain_delivery_ratio", "jain_goodput"), 1e-6),
+    "starved_sessions": Table(
+        ("broker", "client_id", "session_started_us"), ("runs", "longest_intervals", "longest_us")
+    ),
+    "inversion": Table((), ("inverted_qos0", "blocked_rows", "sessions")),
+}
+"""What is compared. Lorenz curves and Gini's coefficients are counted in narrow buckets by one side, so they differ."""
+
+
+def stored_files(store: Path, dataset: str) -> list[str]:
+    """The files of one dataset that the manifest of Spark's store names."""
+    hours = json.loads((store / "manifest.json").read_text())["hours"].values()
+    return [str(path) for hour in hours for path in sorted((store / hour / dataset).glob("*.parquet"))]
+
+
+def compacted(spark: Path, duck: Path) -> list[str]:
+    """What differs between Spark's store and DuckDB's files, in words; nothing if they are the same."""
+    found = []
+    connection = duckdb.connect()
+    for dataset, columns in DATASETS.items():
+        names = ", ".join(column.name for column in columns)
+        ours = f"SELECT {names} FROM read_parquet({stored_files(spark, dataset)}, hive_partitioning = false)"
+        theirs = f"SELECT {names} FROM '{duck / dataset}.parquet'"
+        missing, additional = (
+            connection.sql(f"SELECT count(*) FROM ({one} EXCEPT ALL {other})").fetchall()[0][0]
+            for one, other in ((theirs, ours), (ours, theirs))
+        )
+        if missing or additional:
+            found.append(f"{dataset}: {additional} rows only Spark has, {missing} rows only DuckDB has")
+            found += _where(connection, ours, theirs, dataset)
+    return found
+
+
+def _where(connection: duckdb.DuckDBPyConnection, ours: str, theirs: str, dataset: str) -> list[str]:
+    """Which columns of rows with the same key differ, and how often."""
+    from spark_jobs.compaction.schema import keys
+
+    key = keys(dataset)
+    names = [column.name for column in DATASETS[dataset] if column.name not in key]
+    counts = ", ".join(f"count(*) FILTER (a.{name} IS DISTINCT FROM b.{name})" for name in names)
+    query = f"SELECT count(*), {counts} FROM ({ours}) a JOIN ({theirs}) b USING ({', '.join(key)})"
+    both, *different = connection.sql(query).fetchall()[0]
+    return [
+        f"{dataset}.{name}: differs in {count} of {both} rows with the same key"
+        for name, count in zip(names, different, strict=True)
+        if count
+    ]
+
+
+def reported(spark: Path, duck: Path) -> list[str]:
+    """What differs between the tables of the two reports, in words.
+
+    Args:
+        spark: the report's folder.
+        duck: DuckDB's folder of tables.
+    """
+    found = []
+    for name, table in TABLES.items():
+        ours = _read(spark / "tables" / f"{name}.parquet")
+        theirs = [_named(row) for row in _read(duck / f"{name}.parquet")]
+        found += _differences(name, table, ours, theirs)
+    return found
+
+
+def _read(path: Path) -> list[Row]:
+    rows: list[Row] = ds.dataset(path, format="parquet").to_table().to_pylist()
+    return rows
+
+
+def _named(row: Row) -> Row:
+    """A row with `name` of a histogram says what that is of, as the report does."""
+    if "p50_low" not in row:
+        return row
+    scope = "pressed" if row["name"].startswith("pressed_") else "all"
+    metric, _, qos = row["name"].removeprefix("pressed_").removesuffix("_hist").partition("_qos")
+    return {**row, "metric": metric, "qos": qos or "all", "scope": scope}
+
+
+def _differences(name: str, table: Table, ours: Iterable[Row], theirs: Iterable[Row]) -> list[str]:
+    mine = {_key(row, table): row for row in ours}
+    found = []
+    for row in theirs:
+        key = _key(row, table)
+        if key not in mine:
+            found.append(f"{name} {key}: Spark's report lacks it")
+            continue
+        for column in table.values:
+            one, other = mine[key][column], row[column]
+            if not _same(one, other, table.tolerance):
+                found.append(f"{name} {key}: {column} is {one} by Spark, {other} by DuckDB")
+    if name == "starved_sessions":
+        listed = {_key(row, table) for row in theirs}
+        found += [f"{name} {key}: only Spark's report has it" for key in mine.keys() - listed]
+    return found
+
+
+def _key(row: Row, table: Table) -> tuple[Any, ...]:
+    values = [row[name] for name in table.key]
+    return tuple(round(value, 6) if isinstance(value, float) else value for value in values)
+
+
+def _same(one: Any, other: Any, tolerance: float) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)

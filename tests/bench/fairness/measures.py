@@ -1,0 +1,192 @@
+"""The report's main measures as DuckDB's SQL, from the compacted datasets: exact, by sorting where Spark's job counts.
+
+Column names are those of `spark_jobs.measures.layout`, so that the results can be put side by side.
+"""
+
+from typing import Final
+
+from spark_jobs.metrics import BUCKETS, HISTOGRAMS
+
+POINTS: Final = 100
+TOLERANCE_US: Final = 1_000_000
+PER_MILLE: Final = {"p50": 500, "p95": 950, "p99": 990}
+_SESSION: Final = "broker, client_id, session_started_us"
+_SCOPES: Final = {"all": "''", "listener": "listener", "topic_group": "topic_group"}
+_BY_QOS: Final = ("offered", "sent", "dropped")
+
+
+def _total(what: str) -> str:
+    return f"({what}_qos0 + {what}_qos1 + {what}_qos2)"
+
+
+def _of(what: str, qos: str) -> str:
+    return _total(what) if qos == "all" else f"{what}_qos{qos}"
+
+
+def per_session() -> str:
+    """One row per session, QoS (all, 0, 1, 2): offered, sent, dropped, time connected."""
+    parts = []
+    for qos in ("all", "0", "1", "2"):
+        sums = ", ".join(f"sum({_of(what, qos)})::BIGINT AS {what}" for what in _BY_QOS)
+        parts.append(
+            f"SELECT {_SESSION}, '{qos}' AS qos, arg_max(listener, hour_us) AS listener,"
+            f" any_value(topic_group) AS topic_group, sum(connected_us)::BIGINT AS connected_us, {sums}"
+            f" FROM sessions GROUP BY {_SESSION}"
+        )
+    return "CREATE OR REPLACE TEMP TABLE per_session AS " + " UNION ALL ".join(parts)
+
+
+def totals() -> str:
+    """Deliveries by QoS."""
+    sums = ", ".join(f"sum({what})::BIGINT AS {what}" for what in _BY_QOS)
+    return f"SELECT qos, {sums}, sum(sent) / sum(offered) AS delivery_ratio FROM per_session GROUP BY qos ORDER BY qos"
+
+
+def fairness(least_us: int) -> str:
+    """Jain's indices, max-min share and Gini's coefficients, by scope and QoS.
+
+    Args:
+        least_us: a session's goodput counts if it was connected for so long.
+    """
+    parts = []
+    for scope, name in _SCOPES.items():
+        parts.append(f"""
+            WITH x AS (
+                SELECT {name} AS name, qos, least(1.0::DOUBLE, sent / offered) AS ratio,
+                    CASE WHEN connected_us >= {least_us} THEN sent * 1e6 / connected_us END AS goodput
+                FROM per_session WHERE offered > 0
+            ), placed AS (
+                SELECT *, row_number() OVER (PARTITION BY name, qos ORDER BY ratio NULLS LAST) AS ratio_place,
+                    row_number() OVER (PARTITION BY name, qos ORDER BY goodput NULLS LAST) AS goodput_place
+                FROM x
+            )
+            SELECT '{scope}' AS scope, name, qos, count(*) AS sessions, count(goodput) AS goodput_sessions,
+                {_jain("ratio")} AS jain_delivery_ratio, {_jain("goodput")} AS jain_goodput,
+                min(goodput) / nullif(avg(goodput), 0) AS maxmin_goodput, min(ratio) AS lowest_delivery_ratio,
+                {_gini("goodput")} AS gini_goodput, {_gini("ratio")} AS gini_delivery_ratio
+            FROM placed GROUP BY name, qos
+        """)
+    return " UNION ALL ".join(f"({part})" for part in parts) + " ORDER BY scope, name, qos"
+
+
+def _jain(x: str) -> str:
+    return f"sum({x}) * sum({x}) / nullif(count({x}) * sum({x} * {x}), 0)"
+
+
+def _gini(x: str) -> str:
+    """From the ranks of the sorted values."""
+    n = f"count({x})"
+    return f"2 * sum({x} * {x}_place) / nullif({n} * sum({x}), 0) - ({n} + 1) / {n}"
+
+
+def lorenz(least_us: int) -> str:
+    """101 points of each curve, straight between values."""
+    values = {
+        "goodput": (
+            "SELECT sent * 1e6 / connected_us AS x FROM per_session"
+            f" WHERE qos = 'all' AND offered > 0 AND connected_us >= {least_us}"
+        ),
+        "delivery_ratio": (
+            "SELECT least(1.0::DOUBLE, sent / offered) AS x FROM per_session WHERE qos = 'all' AND offered > 0"
+        ),
+        "offered": "SELECT offered::DOUBLE AS x FROM per_session WHERE qos = 'all'",
+    }
+    parts = []
+    for what, query in values.items():
+        parts.append(f"""
+            WITH placed AS (
+                SELECT x, row_number() OVER (ORDER BY x) AS place,
+                    sum(x) OVER (ORDER BY x ROWS UNBOUNDED PRECEDING) AS upto
+                FROM ({query})
+            ), whole AS (SELECT count(*) AS n, sum(x) AS total FROM placed),
+            points AS (SELECT k, k * n / {POINTS} AS cut, total FROM range({POINTS + 1}) AS r(k), whole)
+            SELECT '{what}' AS what, k / {POINTS} AS share_sessions,
+                (coalesce(max(upto) FILTER (place <= cut), 0)
+                 + coalesce(max(x) FILTER (place = floor(cut) + 1), 0) * (any_value(cut) - floor(any_value(cut))))
+                / any_value(total) AS share
+            FROM points, placed WHERE place <= cut + 1 GROUP BY k
+        """)
+    return " UNION ALL ".join(f"({part})" for part in parts) + " ORDER BY what, share_sessions"
+
+
+def histograms() -> str:
+    """The sums of all histograms over the range: name, bucket, samples."""
+    names = [*HISTOGRAMS, "pressed_wait_qos0_hist", "pressed_ack_qos1_hist", "pressed_ack_qos2_hist"]
+    parts = []
+    for name in names:
+        sums = ", ".join(f"sum({name}[{bucket + 1}])::BIGINT" for bucket in range(BUCKETS))
+        parts.append(
+            f"SELECT '{name}' AS name, unnest([{sums}]) AS samples, unnest(range({BUCKETS})) AS bucket FROM sessions"
+        )
+    return " UNION ALL ".join(parts) + " ORDER BY name, bucket"
+
+
+def percentiles() -> str:
+    """The bounds of the bucket that holds the percentile of nearest rank."""
+    low = "CASE WHEN bucket = 0 THEN 0 ELSE 1 << (bucket - 1) END"
+    picks = ", ".join(
+        f"min({low}) FILTER (upto * 1000 >= total * {per_mille}) AS {name}_low" for name, per_mille in PER_MILLE.items()
+    )
+    return f"""
+        WITH placed AS (
+            SELECT *, sum(samples) OVER (PARTITION BY name) AS total,
+                sum(samples) OVER (PARTITION BY name ORDER BY bucket ROWS UNBOUNDED PRECEDING) AS upto
+            FROM ({histograms()})
+        )
+        SELECT name, any_value(total)::BIGINT AS samples, {picks} FROM placed WHERE total > 0
+        GROUP BY name ORDER BY name
+    """
+
+
+def hours(least_us: int) -> str:
+    """Jain's indices of each hour."""
+    return f"""
+        WITH x AS (
+            SELECT hour_us, connected_us, {_total("offered")} AS offered, {_total("sent")} AS sent FROM sessions
+        ), y AS (
+            SELECT hour_us, CASE WHEN offered > 0 THEN least(1.0::DOUBLE, sent / offered) END AS ratio,
+                CASE WHEN offered > 0 AND connected_us >= {least_us} THEN sent * 1e6 / connected_us END AS goodput
+            FROM x
+        )
+        SELECT hour_us, count(*) AS sessions, {_jain("ratio")} AS jain_delivery_ratio,
+            {_jain("goodput")} AS jain_goodput
+        FROM y GROUP BY hour_us ORDER BY hour_us
+    """
+
+
+def starved_sessions(least: int = 3) -> str:
+    """Sessions with a run of so many starved intervals; runs are joined where one begins when the other ends."""
+    return f"""
+        WITH begun AS (
+            SELECT *, start_us - lag(end_us) OVER (PARTITION BY {_SESSION} ORDER BY start_us) AS gap FROM starvation
+        ), numbered AS (
+            SELECT *, count(*) FILTER (gap IS NULL OR abs(gap) > {TOLERANCE_US})
+                OVER (PARTITION BY {_SESSION} ORDER BY start_us ROWS UNBOUNDED PRECEDING) AS run FROM begun
+        ), runs AS (
+            SELECT {_SESSION}, sum(intervals)::BIGINT AS intervals, max(end_us) - min(start_us) AS length_us
+            FROM numbered GROUP BY {_SESSION}, run
+        )
+        SELECT {_SESSION}, count(*) AS runs, max(intervals) AS longest_intervals, max(length_us) AS longest_us
+        FROM runs WHERE intervals >= {least} GROUP BY {_SESSION} ORDER BY {_SESSION}
+    """
+
+
+def inversion() -> str:
+    """QoS 0 that went past what waited."""
+    return (
+        "SELECT sum(inverted_qos0)::BIGINT AS inverted_qos0, sum(blocked_rows)::BIGINT AS blocked_rows,"
+        f" count(DISTINCT ({_SESSION})) FILTER (inverted_qos0 > 0) AS sessions FROM sessions"
+    )
+
+
+def tables(least_us: int) -> dict[str, str]:
+    """The queries of all tables, by name; `per_session` has to be made before."""
+    return {
+        "totals": totals(),
+        "fairness": fairness(least_us),
+        "lorenz": lorenz(least_us),
+        "percentiles": percentiles(),
+        "hours": hours(least_us),
+        "starved_sessions": starved_sessions(),
+        "inversion": inversion(),
+    }

@@ -1,0 +1,226 @@
+"""The compacted datasets as DuckDB's SQL, written from their description and not from the Spark job's expressions.
+
+Only names are shared, of the columns in `spark_jobs.compaction.schema`: what is added there without a line here has to
+be a raw column of the same name, or the query fails.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from spark_jobs.compaction.schema import (
+    DATASETS,
+    FAIR_ONE,
+    HOUR_US,
+    INTERVALS,
+    SESSIONS,
+    STARVATION,
+    TIMELINE,
+    How,
+    keys,
+)
+from spark_jobs.metrics import BUCKETS, DROP_REASONS, GATE_REASONS, drop_column
+
+TOLERANCE_US: Final = 1_000_000
+QOS: Final = (0, 1, 2)
+_HOW: Final = {How.SUM: "sum({})::BIGINT", How.MAX: "max({})", How.MIN: "min({})", How.ANY: "bool_or({})"}
+
+
+def _total(what: str) -> str:
+    return "(" + " + ".join(f"{what}_qos{qos}" for qos in QOS) + ")"
+
+
+GATED: Final = "(" + " + ".join(f"gated_{reason}" for reason in GATE_REASONS) + ")"
+PRESSED: Final = (
+    "(congested_us > 0 OR window_full_us > 0 OR window_bytes_full_us > 0 OR rate_limited_us > 0"
+    f" OR mailbox_busy_samples > 0 OR {GATED} > 0)"
+)
+ASKED: Final = f"({_total('offered')} > 0 OR {_total('waiting_start')} > 0)"
+STARVES: Final = f"(connected AND {ASKED} AND {_total('sent')} = 0)"
+BLOCKED: Final = "(waiting_start_qos1 + waiting_start_qos2 > 0 AND waiting_qos1 + waiting_qos2 > 0)"
+LENGTH: Final = "greatest(epoch_us(interval_end) - epoch_us(interval_start), 0)"
+
+
+def _books_off() -> str:
+    return " OR ".join(
+        f"waiting_start_qos{qos} + offered_qos{qos} <> sent_qos{qos} + dropped_qos{qos} + waiting_qos{qos}"
+        for qos in QOS
+    )
+
+
+def _reasons_off() -> str:
+    return " OR ".join(
+        " + ".join(name for reason in DROP_REASONS if (name := drop_column(reason, qos))) + f" <> dropped_qos{qos}"
+        for qos in QOS
+    )
+
+
+def rows(root: str) -> str:
+    """A view of the raw files below `root`, with what is said of one row by itself."""
+    return f"""
+        CREATE OR REPLACE VIEW rows AS SELECT *,
+            epoch_us(session_started) AS session_started_us, epoch_us(interval_start) AS start_us,
+            epoch_us(interval_end) AS end_us, {LENGTH} AS length_us,
+            {PRESSED} AS pressed, {STARVES} AS starves, {BLOCKED} AS blocked
+        FROM read_parquet('{root}/date=*/hour=*/*.parquet', hive_partitioning = false)
+    """
+
+
+def _added(histogram: str, where: str = "true") -> str:
+    """Histograms added up, bucket by bucket; NULL where there is none."""
+    condition = "" if where == "true" else f" FILTER ({where})"
+    sums = ", ".join(f"sum({histogram}[{bucket + 1}]){condition}::BIGINT" for bucket in range(BUCKETS))
+    return f"CASE WHEN count({histogram}){condition} > 0 THEN [{sums}] END"
+
+
+def _columns(dataset: str, own: Mapping[str, str]) -> str:
+    """The select list of a dataset: our own expression, or else the raw column of that name put together."""
+    parts = []
+    for column in DATASETS[dataset]:
+        expression = own.get(column.name) or _HOW[column.how].format(column.name)
+        parts.append(f"{expression} AS {column.name}")
+    return ",\n            ".join(parts)
+
+
+def _of_pressed(name: str) -> bool:
+    """Whether a column of the sessions is the sum over the rows under pressure of another one."""
+    return name.startswith("pressed_")
+
+
+def _parts() -> str:
+    """Sums per session, hour and whether there was pressure, so that each raw value is added up only once."""
+    own = {
+        "broker": "broker",
+        "client_id": "client_id",
+        "session_started_us": "session_started_us",
+        "hour_us": f"(end_us // {HOUR_US}) * {HOUR_US}",
+        "rows": "count(*)",
+        "connected_rows": "count(*) FILTER (connected)",
+        "connected_us": "coalesce(sum(length_us) FILTER (connected), 0)::BIGINT",
+        "duration_us": "sum(length_us)::BIGINT",
+        "first_us": "min(start_us)",
+        "last_us": "max(end_us)",
+        "starved_rows": "count(*) FILTER (starves)",
+        "blocked_rows": "count(*) FILTER (blocked)",
+        "inverted_qos0": (
+            f"coalesce(sum(greatest(sent_qos0 - waiting_start_qos0 - {GATED}, 0)) FILTER (blocked), 0)::BIGINT"
+        ),
+        "books_off_rows": f"count(*) FILTER ({_books_off()})",
+        "reasons_off_rows": f"count(*) FILTER ({_reasons_off()})",
+    }
+    parts = ["pressed"]
+    for column in DATASETS[SESSIONS]:
+        name = column.name
+        if name in own:
+            parts.append(f"{own[name]} AS {name}")
+        elif column.how is How.HISTOGRAM:
+            if not _of_pressed(name):
+                parts.append(f"{_added(name)} AS {name}")
+        elif column.how is How.LAST:
+            if name != "topic_group":
+                parts.append(f"arg_max({name}, end_us) AS {name}")
+        elif not _of_pressed(name):
+            parts.append(f"{_HOW[column.how].format(name)} AS {name}")
+    return f"SELECT {', '.join(parts)} FROM rows GROUP BY ALL"
+
+
+def sessions() -> str:
+    """One row per session and hour."""
+    own = {name: name for name in keys(SESSIONS)}
+    own["topic_group"] = "regexp_extract(any_value(client_id), '^([^-_/.:]*)[-_/.:]', 1)"
+    sources = {"pressed_us": "duration_us", "pressed_rows": "rows"}
+    for column in DATASETS[SESSIONS]:
+        name = column.name
+        source = sources.get(name, name.removeprefix("pressed_"))
+        if name in own:
+            continue
+        if column.how is How.HISTOGRAM:
+            own[name] = _added(source, "pressed" if _of_pressed(name) else "true")
+        elif column.how is How.LAST:
+            own[name] = f"arg_max({name}, last_us)"
+        elif _of_pressed(name):
+            own[name] = f"coalesce(sum({source}) FILTER (pressed), 0)::BIGINT"
+    return f"SELECT {_columns(SESSIONS, own)} FROM ({_parts()}) GROUP BY ALL ORDER BY {', '.join(keys(SESSIONS))}"
+
+
+def timeline(slot_us: int) -> str:
+    """One row per broker and slot."""
+    own = {
+        "broker": "broker",
+        "slot": f"(end_us // {slot_us}) * {slot_us}",
+        "rows": "count(*)",
+        "pressed_rows": "count(*) FILTER (pressed)",
+        "duration_us": "sum(length_us)::BIGINT",
+    }
+    for column in DATASETS[TIMELINE]:
+        if _of_pressed(column.name) and column.name not in own:
+            source = column.name.removeprefix("pressed_")
+            own[column.name] = f"coalesce(sum({source}) FILTER (pressed), 0)::BIGINT"
+    for side, which in (("calm", "NOT pressed"), ("pressed", "pressed")):
+        for name in ("offered_qos0", "sent_qos0", "dropped_qos0", "duration_us"):
+            value = "length_us" if name == "duration_us" else name
+            own[f"{side}_{name}"] = f"coalesce(sum({value}) FILTER ({which} AND {ASKED}), 0)::BIGINT"
+    for scope in ("all", *QOS):
+        offered, sent = (_total(what) if scope == "all" else f"{what}_qos{scope}" for what in ("offered", "sent"))
+        share = f"{FAIR_ONE} * least({sent}, {offered}) // nullif({offered}, 0)"
+        some = f"FILTER ({offered} > 0)"
+        own[f"fair_n_{scope}"] = f"count(*) {some}"
+        own[f"fair_x_{scope}"] = f"coalesce(sum({share}) {some}, 0)::BIGINT"
+        own[f"fair_xx_{scope}"] = f"coalesce(sum(({share}) * ({share})) {some}, 0)::BIGINT"
+        own[f"fair_min_{scope}"] = f"min({share}) {some}"
+    return f"SELECT {_columns(TIMELINE, own)} FROM rows GROUP BY ALL ORDER BY ALL"
+
+
+def starvation() -> str:
+    """One row per run of starved intervals within an hour."""
+    own = {
+        "broker": "broker",
+        "client_id": "client_id",
+        "session_started_us": "session_started_us",
+        "hour_us": "hour_us",
+        "start_us": "min(start_us)",
+        "end_us": "max(end_us)",
+        "intervals": "count(*)",
+        "offered": "sum(offered)::BIGINT",
+        "waiting": "arg_max(waiting, end_us)",
+    }
+    session = "broker, client_id, session_started_us, hour_us"
+    return f"""
+        WITH starved AS (
+            SELECT broker, client_id, session_started_us, (end_us // {HOUR_US}) * {HOUR_US} AS hour_us,
+                start_us, end_us,
+                {_total("offered")} AS offered, {_total("waiting")} AS waiting
+            FROM rows WHERE starves
+        ), begun AS (
+            SELECT *, start_us - lag(end_us) OVER (PARTITION BY {session} ORDER BY end_us) AS gap FROM starved
+        ), numbered AS (
+            SELECT *, count(*) FILTER (gap IS NULL OR abs(gap) > {TOLERANCE_US})
+                OVER (PARTITION BY {session} ORDER BY end_us ROWS UNBOUNDED PRECEDING) AS run
+            FROM begun
+        )
+        SELECT {_columns(STARVATION, own)} FROM numbered GROUP BY {session}, run ORDER BY ALL
+    """
+
+
+def intervals() -> str:
+    """One row per broker and end of an interval."""
+    own = {"broker": "broker", "interval_end_us": "end_us", "rows": "count(*)", "files": "count(DISTINCT filename)"}
+    source = "(SELECT broker, epoch_us(interval_end) AS end_us, filename FROM files)"
+    return f"SELECT {_columns(INTERVALS, own)} FROM {source} GROUP BY ALL ORDER BY ALL"
+
+
+def files(root: str) -> str:
+    """A view of the raw files with their names."""
+    return f"""
+        CREATE OR REPLACE VIEW files AS
+        SELECT * FROM read_parquet('{root}/date=*/hour=*/*.parquet', hive_partitioning = false, filename = true)
+    """
+
+
+def datasets(slot_us: int) -> dict[str, str]:
+    """The queries of all datasets, by name."""
+    return {
+        SESSIONS: sessions(),
+        TIMELINE: timeline(slot_us),
+        STARVATION: starvation(),
+        INTERVALS: intervals(),
+    }

@@ -1,0 +1,91 @@
+"""The figures as Markdown."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tests.bench.fairness.spent import MIB, Spent
+from tests.bench.fairness.steps import Round, Side
+
+MOST_TO_DUCKDB: Final = 3.0
+"""Processor time that Spark may take, compared with DuckDB, its start not counted."""
+
+MOST_FOR_TEN: Final = 1.1
+"""How much longer than in proportion more sessions may take."""
+
+MOST_DIFFERENCES: Final = 40
+"""So many are listed."""
+
+MOST_DRIVER: Final = 1.1
+"""Growth of the driver's memory with any number of sessions."""
+
+
+def of_round(one: Round) -> str:
+    """What each step took, on both sides, and the ratio."""
+    rows = one.planted.rows
+    lines = [
+        f"{rows:,} rows, {one.planted.sessions:,} sessions, {one.planted.files:,} files.",
+        "",
+        "| step | | wall s | processor s | rows/s | memory MiB | driver MiB | its heap, live |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for step in ("compact", "report"):
+        for name, side in (("Spark", one.spark), ("DuckDB", one.duck)):
+            lines.append(_line(step, name, side.net(step), rows))
+    lines += [_line("start", name, side.start, 0) for name, side in (("Spark", one.spark), ("DuckDB", one.duck))]
+    verdict = (
+        f"Spark takes {cpu_ratio(one, ('compact',)):.2f} times DuckDB's processor time to compact,"
+        f" {ratio(one):.2f} times for compact and report (at most {MOST_TO_DUCKDB:g}); its start is not counted."
+        " Spark's report makes many more tables than DuckDB does here."
+    )
+    lines += ["", verdict, "", f"Compared values that differ: {len(one.differences)}"]
+    lines += [f"- {difference}" for difference in one.differences[:MOST_DIFFERENCES]]
+    return "\n".join(lines)
+
+
+def _line(step: str, name: str, spent: Spent, rows: int) -> str:
+    rate = f"{rows / spent.wall:,.0f}" if rows and spent.wall > 0 else ""
+    driver = f"{spent.driver / MIB:,.0f}" if spent.driver else ""
+    heap = f"{spent.heap / MIB:,.0f}, {spent.live / MIB:,.0f}" if spent.heap else ""
+    figures = f"{spent.wall:.1f} | {spent.cpu:.1f} | {rate} | {spent.memory / MIB:,.0f} | {driver} | {heap}"
+    return f"| {step} | {name} | {figures} |"
+
+
+def cpu_ratio(one: Round, steps: Sequence[str]) -> float:
+    """Spark's processor time over DuckDB's, without starts."""
+    spark, duck = (sum(side.net(step).cpu for step in steps) for side in (one.spark, one.duck))
+    return spark / duck if duck > 0 else float("inf")
+
+
+def ratio(one: Round) -> float:
+    """The same over both steps."""
+    return cpu_ratio(one, ("compact", "report"))
+
+
+def of_scale(small: Round, large: Round, scale: int) -> str:
+    """How time and memory grow with the sessions."""
+    lines = [
+        f"{scale} times the sessions at the same rows per session:",
+        "",
+        "| step | wall s | | ratio | driver MiB | | ratio | live heap MiB | |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for step in ("compact", "report"):
+        one, other = small.spark.net(step), large.spark.net(step)
+        whole = _of(small.spark, step), _of(large.spark, step)
+        lines.append(
+            f"| {step} | {one.wall:.1f} | {other.wall:.1f} | {_ratio(one.wall, other.wall):.2f} |"
+            f" {whole[0].driver / MIB:,.0f} | {whole[1].driver / MIB:,.0f} |"
+            f" {_ratio(whole[0].driver, whole[1].driver):.2f} |"
+            f" {whole[0].live / MIB:,.0f} | {whole[1].live / MIB:,.0f} |"
+        )
+    lines += ["", f"At most {scale * MOST_FOR_TEN:g} times the time, and {MOST_DRIVER:g} times the driver's memory."]
+    return "\n".join(lines)
+
+
+def _of(side: Side, step: str) -> Spent:
+    spent: Spent = getattr(side, step)
+    return spent
+
+
+def _ratio(one: float, other: float) -> float:
+    return other / one if one > 0 else float("inf")

@@ -1,0 +1,88 @@
+"""The benchmark of the fairness report: DuckDB's side finds what is planted, and costs are counted of whole trees."""
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.bench.fairness.spent import CommandError, Spent, spend
+from tests.support_spark.fleet.generate import generate
+from tests.support_spark.fleet.model import SECOND, Model
+from tests.support_spark.fleet.planted import Planted
+
+pytestmark = pytest.mark.once
+
+MODEL: Final = Model(sessions=60, brokers=2, length_us=2 * 3600 * SECOND, interval_us=300 * SECOND)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planted, dict[str, list[dict[str, Any]]]]:
+    """What is planted in a tiny fleet, and all that DuckDB makes of it, as rows by name."""
+    pytest.importorskip("duckdb", reason="the benchmark needs duckdb: pip install 'sluice-mqtt[bench]'")
+    import pyarrow.parquet as pq
+
+    from tests.bench.fairness import duck
+
+    root = tmp_path_factory.mktemp("bench")
+    planted = generate(MODEL, root / "metrics", processes=1)
+    connection = duck.connect(1)
+    duck.compact(connection, root / "metrics", root / "store", MODEL.interval_us)
+    duck.report(connection, root / "store", root / "out", MODEL.interval_us * 9 // 10)
+    made = sorted(root.glob("store/*.parquet")) + sorted(root.glob("out/*.parquet"))
+    return planted, {path.stem: pq.read_table(path).to_pylist() for path in made}
+
+
+def test_sums(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> None:
+    """What DuckDB adds up per session and hour, and per slot, is in all what the rows have."""
+    planted, rows = found
+    for name, many in (("sessions", rows["sessions"]), ("timeline", rows["timeline"])):
+        for column in ("offered_qos0", "sent_qos1", "dropped_qos0", "acknowledged_qos2", "gated_congested"):
+            assert sum(row[column] for row in many) == planted.totals[column], (name, column)
+        assert sum(row["rows"] for row in many) == planted.rows
+    samples = sum(sum(row["ack_qos1_hist"] or ()) for row in rows["sessions"])
+    assert samples == planted.totals["acknowledged_qos1"]
+
+
+def test_planted(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> None:
+    """DuckDB finds the starved sessions with their runs, hours put together, and every inversion."""
+    planted, rows = found
+    starved = {
+        (row["broker"], row["client_id"], row["session_started_us"]): (row["runs"], row["longest_intervals"])
+        for row in rows["starved_sessions"]
+    }
+    assert starved == {who: (len(runs), max(run.intervals for run in runs)) for who, runs in planted.starved().items()}
+    (inversion,) = rows["inversion"]
+    inverted = planted.of_kind("inverted")
+    assert inversion["inverted_qos0"] == sum(each.inverted_qos0 for each in inverted)
+    assert inversion["blocked_rows"] == sum(each.blocked_rows for each in planted.found)
+
+
+def test_measures(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> None:
+    """Lorenz curves go from 0 to 1 and never up over the diagonal; shares and indices are fractions."""
+    _, rows = found
+    for what in ("goodput", "delivery_ratio", "offered"):
+        curve = [(row["share_sessions"], row["share"]) for row in rows["lorenz"] if row["what"] == what]
+        assert len(curve) == 101
+        assert (curve[0], curve[-1]) == ((0, 0), (1, pytest.approx(1)))
+        assert all(share <= sessions + 1e-9 for sessions, share in curve)
+    (everybody,) = (row for row in rows["fairness"] if (row["scope"], row["qos"]) == ("all", "all"))
+    assert 0 < everybody["jain_goodput"] < everybody["jain_delivery_ratio"] < 1
+    assert 0 < everybody["gini_delivery_ratio"] < everybody["gini_goodput"] < 1
+
+
+def test_spent(tmp_path: Path) -> None:
+    """The time of processes that a command starts is counted, also if it does not wait for them."""
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    leave = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}])"
+    spent = spend([sys.executable, "-c", leave], tmp_path / "log")
+    assert spent.cpu >= 0.3
+    assert spent.wall >= 0.3
+    assert spent.memory > 1 << 20
+    assert spent.without(Spent(0.1, 0.2, 0)).cpu == pytest.approx(spent.cpu - 0.2)
+
+
+def test_command_that_fails(tmp_path: Path) -> None:
+    """A command that fails is an error, with what it has said."""
+    with pytest.raises(CommandError, match="no such luck"):
+        spend([sys.executable, "-c", "raise SystemExit('no such luck')"], tmp_path / "log")
