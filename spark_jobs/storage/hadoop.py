@@ -1,0 +1,193 @@
+"""Folders at any address that Hadoop knows, through the file systems that Spark's Java has.
+
+Each call goes to Java by py4j, some tenths of a millisecond; data goes through it only for small files: manifests,
+ledgers, the footers of Parquet files.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from spark_jobs.storage.storage import Entry, Storage, StorageError, is_hidden
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+    from pyspark.sql import SparkSession
+
+_BLOCK: Final = 1 << 20  # bytes read at once
+
+
+class HadoopStorage(Storage):
+    """A folder that Hadoop's file systems reach: hdfs://, s3a://, viewfs:// and so on."""
+
+    def __init__(self, uri: str, spark: "SparkSession") -> None:
+        self.shown = uri
+        self.uri = uri.rstrip("/")
+        self._gateway: Any = spark.sparkContext._gateway
+        self._jvm: Any = spark._jvm
+        self._conf: Any = spark._jsc.hadoopConfiguration()
+        with self._telling("reached", ""):
+            self._system: Any = self._path("").getFileSystem(self._conf)
+
+    def files(self, name: str = "") -> Iterator[Entry]:
+        """See Storage."""
+        with self._telling("listed", name):
+            found = sorted(self._below(name), key=lambda entry: entry.name)
+        yield from found
+
+    def _below(self, name: str) -> Iterator[Entry]:
+        for status in self._system.listStatus(self._path(name)):
+            path = "/".join([part for part in (name, status.getPath().getName()) if part])
+            if not status.isDirectory():
+                yield Entry(path, status.getLen(), status.getModificationTime() * 1000)
+            elif not is_hidden(path):
+                yield from self._below(path)
+
+    def exists(self, name: str = "") -> bool:
+        """See Storage."""
+        with self._telling("looked at", name):
+            return bool(self._system.exists(self._path(name)))
+
+    def is_folder(self, name: str = "") -> bool:
+        """See Storage."""
+        with self._telling("looked at", name):
+            path = self._path(name)
+            return bool(self._system.exists(path) and self._system.getFileStatus(path).isDirectory())
+
+    def folders(self, name: str = "") -> list[str]:
+        """See Storage."""
+        if not self.is_folder(name):
+            return []
+        with self._telling("listed", name):
+            statuses = self._system.listStatus(self._path(name))
+            return sorted(status.getPath().getName() for status in statuses if status.isDirectory())
+
+    def open(self, name: str) -> BinaryIO:
+        """See Storage."""
+        with self._telling("read", name):
+            path = self._path(name)
+            size = self._system.getFileStatus(path).getLen()
+            return cast("BinaryIO", io.BufferedReader(_Stream(self._system.open(path), size), _BLOCK))
+
+    def write(self, name: str, data: bytes) -> None:
+        """See Storage."""
+        beside = _beside(name)
+        with self._telling("written to", name):
+            self._fill(beside, data, replace=True)
+            self._replace(beside, name)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """See Storage."""
+        try:
+            with self._telling("written to", name):
+                self._fill(name, data, replace=False)
+        except StorageError:
+            if self.exists(name):
+                return False
+            raise
+        return True
+
+    def make_folder(self, name: str = "") -> None:
+        """See Storage."""
+        with self._telling("made", name):
+            self._system.mkdirs(self._path(name))
+
+    def rename(self, source: str, target: str) -> None:
+        """See Storage."""
+        if self.exists(target):
+            raise StorageError(f"{self.address(source)} cannot be renamed: {self.address(target)} is there already")
+        self.make_folder(target.rpartition("/")[0])
+        with self._telling("renamed", source):
+            if not self._system.rename(self._path(source), self._path(target)):
+                raise StorageError(f"{self.address(source)} cannot be renamed to {self.address(target)}")
+
+    def remove(self, name: str) -> None:
+        """See Storage."""
+        with self._telling("removed", name):
+            self._system.delete(self._path(name), True)
+
+    def _path(self, name: str) -> Any:  # an object of Java
+        return self._jvm.org.apache.hadoop.fs.Path(self.address(name) or "/")
+
+    def _fill(self, name: str, data: bytes, replace: bool) -> None:
+        stream = self._system.create(self._path(name), replace)
+        try:
+            stream.write(bytearray(data))
+        finally:
+            stream.close()
+
+    def _replace(self, source: str, target: str) -> None:
+        """Rename over what is there: at once where the file system can do that, else with a moment between."""
+        options = self._jvm.org.apache.hadoop.fs.Options.Rename
+        path = self._path(source)
+        try:
+            context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), self._conf)
+        except Exception:  # py4j's own; object stores have no FileContext
+            self._system.delete(self._path(target), False)
+            self._system.rename(path, self._path(target))
+            return
+        overwrite = self._gateway.new_array(options, 1)
+        overwrite[0] = options.OVERWRITE
+        context.rename(path, self._path(target), overwrite)
+
+    @contextmanager
+    def _telling(self, what: str, name: str) -> Iterator[None]:
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise StorageError(f"{self.address(name)} cannot be {what}: {_reason(error.java_exception)}") from error
+        except Py4JError as error:
+            raise StorageError(f"{self.address(name)} cannot be {what}: {str(error).partition(chr(10))[0]}") from error
+
+
+class _Stream(io.RawIOBase):
+    """A stream of Java that can seek, as Python has them."""
+
+    def __init__(self, stream: Any, size: int) -> None:  # an object of Java
+        self._stream = stream
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer).cast("B")
+        wanted = min(len(view), self._size - self._position)
+        if wanted <= 0:
+            return 0
+        self._stream.seek(self._position)
+        data = bytes(self._stream.readNBytes(wanted))
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def _beside(name: str) -> str:
+    folder, slash, last = name.rpartition("/")
+    return f"{folder}{slash}.{last}.tmp"
+
+
+def _reason(error: Any) -> str:  # an exception of Java
+    text = str(error.getMessage() or error.getClass().getSimpleName()).partition("\n")[0]
+    kind = error.getClass().getSimpleName()
+    return f"{text} ({kind})"

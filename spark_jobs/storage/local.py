@@ -1,0 +1,120 @@
+"""Folders of this machine."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from spark_jobs.storage.storage import Entry, Storage, StorageError, is_hidden
+
+
+class LocalStorage(Storage):
+    """A folder of this machine; for Spark it is file://PATH."""
+
+    def __init__(self, root: Path, shown: str = "") -> None:
+        self.root = root.absolute()
+        self.uri = f"file://{self.root}".rstrip("/")
+        self.shown = shown or str(root)
+
+    def path(self, name: str = "") -> Path:
+        """Where something lies."""
+        return self.root / name if name else self.root
+
+    def files(self, name: str = "") -> Iterator[Entry]:
+        """See Storage."""
+        with self._telling("listed", name):
+            for path in sorted(_files_below(self.path(name))):
+                status = path.stat()
+                yield Entry(path.relative_to(self.root).as_posix(), status.st_size, status.st_mtime_ns // 1000)
+
+    def exists(self, name: str = "") -> bool:
+        """See Storage."""
+        return self.path(name).exists()
+
+    def is_folder(self, name: str = "") -> bool:
+        """See Storage."""
+        return self.path(name).is_dir()
+
+    def folders(self, name: str = "") -> list[str]:
+        """See Storage."""
+        folder = self.path(name)
+        if not folder.is_dir():
+            return []
+        with self._telling("listed", name):
+            return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+
+    def open(self, name: str) -> BinaryIO:
+        """See Storage."""
+        with self._telling("read", name):
+            return self.path(name).open("rb")
+
+    def write(self, name: str, data: bytes) -> None:
+        """See Storage."""
+        path = self.path(name)
+        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with self._telling("written to", name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with beside.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                beside.replace(path)
+            finally:
+                beside.unlink(missing_ok=True)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """See Storage."""
+        path = self.path(name)
+        with self._telling("written to", name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with path.open("xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                return False
+        return True
+
+    def make_folder(self, name: str = "") -> None:
+        """See Storage."""
+        with self._telling("made", name):
+            self.path(name).mkdir(parents=True, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """See Storage."""
+        with self._telling("renamed", source):
+            if self.path(target).exists():
+                raise FileExistsError(None, f"{target} is there already", str(self.path(target)))
+            self.path(target).parent.mkdir(parents=True, exist_ok=True)
+            self.path(source).rename(self.path(target))
+
+    def remove(self, name: str) -> None:
+        """See Storage."""
+        path = self.path(name)
+        with self._telling("removed", name):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _telling(self, what: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            place = error.filename if error.filename is not None else self.path(name)
+            why = error.strerror or str(error)
+            raise StorageError(f"{self.shown}: {place} cannot be {what}: {why}") from error
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    # A name that is no UTF-8 is kept as Python has it; whoever shows it, escapes it.
+    with cast("os._ScandirIterator[str]", os.scandir(folder)) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                if not is_hidden(entry.name):
+                    yield from _files_below(Path(entry.path))
+            else:
+                yield Path(entry.path)

@@ -1,0 +1,120 @@
+"""A folder is the same to the jobs wherever it lies: on this machine, or behind one of Hadoop's file systems."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.storage import Storage, StorageError, is_local, local_path, open_storage
+from spark_jobs.storage.hadoop import HadoopStorage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Open = Callable[[Path], Storage]
+
+
+@pytest.fixture(params=["local", "hadoop", "viewfs"])
+def opened(request: pytest.FixtureRequest, spark: "SparkSession", tmp_path: Path) -> Storage:
+    """An empty folder, reached in each of the ways."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    if request.param == "local":
+        return open_storage(str(folder))
+    if request.param == "hadoop":
+        return HadoopStorage(f"file://{folder}", spark)
+    fleet = f"fleet{abs(hash(tmp_path))}"  # Hadoop remembers what a name was mounted to
+    spark._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{fleet}.link./data", f"file://{tmp_path}")
+    return open_storage(f"viewfs://{fleet}/data/a folder", spark)
+
+
+def test_what_is_written_is_there(opened: Storage) -> None:
+    """A file is whole once it has been written, replaces an earlier one, and is listed with its size."""
+    opened.write("b/two", b"earlier")
+    opened.write("b/two", b"\x00\xff" * 50_000)
+    opened.write("a", b"")
+    assert opened.read("b/two") == b"\x00\xff" * 50_000
+    assert opened.read("a") == b""
+    entries = {entry.name: entry for entry in opened.files()}
+    assert [(name, entry.size) for name, entry in entries.items()] == [("a", 0), ("b/two", 100_000)]
+    assert entries["b/two"].folder == "b"
+    assert entries["a"].modified_us > 1_700_000_000_000_000
+    assert opened.exists("b/two")
+    assert opened.is_folder("b")
+    assert not opened.is_folder("a")
+    assert opened.folders() == ["b"]
+    assert opened.folders("nowhere") == []
+
+
+def test_hidden_folders_are_not_listed(opened: Storage) -> None:
+    """What lies in a folder that begins with _ or a dot is being written, and nobody's business."""
+    for name in ("_new/x", ".old/x", "date=1/_half", "date=1/whole"):
+        opened.write(name, b"x")
+    assert [entry.name for entry in opened.files()] == ["date=1/_half", "date=1/whole"]
+
+
+def test_renamed_and_removed(opened: Storage) -> None:
+    """A folder is renamed with all that is in it, but never over another; what is removed is gone, even twice."""
+    opened.write("new/part", b"1")
+    opened.rename("new", "deep/er/place")
+    assert opened.read("deep/er/place/part") == b"1"
+    opened.write("other/part", b"2")
+    with pytest.raises(StorageError, match="is there already"):
+        opened.rename("other", "deep/er/place")
+    opened.remove("deep")
+    opened.remove("deep")
+    assert [entry.name for entry in opened.files()] == ["other/part"]
+
+
+def test_one_of_several_creates_a_file(opened: Storage) -> None:
+    """Of several who make the same file, only the first does."""
+    assert opened.create("locks/one", b"first")
+    assert not opened.create("locks/one", b"second")
+    assert opened.read("locks/one") == b"first"
+
+
+def test_footers_are_read_from_anywhere(opened: Storage) -> None:
+    """pyarrow reads a Parquet file's footer through the storage."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"x": range(100_000)}), sink)
+    opened.write("x.parquet", sink.getvalue().to_pybytes())
+    with opened.open("x.parquet") as file, pq.ParquetFile(file) as parquet:
+        assert parquet.metadata.num_rows == 100_000
+        assert parquet.read().column("x").to_pylist()[-1] == 99_999
+
+
+def test_spark_reads_the_place_that_is_meant(opened: Storage, spark: "SparkSession") -> None:
+    """Letters that Hadoop takes for wildcards are only letters."""
+    name = "odd {a,b} [1] *?.txt"
+    opened.write(name, b"hello")
+    assert [row.value for row in spark.read.text(opened.spark_path(name)).collect()] == ["hello"]
+
+
+def test_errors_name_the_place(opened: Storage) -> None:
+    """What cannot be read is named, and why."""
+    with pytest.raises(StorageError, match=r"missing"):
+        opened.read("missing")
+    with pytest.raises(StorageError, match=r"nowhere"):
+        list(opened.files("nowhere"))
+    opened.write("file", b"x")
+    with pytest.raises(StorageError, match=r"file"):
+        opened.write("file/below", b"x")
+
+
+def test_addresses(tmp_path: Path, spark: "SparkSession") -> None:
+    """Plain paths and file: addresses lie here; others need Spark, and a file system that it has."""
+    assert is_local("/data")
+    assert is_local("c:file")  # a name with a colon is a plain path
+    assert not is_local("hdfs://name/x")
+    assert local_path("file:/a%20b") == local_path("file:///a%20b") == Path("/a b")
+    with pytest.raises(StorageError, match="names the host other"):
+        local_path("file://other/x")
+    with pytest.raises(StorageError, match="once Spark runs"):
+        open_storage("hdfs://name/x")
+    with pytest.raises(StorageError, match="nosuch://x/y cannot be reached"):
+        open_storage("nosuch://x/y", spark)
