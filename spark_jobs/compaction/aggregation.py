@@ -1,0 +1,297 @@
+"""From raw rows to the rows of the compacted datasets: DataFrame in, DataFrame out.
+
+All sums are of whole numbers, and rows that share a key are told apart by nothing else, so the result does not
+depend on how the input is cut up.
+
+A session's part of an hour is **starved** in an interval in which it was connected, had something offered or
+waiting, and was sent nothing. QoS 0 is **inverted** where it went straight past waiting QoS 1 or 2: in an
+interval that began and ended with QoS 1 or 2 waiting, what was sent of QoS 0 beyond what had waited at its
+start and what the gate queued.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+from spark_jobs.compaction.schema import (
+    CALM_OR_PRESSED,
+    DATASETS,
+    FAIR_ONE,
+    FAIR_SCOPES,
+    GAUGES,
+    HOUR_US,
+    INTERVALS,
+    PRESSED_COUNTERS,
+    PRESSED_HISTOGRAMS,
+    SESSIONS,
+    STARVATION,
+    TIMELINE,
+    TIMELINE_COUNTERS,
+    TIMELINE_GAUGES,
+    How,
+    keys,
+)
+from spark_jobs.compaction.schema import Column as SchemaColumn
+from spark_jobs.conditions import books_off, duration, gated, pressure, reasons_off
+from spark_jobs.metrics import BUCKETS, COUNTERS, HISTOGRAMS
+
+TOLERANCE_US: Final = 1_000_000  # between the end of one interval and the start of the next one in a row
+GROUP_PATTERN: Final = "^([^-_/.:]*)[-_/.:]"
+"""What comes before the first separator in a client id is its topic group."""
+
+_SESSION: Final = ("broker", "client_id", "session_started")
+_LISTENERS: Final = 1 << 16  # how many different ones a session's code can tell apart
+_VERSIONS: Final = 1 << 8
+
+
+def total(prefix: str) -> Column:
+    """The sum over the three QoS of the columns <prefix>_qos0 to <prefix>_qos2."""
+    return F.col(f"{prefix}_qos0") + F.col(f"{prefix}_qos1") + F.col(f"{prefix}_qos2")
+
+
+def start_of(time_us: Column, length_us: int) -> Column:
+    """The start of the hour or slot that a time in microseconds lies in."""
+    return time_us - F.pmod(time_us, F.lit(length_us))
+
+
+def starved() -> Column:
+    """Whether the raw row's session was connected, had something to be sent, and was sent nothing."""
+    asked = (total("offered") > 0) | (total("waiting_start") > 0)
+    return F.col("connected") & asked & (total("sent") == 0)
+
+
+def blocked() -> Column:
+    """Whether QoS 1 or 2 waited both at the start and at the end of the raw row's interval."""
+    before = F.col("waiting_start_qos1") + F.col("waiting_start_qos2")
+    after = F.col("waiting_qos1") + F.col("waiting_qos2")
+    return (before > 0) & (after > 0)
+
+
+def inverted() -> Column:
+    """QoS 0 deliveries of a blocked interval that neither had waited at its start nor were gated."""
+    past = F.col("sent_qos0") - F.col("waiting_start_qos0") - gated()
+    return F.greatest(past, F.lit(0))
+
+
+def topic_group(client_id: Column) -> Column:
+    """What a client id has before its first of `-_/.:`; empty if it has none, or nothing before it."""
+    return F.regexp_extract(client_id, GROUP_PATTERN, 1)
+
+
+def sessions(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str] = ()) -> DataFrame:
+    """One row per session and hour, with the columns of the dataset `sessions`.
+
+    Args:
+        rows: raw rows.
+        listeners: all names of listeners in them; few, as they come from configuration.
+        groups: columns of `rows` that depend on session and hour alone, to be kept beside.
+    """
+    return folded_pressure(by_pressure(rows, listeners, groups), listeners, groups)
+
+
+def by_pressure(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str] = ()) -> DataFrame:
+    """One row per session, hour, and whether it was under pressure: each histogram as 32 columns.
+
+    So the histograms need to be added up once: what is of pressure alone is told apart afterwards, when there
+    are few rows. On 1.9 million rows that takes 25 seconds of processor time; with a second set of sums for
+    pressure it takes 34. Buffers hold numbers alone (see `_code`): with one string among them, Spark would
+    sort all rows instead of hashing them.
+    """
+    placed = _with_hour(rows).withColumn("pressed", pressure())
+    return placed.groupBy(*_SESSION, *groups, "hour_us", "pressed").agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if("connected").alias("connected_rows"),
+        F.sum("duration_us").alias("duration_us"),
+        F.sum(_where(F.col("connected"), F.col("duration_us"))).alias("connected_us"),
+        F.min(F.unix_micros("interval_start")).alias("first_us"),
+        F.max("end_us").alias("last_us"),
+        F.max(F.col("ended").cast("int")).alias("ended"),
+        F.max(_code(listeners)).alias("code"),
+        *[F.sum(name).alias(name) for name in COUNTERS],
+        *[F.max(name).alias(name) for name in GAUGES],
+        *[
+            F.sum(F.get(F.col(name), F.lit(bucket))).alias(f"{name}_{bucket}")
+            for name in HISTOGRAMS
+            for bucket in range(BUCKETS)
+        ],
+        F.count_if(starved()).alias("starved_rows"),
+        F.sum(_where(blocked(), inverted())).alias("inverted_qos0"),
+        F.count_if(blocked()).alias("blocked_rows"),
+        F.count_if(books_off(0) | books_off(1) | books_off(2)).alias("books_off_rows"),
+        F.count_if(reasons_off()).alias("reasons_off_rows"),
+    )
+
+
+def folded_pressure(parts: DataFrame, listeners: Sequence[str], groups: Sequence[str] = ()) -> DataFrame:
+    """The rows of `by_pressure` put together: one row per session and hour."""
+    pressed = F.col("pressed")
+    buckets = [f"{name}_{bucket}" for name in HISTOGRAMS for bucket in range(BUCKETS)]
+    summed = [c.name for c in DATASETS[SESSIONS] if c.how is How.SUM and not c.name.startswith("pressed_")]
+    twice = [f"{name}_{bucket}" for name in PRESSED_HISTOGRAMS for bucket in range(BUCKETS)]
+    sums = parts.groupBy(*_SESSION, *groups, "hour_us").agg(
+        F.min("first_us").alias("first_us"),
+        *[F.max(name).alias(name) for name in ("last_us", "ended", "code", *GAUGES)],
+        *[F.sum(name).alias(name) for name in (*summed, *buckets)],
+        F.sum(_where(pressed, F.col("duration_us"))).alias("pressed_us"),
+        F.sum(_where(pressed, F.col("rows"))).alias("pressed_rows"),
+        *[F.sum(_where(pressed, F.col(name))).alias(f"pressed_{name}") for name in PRESSED_COUNTERS],
+        *[F.sum(F.when(pressed, F.col(name))).alias(f"pressed_{name}") for name in twice],
+    )
+    made = {
+        "session_started_us": F.unix_micros("session_started"),
+        "listener": _listener(listeners),
+        "protocol_version": F.col("code").bitwiseAND(F.lit(_VERSIONS - 1)).cast("int"),
+        "topic_group": topic_group(F.col("client_id")),
+        "ended": F.col("ended") == 1,
+        **{c.name: _histogram(c.name) for c in DATASETS[SESSIONS] if c.how is How.HISTOGRAM},
+    }
+    columns = [made.get(c.name, F.col(c.name)).cast(c.type).alias(c.name) for c in DATASETS[SESSIONS]]
+    return sums.select(*columns, *groups)
+
+
+def timeline(rows: DataFrame, slot_us: int) -> DataFrame:
+    """One row per broker and slot of so many microseconds, with the columns of the dataset `timeline`."""
+    placed = _with_hour(rows).withColumn("pressed", pressure()).withColumn("slot", start_of(F.col("end_us"), slot_us))
+    busy = (total("offered") > 0) | (total("waiting_start") > 0)
+    sides = {"calm": ~F.col("pressed") & busy, "pressed": F.col("pressed") & busy}
+    sums = placed.groupBy("broker", "slot").agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if("pressed").alias("pressed_rows"),
+        *[F.sum(name).alias(name) for name in ("duration_us", *TIMELINE_COUNTERS)],
+        *[F.max(name).alias(name) for name in TIMELINE_GAUGES],
+        *[
+            F.sum(_where(which, F.col(name))).alias(f"{side}_{name}")
+            for side, which in sides.items()
+            for name in CALM_OR_PRESSED
+        ],
+        *[column for scope in FAIR_SCOPES for column in _fairness(scope)],
+    )
+    return sums.select(*[F.col(c.name).cast(c.type).alias(c.name) for c in DATASETS[TIMELINE]])
+
+
+def _fairness(scope: str) -> list[Column]:
+    """What Jain's index over the slot's session intervals with something offered is made from."""
+    kinds = (
+        (total("offered"), total("sent"))
+        if scope == "all"
+        else (F.col(f"offered_qos{scope}"), F.col(f"sent_qos{scope}"))
+    )
+    offered, sent = kinds
+    # By the check for 0 first, so that nothing is divided by it.
+    share = F.when(offered > 0, F.least(F.lit(FAIR_ONE).cast("bigint"), _quotient(sent * FAIR_ONE, offered)))
+    return [
+        F.count_if(offered > 0).alias(f"fair_n_{scope}"),
+        F.coalesce(F.sum(share), F.lit(0)).alias(f"fair_x_{scope}"),
+        F.coalesce(F.sum(share * share), F.lit(0)).alias(f"fair_xx_{scope}"),
+        F.min(share).alias(f"fair_min_{scope}"),
+    ]
+
+
+def starvation(rows: DataFrame) -> DataFrame:
+    """One row per run of starved intervals of one session within an hour."""
+    hungry = _with_hour(rows.where(starved())).select(
+        *_SESSION,
+        "hour_us",
+        F.unix_micros("interval_start").alias("start_us"),
+        "end_us",
+        total("offered").alias("offered"),
+        total("waiting").alias("waiting"),
+    )
+    in_time = Window.partitionBy(*_SESSION, "hour_us").orderBy("end_us", "start_us")
+    gap = F.col("start_us") - F.lag("end_us").over(in_time)
+    begins = gap.isNull() | (F.abs(gap) > TOLERANCE_US)
+    numbered = hungry.withColumn("begins", begins.cast("bigint")).withColumn("run", F.sum("begins").over(in_time))
+    runs = numbered.groupBy(*_SESSION, "hour_us", "run").agg(
+        F.min("start_us").alias("start_us"),
+        F.max("end_us").alias("end_us"),
+        F.count(F.lit(1)).alias("intervals"),
+        F.sum("offered").alias("offered"),
+        F.max_by("waiting", "end_us").alias("waiting"),
+    )
+    named = runs.withColumn("session_started_us", F.unix_micros("session_started"))
+    return named.select(*[F.col(c.name).cast(c.type).alias(c.name) for c in DATASETS[STARVATION]])
+
+
+def intervals(rows: DataFrame) -> DataFrame:
+    """One row per broker and interval_end. `rows` has the column `file` besides the raw ones."""
+    return intervals_of(rows.groupBy("broker", "interval_end", "file").agg(F.count(F.lit(1)).alias("rows")))
+
+
+def intervals_of(groups: DataFrame) -> DataFrame:
+    """The same from the rows counted by broker, interval_end and file."""
+    sums = groups.groupBy("broker", "interval_end").agg(
+        F.sum("rows").alias("rows"), F.count_distinct("file").alias("files")
+    )
+    named = sums.withColumn("interval_end_us", F.unix_micros("interval_end"))
+    return named.select(*[F.col(c.name).cast(c.type).alias(c.name) for c in DATASETS[INTERVALS]])
+
+
+def merged(dataset: str, frames: Sequence[DataFrame]) -> DataFrame:
+    """Compacted rows of the same hours, put together where they share a key."""
+    rows = reduce(DataFrame.unionByName, frames)
+    if dataset == STARVATION:
+        # A run that both know is the same one.
+        return rows.dropDuplicates(list(keys(dataset)))
+    at = "last_us" if dataset == SESSIONS else "slot"
+    columns = [c for c in DATASETS[dataset] if c.how is not How.KEY]
+    return rows.groupBy(*keys(dataset)).agg(*[_merge(c, at).alias(c.name) for c in columns])
+
+
+def _merge(column: SchemaColumn, at: str) -> Column:
+    name = column.name
+    match column.how:
+        case How.SUM:
+            return F.sum(name)
+        case How.MIN:
+            return F.min(name)
+        case How.MAX:
+            return F.max(name)
+        case How.ANY:
+            return F.bool_or(name)
+        case How.HISTOGRAM:
+            buckets = [F.sum(F.get(F.col(name), F.lit(bucket))) for bucket in range(BUCKETS)]
+            return F.when(buckets[0].isNotNull(), F.array(*buckets))
+        case _:
+            return F.max_by(name, F.struct(at, name))
+
+
+def _with_hour(rows: DataFrame) -> DataFrame:
+    """Add end_us, hour_us and duration_us."""
+    timed = rows.withColumn("end_us", F.unix_micros("interval_end")).withColumn("duration_us", duration())
+    return timed.withColumn("hour_us", start_of(F.col("end_us"), HOUR_US))
+
+
+def _code(listeners: Sequence[str]) -> Column:
+    """One number that is greatest in an hour's last row, and tells that row's listener and protocol version.
+
+    By bits from the highest: microseconds since the hour began (32), place in `listeners` from 1 (16),
+    version (8).
+    """
+    names = F.array(*[F.lit(name) for name in listeners[: _LISTENERS - 1]]) if listeners else F.array(F.lit(""))
+    place = F.array_position(names, F.col("listener"))
+    version = F.pmod(F.col("protocol_version").cast("bigint"), F.lit(_VERSIONS))
+    return ((F.col("end_us") - F.col("hour_us")) * _LISTENERS + place) * _VERSIONS + version
+
+
+def _listener(listeners: Sequence[str]) -> Column:
+    names = F.array(F.lit(""), *[F.lit(name) for name in listeners[: _LISTENERS - 1]])
+    place = F.shiftright("code", _VERSIONS.bit_length() - 1).bitwiseAND(F.lit(_LISTENERS - 1))
+    return F.get(names, place.cast("int"))
+
+
+def _histogram(name: str) -> Column:
+    """32 columns of sums as one array; null where there was no histogram."""
+    sums = [F.col(f"{name}_{bucket}") for bucket in range(BUCKETS)]
+    return F.when(sums[0].isNotNull(), F.array(*sums))
+
+
+def _quotient(part: Column, whole: Column) -> Column:
+    """part / whole, rounded down, in whole numbers."""
+    return F.call_function("div", part, whole)
+
+
+def _where(condition: Column, value: Column) -> Column:
+    return F.when(condition, value).otherwise(F.lit(0).cast("bigint"))
