@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from spark_jobs.page import render
+from spark_jobs.old_page import render
 from spark_jobs.picture import compared
 from spark_jobs.run import Run
 from spark_jobs.summary import summary

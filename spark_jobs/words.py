@@ -85,7 +85,7 @@ def seconds(value: float) -> str:
     """A length of time given in seconds: 8 s, 2 min, 3.5 h, 2 days."""
     for factor, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
         if value >= 2 * factor or value == factor:
-            return f"{_three_digits(value / factor)}{NARROW_SPACE}{unit}"
+            return f"{_three_digits(value / factor)}{NARROW_SPACE}{'day' if value == 86_400 else unit}"
     return f"{_three_digits(value)}{NARROW_SPACE}s"
 
 
@@ -108,11 +108,31 @@ def moment(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def minute(time_us: int) -> str:
+    """A point in time (microseconds since 1970) to the minute, UTC, without the year: 21 Nov 14:05."""
+    return datetime.fromtimestamp(time_us // 1_000_000, UTC).strftime("%-d %b %H:%M")
+
+
+def between(start_us: int, end_us: int) -> str:
+    """Two points in time; the day is said once where it is the same: 21 Nov 14:05 to 15:20."""
+    start, end = (datetime.fromtimestamp(time // 1_000_000, UTC) for time in (start_us, end_us))
+    last = end.strftime("%H:%M") if start.date() == end.date() else minute(end_us)
+    return f"{minute(start_us)} to {last}"
+
+
+def listed(names: list[str]) -> str:
+    """Several words in a row: a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def reason(name: str) -> str:
     """A reason's column name in words."""
     known = {
         "congested": "send path congested",
         "window_full": "window full",
+        "window_bytes_full": "window full (bytes)",
+        "rate_limited": "rate used up",
+        "offline": "not connected",
         "mailbox_busy": "mailbox busy",
         "backlog": "backlog in the mqueue",
         "rate": "rate used up",
@@ -125,6 +145,33 @@ def reason(name: str) -> str:
     return known.get(name, name.replace("_", " "))
 
 
+def inside(name: str) -> str:
+    """A measure's name in the middle of a sentence: what is no name begins small."""
+    return name if name.startswith(("QoS", "Jain", "Gini")) else name[:1].lower() + name[1:]
+
+
+def kind(name: str) -> str:
+    """A kind of finding about the input in words."""
+    return name.replace("_", " ")
+
+
+def measured(value: float | None, unit: str) -> str:
+    """A compared value in its unit: us, share, index, per_second, or a count of what the unit names."""
+    if value is None:
+        return DASH
+    if unit == "us":
+        return micros(value)
+    if unit in ("share", "ratio", "fraction"):
+        return percent(value)
+    if unit in ("index", ""):
+        return index(value)
+    if unit in ("per_second", "1/s", "/s"):
+        return rate(value)
+    if unit in ("seconds", "s"):
+        return seconds(value)
+    return _three_digits(value) if abs(value) < 1000 else count(value)
+
+
 def scope(name: str) -> str:
     """A scope of the pressure table in words."""
     known = {
@@ -132,6 +179,8 @@ def scope(name: str) -> str:
         "other_windows": "all sessions, otherwise",
         "sessions_under_pressure": "a session under pressure",
         "other_sessions": "any other session",
+        "all": "all intervals",
+        "pressed": "under pressure",
     }
     return known.get(name, name.replace("_", " "))
 

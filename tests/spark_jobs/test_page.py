@@ -15,7 +15,7 @@ import pytest
 
 from spark_jobs import verdict
 from spark_jobs.files import EMPTY, SkippedFile
-from spark_jobs.page import render
+from spark_jobs.old_page import render
 from spark_jobs.picture import compared
 from spark_jobs.publish import publish
 from spark_jobs.summary import summary

@@ -1,0 +1,126 @@
+"""Plots of distributions from histograms of powers of two."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spark_jobs import words
+from spark_jobs.metrics import BUCKETS
+from spark_jobs.page.svg import Scale, line, path, round_ticks, svg, text
+
+WIDTH: Final = 400
+HEIGHT: Final = 232
+LEFT: Final = 52
+RIGHT: Final = 12
+TOP: Final = 26
+FOOT: Final = 40
+MOST_DECADES: Final = 5
+
+
+@dataclass(frozen=True)
+class Series:
+    """One histogram: how many values each bucket counts."""
+
+    name: str
+    class_: str
+    counts: Sequence[int]
+
+    @property
+    def total(self) -> int:
+        """How many values there are."""
+        return sum(self.counts)
+
+
+def _extent(series: Sequence[Series]) -> tuple[int, int]:
+    """First and last bucket with anything in it."""
+    filled = [bucket for one in series for bucket, number in enumerate(one.counts) if number]
+    return (min(filled), max(filled)) if filled else (0, 1)
+
+
+def _edge(bucket: int) -> float:
+    """Where a bucket begins on an axis of powers of two: b covers [b - 1, b], and 0, the value 0, [-1, 0]."""
+    return bucket - 1
+
+
+def _value_axis(place: Scale, bottom: float, unit: str) -> str:
+    """Ticks at powers of ten, and at 0 where it is shown; every other one where they would crowd."""
+    drawn = [line(place.start, bottom, place.stop, bottom, "axis")]
+    if place.low < 0:  # the bucket of 0 lies where 1 would be written
+        drawn.append(text("0", place(-0.5), bottom + 16, anchor="middle"))
+    powers = [p for p in range(place.low < 0, 10) if place.low <= p * math.log2(10) <= place.high]
+    step = 1 if len(powers) <= 5 else 2
+    for power in powers[::step]:
+        x = place(power * math.log2(10))
+        drawn.append(line(x, bottom, x, bottom + 4, "axis"))
+        anchor = "end" if x > WIDTH - RIGHT - 12 else "middle"
+        drawn.append(text(words.quantity(10**power, unit), x, bottom + 16, anchor=anchor))
+    return "".join(drawn)
+
+
+def _axis_title(title: str, y: float) -> str:
+    return text(title, (LEFT + WIDTH - RIGHT) / 2, y, "tick", anchor="middle")
+
+
+def shares(title: str, series: Sequence[Series], unit: str, axis_title: str, label: str) -> str:
+    """Histogram: share of the values in each bucket, the series laid over each other."""
+    first, last = _extent(series)
+    first, last = max(0, min(first, last - 4)), min(BUCKETS - 1, last)
+    bottom = HEIGHT - FOOT
+    place = Scale(_edge(first), _edge(last + 1), LEFT, WIDTH - RIGHT)
+    highest = max((number / one.total for one in series if one.total for number in one.counts), default=0.0)
+    ticks = round_ticks(highest * 100)
+    height = Scale(0, ticks[-1], bottom, TOP)
+    drawn = [text(title, LEFT, 12, "head")]
+    for tick in ticks:
+        drawn.append(line(LEFT, height(tick), WIDTH - RIGHT, height(tick), "grid"))
+        drawn.append(text(f"{tick:g}{words.NARROW_SPACE}%", LEFT - 7, height(tick) + 4, anchor="end"))
+    for one in series:
+        points = [(place(_edge(first)), height(0))]
+        for bucket in range(first, last + 1):
+            y = height(one.counts[bucket] / one.total * 100 if one.total else 0)
+            points += [(place(_edge(bucket)), y), (place(_edge(bucket + 1)), y)]
+        points.append((place(_edge(last + 1)), height(0)))
+        drawn.append(f'<g class="{one.class_}">{path(points, "area", closed=True)}{path(points, "line")}</g>')
+    drawn.append(_value_axis(place, bottom, unit))
+    drawn.append(_axis_title(axis_title, HEIGHT - 6))
+    return svg("".join(drawn), WIDTH, HEIGHT, label)
+
+
+def at_or_above(counts: Sequence[int]) -> list[float]:
+    """For each bucket, the share of the values in it or in a higher one: exact, not interpolated."""
+    total = sum(counts)
+    left = total
+    found = []
+    for number in counts:
+        found.append(left / total if total else 0.0)
+        left -= number
+    return found
+
+
+def tails(title: str, series: Sequence[Series], unit: str, axis_title: str, label: str) -> str:
+    """Share of the values at or above each value, by powers of ten, so that rare long ones show."""
+    first, last = _extent(series)
+    first = max(1, min(first, last - 4))
+    bottom = HEIGHT - FOOT
+    place = Scale(_edge(first), _edge(min(BUCKETS - 1, last) + 1), LEFT, WIDTH - RIGHT)
+    curves = [at_or_above(one.counts) for one in series]
+    rarest = min((share for curve in curves for share in curve if share > 0), default=1.0)
+    decades = min(MOST_DECADES, max(1, math.ceil(-math.log10(rarest) - 1e-9)))
+    height = Scale(-decades, 0, bottom, TOP)
+    drawn = [text(title, LEFT, 12, "head")]
+    for power in range(-decades, 1):
+        drawn.append(line(LEFT, height(power), WIDTH - RIGHT, height(power), "grid"))
+        drawn.append(text(f"{100 * 10.0**power:g}{words.NARROW_SPACE}%", LEFT - 7, height(power) + 4, anchor="end"))
+    for one, curve in zip(series, curves, strict=True):
+        points: list[tuple[float, float]] = []
+        for bucket in range(first, BUCKETS):
+            share = curve[bucket]
+            if share == 0 or math.log10(share) < -decades:
+                points.append((place(_edge(bucket)), bottom))
+                break
+            points.append((place(_edge(bucket)), height(math.log10(share))))
+        drawn.append(f'<g class="{one.class_}">{path(points, "line")}</g>')
+    drawn.append(_value_axis(place, bottom, unit))
+    drawn.append(_axis_title(axis_title, HEIGHT - 6))
+    return svg("".join(drawn), WIDTH, HEIGHT, label)

@@ -1,0 +1,114 @@
+"""Tables of the page. The script sorts and filters them; without it they are plain tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+from spark_jobs import words
+from spark_jobs.page.markup import Html, csv_link, join, name_of, safe, tag
+
+LONGEST_NAME: Final = 34  # letters of a name in a table; more is told when it is pointed at
+FOLDED: Final = 12  # a table with more rows is folded where others say the same in short
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown, and the number it is sorted by; without one it is sorted by its text."""
+
+    shown: str
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its head, whether it holds text, and what its head says when pointed at."""
+
+    head: str
+    text: bool = False
+    title: str | None = None
+    wrap: bool = False
+
+
+def number(value: float | None) -> Cell:
+    """A count."""
+    return Cell(words.count(value), value)
+
+
+def share(value: float | None) -> Cell:
+    """A fraction as per cent."""
+    return Cell(words.percent(value), value)
+
+
+def index(value: float | None) -> Cell:
+    """An index between 0 and 1."""
+    return Cell(words.index(value), value)
+
+
+def time(value: float | None) -> Cell:
+    """A length of time in microseconds."""
+    return Cell(words.micros(value), value)
+
+
+def moment(value: int | None) -> Cell:
+    """A moment in microseconds since 1970, to the minute."""
+    return Cell(words.DASH if value is None else words.minute(value), value)
+
+
+def name(value: str | None) -> Cell:
+    """A name from outside."""
+    return Cell(name_of(value or "", LONGEST_NAME))
+
+
+def meter(fraction: float | None, class_: str) -> Html:
+    """A little bar for a share."""
+    width = 0.0 if fraction is None else max(0.0, min(1.0, fraction)) * 96
+    least = 1.0 if width else 0.0
+    return Html(
+        f'<svg class="meter {escape(class_)}" viewBox="0 0 96 8" aria-hidden="true">'
+        f'<rect class="track" width="96" height="8" rx="2"/>'
+        f'<rect class="bar" width="{max(width, least):.1f}" height="8" rx="2"/></svg>'
+    )
+
+
+def grid(id_: str, title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], data: Sequence[str]) -> Html:
+    """A table under its title; it scrolls sideways by itself where it is too wide. `data`: the tables behind."""
+    links = [" ", join(map(csv_link, data), by=" ")] if data else []
+    head = join(
+        tag(
+            "th",
+            column.head,
+            scope="col",
+            class_="words" if column.text else None,
+            title=column.title,
+        )
+        for column in columns
+    )
+    body = join((tag("tr", _cells(columns, row)) for row in rows), by="\n")
+    made = tag("table", tag("thead", tag("tr", head)), tag("tbody", body), aria_labelledby=f"{id_}-title")
+    return tag(
+        "div",
+        tag("p", tag("strong", title, id=f"{id_}-title"), *links, class_="tablehead"),
+        tag("div", made, class_="scroll", role="region", aria_labelledby=f"{id_}-title", tabindex="0"),
+        class_="sheet",
+        id=id_,
+    )
+
+
+def folded(summary: str, content: Html) -> Html:
+    """Shown when asked for, and in print."""
+    return tag("details", tag("summary", summary), content)
+
+
+def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> Html:
+    made = []
+    for place, (column, cell) in enumerate(zip(columns, row, strict=True)):
+        class_ = " ".join(n for n, used in (("words", column.text), ("wrap", column.wrap)) if used)
+        attributes = f' class="{class_}"' if class_ else ""
+        if cell.value is not None:
+            attributes += f' data-v="{cell.value:.10g}"'
+        elif not column.text:
+            attributes += ' data-v=""'
+        element, scope = ("th", ' scope="row"') if place == 0 else ("td", "")
+        made.append(Html(f"<{element}{scope}{attributes}>{safe(cell.shown)}</{element}>"))
+    return join(made)

@@ -1,0 +1,234 @@
+"""Plots over time: deliveries by QoS and indices of fairness, window by window, with pressure shaded."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spark_jobs import words
+from spark_jobs.page.svg import Scale, element, line, path, round_ticks, svg, text, time_ticks
+
+LEFT: Final = 48
+RIGHT: Final = 12
+PANEL: Final = 96
+GAP: Final = 34
+FOOT: Final = 26
+TOP: Final = 22
+SMALLEST_BELOW: Final = 14  # room below the axis for drops that would hardly be seen at scale
+FLOORS: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.0)  # where the axis of an index may begin
+PRESSURE_STEPS: Final = (0.01, 0.1, 0.5)  # shares of a window under pressure from which on it is shaded darker
+
+
+@dataclass(frozen=True)
+class Point:
+    """One window: its middle in seconds, and a value; None where there is none."""
+
+    at: float
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Band:
+    """Windows under pressure beside each other: from when to when in seconds, and how dark, from 1 on."""
+
+    start: float
+    end: float
+    level: int
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """The time that a plot spans, in seconds, and how moments are written."""
+
+    first: float
+    last: float
+    label: Callable[[float, float], str]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A panel of the time line: what was sent, and what was dropped, per second."""
+
+    title: str
+    class_: str
+    sent: Sequence[Point]
+    dropped: Sequence[Point]
+    most: float = 0.0  # what the axis reaches at least, so that two runs have the same one
+
+
+@dataclass(frozen=True)
+class Index:
+    """A panel of an index between 0 and 1: where its axis begins, and its line."""
+
+    title: str
+    class_: str
+    floor: float
+    points: Sequence[Point]
+    bands: Sequence[Band]
+    as_share: bool = False
+
+    def words(self, value: float) -> str:
+        """A value as the panel writes it."""
+        return words.percent(value) if self.as_share else words.index(value)
+
+    def tick(self, value: float) -> str:
+        """A value as the axis writes it."""
+        return f"{value * 100:g}{words.NARROW_SPACE}%" if self.as_share else f"{value:.3g}"
+
+
+def bands(windows: Sequence[tuple[float, float, float]]) -> list[Band]:
+    """From windows (start, end, share under pressure) in order: neighbours that are as dark become one."""
+    found: list[Band] = []
+    for start, end, share in windows:
+        if share <= 0:
+            continue
+        level = 1 + sum(share >= step for step in PRESSURE_STEPS)
+        last = found[-1] if found else None
+        if last is not None and last.level == level and abs(last.end - start) < 1e-6:
+            found[-1] = Band(last.start, end, level)
+        else:
+            found.append(Band(start, end, level))
+    return found
+
+
+def _shading(drawn: Sequence[Band], place: Scale, top: float, bottom: float) -> str:
+    parts = []
+    for band in drawn:
+        left, right = place(band.start), place(band.end)
+        parts.append(
+            element(
+                "rect",
+                x=float(left),
+                y=float(top),
+                width=max(float(right - left), 1.0),
+                height=float(bottom - top),
+                class_=f"pressure p{band.level}",
+            )
+        )
+    return "".join(parts)
+
+
+def _time_axis(axis: TimeAxis, place: Scale, width: float, bottom: float) -> str:
+    """Labels below the last panel."""
+    drawn = []
+    span = axis.last - axis.first
+    for moment in time_ticks(axis.first, axis.last, max(2, int((width - LEFT) / 90))):
+        x = place(moment)
+        anchor = "end" if x > width - RIGHT - 24 else "middle"
+        drawn.append(line(x, bottom, x, bottom + 4, "axis"))
+        drawn.append(text(axis.label(moment, span), x, bottom + 18, anchor=anchor))
+    return "".join(drawn)
+
+
+def _area(points: Sequence[Point], place: Scale, height: Scale) -> str:
+    """A filled line; windows without a value count as 0."""
+    if not points:
+        return ""
+    tops = [(place(point.at), height(point.value or 0.0)) for point in points]
+    base = height(0)
+    return path([(tops[0][0], base), *tops, (tops[-1][0], base)], "area", closed=True) + path(tops, "line")
+
+
+def _above_zero(points: Sequence[Point]) -> list[list[Point]]:
+    """The stretches of a line above 0, each with the points at 0 that it rises from and falls to."""
+    pieces: list[list[Point]] = []
+    piece: list[Point] = []
+    for i, point in enumerate(points):
+        if point.value:
+            if not piece and i:
+                piece.append(points[i - 1])
+            piece.append(point)
+        elif piece:
+            pieces.append([*piece, point])
+            piece = []
+    return [*pieces, piece] if piece else pieces
+
+
+def deliveries(flows: Sequence[Flow], shaded: Sequence[Band], axis: TimeAxis, width: float, label: str) -> str:
+    """One panel per QoS: sent upwards, dropped downwards, at one scale per panel."""
+    place = Scale(axis.first, axis.last, LEFT, width - RIGHT)
+    drawn: list[str] = []
+    top = bottom = float(TOP)
+    for flow in flows:
+        most_sent = max((point.value or 0.0 for point in flow.sent), default=0.0)
+        most_sent = max(most_sent, flow.most)
+        most_dropped = max((point.value or 0.0 for point in flow.dropped), default=0.0)
+        ticks = round_ticks(most_sent)
+        zero = top + PANEL
+        up = Scale(0, ticks[-1], zero, top)
+        below = 0.0
+        if most_dropped > 0:
+            below = min(max(zero - up(most_dropped), SMALLEST_BELOW), PANEL)
+        bottom = zero + below
+        down = Scale(0, max(most_dropped, 1e-9), zero, bottom)
+        drawn.append(_shading(shaded, place, top, bottom))
+        for tick in ticks:
+            drawn.append(line(LEFT, up(tick), width - RIGHT, up(tick), "axis" if tick == 0 else "grid"))
+            drawn.append(text(words.short(tick), LEFT - 8, up(tick) + 4, anchor="end"))
+        drawn.append(f'<g class="{flow.class_}">{_area(flow.sent, place, up)}</g>')
+        if most_dropped > 0:
+            parts = "".join(_area(piece, place, down) for piece in _above_zero(flow.dropped))
+            drawn.append(f'<g class="drop">{parts}</g>')
+            drawn.append(text(words.short(most_dropped), LEFT - 8, bottom + 4, "tick bad", anchor="end"))
+            drawn.append(text("dropped", width - RIGHT, bottom + 13, "tick bad", anchor="end"))
+        drawn.append(text(flow.title, LEFT, top - 8, "head"))
+        top = bottom + GAP
+    drawn.append(_time_axis(axis, place, width, bottom))
+    return svg("".join(drawn), width, bottom + FOOT, label)
+
+
+def _pieces(points: Sequence[Point], place: Scale, height: Scale) -> str:
+    """A line that breaks where there is no value; a lone value is drawn as a dash."""
+    drawn: list[str] = []
+    piece: list[tuple[float, float]] = []
+    for point in (*points, Point(0.0, None)):
+        if point.value is not None:
+            piece.append((place(point.at), height(max(point.value, height.low))))
+        elif piece:
+            if len(piece) == 1:
+                piece = [(piece[0][0] - 2, piece[0][1]), (piece[0][0] + 2, piece[0][1])]
+            drawn.append(path(piece, "line"))
+            piece = []
+    return "".join(drawn)
+
+
+def floor_of(points: Sequence[Point]) -> float:
+    """The highest of a few round values below everything shown, for the foot of the axis."""
+    lowest = min((point.value for point in points if point.value is not None), default=0.0)
+    return next((floor for floor in FLOORS if floor <= lowest), 0.0)
+
+
+def _lowest_mark(panel: Index, place: Scale, height: Scale, width: float) -> str:
+    """A dot and the value at the lowest point: where somebody looks first."""
+    found = [(point.value, point.at) for point in panel.points if point.value is not None]
+    if not found:
+        return ""
+    value, at = min(found)
+    if value > 0.999:
+        return ""
+    x, y = place(at), height(max(value, height.low))
+    # Below the line where there is room, else above it.
+    near = 17 if height.start - y > PANEL * 0.3 else -9
+    anchor = "end" if x > width - 40 else "start" if x < LEFT + 20 else "middle"
+    dot = element("circle", cx=float(x), cy=float(y), r=3, class_="dot")
+    return dot + text(panel.words(value), x, y + near, "mark", anchor=anchor)
+
+
+def indices(panels: Sequence[Index], axis: TimeAxis, width: float, label: str) -> str:
+    """A panel for each index, one below the other, the lowest value of each marked."""
+    place = Scale(axis.first, axis.last, LEFT, width - RIGHT)
+    drawn: list[str] = []
+    top = bottom = float(TOP)
+    for panel in panels:
+        bottom = top + PANEL
+        height = Scale(panel.floor, 1, bottom, top)
+        drawn.append(_shading(panel.bands, place, top, bottom))
+        for tick in (panel.floor, (panel.floor + 1) / 2, 1.0):
+            style = "axis" if tick == panel.floor else "grid"
+            drawn.append(line(LEFT, height(tick), width - RIGHT, height(tick), style))
+            drawn.append(text(panel.tick(tick), LEFT - 8, height(tick) + 4, anchor="end"))
+        mark = _lowest_mark(panel, place, height, width)
+        drawn.append(f'<g class="{panel.class_}">{_pieces(panel.points, place, height)}{mark}</g>')
+        drawn.append(text(panel.title, LEFT, top - 8, "head"))
+        top = bottom + GAP
+    drawn.append(_time_axis(axis, place, width, bottom))
+    return svg("".join(drawn), width, bottom + FOOT, label)

@@ -1,0 +1,106 @@
+"""The picture of a comparison for a README: one SVG file that stands alone, light or dark."""
+
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import Final
+
+from spark_jobs import words
+from spark_jobs.measures.result import Result
+from spark_jobs.page import distributions
+from spark_jobs.page.bars import Bar, bars
+from spark_jobs.page.queues import series_of
+from spark_jobs.page.svg import element, rect, text
+from spark_jobs.page.verdict import headline
+
+WIDTH: Final = 880
+_PLOT: Final = distributions.WIDTH
+_LEFT: Final = 24
+_RIGHT: Final = 456
+_ROW: Final = 250
+
+_STYLE: Final = """
+text { font: 11.5px Inter, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", system-ui, sans-serif; fill: #5a616b }
+.head { font-size: 12.5px; font-weight: 600; fill: #1a1c1f } .ink { fill: #1a1c1f }
+.title { font-size: 17px; font-weight: 640; fill: #1a1c1f }
+.paper { fill: #fffefc } .grid { stroke: #ebe9e3 } .axis { stroke: #878d96 }
+.line { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-linejoin: round }
+.area { fill: var(--c); opacity: .16 }
+.bar { fill: var(--c) }
+.r0 { --c: #9a5b14 } .r1 { --c: #2458bd }
+@media (prefers-color-scheme: dark) {
+  text { fill: #a0a7b1 } .head, .title, .ink { fill: #e8e9eb }
+  .paper { fill: #14161a } .grid { stroke: #272b31 } .axis { stroke: #8b929c }
+  .r0 { --c: #e2a558 } .r1 { --c: #7ba9f7 }
+}
+"""
+_TAILS: Final = (
+    ("mailbox", "all", "Mailbox length: share of samples at or above", "", "deliveries in the mailbox"),
+    ("ack", "1", "QoS 1 acknowledged: share at or above", "us", "from first sent to acknowledged"),
+    ("ack", "2", "QoS 2 acknowledged: share at or above", "us", "from first sent to acknowledged"),
+)
+
+
+def compared(results: Sequence[Result]) -> str:
+    """Mailbox length, acknowledgement latency, and QoS 0 inside and outside of pressure, of two runs."""
+    heading, top = _heading(results)
+    places = ((_LEFT, top), (_RIGHT, top), (_LEFT, top + _ROW), (_RIGHT, top + _ROW))
+    parts = [heading]
+    for (metric, qos, title, unit, axis), place in zip(_TAILS, places, strict=False):
+        series = [series_of(result, metric, qos, "all", result.label, f"r{i}") for i, result in enumerate(results)]
+        if any(one.total for one in series):
+            parts.append(_placed(distributions.tails(title, series, unit, axis, title), *place))
+    y = places[-1][1]
+    for pressed, title in (
+        (True, "QoS 0 sent, while some session is under pressure"),
+        (False, "QoS 0 sent, otherwise"),
+    ):
+        rows = []
+        for i, result in enumerate(results):
+            rate = _qos0_rate(result, pressed=pressed)
+            rows.append(Bar(words.name(result.label, 20), f"r{i}", rate or 0.0, words.rate(rate)))
+        parts.append(text(title, _RIGHT, y + 12, "head"))
+        room = 14 + 6.6 * max(len(row.name) for row in rows)
+        parts.append(_placed(bars(rows, _PLOT, title, room=room), _RIGHT, y + 22))
+        y += 104
+    height = top + _ROW + distributions.HEIGHT + 16
+    content = rect(0, 0, WIDTH, height, "paper") + "".join(parts)
+    return element(
+        "svg",
+        element("style", _STYLE) + content,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {WIDTH} {height:g}",
+        width=WIDTH,
+        height=float(height),
+        role="img",
+        aria_label=headline(results),
+    )
+
+
+def _qos0_rate(result: Result, *, pressed: bool) -> float | None:
+    """QoS 0 sent per second, over the windows with a session under pressure or over those without."""
+    rows = [
+        row
+        for row in result.rows_of("timeline")
+        if row["qos"] == "0" and row["offered"] and bool(row["pressure_share"]) == pressed
+    ]
+    time_us = sum(row["window_us"] for row in rows)
+    return sum(row["sent"] for row in rows) / time_us * 1e6 if time_us else None
+
+
+def _heading(results: Sequence[Result]) -> tuple[str, float]:
+    """The verdict and what the colours stand for; and where the plots may begin."""
+    lines = wrap(headline(results), 84)
+    drawn = [text(line, _LEFT, 34 + 22 * i, "title") for i, line in enumerate(lines)]
+    y = 38.0 + 22 * len(lines)
+    x = float(_LEFT)
+    for i, result in enumerate(results):
+        drawn.append(f'<g class="r{i}">{rect(x, y - 9, 14, 9, "bar")}</g>')
+        drawn.append(text(words.name(result.label), x + 20, y, "head"))
+        x += 44 + 7.2 * len(words.name(result.label))
+    return "".join(drawn), y + 28
+
+
+def _placed(plot: str, x: float, y: float) -> str:
+    """A plot put at a place inside of another picture: its elements, without a drawing area of their own."""
+    content = plot[plot.index("</title>") + len("</title>") : plot.rindex("</svg>")]
+    return element("g", content, transform=f"translate({x:g} {y:g})")

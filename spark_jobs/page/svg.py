@@ -1,0 +1,140 @@
+"""A little SVG: elements as escaped text, scales from values to places, and ticks at round values."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from typing import Final
+
+from spark_jobs import words
+
+_TIME_STEPS: Final = (
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10_800,
+    21_600,
+    43_200,
+    86_400,
+)
+
+
+def element(tag: str, *children: str, **attributes: object) -> str:
+    """One element. Attribute values are escaped, children are markup already; class_ is class, a_b is a-b."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_number(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inner = "".join(children)
+    return f"<{tag}{written}>{inner}</{tag}>" if inner else f"<{tag}{written}/>"
+
+
+def _number(value: object) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def text(content: str, x: float, y: float, class_: str = "tick", anchor: str = "start") -> str:
+    """A line of text, escaped."""
+    return element("text", escape(content), x=float(x), y=float(y), class_=class_, text_anchor=anchor)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
+    """A straight line."""
+    return element("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=class_)
+
+
+def rect(x: float, y: float, width: float, height: float, class_: str) -> str:
+    """A rectangle."""
+    return element("rect", x=float(x), y=float(y), width=float(width), height=float(height), class_=class_)
+
+
+def path(points: Sequence[tuple[float, float]], class_: str, *, closed: bool = False) -> str:
+    """A line through points."""
+    if not points:
+        return ""
+    steps = " ".join(f"{_number(float(x))},{_number(float(y))}" for x, y in points)
+    return element("path", d=f"M{steps}{'Z' if closed else ''}", class_=class_)
+
+
+def svg(content: str, width: float, height: float, label: str, class_: str = "plot") -> str:
+    """The outermost element inside of a page; `label` is its title, which a screen reader says."""
+    return element(
+        "svg",
+        element("title", escape(label)),
+        content,
+        viewBox=f"0 0 {_number(float(width))} {_number(float(height))}",
+        class_=class_,
+        role="img",
+    )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps values from [low, high] to places from `start` to `stop`."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, value: float) -> float:
+        """The place of a value."""
+        if self.high == self.low:
+            return self.start
+        return self.start + (value - self.low) / (self.high - self.low) * (self.stop - self.start)
+
+
+def round_ticks(high: float, wanted: int = 3) -> list[float]:
+    """Round values from 0 on; the last is the first one at or above `high`."""
+    if high <= 0:
+        return [0.0, 1.0]
+    step = high / wanted
+    unit = 10.0 ** math.floor(math.log10(step))
+    for factor in (1, 2, 2.5, 5, 10):
+        if factor * unit >= step * 0.999:
+            step = factor * unit
+            break
+    number = math.ceil(high / step - 1e-9)
+    return [i * step for i in range(number + 1)]
+
+
+def time_ticks(first: float, last: float, most: int) -> list[float]:
+    """Round moments (seconds since 1970, or since a start) between first and last, at most `most` of them."""
+    step: float = _TIME_STEPS[-1]
+    for candidate in _TIME_STEPS:
+        if (last - first) / candidate <= most:
+            step = candidate
+            break
+    while (last - first) / step > most:
+        step *= 2
+    moment = math.ceil(first / step) * step
+    ticks = []
+    while moment <= last:
+        ticks.append(float(moment))
+        moment += step
+    return ticks
+
+
+def clock_label(moment: float, span: float) -> str:
+    """A moment in UTC as an axis shows it: the finer the shorter the span (seconds)."""
+    form = "%H:%M:%S" if span < 600 else "%H:%M" if span < 2 * 86_400 else "%d %b"
+    return datetime.fromtimestamp(moment, UTC).strftime(form)
+
+
+def elapsed_label(moment: float, span: float) -> str:
+    """Time since the start of a run as an axis shows it."""
+    del span
+    return words.seconds(moment)

@@ -1,0 +1,386 @@
+"""The sections that name sessions: the worst served, the starved, those out of order or stalled, and publishers."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from spark_jobs import words
+from spark_jobs.measures.result import Result, Row
+from spark_jobs.page import grids, multiples
+from spark_jobs.page.bars import Bar, bars
+from spark_jobs.page.grids import FOLDED, Cell, Column, folded, grid
+from spark_jobs.page.markup import (
+    Html,
+    both,
+    csv_link,
+    figure,
+    join,
+    lead,
+    legend,
+    name_of,
+    note,
+    nothing,
+    section,
+    small_figure,
+    tag,
+)
+from spark_jobs.page.markup import grid as side_by_side
+from spark_jobs.page.multiples import Hour
+
+SHOWN: Final = 50  # sessions that a table names; the CSV files name all
+_MICRO: Final = 1_000_000
+_READ_MULTIPLES: Final = (
+    "How to read: one panel per session, all over the same hours. The grey outline is what was offered each hour, "
+    "the filled part what was sent, a red mark below an hour in which it was starved. Each has its own height, "
+    "the number at its top right."
+)
+_READ_STARVED: Final = (
+    "How to read: how many sessions had deliveries and were sent nothing for so many intervals in a row; from "
+    "{after} on they count as starved."
+)
+
+_ID: Final = Column("client id", text=True)
+_BROKER: Final = Column("broker", text=True)
+_WHY: Final = Column("why", text=True, title="what held it up for the largest part of its time")
+
+Line = Callable[[Row], list[Cell]]
+
+
+def worst_section(results: Sequence[Result]) -> Html:
+    """The sessions with the lowest delivery ratio: small multiples, then a table; of two runs the last one's."""
+    parts: list[Html] = []
+    for place in reversed(range(len(results))):
+        result = results[place]
+        rows = result.rows_of("worst_sessions")
+        if len(results) > 1:
+            parts.append(tag("h3", words.name(result.label)))
+        if not rows:
+            parts.append(nothing("Nothing was offered to any session."))
+            continue
+        drawn = _multiples(result, rows)
+        if drawn and place == len(results) - 1:
+            key = legend([("asked", "offered"), ("got", "sent"), ("drop", "starved")])
+            title = "The worst, hour by hour"
+            small = side_by_side(*drawn, class_="multiples")
+            parts.append(figure(title, _READ_MULTIPLES, small, data=["worst_hours"], key=key))
+        made = _named_grid(f"worst-{place}", "Lowest delivery ratio", result, "worst_sessions", _WORST, _worst_line)
+        parts.append(made if place == len(results) - 1 else folded("Lowest delivery ratio", made))
+    return section("The worst served sessions", *parts, id_="worst")
+
+
+def _multiples(result: Result, worst: Sequence[Row]) -> list[Html]:
+    hours: dict[int, list[Row]] = {}
+    for row in result.rows_of("worst_hours"):
+        hours.setdefault(row["rank"], []).append(row)
+    if not hours:
+        return []
+    first = min(row["hour_us"] for rows in hours.values() for row in rows) / _MICRO
+    last = max(row["hour_us"] for rows in hours.values() for row in rows) / _MICRO + 3600
+    known = {(row["broker"], row["client_id"], row["session_started_us"]): row for row in worst}
+    drawn = []
+    for _, rows in sorted(hours.items()):
+        rows.sort(key=lambda row: row["hour_us"])
+        points = [Hour(row["hour_us"] / _MICRO, row["offered"], row["sent"], bool(row["starved_rows"])) for row in rows]
+        of = rows[0]
+        label = f"{words.name(of['client_id'])}: offered and sent, hour by hour"
+        whole = known.get((of["broker"], of["client_id"], of["session_started_us"]))
+        drawn.append(
+            small_figure(
+                name_of(of["client_id"], 26), Html(multiples.session(points, first, last, label)), _in_short(whole)
+            )
+        )
+    return drawn
+
+
+def _in_short(row: Row | None) -> Html:
+    if row is None:
+        return Html("")
+    told = [f"{words.percent(row['delivery_ratio'])} sent"]
+    if row["why"]:
+        told.append(words.reason(row["why"]))
+    return tag("p", " · ".join(told), class_="note")
+
+
+_WORST: Final = (
+    _ID,
+    Column("sent of offered"),
+    Column(""),
+    _WHY,
+    Column("offered"),
+    Column("dropped"),
+    Column("gated"),
+    Column("p99 wait"),
+    Column("window full", title="share of its time; a window that is always full points to late acknowledging"),
+    Column("congested", title="share of its time; points to a client or network that reads slowly"),
+    Column("mqueue max"),
+    _BROKER,
+    Column("listener", text=True),
+)
+
+
+def _worst_line(row: Row) -> list[Cell]:
+    return [
+        grids.name(row["client_id"]),
+        grids.share(row["delivery_ratio"]),
+        Cell(grids.meter(row["delivery_ratio"], "r1"), row["delivery_ratio"]),
+        _why(row),
+        grids.number(row["offered"]),
+        grids.number(row["dropped"]),
+        grids.number(row["gated"]),
+        grids.time(row["wait_p99"]),
+        grids.share(row["window_full_share"]),
+        grids.share(row["congested_share"]),
+        grids.number(row["mqueue_max"]),
+        grids.name(row["broker"]),
+        grids.name(row["listener"]),
+    ]
+
+
+def _why(row: Row) -> Cell:
+    return Cell(words.reason(row["why"]) if row["why"] else words.DASH)
+
+
+def _named_grid(
+    id_: str, title: str, result: Result, name: str, columns: Sequence[Column], line: Line, data: str = ""
+) -> Html:
+    """A table of sessions; folded by who calls it."""
+    return grid(id_, title, columns, [line(row) for row in result.rows_of(name)[:SHOWN]], [data or name])
+
+
+def starvation_section(results: Sequence[Result]) -> Html:
+    """How many were starved for how long, and who longest."""
+    several = len(results) > 1
+    rows: list[Bar] = []
+    for place, result in enumerate(results):
+        for row in result.rows_of("starvation"):
+            counts = row["length"] != "all" and row["least_intervals"] >= result.facts.starved_after
+            if counts and row["runs"]:
+                of = f"{words.name(result.label, 12)}, " if several else ""
+                class_ = f"r{place}" if several else "drop"
+                number = f"{row['sessions']:,}"
+                length = str(row["length"]).replace("-", "–").replace("+", " or more")
+                rows.append(Bar(f"{of}{length}", class_, row["sessions"], number))
+    drawn = Html("")
+    if rows:
+        room = 20 + 6.9 * max(len(row.name) for row in rows)
+        label = "Sessions by the length of their longest starvation, in intervals"
+        how = _READ_STARVED.format(after=results[-1].facts.starved_after)
+        plot = both(lambda width: bars(rows, width, label, room=room))
+        drawn = figure("Sessions by intervals in a row without a delivery", how, plot, data=["starvation"])
+    return section(
+        "Starvation",
+        lead(" ".join(_starved_words(result, several) for result in results)),
+        drawn,
+        *[_starved_grid(result, place, several) for place, result in enumerate(results)],
+        id_="starvation",
+    )
+
+
+def _starved_words(result: Result, several: bool) -> str:
+    of = f"{words.name(result.label)}: " if several else ""
+    total = result.maybe("starvation", length="all")
+    if total is None or not total["sessions"]:
+        return f"{of}No session was starved.{_shorter(result)}"
+    longest = words.counted(total["longest_intervals"], "interval")
+    was = "was" if total["sessions"] == 1 else "were"
+    number = words.counted(total["sessions"], "session")
+    return f"{of}{number} {was} starved, at most for {longest} in a row.{_shorter(result)}"
+
+
+def _shorter(result: Result) -> str:
+    """How many had intervals without a delivery, but not so many in a row that they count."""
+    rows = [
+        row
+        for row in result.rows_of("starvation")
+        if row["length"] != "all" and row["least_intervals"] < result.facts.starved_after and row["sessions"]
+    ]
+    if not rows:
+        return ""
+    told = words.listed([f"{row['sessions']:,} for {row['length'].replace('-', '–')}" for row in rows])
+    return f" For fewer intervals than {result.facts.starved_after}, as happens by chance: {told}."
+
+
+_STARVED: Final = (
+    _ID,
+    Column("longest"),
+    Column("from"),
+    Column("to"),
+    _WHY,
+    Column("in all"),
+    Column("times"),
+    Column("offered meanwhile"),
+    Column("waiting at the end"),
+    _BROKER,
+    Column("listener", text=True),
+)
+
+
+def _starved_line(row: Row) -> list[Cell]:
+    return [
+        grids.name(row["client_id"]),
+        Cell(words.seconds(row["longest_us"] / _MICRO), row["longest_us"]),
+        grids.moment(row["first_us"]),
+        grids.moment(row["last_us"]),
+        _why(row),
+        Cell(words.seconds(row["starved_us"] / _MICRO), row["starved_us"]),
+        grids.number(row["runs"]),
+        grids.number(row["offered"]),
+        grids.number(row["waiting"]),
+        grids.name(row["broker"]),
+        grids.name(row["listener"]),
+    ]
+
+
+def _starved_grid(result: Result, place: int, several: bool) -> Html:
+    rows = result.rows_of("starved_worst")
+    if not rows:
+        return Html("")
+    title = f"{words.name(result.label)}: starved longest" if several else "Starved longest"
+    made = _named_grid(f"starved-{place}", title, result, "starved_worst", _STARVED, _starved_line, "starved_worst")
+    all_of_them = note(join(["All starved sessions: ", csv_link("starved_sessions"), "."]))
+    return join([folded(title, made) if several and not place else made, all_of_them])
+
+
+def order_section(results: Sequence[Result]) -> Html:
+    """QoS 0 that went past waiting QoS 1 and 2, stalled windows and slow consumers."""
+    parts: list[Html] = []
+    for place, result in enumerate(results):
+        if len(results) > 1:
+            parts.append(tag("h3", words.name(result.label)))
+        parts.append(lead(f"{_inversion_words(result)} {_stalled_words(result)}"))
+        for name, title, columns, line in (
+            ("inverted_sessions", "QoS 0 went past waiting QoS 1 and 2", _INVERTED, _inverted_line),
+            ("stalled_sessions", "Stalled windows and slow consumers", _STALLED, _stalled_line),
+        ):
+            rows = result.rows_of(name)
+            if rows:
+                made = _named_grid(f"{name}-{place}", title, result, name, columns, line)
+                parts.append(folded(title, made) if len(rows) > FOLDED or len(results) > 1 else made)
+    parts.append(
+        note(
+            "A window is reported as stalled when nothing in it was acknowledged for long though the client reads; a "
+            "consumer as slow when its queue stays long. Both come from the brokers."
+        )
+    )
+    return section("Order and stalls", *parts, id_="order")
+
+
+def _inversion_words(result: Result) -> str:
+    row = result.maybe("inversion")
+    if row is None or not row["blocked_rows"]:
+        return "QoS 0 never had anything to go past: in no interval did QoS 1 or 2 wait from begin to end."
+    if not row["inverted_qos0"]:
+        return (
+            f"No QoS 0 went past waiting QoS 1 and 2, in {words.counted(row['blocked_rows'], 'interval')} in which "
+            "it could have."
+        )
+    noun = "delivery" if row["inverted_qos0"] == 1 else "deliveries"
+    return (
+        f"{row['inverted_qos0']:,} QoS 0 {noun} went past waiting QoS 1 and 2, in "
+        f"{words.counted(row['sessions'], 'session')}: {words.percent(row['share_of_sent_qos0'])} of all QoS 0 sent."
+    )
+
+
+def _stalled_words(result: Result) -> str:
+    found = []
+    for row in result.rows_of("stalled"):
+        if row["reports"]:
+            of = f"{words.counted(row['reports'], 'report')} of a {words.reason(row['kind'])}"
+            found.append(f"{of} in {words.counted(row['sessions'], 'session')}")
+    return f"{words.listed(found)}." if found else "No window stalled and no consumer was reported as slow."
+
+
+_INVERTED: Final = (
+    _ID,
+    Column("went past"),
+    Column("intervals blocked"),
+    Column("QoS 0 sent"),
+    _BROKER,
+    Column("listener", text=True),
+)
+_STALLED: Final = (
+    _ID,
+    Column("stalled"),
+    Column("slow"),
+    Column("window full"),
+    Column("mqueue max"),
+    _BROKER,
+    Column("listener", text=True),
+)
+
+
+def _inverted_line(row: Row) -> list[Cell]:
+    return [
+        grids.name(row["client_id"]),
+        grids.number(row["inverted_qos0"]),
+        grids.number(row["blocked_rows"]),
+        grids.number(row["sent_qos0"]),
+        grids.name(row["broker"]),
+        grids.name(row["listener"]),
+    ]
+
+
+def _stalled_line(row: Row) -> list[Cell]:
+    return [
+        grids.name(row["client_id"]),
+        grids.number(row["stalled_window"]),
+        grids.number(row["slow_consumer"]),
+        grids.share(row["window_full_share"]),
+        grids.number(row["mqueue_max"]),
+        grids.name(row["broker"]),
+        grids.name(row["listener"]),
+    ]
+
+
+_PUBLISHERS: Final = (
+    _ID,
+    Column("received"),
+    Column("share of all"),
+    Column(""),
+    Column("per second"),
+    Column("bytes"),
+    Column("QoS 0"),
+    Column("QoS 1"),
+    Column("QoS 2"),
+    Column("refused"),
+    Column("parked"),
+    Column("throttled"),
+    Column("paused"),
+    _BROKER,
+)
+
+
+def publishers_section(results: Sequence[Result]) -> Html:
+    """Who sends most, and what was done about it."""
+    parts: list[Html] = []
+    for place, result in enumerate(results):
+        rows = result.rows_of("publishers")
+        if not rows:
+            continue
+        title = f"{words.name(result.label)}: noisiest" if len(results) > 1 else "Noisiest publishers"
+        made = _named_grid(f"publishers-{place}", title, result, "publishers", _PUBLISHERS, _publisher_line)
+        parts.append(folded(title, made) if len(results) > 1 else made)
+    if not parts:
+        parts.append(nothing("Nobody published anything."))
+    return section("Publishers", *parts, id_="publishers")
+
+
+def _publisher_line(row: Row) -> list[Cell]:
+    return [
+        grids.name(row["client_id"]),
+        grids.number(row["received"]),
+        grids.share(row["share_of_received"]),
+        Cell(grids.meter(row["share_of_received"], "r1"), row["share_of_received"]),
+        Cell(words.rate(row["received_per_second"]), row["received_per_second"]),
+        Cell(
+            words.DASH if row["received_bytes"] is None else f"{words.short(row['received_bytes'])}B",
+            row["received_bytes"],
+        ),
+        grids.number(row["received_qos0"]),
+        grids.number(row["received_qos1"]),
+        grids.number(row["received_qos2"]),
+        grids.number(row["publish_refused"]),
+        grids.number(row["publish_parked"]),
+        grids.time(row["publish_throttled_us"]),
+        grids.time(row["reading_paused_us"]),
+        grids.name(row["broker"]),
+    ]

@@ -1,0 +1,177 @@
+"""The page as a whole: everything there, closed, in order, safe to open."""
+
+import re
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from spark_jobs.measures.layout import LAYOUTS
+from spark_jobs.measures.result import Result
+from spark_jobs.page import render
+from spark_jobs.page.document import LONGEST_LABEL
+from tests.support_spark.sample_result import HOSTILE, SCRIPT, replaced, sample_comparison, sample_result, without
+
+pytestmark = pytest.mark.once
+
+VOID = {"meta", "rect", "line", "path", "circle", "br"}
+MEGABYTE = 1_000_000
+
+
+class Page(HTMLParser):
+    """What is in a page: elements with their attributes, text, and that each one is closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of all elements of a kind."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def values(self, attribute: str) -> list[str]:
+        """All values of an attribute."""
+        return [value for _, attributes in self.elements if (value := attributes.get(attribute))]
+
+
+@pytest.fixture(scope="module", params=["one", "two"])
+def results(request: pytest.FixtureRequest) -> list[Result]:
+    """One run, or two."""
+    return [sample_result()] if request.param == "one" else sample_comparison()
+
+
+@pytest.fixture(scope="module")
+def page(results: list[Result]) -> str:
+    """The page of them."""
+    return render(results)
+
+
+def test_the_page_is_whole(page: str, results: list[Result]) -> None:
+    """Every section is there and every element closed; ids are there once, and every link within finds its own."""
+    found = Page(page)
+    ids = found.values("id")
+    wanted = {"fairness", "deliveries", "evenness", "worst", "starvation", "mailbox", "ack", "wait", "gate"}
+    wanted |= {"head-of-line", "order", "publishers", "quality", "definitions"}
+    assert wanted | ({"changes"} if len(results) > 1 else set()) <= set(ids)
+    assert len(ids) == len(set(ids))
+    inside = [link for link in found.values("href") if link.startswith("#")]
+    assert {link[1:] for link in inside} <= set(ids)
+
+
+def test_the_page_stays_small(page: str) -> None:
+    """Far below 3 MB, with 20,000 sessions as with millions: the tables it is made from are bounded."""
+    assert len(page.encode()) < MEGABYTE
+
+
+def test_nothing_is_loaded_and_only_the_one_script_runs(page: str) -> None:
+    """The policy allows nothing but the page's own style and script, by their hashes; no handler, no inline style."""
+    found = Page(page)
+    [policy] = [m["content"] or "" for m in found.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    for kind in ("script", "style"):
+        [content] = re.findall(f"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
+        assert f"{kind}-src 'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'" in policy
+    assert not {"link", "img", "iframe", "object", "form", "base"} & {tag for tag, _ in found.elements}
+    assert not re.search(r"https?://|url\(|@import|\sstyle=|\son\w+=\"", page)
+
+
+def test_every_table_links_to_its_numbers(page: str, results: list[Result]) -> None:
+    """Each result table's CSV is linked, and nothing else outside of the page."""
+    links = {link for link in Page(page).values("href") if not link.startswith("#")}
+    names = {name for name in LAYOUTS if name != "comparison" or len(results) > 1} | {"starved_sessions"}
+    assert links == {f"tables/{name}.csv" for name in names}
+
+
+def test_the_page_can_be_read_by_ear(page: str) -> None:
+    """One first heading, levels without gaps, a title on each plot, a caption on each figure, scopes on each head."""
+    found = Page(page)
+    levels = [int(tag[1]) for tag, _ in found.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    drawings = re.findall(r"<svg[^>]*>(?:<title>([^<]*)</title>)?", page)
+    hidden = page.count('aria-hidden="true"')
+    assert sum(not title for title in drawings) == hidden
+    assert page.count("<figcaption") == page.count("<figure")
+    assert all(head.get("scope") in ("col", "row") for head in found.all("th"))
+    assert all(table.get("aria-labelledby") in found.values("id") for table in found.all("table"))
+
+
+def test_every_plot_says_how_it_is_read(page: str) -> None:
+    """A sentence below the title of each figure that is not one of several of a kind."""
+    figures = page.count("<figure>")
+    assert figures >= 9
+    assert page.count("How to read: ") >= figures
+
+
+def test_what_clients_send_is_text(results: list[Result]) -> None:
+    """Tags, quotes, newlines and turned text in names are shown, never obeyed; titles are bounded."""
+    hostile = [replace(result, facts=replace(result.facts, label=f"{SCRIPT}{i}")) for i, result in enumerate(results)]
+    shown = render(hostile)
+    found = Page(shown)
+    assert [tag for tag, _ in found.elements].count("script") == 1
+    assert "alert(" in "".join(found.text)
+    assert "<script>alert" not in shown
+    assert "<img" not in shown
+    assert "\u202e" not in shown
+    assert max(map(len, found.values("title"))) <= 400
+    assert "x" * 401 not in shown
+    title = re.search("<title>(.*?)</title>", shown)
+    assert title is not None
+    assert len(title[1]) < 10 * LONGEST_LABEL
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_keeps_its_place(name: str) -> None:
+    """Whatever a client calls itself, the page stays whole and its table keeps its columns."""
+    result = sample_result()
+    rows = [row | {"client_id": name} for row in result.rows_of("publishers")]
+    Page(render([replaced(result, "publishers", [{k: v for k, v in row.items() if k != "run"} for row in rows])]))
+
+
+@pytest.mark.parametrize("name", [*LAYOUTS, "all"])
+def test_a_table_without_rows_leaves_a_page(name: str) -> None:
+    """A run in which something never happened is shown, saying so."""
+    names = list(LAYOUTS) if name == "all" else [name]
+    before, after = sample_comparison()
+    for results in ([without(before, *names)], [without(before, *names), without(after, *names)]):
+        Page(render(results))
+
+
+def test_a_run_without_anything_says_so() -> None:
+    """No sessions, no deliveries: words instead of empty plots."""
+    page = render([without(sample_result(), *LAYOUTS)])
+    assert "<svg" not in page
+    assert "Nothing was offered to any session." in page
+    assert page.count("Nothing was recorded.") == 5
+
+
+def test_more_than_two_runs_are_refused() -> None:
+    """The page puts two runs side by side, not three."""
+    with pytest.raises(ValueError, match="one run or two, not 3"):
+        render([sample_result()] * 3)
+    with pytest.raises(ValueError, match="not 0"):
+        render([])
