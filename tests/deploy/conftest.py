@@ -1,0 +1,49 @@
+"""What the tests of the deployment files share."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def deploy() -> Path:
+    """The folder of the deployment files."""
+    return DEPLOY
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """Spark, for what its libraries know of clusters."""
+    pytest.importorskip("pyspark", reason="needs the extra `report`")
+    from spark_jobs.spark import session
+
+    with session("local[1]", rows=0) as started:
+        yield started.spark
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Run:
+    """Runs a script; the commands whose names are given are stood in for by ones that print what they are told."""
+
+    def run(
+        path: Path, *arguments: str, stand_ins: Mapping[str, int], **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        for name, code in stand_ins.items():
+            stand_in = tmp_path / name
+            stand_in.write_text(f'#!/bin/sh\necho "{name}" "$@"\nexit {code}\n')
+            stand_in.chmod(0o755)
+        environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C", **variables}
+        return subprocess.run([path, *arguments], capture_output=True, text=True, check=False, env=environment)
+
+    return run

@@ -1,0 +1,111 @@
+"""The wrapper of spark-submit, and the settings that it hands over."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.deploy.conftest import DEPLOY, Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.once
+
+SPARK = DEPLOY / "spark"
+WRAPPER = SPARK / "sluice-spark"
+PROPERTIES = sorted(SPARK.glob("*.properties"))
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> str:
+    """A folder with packed jobs."""
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "spark_jobs.zip").touch()
+    return str(folder)
+
+
+def test_yarn(script: Run, jobs: str) -> None:
+    """By default a job goes to YARN, its driver too, with the packed jobs and YARN's settings; options arrive."""
+    arguments = ("compact", "--metrics", "hdfs:///a b", "--store", "hdfs:///s")
+    done = script(WRAPPER, *arguments, stand_ins={"spark-submit": 0}, SLUICE_JOBS=jobs)
+    assert done.stdout.split() == [
+        *("spark-submit", "--master", "yarn", "--deploy-mode", "cluster", "--name", "sluice-compact"),
+        *("--properties-file", str(SPARK / "yarn.properties"), "--py-files", f"{jobs}/spark_jobs.zip"),
+        *(f"{jobs}/sluice_report.py", "compact", "--metrics", "hdfs:///a", "b", "--store", "hdfs:///s"),
+    ]
+
+
+def test_other_clusters(script: Run, jobs: str) -> None:
+    """Kubernetes and standalone clusters have settings of their own; further arguments go to spark-submit."""
+    variables = {"SLUICE_CLUSTER": "kubernetes", "SLUICE_MASTER": "k8s://https://h:1", "SLUICE_JOBS": jobs}
+    further = {"SLUICE_SUBMIT_ARGS": "--conf spark.driver.host=10.0.0.1"}
+    done = script(WRAPPER, "report", stand_ins={"spark-submit": 0}, **variables, **further)
+    words = done.stdout.split()
+    assert words[1:5] == ["--master", "k8s://https://h:1", "--deploy-mode", "client"]
+    assert str(SPARK / "kubernetes.properties") in words
+    assert words.index("spark.driver.host=10.0.0.1") < words.index(f"{jobs}/sluice_report.py")
+
+
+def test_exit_code(script: Run, jobs: str) -> None:
+    """The exit code is spark-submit's."""
+    done = script(WRAPPER, "report", stand_ins={"spark-submit": 7}, SLUICE_JOBS=jobs)
+    assert done.returncode == 7
+
+
+def test_print(script: Run, jobs: str) -> None:
+    """--print shows the command, quoted for a shell, and runs nothing."""
+    done = script(WRAPPER, "--print", "report", "--label", "a b", stand_ins={"spark-submit": 1}, SLUICE_JOBS=jobs)
+    assert done.returncode == 0
+    assert done.stdout.rstrip().endswith(r"sluice_report.py report --label a\ b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "told"),
+    [
+        (["measure"], {}, "must be compact or report"),
+        (["report"], {"SLUICE_CLUSTER": "mesos"}, "must be yarn, kubernetes or standalone"),
+        (["report"], {"SLUICE_CLUSTER": "standalone"}, "SLUICE_MASTER must name the master"),
+        (["report"], {"SLUICE_JOBS": "/nowhere"}, "python -m spark_jobs bundle --out /nowhere"),
+        (["report"], {"SLUICE_PROPERTIES": "/nowhere"}, "no such property file"),
+    ],
+)
+def test_refused(script: Run, jobs: str, arguments: list[str], variables: dict[str, str], told: str) -> None:
+    """What cannot work is refused before anything runs, and says what would."""
+    done = script(WRAPPER, *arguments, stand_ins={"spark-submit": 0}, **{"SLUICE_JOBS": jobs, **variables})
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert told in done.stderr
+
+
+@pytest.mark.spark
+def test_settings_are_known(spark: "SparkSession") -> None:
+    """Spark reads the property files, and knows every setting in them."""
+    java: Any = spark._jvm
+    known = java.org.apache.spark.internal.config.ConfigEntry
+    for name in (
+        "org.apache.spark.deploy.k8s.Config",
+        "org.apache.spark.deploy.yarn.config.package",
+        "org.apache.spark.internal.config.package",
+    ):
+        java.java.lang.Class.forName(f"{name}$")  # settings are known from the moment that their class is
+    volumes = re.compile(r"spark\.kubernetes\.executor\.volumes\.")
+    for path in PROPERTIES:
+        found = java.org.apache.spark.util.Utils.getPropertiesFromFile(str(path))
+        names = [pair._1() for pair in java.scala.jdk.javaapi.CollectionConverters.asJava(found.toSeq())]
+        assert len(names) > 8
+        unknown = [name for name in names if known.findEntry(name) is None and not volumes.match(name)]
+        assert unknown == [], path
+
+
+def test_settings_agree() -> None:
+    """What results depend on is set alike on every cluster."""
+    lines = [
+        {line for line in path.read_text().splitlines() if line.startswith("spark.sql.") and "partitions" not in line}
+        for path in PROPERTIES
+    ]
+    assert len(lines) == 3
+    assert lines[0] == lines[1] == lines[2]
+    assert any(line.split() == ["spark.sql.session.timeZone", "UTC"] for line in lines[0])

@@ -1,0 +1,90 @@
+"""The systemd service and its timer."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.conftest import Run
+
+pytestmark = pytest.mark.once
+
+PLACES = {"METRICS": "/m", "STORE": "/s", "REPORTS": "/r"}
+
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+
+
+@pytest.fixture
+def units(deploy: Path, tmp_path: Path) -> list[Path]:
+    """The units, with a command that is there."""
+    made = []
+    for path in sorted((deploy / "systemd").glob("sluice-report.*")):
+        text = re.sub("^ExecStart=.*", "ExecStart=/bin/true", path.read_text(), flags=re.MULTILINE)
+        made.append(tmp_path / path.name)
+        made[-1].write_text(text)
+    return made
+
+
+@needs_systemd
+def test_units_are_valid(units: list[Path]) -> None:
+    """systemd finds nothing to complain of."""
+    command = ["systemd-analyze", "verify", "--man=no", *map(str, units)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    complaints = [line for line in checked.stderr.splitlines() if "sluice-report" in line]
+    assert (checked.returncode, complaints) == (0, [])
+
+
+@needs_systemd
+def test_service_is_hardened(units: list[Path]) -> None:
+    """systemd judges what the service is exposed to as little: at most 2 of 10."""
+    service = next(path for path in units if path.suffix == ".service")
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", str(service)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@needs_systemd
+def test_timer_fires_every_night(deploy: Path) -> None:
+    """The timer's calendar means once a day, in UTC."""
+    timer = (deploy / "systemd" / "sluice-report.timer").read_text()
+    (calendar,) = re.findall("^OnCalendar=(.*)", timer, flags=re.MULTILINE)
+    command = ["systemd-analyze", "calendar", "--iterations=2", calendar]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"(\d\d:\d\d:\d\d) UTC", told)[:1] == ["00:20:00"]
+
+
+def test_script_compacts_then_reports(deploy: Path, script: Run) -> None:
+    """A day is compacted, and reported on beside the same day of the week before, over the end of a month too."""
+    done = script(deploy / "systemd" / "sluice-report", "2026-11-03", stand_ins={"sluice": 0}, **PLACES)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "sluice compact --metrics /m --store /s",
+        (
+            "sluice report --store /s --out /r/2026-11-03 --label 2026-11-03 --from 2026-11-03 --to 2026-11-04"
+            " --baseline 2026-10-27..2026-10-28 --baseline-label 2026-10-27"
+        ),
+    ]
+
+
+def test_script_hands_options_and_failures_on(deploy: Path, script: Run) -> None:
+    """OPTIONS go to the jobs; if compacting fails there is no report, and the service has failed with its code."""
+    options = {"OPTIONS": "--master local[1] --quiet"}
+    done = script(deploy / "systemd" / "sluice-report", stand_ins={"sluice": 2}, **PLACES, **options)
+    assert done.returncode == 2
+    assert done.stdout == "sluice compact --metrics /m --store /s --master local[1] --quiet\n"
+
+
+def test_script_needs_places(deploy: Path, script: Run) -> None:
+    """Without knowing where things are nothing is run, and the missing name is told."""
+    done = script(deploy / "systemd" / "sluice-report", stand_ins={"sluice": 0}, METRICS="/m")
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert "STORE" in done.stderr
+
+
+def test_environment_file_has_all_places(deploy: Path) -> None:
+    """The environment file that is shipped names everything that the script reads."""
+    names = re.findall("^([A-Z]+)=", (deploy / "systemd" / "report.env").read_text(), flags=re.MULTILINE)
+    assert set(names) == {"METRICS", "STORE", "REPORTS", "SLUICE", "OPTIONS"}
