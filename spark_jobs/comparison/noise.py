@@ -18,7 +18,8 @@ even one false alarm below ALPHA: the smallest p is multiplied by the number of 
 (S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979).
 
 **Too little data.** Below FEWEST values on either side, or when these are worth fewer than FEWEST_EFFECTIVE
-independent ones, nothing is said.
+independent ones, nothing is said. r is known badly in short series: in simulated ones that do not differ, single tests
+at p < 0.05 gave a false alarm in 3 to 7 of 100, and in 9 of 100 for eight values with a correlation of 0.8.
 """
 
 import math
@@ -29,7 +30,7 @@ from typing import Final
 
 ALPHA: Final = 0.05
 FEWEST: Final = 8
-FEWEST_EFFECTIVE: Final = 4
+FEWEST_EFFECTIVE: Final = 6
 NAME: Final = "Mann-Whitney U, two-sided, for autocorrelated values, Holm's correction"
 _DIGITS: Final = 9
 

@@ -3,7 +3,8 @@
 **CSV** is RFC 4180 in UTF-8: a header, CRLF between rows, and fields with commas, quotes or line ends in quotes; null
 is an empty field. Programs for spreadsheets take a field that begins with =, +, -, @, a tab or a line end for a formula
 and run it, and client ids are anybody's choice: such texts, and those that begin with an apostrophe, get one apostrophe
-before them (OWASP, "CSV Injection"). Taking one leading apostrophe off gives the exact text back; numbers are left alone. Parquet needs none of that.
+before them (OWASP, "CSV Injection"). Taking one leading apostrophe off gives the exact text back; numbers
+are left alone. Parquet needs none of that.
 """
 
 import csv

@@ -45,20 +45,20 @@ def hours_of(session_hours: DataFrame, few: Sequence[Row], hours: int) -> list[R
     own = session_hours.join(F.broadcast(ranked), on=list(KEY)).withColumn("point", point)
     flow = {name: total(name) for name in ("offered", "sent", "dropped")}
     sums = [F.sum(flow.get(name, F.col(name))).alias(name) for name in _SUMS]
-    sums += [F.array(*_buckets(parts)).alias(name) for name, parts in _HISTOGRAMS.items()]
+    sums += [_added(parts).alias(name) for name, parts in _HISTOGRAMS.items()]
     found = (
         own.groupBy("rank", "point").agg(*sums).withColumnRenamed("point", "hour_us").toArrow().to_pylist()
     )
     return sorted(found, key=lambda row: (row["rank"], row["hour_us"]))
 
 
-def _buckets(names: Sequence[str]) -> list[Column]:
-    """Aggregates: the buckets of several histograms added up, null ones counting as empty."""
-    found = []
+def _added(names: Sequence[str]) -> Column:
+    """Aggregate: several histograms added up, null ones counting as empty."""
+    buckets = []
     for bucket in range(BUCKETS):
-        counts = [F.coalesce(F.get(F.col(name), F.lit(bucket)), F.lit(0)) for name in names]
-        found.append(F.sum(sum(counts[1:], counts[0])))
-    return found
+        count = " + ".join(f"coalesce(get({name}, {bucket}), 0L)" for name in names)
+        buckets.append(f"sum({count})")
+    return F.expr(f"array({', '.join(buckets)})")
 
 
 def wait_p99(hours: Sequence[Row], rank: int) -> Mapping[str, Any]:

@@ -1,0 +1,112 @@
+"""Two results side by side: differences, verdicts and words."""
+
+import random
+from typing import Any
+
+import pytest
+
+from spark_jobs.comparison import noise
+from spark_jobs.comparison.compare import LARGER, NOISE, TOO_LITTLE, compare, with_comparison
+from spark_jobs.comparison.measured import MEASURED
+from spark_jobs.measures.layout import LAYOUTS
+from spark_jobs.measures.result import Facts, Result, table
+
+pytestmark = pytest.mark.once
+
+HOUR, MINUTE = 3_600_000_000, 60_000_000
+
+
+def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: int = 0, window: int = MINUTE) -> Result:
+    """A result whose delivery ratio lies around a level, by the hour and by the window; p99 of QoS 1 about 1 ms."""
+    rng = random.Random(seed)
+    facts = Facts(label, 100, 5, ("b",), hours, 0, hours * HOUR, MINUTE, window, MINUTE, 3)
+    by_hour = [
+        {
+            "hour_us": hour * HOUR,
+            "offered": 1000,
+            "sent": 900,
+            "dropped": 10,
+            "delivery_ratio": level + rng.uniform(-0.01, 0.01),
+            "jain_delivery_ratio": None,
+            "ack_qos1_p99": 1000 + rng.uniform(-100, 100),
+            "starved_sessions": 0,
+        }
+        for hour in range(hours)
+    ]
+    points = [
+        {
+            "qos": "all",
+            "start_us": minute * window,
+            "offered": 10_000,
+            "sent": int(10_000 * (level + rng.uniform(-0.01, 0.01))),
+            "sent_per_second": 5.0,
+        }
+        for minute in range(minutes)
+    ]
+    ratios = {"delivery_ratio": level, "sent_per_second": 2.0, "dropped_per_second": 0.0, "seconds": 3600.0}
+    p99 = {"metric": "ack", "qos": "1", "scope": "all", "p99": 1000.0}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "hours": by_hour,
+        "timeline": points,
+        "totals": [{"qos": qos, "offered": 100, **ratios, "pressure_seconds": 36.0} for qos in ("all", "0")],
+        "percentiles": [p99],
+        "starvation": [{"length": "all", "sessions": 0}],
+        "fairness": [{"scope": "all", "qos": "all", "jain_delivery_ratio": 0.99}],
+        "reasons": [{"what": "gated", "qos": "0", "deliveries": 5}],
+    }
+    return Result(facts, {name: table(name, label, rows.get(name, [])) for name in LAYOUTS})
+
+
+def rows_of(baseline: Result, after: Result) -> dict[str, dict[str, Any]]:
+    """The rows of the comparison by measure."""
+    return {row["measure"]: row for row in compare(baseline, after).to_pylist()}
+
+
+def test_every_measure_has_a_row() -> None:
+    """Also those that a run knows nothing of, which are null and too little data."""
+    after = with_comparison(run("before", 24), run("after", 24))
+    rows = {row["measure"]: row for row in after.rows_of("comparison")}
+    assert list(rows) == [measured.measure for measured in MEASURED]
+    assert {row["run"] for row in rows.values()} == {"after"}
+    unknown = rows["inverted_qos0"]
+    assert (unknown["baseline"], unknown["difference"], unknown["better"]) == (None, None, None)
+    assert unknown["verdict"] == TOO_LITTLE
+
+
+def test_a_difference_over_a_day_is_larger_than_noise() -> None:
+    """Five points more of what was offered were sent, every hour: better, and no noise. What did not change is."""
+    rows = rows_of(run("before", 24), run("after", 24, level=0.95, seed=2))
+    found = rows["delivery_ratio"]
+    assert (found["baseline"], found["value"], found["difference"]) == (0.9, 0.95, 0.05)
+    assert found["ratio"] == pytest.approx(0.95 / 0.9)
+    assert (found["verdict"], found["better"], found["n_baseline"], found["n"]) == (LARGER, True, 24, 24)
+    assert found["test"] == f"{noise.NAME}; hours"
+    assert found["words"] == "Larger than the noise over 24 and 24 hours (p < 0.001)."
+    assert rows["ack_qos1_p99"]["verdict"] == NOISE
+    assert rows["ack_qos1_p99"]["words"].startswith("Within the noise over 24 and 24 hours (p = ")
+    assert rows["starved_sessions"]["p_value"] == 1
+    assert rows["starved_sessions"]["ratio"] is None
+    assert rows["delivery_ratio"]["p_adjusted"] > rows["delivery_ratio"]["p_value"]
+
+
+def test_swapped_runs_swap_better_and_worse() -> None:
+    """The other way round the same difference is for the worse; throughput is neither."""
+    rows = rows_of(run("after", 24, level=0.95, seed=2), run("before", 24))
+    assert (rows["delivery_ratio"]["better"], rows["delivery_ratio"]["difference"]) == (False, -0.05)
+    assert rows["sent_per_second"]["better"] is None
+
+
+def test_few_hours_are_judged_by_their_windows() -> None:
+    """Two hours are too few; their minutes are not. What is only known by the hour is not judged."""
+    rows = rows_of(run("before", 2, minutes=100), run("after", 2, level=0.95, seed=2, minutes=100))
+    found = rows["delivery_ratio"]
+    assert (found["verdict"], found["n"], found["test"]) == (LARGER, 100, f"{noise.NAME}; windows of 1 minute")
+    assert rows["ack_qos1_p99"]["verdict"] == TOO_LITTLE
+    assert rows["ack_qos1_p99"]["words"].startswith("Too little data to tell: 2 and 2 hours; at least 8 on each side")
+
+
+def test_windows_of_other_lengths_are_not_put_beside_each_other() -> None:
+    """A sum over five minutes is not one over one minute."""
+    rows = rows_of(run("before", 2, minutes=100), run("after", 2, minutes=100, window=5 * MINUTE))
+    assert rows["delivery_ratio"]["verdict"] == TOO_LITTLE
+    assert rows["delivery_ratio"]["test"].endswith("windows of 5 minutes")

@@ -1,0 +1,74 @@
+"""Percentiles read off histograms, compared with exact ones."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.measures import histogram as h
+from spark_jobs.metrics import BUCKETS
+from tests.support_spark.metrics_files import histogram
+
+pytestmark = pytest.mark.once
+
+# Times of all magnitudes, as measured ones are: an even choice of numbers would hardly ever be small.
+values = st.integers(0, 33).flatmap(lambda bits: st.integers(0, 2**bits))
+
+
+def exact(sample: list[int], per_mille: int) -> int:
+    """The value at rank ceil(p * n)."""
+    return sorted(sample)[max(0, -(-len(sample) * per_mille // 1000) - 1)]
+
+
+@given(st.lists(values, min_size=1, max_size=300), st.sampled_from([1, 500, 950, 990, 1000]))
+def test_bounds_enclose_the_exact_percentile(sample: list[int], per_mille: int) -> None:
+    """For any sample the exact percentile and the value lie between the bounds, less than a factor of two apart."""
+    truth = exact(sample, per_mille)
+    found = h.percentile(histogram(sample), per_mille)
+    assert found is not None
+    assert found.low <= truth
+    assert found.low <= found.value
+    if found.high is None:
+        assert found.low == found.value == 2**30
+    else:
+        assert truth <= found.high
+        assert found.value <= found.high
+        assert found.value <= 2 * truth
+        assert truth < 2 * max(found.value, 0.5)
+
+
+@given(st.lists(values, max_size=200), st.lists(values, max_size=200))
+def test_merged_histograms_are_those_of_all_values(a: list[int], b: list[int]) -> None:
+    """Adding two histograms up gives the one of both samples; taking one away again gives the other."""
+    both = h.merged([histogram(a), None, histogram(b)])
+    assert both == histogram(a + b)
+    assert h.without(both, histogram(a)) == histogram(b)
+
+
+def test_interpolation_goes_by_rank() -> None:
+    """Four values in the bucket 8 to 15: the second lies at three eighths of it."""
+    found = h.percentile(histogram([8, 9, 10, 15]), 500)
+    assert found is not None
+    assert found.value == pytest.approx(8 + 7 * 1.5 / 4, abs=0.001)
+
+
+def test_nothing_has_no_percentiles() -> None:
+    """An empty histogram gives nulls, not zeros."""
+    assert h.percentile(histogram([]), 500) is None
+    assert h.highest(histogram([])) is None
+    assert h.bounded("p50", histogram([]), 500) == {"p50": None, "p50_low": None, "p50_high": None}
+
+
+def test_the_highest_bucket_bounds_the_maximum() -> None:
+    """The maximum lies in the highest bucket that holds anything; the last has no upper bound."""
+    assert h.highest(histogram([3, 100])) == (64, 127)
+    assert h.highest(histogram([2**40])) == (2**30, None)
+
+
+@pytest.mark.parametrize("bucket", range(BUCKETS))
+def test_buckets_are_bit_lengths(bucket: int) -> None:
+    """The bounds of a bucket fall into it, and their neighbours do not."""
+    low, high = h.bucket_low(bucket), h.bucket_high(bucket)
+    assert min(low.bit_length(), BUCKETS - 1) == bucket
+    if high is not None:
+        assert high.bit_length() == bucket
+        assert h.bucket_low(bucket + 1) == high + 1

@@ -1,0 +1,203 @@
+"""All measures together: from a small store to the tables of the report."""
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.errors import ReportError
+from spark_jobs.measures import files
+from spark_jobs.measures.layout import LAYOUTS, STARVED_SESSIONS
+from spark_jobs.measures.measure import measure
+from spark_jobs.measures.summary import summary
+from spark_jobs.progress import Progress
+from tests.spark_jobs.measures.conftest import HOSTILE, HOURS
+from tests.support_spark.compacted import HOUR, MINUTE, NOON, store_frames
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.measures.frames import StoreFrames
+    from spark_jobs.measures.result import Result
+
+pytestmark = pytest.mark.spark
+
+
+def test_every_table_is_there(result: "Result") -> None:
+    """Each with the columns of its layout and the run's name in every row."""
+    assert result.tables.keys() == LAYOUTS.keys() - {"comparison"}
+    for name, table in result.tables.items():
+        assert table.schema.equals(LAYOUTS[name].schema), name
+        assert set(table["run"].to_pylist()) == {"run"}, name
+
+
+def test_facts_tell_how_much_there_was(result: "Result") -> None:
+    """Rows, sessions, hours, range, and how the time is cut."""
+    facts = result.facts
+    assert (facts.rows, facts.sessions, facts.hours, facts.brokers) == (180 * HOURS + 1, 4, HOURS, ("b1",))
+    assert (facts.first_us, facts.last_us) == (NOON, NOON + HOURS * HOUR)
+    assert facts.first.isoformat() == "2026-11-21T12:00:00+00:00"
+    assert (facts.slot_us, facts.window_us) == (MINUTE, MINUTE)
+    assert facts.files == {"late": 1, "read": 1, "truncated": 1}
+
+
+def test_totals_and_books(result: "Result") -> None:
+    """Counts are summed over sessions, rates are over the time that the slots cover, and the books are checked."""
+    row = result.one("totals", qos="all")
+    assert (row["offered"], row["sent"], row["dropped"]) == (3780, 2880, 900)
+    assert (row["seconds"], row["pressure_seconds"]) == (HOURS * 3600, HOURS * 1800)
+    assert row["sent_per_second"] == pytest.approx(16 / 60, abs=1e-9)
+    assert result.one("totals", qos="0")["acknowledged"] is None
+    books = result.one("books", qos="all")
+    assert (books["difference"], books["rows_off"]) == (0, HOURS)
+
+
+def test_the_timeline_has_a_point_for_each_window(result: "Result") -> None:
+    """With pressure, fairness, and rates per second of the window."""
+    rows = [row for row in result.rows_of("timeline") if row["qos"] == "all"]
+    assert len(rows) == 60 * HOURS
+    first = rows[0]
+    assert (first["start_us"], first["offered"], first["jain_delivery_ratio"]) == (NOON, 21, 0.9)
+    assert first["lowest_delivery_ratio"] == 0.5
+    assert [row["pressure_share"] for row in rows[29:31]] == [1, 0]
+    assert result.one("timeline", qos="2")["jain_delivery_ratio"] is None
+
+
+def test_hours_tell_since_when(result: "Result") -> None:
+    """Fairness, latency, starvation and inversion of each hour by itself."""
+    rows = result.rows_of("hours")
+    assert [row["hour_us"] for row in rows] == [NOON + hour * HOUR for hour in range(HOURS)]
+    assert [row["starved_sessions"] for row in rows] == [1, 1, 0]
+    assert [row["inverted_qos0"] for row in rows] == [0, 2, 0]
+    assert [row["sessions"] for row in rows] == [3, 4, 3]
+    assert rows[0]["jain_delivery_ratio"] == 0.9
+    assert rows[0]["wait_qos0_p99_high"] == 8191
+    assert rows[0]["ack_qos2_p99"] is None
+
+
+def test_percentiles_of_calm_and_pressed_intervals(result: "Result") -> None:
+    """What is measured under pressure and what is left of all without it, with what the gate did."""
+    rows = {row["scope"]: row for row in result.rows_of("percentiles") if (row["metric"], row["qos"]) == ("wait", "0")}
+    assert {scope: row["samples"] for scope, row in rows.items()} == {"all": 1800, "pressed": 300, "calm": 1500}
+    assert (rows["calm"]["max_high"], rows["pressed"]["p50_low"]) == (127, 4096)
+    pressed, calm = (result.one("gate", qos="0", scope=scope) for scope in ("pressed", "calm"))
+    assert (pressed["gated"], pressed["sent"], pressed["dropped"]) == (18, 150, 30)
+    assert (calm["gated"], calm["sent"], calm["delay_p99_high"]) == (0, 2550, 127)
+    assert result.one("gate", qos="1", scope="calm")["ack_p95_high"] == 1023
+
+
+def test_the_worst_are_named_with_the_reason(result: "Result") -> None:
+    """Lowest delivery ratio first, with its hours; who was not offered anything is not among them."""
+    worst = result.rows_of("worst_sessions")
+    assert [(row["client_id"], row["delivery_ratio"], row["why"]) for row in worst] == [
+        ("slow-1", 0.5, "window_full"),
+        ("good-1", 1.0, ""),
+    ]
+    assert worst[1]["wait_p99_high"] == 8191
+    hours = [row for row in result.rows_of("worst_hours") if row["client_id"] == "slow-1"]
+    assert [(row["rank"], row["sent"]) for row in hours] == [(1, 300)] * HOURS
+
+
+def test_starved_sessions_are_all_listed(result: "Result") -> None:
+    """A run across the hour counts as one; Spark has the whole list, the page's table the worst of it."""
+    [row] = result.rows_of("starved_worst")
+    assert (row["client_id"], row["longest_intervals"], row["listener"], row["why"]) == (
+        "slow-1",
+        7,
+        "tls",
+        "window_full",
+    )
+    assert (row["offered_in_range"], row["sent_in_range"]) == (1800, 900)
+    assert result.one("starvation", length="all")["sessions"] == 1
+    assert result.starved_sessions is not None
+    [listed] = result.starved_sessions.collect()
+    assert listed.asDict() == {name: row[name] for name in STARVED_SESSIONS.schema.names}
+
+
+def test_what_held_deliveries_up(result: "Result") -> None:
+    """Full windows, stalled ones, inversions and noisy publishers, each with who it is."""
+    whole = result.one("head_of_line", qos="all")
+    assert (whole["sessions"], whole["sessions_window_full"], whole["samples"]) == (4, 1, 1800)
+    assert [row["client_id"] for row in result.rows_of("head_of_line_sessions")] == ["slow-1"]
+    assert result.one("stalled", kind="stalled_window")["reports"] == HOURS
+    assert result.one("stalled", kind="stalled_window")["sessions"] == 1
+    assert result.one("inversion")["inverted_qos0"] == 2
+    assert result.one("inversion")["sessions"] == 1
+    assert [row["client_id"] for row in result.rows_of("inverted_sessions")] == ["good-1"]
+    noisy = result.rows_of("publishers")
+    assert [row["received"] for row in noisy] == [270, 30]
+    assert noisy[0]["share_of_received"] == 0.9
+    assert noisy[0]["publish_refused"] == 15
+    assert result.one("reasons", reason="queue_full", qos="0")["deliveries"] == 900
+
+
+def test_bad_input_is_counted_and_named(result: "Result") -> None:
+    """Files, duplicates, books, overlapping intervals, single intervals and awkward names; nothing that is fine."""
+    rows = {row["kind"]: row for row in result.rows_of("quality")}
+    assert {kind: row["count"] for kind, row in rows.items()} == {
+        "late": 1,
+        "truncated": 1,
+        "duplicates": 4,
+        "books_off": HOURS,
+        "overlong": 1,
+        "appears_once": 1,
+        "awkward_id": 1,
+    }
+    assert rows["truncated"]["example"] == "a.parquet"
+    assert rows["appears_once"]["example"] == "once"
+    assert rows["awkward_id"]["example"] == HOSTILE[:200]
+    assert [row["file"] for row in result.rows_of("files")] == ["a.parquet", "b.parquet", "c.parquet"]
+
+
+def test_measuring_again_gives_the_same_bytes(result: "Result", frames: "StoreFrames") -> None:
+    """Whatever order and parts the rows come in: every file of every table is the same to the byte."""
+    mixed = replace(
+        frames,
+        sessions=frames.sessions.orderBy("sent_qos0").repartition(3),
+        timeline=frames.timeline.orderBy("slot", ascending=False).repartition(2),
+        starvation=frames.starvation.orderBy("start_us", ascending=False),
+    )
+    again = measure(mixed, "run", Progress(quiet=True))
+    assert dict(files.encoded([again])) == dict(files.encoded([result]))
+    assert again.facts == result.facts
+
+
+def test_no_rows_is_an_error_that_says_what_there_is(spark: "SparkSession") -> None:
+    """The message names the run and what the store holds."""
+    empty = store_frames(spark, [], there="The store holds 2026-11-20.")
+    with pytest.raises(ReportError, match=r"run: no rows in the asked range\. The store holds 2026-11-20\."):
+        measure(empty, "run", Progress(quiet=True))
+
+
+def test_spark_writes_the_starved_as_safe_csv(spark: "SparkSession", tmp_path: Path) -> None:
+    """Hostile names written by Spark come back as they were, but for the apostrophe that disarms formulas."""
+    names = [HOSTILE, 'a,"b"', " padded ", "", "@x", "'quoted", "plain"]
+    frame = spark.createDataFrame([(i, name) for i, name in enumerate(names)], "i int, client_id string").coalesce(1)
+    out = tmp_path / "csv"
+    frame.select("i", files.safe_text(frame["client_id"]).alias("client_id")).write.options(**files.CSV_OPTIONS).csv(
+        str(out)
+    )
+    [file] = out.glob("*.csv")
+    read = list(csv.reader(io.StringIO(file.read_bytes().decode(), newline="")))
+    assert read[0] == ["i", "client_id"]
+    assert [name for _, name in read[1:]] == [f"'{HOSTILE}", 'a,"b"', " padded ", "", "'@x", "''quoted", "plain"]
+
+
+def test_the_summary_is_small_and_has_stable_names(result: "Result") -> None:
+    """Figures by the names of the tables' columns, without a row per session, hour or window."""
+    found = summary([result], "A headline.", ["A sentence."])
+    assert (found["format"], found["headline"], found["verdict"]) == (2, "A headline.", ["A sentence."])
+    assert found["baseline"] is None
+    [run] = found["runs"]
+    assert run["fairness"]["all"]["jain_delivery_ratio"] == 0.9
+    assert run["totals"]["all"]["offered"] == 3780
+    assert run["starvation"] == {
+        "after_intervals": 3, "runs": 1, "sessions": 1, "longest_intervals": 7, "seconds": 420.0, "offered": 7,
+    }  # fmt: skip
+    assert run["percentiles"]["wait_0_pressed"]["samples"] == 300
+    assert run["quality"]["duplicates"] == 4
+    assert run["books"] == {"rows": 180 * HOURS + 1, "rows_off": HOURS, "balance": False}
+    assert not {"timeline", "worst_sessions", "lorenz"} & run.keys()

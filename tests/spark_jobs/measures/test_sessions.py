@@ -1,0 +1,106 @@
+"""Hours put together to sessions, their fairness by listener and topic group, and Lorenz curves."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.compaction import schema
+from spark_jobs.measures import fairness, lorenz
+from spark_jobs.measures.sessions import listeners_of, per_session
+from tests.support_spark.compacted import HOUR, MINUTE, NOON, Row, frame, session_hour
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def sessions(spark: "SparkSession", rows: list[Row]) -> "DataFrame":
+    """One row per session."""
+    hours = frame(spark, schema.SESSIONS, rows)
+    return per_session(hours, listeners_of(hours))
+
+
+def fair(spark: "SparkSession", rows: list[Row]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """The rows of the table by scope, name and QoS."""
+    each = sessions(spark, rows).cache()
+    found = fairness.fairness(each, MINUTE, fairness.largest_groups(each))
+    return {(row["scope"], row["name"], row["qos"]): row for row in found}
+
+
+def q0(client_id: str, offered: int, sent: int, **values: Any) -> Row:
+    """An hour of a session with QoS 0 only."""
+    return session_hour(client_id, offered_qos0=offered, sent_qos0=sent, dropped_qos0=offered - sent, **values)
+
+
+def test_hours_of_a_session_add_up(spark: "SparkSession") -> None:
+    """Counters are summed, gauges are maxima, and the listener is that of the last hour, even if it sorts first."""
+    rows = [
+        session_hour("a", 0, listener="z", offered_qos0=1, offered_qos2=2, mqueue_max=9, dropped_expired_qos1=4),
+        session_hour("a", 1, listener="m", offered_qos1=3, mqueue_max=5, duration_us=HOUR * 2),
+        session_hour("a", 2, listener="b", gated_backlog=2, gated_rate=3),
+        session_hour("a", 0, listener="x", broker="b2"),
+        session_hour("a", 0, session_started_us=NOON + 1),
+    ]
+    found = {(r["broker"], r["session_started_us"]): r for r in sessions(spark, rows).collect()}
+    assert len(found) == 3
+    one = found["b1", NOON]
+    assert (one["listener"], one["offered"], one["mqueue_max"], one["gated"]) == ("b", 6, 9, 5)
+    assert (one["rows"], one["connected_us"], one["overlong_hours"], one["dropped_expired"]) == (180, 3 * HOUR, 1, 4)
+    assert found["b2", NOON]["listener"] == "x"
+
+
+def test_known_answers(spark: "SparkSession") -> None:
+    """Half as much for one of two is J = 0.9; idle sessions do not count; a drained backlog is no advantage."""
+    found = fair(spark, [q0("a", 100, 100), q0("b", 100, 50), q0("idle", 0, 0), session_hour("c", offered_qos1=5)])
+    row = found["all", "", "0"]
+    assert (row["sessions"], row["jain_delivery_ratio"], row["lowest_delivery_ratio"]) == (2, 0.9, 0.5)
+    assert row["jain_goodput"] == pytest.approx(0.9, abs=1e-6)
+    assert row["maxmin_goodput"] == pytest.approx(50 / 75, abs=1e-6)
+    assert row["gini_goodput"] == pytest.approx(1 / 6, abs=1e-6)
+    assert found["all", "", "all"]["sessions"] == 3
+    assert found["all", "", "1"]["jain_delivery_ratio"] is None
+    assert found["all", "", "1"]["lowest_delivery_ratio"] == 0
+    assert found["all", "", "2"]["sessions"] == 0
+    drained = fair(spark, [session_hour("a", offered_qos0=10, sent_qos0=30), q0("b", 10, 10)])
+    assert drained["all", "", "0"]["jain_delivery_ratio"] == 1
+
+
+def test_goodput_is_per_connected_time(spark: "SparkSession") -> None:
+    """Half the time connected and half as much sent is the same goodput; hardly connected at all does not count."""
+    rows = [
+        q0("a", 60, 60),
+        q0("b", 30, 30, connected_us=HOUR // 2),
+        q0("gone", 30, 0, connected_us=0),
+        q0("glimpse", 30, 1, connected_us=MINUTE // 2),
+    ]
+    row = fair(spark, rows)["all", "", "all"]
+    assert (row["sessions"], row["goodput_sessions"], row["left_out"]) == (4, 2, 2)
+    assert (row["jain_goodput"], row["maxmin_goodput"], row["gini_goodput"]) == (1, 1, 0)
+    assert row["mean_goodput"] == row["lowest_goodput"] == pytest.approx(1 / 60, abs=1e-9)
+
+
+def test_scopes_are_listeners_and_topic_groups(spark: "SparkSession") -> None:
+    """Each listener and each of the largest topic groups has rows of its own; what is left is one group, last."""
+    rows = [q0(f"big-{i}", 10, 10 - i, topic_group="big", listener="tls") for i in range(3)]
+    rows += [q0(f"g{i:02}-x", 10, 10, topic_group=f"g{i:02}") for i in range(31)]
+    found = fair(spark, rows)
+    assert found["listener", "tls", "0"]["lowest_delivery_ratio"] == 0.8
+    assert found["listener", "tcp", "0"]["sessions"] == 31
+    groups = [name for scope, name, qos in found if scope == "topic_group" and qos == "0"]
+    assert groups[:2] == ["big", "g00"]
+    assert groups[-1] == fairness.OTHERS
+    assert len(groups) == fairness.MOST_NAMES + 1
+    assert found["topic_group", fairness.OTHERS, "0"]["sessions"] == 2
+    assert ("topic_group", "big", "1") not in found
+
+
+def test_lorenz_curves(spark: "SparkSession") -> None:
+    """Of two sessions one is sent everything: half of the sessions has nothing, of what was offered it has half."""
+    each = sessions(spark, [q0("a", 10, 0), q0("b", 10, 10)])
+    curves: dict[str, dict[float, float]] = {}
+    for row in lorenz.lorenz(each, MINUTE):
+        curves.setdefault(row["what"], {})[row["share_sessions"]] = row["share"]
+    assert curves.keys() == set(lorenz.CURVES)
+    assert all(len(curve) == 101 for curve in curves.values())
+    assert (curves["goodput"][0.5], curves["delivery_ratio"][0.75], curves["offered"][0.5]) == (0, 0.5, 0.5)

@@ -1,0 +1,81 @@
+"""Runs of starved intervals, joined across hours, and the sessions that they make starved."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.compaction import schema
+from spark_jobs.measures import starvation
+from tests.support_spark.compacted import HOUR, MINUTE, NOON, SECOND, frame, starved_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def pieces(spark: "SparkSession") -> "DataFrame":
+    """Two minutes before the hour and five after it; one minute three times; and runs almost in a row."""
+    late = starved_run("nearly", 3, 2)
+    late["start_us"] += SECOND + 1
+    close = starved_run("close", 3, 2, waiting=7)
+    close["start_us"] += SECOND
+    rows = [
+        starved_run("long", 58, 2, offered=20),
+        starved_run("long", 60, 5, offered=30, waiting=4),
+        starved_run("long", 90, 3),
+        *[starved_run("short", minute, 1) for minute in (0, 2, 4)],
+        starved_run("nearly", 1, 2),
+        late,
+        starved_run("close", 1, 2),
+        close,
+    ]
+    return starvation.with_runs(frame(spark, schema.STARVATION, rows)).cache()
+
+
+def test_runs_go_on_across_hours(pieces: "DataFrame") -> None:
+    """A run that was cut at the hour is one again; up to a second between intervals does not part them."""
+    runs = sorted((r["client_id"], r["intervals"], r["offered"]) for r in starvation.runs_of(pieces).collect())
+    assert runs == [
+        ("close", 4, 4),
+        ("long", 3, 3),
+        ("long", 7, 50),
+        ("nearly", 2, 2),
+        ("nearly", 2, 2),
+        *[("short", 1, 1)] * 3,
+    ]
+
+
+def test_only_runs_that_count_make_a_session_starved(pieces: "DataFrame") -> None:
+    """Three intervals in a row do, three single ones do not; the longest comes first; what waited is of the end."""
+    starved = starvation.starved_sessions(starvation.runs_of(pieces), 3)
+    worst = [row.asDict() for row in starvation.worst_starved(starved).collect()]
+    assert [row["client_id"] for row in worst] == ["long", "close"]
+    first = worst[0]
+    assert (first["runs"], first["longest_intervals"], first["longest_us"]) == (2, 7, 7 * MINUTE)
+    assert (first["starved_us"], first["offered"]) == (10 * MINUTE, 53)
+    assert (first["first_us"], first["last_us"]) == (NOON + 58 * MINUTE, NOON + 93 * MINUTE)
+    assert worst[1]["waiting"] == 7
+
+
+def test_runs_are_counted_by_length(pieces: "DataFrame") -> None:
+    """All that count first, then every length, with the sessions that have such runs."""
+    rows = starvation.starvation(starvation.by_length(starvation.runs_of(pieces), 3), 3)
+    assert [(row["length"], row["runs"], row["sessions"]) for row in rows] == [
+        ("all", 3, 2),
+        ("1", 3, 1),
+        ("2", 2, 1),
+        ("3-5", 2, 2),
+        ("6-10", 1, 1),
+        ("11-30", 0, 0),
+        ("31+", 0, 0),
+    ]
+    assert (rows[0]["least_intervals"], rows[0]["longest_intervals"]) == (3, 7)
+    assert rows[0]["seconds"] == pytest.approx(14 * 60)
+
+
+def test_hours_count_their_starved_sessions(pieces: "DataFrame") -> None:
+    """A run across the hour starves its session in both; a session counts once in an hour."""
+    rows = {row["hour_us"]: row["sessions"] for row in starvation.per_hour(pieces, 3).collect()}
+    assert rows == {NOON: 2, NOON + HOUR: 1}

@@ -1,0 +1,49 @@
+"""The timeline's windows."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.compaction import schema
+from spark_jobs.measures import timeline
+from tests.support_spark.compacted import MINUTE, NOON, frame, slot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.once
+@given(st.integers(0, 10**9), st.integers(1, 10**7), st.sampled_from([1, 10, 60, 300]))
+def test_a_window_is_a_whole_number_of_slots(first: int, length: int, slot_seconds: int) -> None:
+    """However long the range: at most 400 points, and, if there is anything to choose, not needlessly few."""
+    slot_us = slot_seconds * 1_000_000
+    first_us, last_us = first * 1_000_000, (first + length) * 1_000_000
+    window_us = timeline.choose_window(first_us, last_us, slot_us)
+    assert window_us % slot_us == 0
+    points = last_us // window_us - first_us // window_us + 1
+    assert points <= timeline.MOST_POINTS
+    assert window_us == slot_us or points >= timeline.MOST_POINTS // 2 - 1
+
+
+@pytest.mark.spark
+def test_brokers_are_put_together_and_gaps_do_not_count(spark: "SparkSession") -> None:
+    """Two brokers' slots at one time are one; an hour in which nothing was reported stands for two slots at most."""
+    rows = [
+        slot(0, "b1", offered_qos0=4, sent_qos0=1, fair_n_0=1, fair_x_0=100_000, fair_xx_0=10**10, fair_min_0=25_000),
+        slot(0, "b2", offered_qos0=6, sent_qos0=6, fair_n_0=1, fair_x_0=0, fair_xx_0=0, fair_min_0=50_000),
+        slot(1, "b1", pressed_rows=1, gated_backlog=3, mailbox_max=8),
+        slot(9, "b1", dropped_qos2=2),
+        slot(62, "b1"),
+    ]
+    clock = timeline.by_window(frame(spark, schema.TIMELINE, rows), MINUTE, 60 * MINUTE)
+    points = [row for row in timeline.timeline(clock, 60 * MINUTE) if row["qos"] == "0"]
+    assert [row["start_us"] for row in points] == [NOON, NOON + 60 * MINUTE]
+    first = points[0]
+    assert (first["offered"], first["sent"], first["gated"], first["mailbox_max"]) == (10, 7, 3, 8)
+    assert (first["jain_delivery_ratio"], first["lowest_delivery_ratio"]) == (0.5, 0.25)
+    assert first["pressure_share"] == 0.25  # of two single slots and one that stands for two
+    assert clock.covered_us == 5 * MINUTE
+    assert clock.pressure_us == MINUTE
+    assert clock.count("dropped", "all") == 2
