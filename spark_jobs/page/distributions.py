@@ -15,6 +15,7 @@ LEFT: Final = 52
 RIGHT: Final = 12
 TOP: Final = 26
 FOOT: Final = 40
+LETTER: Final = 7.2  # the width of a letter of a label, rather more than less
 MOST_DECADES: Final = 5
 
 
@@ -49,12 +50,16 @@ def _value_axis(place: Scale, bottom: float, unit: str) -> str:
     if place.low < 0:  # the bucket of 0 lies where 1 would be written
         drawn.append(text("0", place(-0.5), bottom + 16, anchor="middle"))
     powers = [p for p in range(place.low < 0, 10) if place.low <= p * math.log2(10) <= place.high]
-    step = 1 if len(powers) <= 5 else 2
+    longest = max((len(words.quantity(10**power, unit)) for power in powers), default=1)
+    apart = abs(place(math.log2(10)) - place(0))
+    step = math.ceil((longest * LETTER + 6) / apart)
     for power in powers[::step]:
         x = place(power * math.log2(10))
+        label = words.quantity(10**power, unit)
         drawn.append(line(x, bottom, x, bottom + 4, "axis"))
-        anchor = "end" if x > WIDTH - RIGHT - 12 else "middle"
-        drawn.append(text(words.quantity(10**power, unit), x, bottom + 16, anchor=anchor))
+        # The last one is moved in from the edge, as far as the one before it allows.
+        middle = min(x, WIDTH - len(label) * LETTER / 2)
+        drawn.append(text(label, middle, bottom + 16, anchor="middle"))
     return "".join(drawn)
 
 

@@ -12,6 +12,7 @@ from spark_jobs.page.markup import Html, figure, join, legend, name_of, nothing,
 from spark_jobs.page.markup import grid as side_by_side
 
 _WHAT: Final = {"goodput": "goodput", "delivery_ratio": "delivery ratio"}
+_ALL_OF: Final = {"goodput": "all goodput", "delivery_ratio": "the sum of delivery ratios"}
 _SCOPES: Final = {
     "all": "All sessions, by QoS",
     "listener": "By listener",
@@ -60,7 +61,7 @@ def _plot(results: Sequence[Result], what: str) -> Html | None:
     if asked:
         curves.insert(0, Curve("offered", "asked", asked))
     title = join([tag("strong", _WHAT[what].capitalize()), f" · Gini {', '.join(told)}"])
-    return small_figure(title, Html(lorenz(curves, f"all {_WHAT[what]}", f"Lorenz curve of {_WHAT[what]}")))
+    return small_figure(title, Html(lorenz(curves, _ALL_OF[what], f"Lorenz curve of {_WHAT[what]}")))
 
 
 def _points(result: Result, what: str) -> list[tuple[float, float]]:

@@ -56,6 +56,12 @@ class Page(HTMLParser):
         return [value for _, attributes in self.elements if (value := attributes.get(attribute))]
 
 
+@pytest.fixture(scope="module")
+def both() -> list[Result]:
+    """Two runs."""
+    return sample_comparison()
+
+
 @pytest.fixture(scope="module", params=["one", "two"])
 def results(request: pytest.FixtureRequest) -> list[Result]:
     """One run, or two."""
@@ -145,25 +151,25 @@ def test_what_clients_send_is_text(results: list[Result]) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_keeps_its_place(name: str) -> None:
+def test_a_hostile_name_keeps_its_place(both: list[Result], name: str) -> None:
     """Whatever a client calls itself, the page stays whole and its table keeps its columns."""
-    result = sample_result()
+    result = both[0]
     rows = [row | {"client_id": name} for row in result.rows_of("publishers")]
     Page(render([replaced(result, "publishers", [{k: v for k, v in row.items() if k != "run"} for row in rows])]))
 
 
 @pytest.mark.parametrize("name", [*LAYOUTS, "all"])
-def test_a_table_without_rows_leaves_a_page(name: str) -> None:
+def test_a_table_without_rows_leaves_a_page(both: list[Result], name: str) -> None:
     """A run in which something never happened is shown, saying so."""
     names = list(LAYOUTS) if name == "all" else [name]
-    before, after = sample_comparison()
-    for results in ([without(before, *names)], [without(before, *names), without(after, *names)]):
-        Page(render(results))
+    before, after = both
+    Page(render([without(before, *names), without(after, *names)]))
 
 
 def test_a_run_without_anything_says_so() -> None:
     """No sessions, no deliveries: words instead of empty plots."""
     page = render([without(sample_result(), *LAYOUTS)])
+    Page(page)
     assert "<svg" not in page
     assert "Nothing was offered to any session." in page
     assert page.count("Nothing was recorded.") == 5

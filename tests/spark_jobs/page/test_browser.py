@@ -1,0 +1,163 @@
+"""The page in a real browser, as people see it: wide and narrow, light and dark, on paper, and without its script."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support_spark.looking import (
+    EMPTY_PLOTS,
+    LABELS_THAT_COLLIDE,
+    SCROLLBARS,
+    STICKS_OUT,
+    STILL_FOLDED,
+    Opened,
+)
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator
+
+pytestmark = pytest.mark.once
+
+PHONE, DESK = 390, 1280
+PAPER = 703  # an A4 page between its margins, in CSS pixels
+FEWEST_BYTES = 50_000  # of a screenshot with anything on it
+
+
+def opened(browser: "Browser", path: Path, width: int, scheme: str = "light", *, script: bool = True) -> Opened:
+    """A page in a window of this width."""
+    return Opened(
+        browser,
+        path.as_uri(),
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,
+        java_script_enabled=script,
+        offline=True,
+    )
+
+
+def screenshot(name: str, beside: Path) -> Path:
+    """Where a screenshot goes: to the folder that SLUICE_SCREENSHOTS names, or away after the test."""
+    folder = Path(os.environ.get("SLUICE_SCREENSHOTS") or beside)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.png"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("kind", ["one", "two"])
+def test_the_page_looks_right(
+    browser: "Browser", pages: dict[str, Path], tmp_path: Path, kind: str, width: int, scheme: str
+) -> None:
+    """Nothing sticks out to the side, no plot is empty, no label lies on another, nothing complains or leaves."""
+    with opened(browser, pages[kind], width, scheme) as seen:
+        picture = screenshot(f"report-{kind}-{width}-{scheme}", tmp_path)
+        seen.page.screenshot(path=picture)
+        if picture.parent != tmp_path:
+            whole = screenshot(f"report-{kind}-{width}-{scheme}-whole", tmp_path)
+            seen.page.screenshot(path=whole, full_page=True)
+        assert seen.wrong(STICKS_OUT) == []
+        assert seen.wrong(EMPTY_PLOTS) == []
+        assert seen.wrong(LABELS_THAT_COLLIDE) == []
+        assert seen.complaints == []
+        assert seen.requests == [pages[kind].as_uri()]
+        paper = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert paper == ("rgb(255, 254, 252)" if scheme == "light" else "rgb(20, 22, 26)")
+        assert picture.stat().st_size > FEWEST_BYTES
+
+
+@pytest.mark.parametrize("kind", ["one", "two"])
+def test_any_width_will_do(browser: "Browser", pages: dict[str, Path], kind: str) -> None:
+    """From the smallest phones to wide screens nothing sticks out, folded or not."""
+    with opened(browser, pages[kind], PHONE) as seen:
+        seen.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        for width in (320, 360, 761, 1000, 2000):
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            assert seen.wrong(STICKS_OUT) == [], width
+            assert seen.wrong(LABELS_THAT_COLLIDE) == [], width
+
+
+def texts(cells: "Locator") -> list[str]:
+    """What is written in cells."""
+    return [text.strip() for text in cells.all_text_contents()]
+
+
+def test_tables_sort_by_mouse_and_keyboard(browser: "Browser", pages: dict[str, Path]) -> None:
+    """A head sorts its column, the largest first, and turns it around; one column at a time says so."""
+    with opened(browser, pages["one"], DESK) as seen:
+        table = seen.page.locator("#worst-0 table")
+        head = table.locator("thead th", has_text="dropped")
+        cells = table.locator("tbody tr td:nth-child(6)")
+        rows = table.locator("tbody tr").count()
+        head.get_by_role("button").click()
+        assert head.get_attribute("aria-sort") == "descending"
+        numbers = [int(text.replace(",", "")) for text in texts(cells)]
+        assert numbers == sorted(numbers, reverse=True)
+        head.get_by_role("button").press("Enter")
+        assert head.get_attribute("aria-sort") == "ascending"
+        assert texts(cells) == [f"{number:,}" for number in reversed(numbers)]
+        name = table.locator("thead th", has_text="client id")
+        name.get_by_role("button").press("Space")
+        assert (name.get_attribute("aria-sort"), head.get_attribute("aria-sort")) == ("ascending", "none")
+        assert table.locator("tbody tr").count() == rows
+        assert seen.complaints == []
+
+
+def test_tables_filter(browser: "Browser", pages: dict[str, Path]) -> None:
+    """Only rows that hold the text stay, whatever its case; how many is told; an empty field brings all back."""
+    with opened(browser, pages["one"], DESK) as seen:
+        sheet = seen.page.locator("#worst-0")
+        field = sheet.get_by_role("searchbox", name="Filter: Lowest delivery ratio")
+        field.fill("CONGESTED")
+        rows = sheet.locator("tbody tr:visible")
+        assert rows.count() == 4
+        assert sheet.locator("output").text_content() == "4 of 20"
+        field.fill("<script>")
+        assert rows.count() == 1
+        field.fill("")
+        assert rows.count() == 20
+        assert sheet.locator("output").text_content() == ""
+
+
+def test_missing_values_sort_last(browser: "Browser", pages: dict[str, Path]) -> None:
+    """What is not known comes after what is, whichever way a column is sorted."""
+    with opened(browser, pages["one"], DESK) as seen:
+        table = seen.page.locator("#gate-table table")
+        button = table.locator("thead th", has_text="delay p99").get_by_role("button")
+        cells = table.locator("tbody tr td:nth-child(7)")
+        for _ in range(2):
+            button.click()
+            assert texts(cells)[2:] == ["–"] * 4
+
+
+def test_a_link_into_something_folded_unfolds_it(browser: "Browser", pages: dict[str, Path]) -> None:
+    """Who is sent a link to a table sees the table."""
+    with Opened(browser, f"{pages['one'].as_uri()}#hours", viewport={"width": DESK, "height": 900}) as seen:
+        assert seen.page.locator("#hours table").is_visible()
+
+
+def test_without_its_script_the_page_is_all_there(browser: "Browser", pages: dict[str, Path]) -> None:
+    """Where scripts are off, tables are plain tables, and nothing offers what would not work."""
+    with opened(browser, pages["one"], DESK, script=False) as seen:
+        assert seen.page.locator("button, input").count() == 0
+        assert seen.page.locator("#worst-0 tbody tr:visible").count() == 20
+        assert seen.page.locator("svg.plot:visible").count() > 20
+        seen.page.locator("summary", has_text="Hour by hour").click()
+        assert seen.page.locator("#hours tbody tr:visible").count() == 24
+
+
+@pytest.mark.parametrize("kind", ["one", "two"])
+def test_paper_shows_everything(browser: "Browser", pages: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    """In print nothing is folded or scrolled, even in a dark browser without the script; it fits, on white."""
+    with opened(browser, pages[kind], PAPER, "dark") as seen:
+        seen.page.emulate_media(media="print")
+        assert seen.wrong(STILL_FOLDED) == []
+        assert seen.wrong(SCROLLBARS) == []
+        assert seen.wrong(STICKS_OUT) == []
+        assert seen.wrong(EMPTY_PLOTS) == []
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= PAPER
+        assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 254, 252)"
+        paper = screenshot(f"report-{kind}-print", tmp_path).with_suffix(".pdf")
+        seen.page.pdf(path=paper, format="A4", prefer_css_page_size=True)
+        assert paper.read_bytes().startswith(b"%PDF")
