@@ -28,7 +28,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planted, dict[str, 
     planted = generate(MODEL, root / "metrics", processes=1)
     connection = duck.connect(1)
     duck.compact(connection, root / "metrics", root / "store", MODEL.interval_us)
-    duck.report(connection, root / "store", root / "out", MODEL.interval_us * 9 // 10)
+    duck.report(connection, root / "store", root / "out")
     made = sorted(root.glob("store/*.parquet")) + sorted(root.glob("out/*.parquet"))
     return planted, {path.stem: pq.read_table(path).to_pylist() for path in made}
 

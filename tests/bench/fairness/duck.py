@@ -31,13 +31,14 @@ def compact(connection: duckdb.DuckDBPyConnection, metrics: Path, store: Path, s
         write(connection, query, store / f"{name}.parquet")
 
 
-def report(connection: duckdb.DuckDBPyConnection, store: Path, out: Path, least_us: int) -> None:
+def report(connection: duckdb.DuckDBPyConnection, store: Path, out: Path) -> None:
     """Those files to one small Parquet file for each table."""
     out.mkdir(parents=True, exist_ok=True)
     for name in DATASETS:
         connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM '{store / name}.parquet'")
     connection.execute(measures.per_session())
-    for name, query in measures.tables(least_us).items():
+    least = connection.sql("SELECT (sum(duration_us) // sum(rows)) * 9 // 10 FROM sessions").fetchall()[0][0]
+    for name, query in measures.tables(int(least)).items():
         write(connection, query, out / f"{name}.parquet")
 
 
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked.step == "compact":
         compact(connection, asked.metrics, asked.store, asked.slot_us)
     elif asked.step == "report":
-        report(connection, asked.store, asked.out, asked.slot_us * 9 // 10)
+        report(connection, asked.store, asked.out)
 
 
 if __name__ == "__main__":

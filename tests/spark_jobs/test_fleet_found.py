@@ -1,0 +1,139 @@
+"""What is planted in a generated fleet is found by the report: exactly that, and nothing of the healthy sessions."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.support_broker.metrics import metrics_files
+from tests.support_spark.fleet.generate import generate
+from tests.support_spark.fleet.model import SECOND, Model
+from tests.support_spark.fleet.planted import Planted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.measures.result import Result
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+MODEL: Final = Model(sessions=90, brokers=2, length_us=3 * 3600 * SECOND, interval_us=300 * SECOND, rows=2200, files=10)
+
+Found = tuple[Planted, "Result"]
+Key = tuple[str, str, int]
+
+
+@pytest.fixture(scope="module")
+def found(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What is planted, and what the measures make of it."""
+    from spark_jobs.compaction import aggregation
+    from spark_jobs.measures.frames import StoreFrames
+    from spark_jobs.measures.measure import measure
+    from spark_jobs.progress import Progress
+    from spark_jobs.spark import read_metrics
+
+    root: Path = tmp_path_factory.mktemp("fleet")
+    planted = generate(MODEL, root, processes=1)
+    rows = read_metrics(spark, metrics_files(root))
+    frames = StoreFrames(
+        aggregation.sessions(rows, ["tcp", "tls", "ws"]).persist(),
+        aggregation.timeline(rows, MODEL.interval_us).persist(),
+        aggregation.starvation(rows).persist(),
+        MODEL.interval_us,
+    )
+    return planted, measure(frames, "fleet", Progress(quiet=True))
+
+
+def table(found: Found, name: str) -> list[dict[str, Any]]:
+    """The rows of a result table."""
+    rows: list[dict[str, Any]] = found[1].tables[name].to_pylist()
+    return rows
+
+
+def key(row: dict[str, Any]) -> Key:
+    """What names the session of a row."""
+    return row["broker"], row["client_id"], row["session_started_us"]
+
+
+def test_starved(found: Found) -> None:
+    """Every starved session is listed with its runs, their length and what waited; no other session is."""
+    planted, result = found
+    assert result.starved_sessions is not None
+    listed = {key(row.asDict()): row for row in result.starved_sessions.collect()}
+    expected = planted.starved(3)
+    assert listed.keys() == expected.keys()
+    for who, runs in expected.items():
+        row = listed[who]
+        assert row["runs"] == len(runs)
+        assert row["longest_intervals"] == max(run.intervals for run in runs)
+        assert row["starved_us"] == sum(run.end_us - run.start_us for run in runs)
+        assert (row["first_us"], row["last_us"]) == (runs[0].start_us, runs[-1].end_us)
+        assert row["offered"] == sum(run.offered for run in runs)
+    assert {key(row) for row in table(found, "starved_worst")} == expected.keys()
+
+
+def test_inversions(found: Found) -> None:
+    """QoS 0 that went past what waited is counted to the delivery, by session too."""
+    planted, _ = found
+    (row,) = table(found, "inversion")
+    inverted = planted.of_kind("inverted")
+    assert row["inverted_qos0"] == sum(each.inverted_qos0 for each in inverted)
+    assert row["blocked_rows"] == sum(each.blocked_rows for each in planted.found)
+    assert row["sessions"] == len(inverted)
+    named = {row["client_id"]: row["inverted_qos0"] for row in table(found, "inverted_sessions")}
+    assert named == {each.client_id: each.inverted_qos0 for each in inverted}
+
+
+def test_stalled(found: Found) -> None:
+    """Reports of stalled windows and of slow consumers are counted, and those sessions named."""
+    planted, _ = found
+    reports = {row["kind"]: (row["reports"], row["sessions"]) for row in table(found, "stalled")}
+    for kind in ("stalled_window", "slow_consumer"):
+        concerned = [each.sums[kind] for each in planted.found if kind in each.sums]
+        assert reports[kind] == (sum(concerned), len(concerned))
+    stalled = {each.client_id for each in planted.found if {"stalled_window", "slow_consumer"} & each.sums.keys()}
+    assert {row["client_id"] for row in table(found, "stalled_sessions")} == stalled
+
+
+def test_drops(found: Found) -> None:
+    """What was dropped is told by QoS and reason, and only sessions that lost something are among the worst."""
+    planted, _ = found
+    told = {
+        f"dropped_{row['reason']}_qos{row['qos']}": row["deliveries"]
+        for row in table(found, "reasons")
+        if row["what"] == "dropped" and row["qos"] != "all" and row["deliveries"]
+    }
+    assert told == {
+        name: count
+        for name, count in planted.totals.items()
+        if name.startswith("dropped_") and not name.startswith("dropped_qos") and count
+    }
+    unfair = {(each.broker, each.client_id, each.session_started_us) for each in planted.found}
+    short = {key(row) for row in table(found, "worst_sessions") if row["delivery_ratio"] < 1}
+    assert short <= unfair
+    lost = {
+        (each.broker, each.client_id, each.session_started_us)
+        for each in planted.found
+        if any(name.startswith("dropped_") for name in each.sums)
+    }
+    assert len(lost) < 20
+    assert lost <= short
+
+
+def test_publishers(found: Found) -> None:
+    """The noisy publishers come first, with what they published and what was refused of it."""
+    planted, _ = found
+    noisy = {each.client_id: each.sums["publish_refused"] for each in planted.of_kind("publisher")}
+    first = table(found, "publishers")[: len(noisy)]
+    assert {row["client_id"]: row["publish_refused"] for row in first} == noisy
+
+
+def test_totals(found: Found) -> None:
+    """Deliveries are what the rows sum up to, QoS by QoS."""
+    planted, _ = found
+    for row in table(found, "totals"):
+        for what in ("offered", "sent", "dropped"):
+            wanted = range(3) if row["qos"] == "all" else [row["qos"]]
+            assert row[what] == sum(planted.totals[f"{what}_qos{qos}"] for qos in wanted)
+    assert found[1].facts.rows == planted.rows
+    assert found[1].facts.sessions == planted.sessions
