@@ -1,0 +1,136 @@
+"""Telling good raw files from bad by their footers, before Spark sees them, wherever they lie.
+
+A Parquet file ends with its footer, so a file cut short has none and is found out without being read.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.compaction.state import NEWER, OLDER, READ, FileRecord
+from spark_jobs.metrics import FIRST_VERSION, READABLE, SCHEMA
+from spark_jobs.storage import Entry, Storage, StorageError
+
+TRUNCATED: Final = "truncated"
+EMPTY: Final = "empty"
+FOREIGN: Final = "foreign"
+UNREADABLE: Final = "unreadable"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ARROW_TYPES: Final = {
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "bool": pa.bool_(),
+    "list<int64>": pa.list_(pa.int64()),
+}
+
+
+def arrow_type(name: str) -> pa.DataType:
+    """The Arrow type for a type name of the schema file."""
+    return _ARROW_TYPES[name]
+
+
+def inspect(storage: Storage, entry: Entry) -> FileRecord:
+    """Read a file's footer and judge it."""
+
+    def judged(status: str, why: str) -> FileRecord:
+        return FileRecord(entry.name, entry.size, entry.modified_us, status, why)
+
+    if entry.size == 0:
+        return judged(EMPTY, "is zero bytes long")
+    try:
+        with storage.open(entry.name) as source, pq.ParquetFile(source) as file:
+            metadata, schema = file.metadata, file.schema_arrow
+            status, why = _schema_of(schema, metadata.metadata or {})
+            first, last = (None, None) if status == FOREIGN else _bounds(file)
+    except pa.ArrowInvalid as error:
+        return judged(*_broken(storage, entry, error))
+    except (OSError, pa.ArrowException, StorageError) as error:
+        return judged(UNREADABLE, f"cannot be read: {_first_line(error)}")
+    if status == FOREIGN:
+        return judged(status, why)
+    return FileRecord(
+        entry.name, entry.size, entry.modified_us, status, why, metadata.num_rows, first_us=first, last_us=last
+    )
+
+
+def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
+    """Read a file to its last page: for when a job has failed. None if it is sound."""
+    try:
+        with storage.open(file.name) as source, pq.ParquetFile(source) as parquet:
+            for _ in parquet.iter_batches():
+                pass
+    except (OSError, pa.ArrowException, StorageError) as error:
+        why = f"is damaged: {_first_line(error)}"
+        return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, why)
+    return None
+
+
+def _broken(storage: Storage, entry: Entry, error: Exception) -> tuple[str, str]:
+    with storage.open(entry.name) as file:
+        begins_well = file.read(4) == b"PAR1"
+    if begins_well:
+        return TRUNCATED, f"has no Parquet footer at its end: truncated at {entry.size} bytes, or damaged"
+    return UNREADABLE, f"is not a Parquet file: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].removesuffix(".") or type(error).__name__
+
+
+def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, str]:
+    """Status and reason by a file's schema. Columns that we do not know are no fault."""
+    name = metadata.get(b"sluice.schema", b"").decode(errors="replace")
+    text = metadata.get(b"sluice.schema_version", b"").decode(errors="replace")
+    version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if name != SCHEMA.name or version < FIRST_VERSION:
+        got = f"{name or 'no schema name'} version {text or 'none'}"
+        return FOREIGN, f"foreign schema: {got}; this program reads {READABLE}"
+    newer = f"schema version {version} is newer than {SCHEMA.version}, and " if version > SCHEMA.version else ""
+    there = [field for field in SCHEMA.fields if field.name in schema.names]
+    missing = [field.name for field in SCHEMA.fields if field.since <= version and field not in there]
+    if missing:
+        return FOREIGN, f"foreign schema: {newer}lacks {len(missing)} columns, the first is {missing[0]}"
+    for field in there:
+        got_type, right = schema.field(field.name).type, arrow_type(field.type)
+        if not _same_type(got_type, right):
+            return FOREIGN, f"foreign schema: {newer}column {field.name} is {got_type}; {right} would be right"
+    if newer:
+        return NEWER, f"{newer}holds all columns of it: read, but for what is new in it"
+    if version < SCHEMA.version:
+        return OLDER, f"schema version {version}: read, with 0 for what came later"
+    return READ, ""
+
+
+def _same_type(got: pa.DataType, right: pa.DataType) -> bool:
+    """Whether both are the same on disk: large variants and the name of a list's item do not matter."""
+    if pa.types.is_string(right):
+        return bool(pa.types.is_string(got) or pa.types.is_large_string(got))
+    if pa.types.is_list(right):
+        is_list = pa.types.is_list(got) or pa.types.is_large_list(got)
+        return bool(is_list and got.value_type == right.value_type)
+    return bool(got == right)
+
+
+def _bounds(file: pq.ParquetFile) -> tuple[int | None, int | None]:
+    """Lowest and highest interval_end: by the footer's statistics, or by the column where a row group states none."""
+    metadata = file.metadata
+    column = [metadata.schema.column(i).path for i in range(metadata.num_columns)].index("interval_end")
+    times: list[datetime] = []
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(column).statistics
+        if statistics is not None and statistics.has_min_max:
+            times += [statistics.min, statistics.max]
+        else:
+            found = pc.min_max(file.read_row_group(group, columns=["interval_end"])["interval_end"]).as_py()
+            times += [time for time in found.values() if time is not None]
+    return (_micros(min(times)), _micros(max(times))) if times else (None, None)
+
+
+def _micros(time: datetime) -> int:
+    return (time.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)

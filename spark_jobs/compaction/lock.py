@@ -1,0 +1,111 @@
+"""One compaction at a time for each store: a file that says who is at work."""
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from spark_jobs.errors import ReportError
+from spark_jobs.storage import Storage, StorageError
+
+LOCK: Final = "lock.json"
+RENEW_EVERY: Final = 60.0  # seconds
+STALE_AFTER: Final = 600.0  # seconds without renewal, for a run on another machine
+
+
+@contextmanager
+def locked(storage: Storage) -> Iterator[None]:
+    """Hold the store's lock while the block runs.
+
+    A lock is stale, and taken over, if its process is gone from this machine, or if one of another machine has not
+    been renewed for ten minutes.
+
+    Raises:
+        ReportError: another run holds it; the message says which.
+    """
+    if not storage.create(LOCK, _mine()):
+        _take_over(storage)
+    stop = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(storage, stop), daemon=True)
+    renewing.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        renewing.join()
+        storage.remove(LOCK)
+
+
+def _renew(storage: Storage, stop: threading.Event) -> None:
+    while not stop.wait(RENEW_EVERY):
+        try:
+            storage.write(LOCK, _mine())
+        except StorageError:
+            return  # the run itself will find out soon enough
+
+
+def _take_over(storage: Storage) -> None:
+    holder = _holder(storage)
+    if holder is not None and not _is_stale(holder):
+        age = time.time() - float(holder["renewed"])
+        raise ReportError(
+            f"{storage.shown}: another compaction is at work: process {holder['pid']} on {holder['host']}, last heard "
+            f"of {age:.0f} s ago; wait for it, or if it is gone remove {storage.shown}/{LOCK}"
+        )
+    # Of several who find the same stale lock, one can rename it.
+    aside = f".{LOCK}.{os.getpid()}.stale"
+    try:
+        storage.rename(LOCK, aside)
+        storage.remove(aside)
+    except StorageError:
+        pass
+    if not storage.create(LOCK, _mine()):
+        raise ReportError(f"{storage.shown}: another compaction has just begun; wait for it")
+
+
+def _mine() -> bytes:
+    pid = os.getpid()
+    own = {"host": socket.gethostname(), "pid": pid, "started": _started(pid), "renewed": time.time()}
+    return json.dumps(own).encode()
+
+
+def _holder(storage: Storage) -> dict[str, str | int | float] | None:
+    """Who holds the lock; None if that cannot be told, because it has just gone or was never written whole."""
+    try:
+        holder = json.loads(storage.read(LOCK))
+        return holder if {"host", "pid", "started", "renewed"} <= holder.keys() else None
+    except (ValueError, AttributeError, StorageError):
+        return None
+
+
+def _is_stale(holder: dict[str, str | int | float]) -> bool:
+    if holder["host"] == socket.gethostname():
+        return _started(int(holder["pid"])) != holder["started"]
+    return time.time() - float(holder["renewed"]) > STALE_AFTER
+
+
+def _started(pid: int) -> str:
+    """When a process of this machine started, in whatever unit; empty if there is none.
+
+    Process ids are used again, after a restart of the machine or of a container even the same ones.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return f"{boot} {stat.rpartition(')')[2].split()[19]}"
+    except OSError:
+        pass
+    if Path("/proc/self/stat").exists():
+        return ""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "there"

@@ -1,0 +1,179 @@
+"""Making the compacted rows of a few hours, and their ledgers."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+from spark_jobs.compaction import aggregation, raw, writing
+from spark_jobs.compaction.plan import Hour
+from spark_jobs.compaction.schema import INTERVALS, SESSIONS, STARVATION, TIMELINE
+from spark_jobs.compaction.state import (
+    DUPLICATE,
+    LEDGER,
+    OVERLAPPING,
+    FileRecord,
+    Ledger,
+    by_name,
+    hour_name,
+)
+from spark_jobs.compaction.store import read_dataset
+from spark_jobs.progress import Progress
+from spark_jobs.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Made:
+    """What has been put in place: the folder of each hour by its name, its ledger, and how far brokers have come."""
+
+    folders: Mapping[str, str]
+    ledgers: Mapping[int, Ledger]
+    watermarks: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes hours.
+
+    Attributes:
+        spark: the session.
+        metrics, store: where from and where to.
+        work: folder of this run, below the store.
+        slot_us: length of the timeline's slots.
+        watermarks: of the brokers, before this run.
+        ledgers: of the hours as they were before this run.
+        folders: of the hours as they were before this run.
+        progress: told of each dataset.
+    """
+
+    spark: "SparkSession"
+    metrics: Storage
+    store: Storage
+    work: str
+    slot_us: int
+    watermarks: Mapping[str, int]
+    ledgers: Mapping[int, Ledger]
+    folders: Mapping[str, str]
+    progress: Progress
+
+    def make(self, hours: Sequence[Hour]) -> Made:
+        """Compact some hours, which either all start from nothing or are one that adds to what is there."""
+        starts = [hour.hour_us for hour in hours]
+        files = by_name(file for hour in hours for file in hour.files)
+        rows = raw.of_hours(raw.read(self.spark, self.metrics, sorted(files)), starts)
+        with self.progress.stage(f"{_named(hours)}: looking at {len(files)} files") as stage:
+            scan = raw.scan(rows)
+            stage.note = f"{sum(part.rows for part in scan.parts):,} rows"
+        try:
+            dropped: dict[tuple[str, int], int] = defaultdict(int)
+            groups = scan.groups
+            if scan.shared:
+                with self.progress.stage(f"{len(scan.shared)} files share intervals: looking for duplicates") as stage:
+                    rows, lost = raw.without_duplicates(rows, scan.shared)
+                    for row in lost.collect():
+                        dropped[raw.name_of(row["file"]), row["hour_us"]] += row["dropped"]
+                    stage.note = f"{sum(dropped.values()):,} rows are there twice"
+                    groups = rows.groupBy("broker", "interval_end", "file").agg(F.count(F.lit(1)).alias("rows"))
+            base = hours[0].base
+            if base is not None:
+                rows, groups = self._new_only(rows, groups, hours[0], dropped)
+            self._write(rows, groups, hours, scan)
+        finally:
+            scan.groups.unpersist()
+        return self._publish(hours, scan, dropped)
+
+    def _new_only(
+        self, rows: "DataFrame", groups: "DataFrame", hour: Hour, dropped: dict[tuple[str, int], int]
+    ) -> "tuple[DataFrame, DataFrame]":
+        """What is not in the compacted rows yet, by their intervals; counts what is."""
+        there = F.broadcast(
+            self._before(hour, INTERVALS).select("broker", F.timestamp_micros("interval_end_us").alias("interval_end"))
+        )
+        on = ["broker", "interval_end"]
+        for row in groups.join(there, on, "left_semi").groupBy("file").agg(F.sum("rows").alias("rows")).collect():
+            dropped[raw.name_of(row["file"]), hour.hour_us] += row["rows"]
+        return rows.join(there, on, "left_anti"), groups.join(there, on, "left_anti")
+
+    def _before(self, hour: Hour, dataset: str) -> "DataFrame":
+        return read_dataset(self.spark, self.store, dataset, [self.folders[hour_name(hour.hour_us)]])
+
+    def _write(self, rows: "DataFrame", groups: "DataFrame", hours: Sequence[Hour], scan: raw.Scan) -> None:
+        base = hours[0] if hours[0].base is not None else None
+        parts = {hour.hour_us: writing.parts_of(scan.widest.get(hour.hour_us, 0)) for hour in hours}
+        if base is not None:
+            parts = {base.hour_us: 1}
+        tasks = writing.tasks_for(list(parts.values()))
+        placed = rows.withColumn(writing.PART, writing.part(raw.hour(), parts))
+        # Spread by hour and file here: then putting together what was under pressure and what was not, sorting and
+        # writing need no further exchange.
+        split = aggregation.by_pressure(placed, scan.listeners, (writing.PART,))
+        split = split.repartition(tasks, "hour_us", writing.PART)
+        frames = {
+            SESSIONS: aggregation.folded_pressure(split, scan.listeners, (writing.PART,)),
+            TIMELINE: aggregation.timeline(rows, self.slot_us),
+            STARVATION: aggregation.starvation(rows),
+            INTERVALS: aggregation.intervals_of(groups),
+        }
+        for dataset, frame in frames.items():
+            with self.progress.stage(f"{_named(hours)}: {dataset}"):
+                if base is not None:
+                    frame = aggregation.merged(dataset, [self._before(base, dataset), frame.drop(writing.PART)])
+                    if dataset == SESSIONS:
+                        frame = frame.withColumn(writing.PART, F.lit(0)).coalesce(1)
+                writing.stage(frame, dataset, self.store, self.work, tasks)
+
+    def _publish(self, hours: Sequence[Hour], scan: raw.Scan, dropped: Mapping[tuple[str, int], int]) -> Made:
+        """Put the hours' folders in place; nothing names them yet."""
+        beside = {hour.hour_us: f"{self.work}/{hour.folder}" for hour in hours}
+        writing.collect(self.store, self.work, beside)
+        seen: dict[int, list[raw.FileHour]] = defaultdict(list)
+        for part in scan.parts:
+            seen[part.hour_us].append(part)
+        ledgers = {hour.hour_us: self._ledger(hour, seen[hour.hour_us], dropped) for hour in hours}
+        for hour in hours:
+            self.store.write(f"{beside[hour.hour_us]}/{LEDGER}", ledgers[hour.hour_us].to_json())
+            self.store.remove(hour.folder)  # of a run that was ended before its manifest
+            self.store.rename(beside[hour.hour_us], hour.folder)
+        for name in (SESSIONS, TIMELINE, STARVATION, INTERVALS):
+            self.store.remove(f"{self.work}/{name}")
+        return Made({hour_name(hour.hour_us): hour.folder for hour in hours}, ledgers, scan.watermarks)
+
+    def _ledger(self, hour: Hour, seen: Sequence[raw.FileHour], dropped: Mapping[tuple[str, int], int]) -> Ledger:
+        before = self.ledgers.get(hour.hour_us)
+        known = by_name(before.files) if before is not None else {}
+        records = dict(known) if hour.base is not None else {}
+        for file in hour.files:
+            own = [part for part in seen if raw.name_of(part.file) == file.name]
+            late = any(part.first_us <= self.watermarks.get(part.broker, -1) for part in own)
+            old = known.get(file.name)
+            if old is not None and old.identity == file.identity:
+                late = old.late
+            records[file.name] = _judged(file, own, dropped.get((file.name, hour.hour_us), 0), late)
+        files = tuple(records[name] for name in sorted(records))
+        return Ledger(
+            hour.hour_us,
+            sum(file.rows_here - file.dropped for file in files),
+            sum(file.dropped for file in files),
+            files,
+            hour.base.kept + 1 if hour.base is not None else 0,
+        )
+
+
+def _judged(file: FileRecord, own: Sequence[raw.FileHour], dropped: int, late: bool) -> FileRecord:
+    rows = sum(part.rows for part in own)
+    brokers = tuple(sorted({part.broker for part in own}))
+    judged = replace(file, rows_here=rows, dropped=dropped, late=late, brokers=brokers)
+    if not dropped:
+        return judged
+    status = DUPLICATE if dropped == rows else OVERLAPPING
+    return replace(judged, status=status, why=f"{dropped:,} of its {rows:,} rows of the hour are in other files too")
+
+
+def _named(hours: Sequence[Hour]) -> str:
+    first, last = hour_name(hours[0].hour_us), hour_name(hours[-1].hour_us)
+    return first if first == last else f"{first} to {last}"

@@ -1,0 +1,153 @@
+"""Raw rows as Spark reads them, and what one cheap scan tells of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+from spark_jobs.compaction.aggregation import start_of
+from spark_jobs.compaction.schema import HOUR_US
+from spark_jobs.metrics import ADDED, SCHEMA, SESSION_KEY
+from spark_jobs.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROW_KEY: Final = (*SESSION_KEY, "interval_end")
+"""Rows that have these in common are the same row."""
+
+_SQL_TYPES: Final = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<int64>": "array<bigint>"}
+
+
+def read(spark: "SparkSession", storage: Storage, names: Sequence[str]) -> DataFrame:
+    """The rows of files known to be good, by the columns of the schema file, and `file`: where each comes from.
+
+    Columns that a file is too old to have are 0.
+    """
+    columns = ", ".join(f"`{field.name}` {_SQL_TYPES.get(field.type, field.type)}" for field in SCHEMA.fields)
+    rows = spark.read.schema(columns).parquet(*[storage.spark_path(name) for name in names])
+    return rows.withColumns(
+        {
+            **{name: F.coalesce(F.col(name), F.lit(0)) for name in ADDED},
+            "file": F.col("_metadata.file_path"),
+        }
+    )
+
+
+def of_hours(rows: DataFrame, hours: Sequence[int]) -> DataFrame:
+    """The rows of some hours, given by their starts in order."""
+    end = F.col("interval_end")
+    first, last = F.timestamp_micros(F.lit(hours[0])), F.timestamp_micros(F.lit(hours[-1] + HOUR_US))
+    within = rows.where((end >= first) & (end < last))
+    if hours[-1] - hours[0] == (len(hours) - 1) * HOUR_US:
+        return within
+    return within.where(hour().isin(list(hours)))
+
+
+def hour() -> Column:
+    """The start of the hour that a raw row belongs to."""
+    return start_of(F.unix_micros("interval_end"), HOUR_US)
+
+
+def name_of(path: str) -> str:
+    """A file's name below the metrics folder, from its address as Spark has it: its last three parts."""
+    return "/".join(unquote(path, errors="surrogateescape").rsplit("/", 3)[1:])
+
+
+@dataclass(frozen=True)
+class FileHour:
+    """What one file has of one hour and broker."""
+
+    file: str
+    hour_us: int
+    broker: str
+    rows: int
+    first_us: int
+    last_us: int
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a scan of three columns tells, as much as files, hours, brokers and listeners there are.
+
+    Attributes:
+        groups: one row per broker, interval_end, file and listener with `rows`; kept in memory by Spark.
+        parts: rows of each file by hour and broker.
+        listeners: all there are, sorted.
+        widest: hour -> rows of its greatest intervals, over all brokers: about how many sessions there are.
+        shared: addresses of the files that share a broker's interval with another file.
+    """
+
+    groups: DataFrame
+    parts: tuple[FileHour, ...]
+    listeners: tuple[str, ...]
+    widest: dict[int, int]
+    shared: tuple[str, ...]
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """The last interval_end of each broker."""
+        return {part.broker: part.last_us for part in sorted(self.parts, key=lambda part: part.last_us)}
+
+
+def scan(rows: DataFrame) -> Scan:
+    """Look at the rows' files, brokers, listeners and times."""
+    groups = rows.groupBy("broker", "interval_end", "file", "listener").agg(F.count(F.lit(1)).alias("rows")).persist()
+    timed = groups.withColumn("hour_us", hour())
+    parts = (
+        timed.groupBy("file", "hour_us", "broker")
+        .agg(
+            F.sum("rows").alias("rows"),
+            F.min(F.unix_micros("interval_end")).alias("first_us"),
+            F.max(F.unix_micros("interval_end")).alias("last_us"),
+        )
+        .collect()
+    )
+    listeners = sorted(row[0] for row in groups.select("listener").distinct().collect())
+    by_interval = timed.groupBy("hour_us", "broker", "interval_end").agg(
+        F.sum("rows").alias("rows"), F.collect_set("file").alias("files")
+    )
+    widest = by_interval.groupBy("hour_us", "broker").agg(F.max("rows").alias("rows"))
+    sizes: dict[int, int] = {}
+    for row in widest.collect():
+        sizes[row["hour_us"]] = sizes.get(row["hour_us"], 0) + row["rows"]
+    several = by_interval.where(F.size("files") > 1).select(F.explode("files").alias("file")).distinct()
+    return Scan(
+        groups,
+        tuple(FileHour(r["file"], r["hour_us"], r["broker"], r["rows"], r["first_us"], r["last_us"]) for r in parts),
+        tuple(listeners),
+        sizes,
+        tuple(sorted(row[0] for row in several.collect())),
+    )
+
+
+def without_duplicates(rows: DataFrame, shared: Sequence[str]) -> tuple[DataFrame, DataFrame]:
+    """Rows of which each is there once, and what that left out.
+
+    Only files that share intervals with others are looked through. Of rows with the same key, the one in the file
+    that comes first by name is kept.
+
+    Returns:
+        The rows; and columns file, hour_us, dropped for the files that lost some.
+    """
+    suspect = F.col("file").isin(list(shared))
+    order = Window.partitionBy(*ROW_KEY).orderBy("file")
+    numbered = rows.where(suspect).withColumn("copy", F.row_number().over(order))
+    lost = numbered.where(F.col("copy") > 1).groupBy("file", hour().alias("hour_us"))
+    kept = rows.where(~suspect).unionByName(numbered.where(F.col("copy") == 1).drop("copy"))
+    return kept, lost.agg(F.count(F.lit(1)).alias("dropped"))
+
+
+def usual_interval(rows: DataFrame) -> int:
+    """The median length of an interval, in microseconds, of sessions with something to deliver if there are any."""
+    from spark_jobs.compaction.aggregation import total
+    from spark_jobs.conditions import duration
+
+    active = (total("offered") > 0) | (total("sent") > 0)
+    found = rows.agg(
+        F.percentile_approx(F.when(active, duration()), 0.5, 200), F.percentile_approx(duration(), 0.5, 200)
+    ).first()
+    return int((found and (found[0] or found[1])) or 0)
