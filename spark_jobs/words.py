@@ -155,6 +155,28 @@ def kind(name: str) -> str:
     return name.replace("_", " ")
 
 
+def quality(name: str, number: int) -> str:
+    """A finding about the input with how many there were: 2 empty files."""
+    known = {
+        "truncated": ("truncated file", "truncated files"),
+        "empty": ("empty file", "empty files"),
+        "foreign": ("foreign file", "foreign files"),
+        "newer": ("file of a newer schema", "files of a newer schema"),
+        "older": ("file of an older schema", "files of an older schema"),
+        "late": ("late file", "late files"),
+        "duplicate": ("duplicate file", "duplicate files"),
+        "overlapping": ("overlapping file", "overlapping files"),
+        "clock": ("clock that is off", "clocks that are off"),
+        "overlong": ("overlong session", "overlong sessions"),
+        "books_off": ("row whose books do not balance", "rows whose books do not balance"),
+        "reasons_off": ("row whose drops do not add up", "rows whose drops do not add up"),
+    }
+    if name not in known:
+        return f"{kind(name)} ({number:,})"
+    one, many = known[name]
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def measured(value: float | None, unit: str) -> str:
     """A compared value in its unit: us, share, index, per_second, or a count of what the unit names."""
     if value is None:

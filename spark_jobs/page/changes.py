@@ -56,11 +56,15 @@ def _line(row: Row) -> list[Cell]:
         Cell(row["name"] or row["measure"]),
         Cell(words.measured(row["baseline"], row["unit"]), row["baseline"]),
         Cell(words.measured(row["value"], row["unit"]), row["value"]),
-        Cell(words.change(row["baseline"], row["value"]), row["ratio"]),
+        Cell("to 0" if row["baseline"] and row["value"] == 0 else _change(row), row["ratio"]),
         Cell(bars.change(row["ratio"], class_), row["ratio"]),
         Cell(tag("span", verdict, class_=f"pill {class_}")),
         Cell(shown, p),
     ]
+
+
+def _change(row: Row) -> str:
+    return words.change(row["baseline"], row["value"])
 
 
 def _judged(row: Row) -> str:

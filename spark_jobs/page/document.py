@@ -15,7 +15,7 @@ from spark_jobs.page.evenness import evenness_section
 from spark_jobs.page.markup import Html, join, tag
 from spark_jobs.page.queues import distribution_section, gate_section, head_of_line_section
 from spark_jobs.page.timelines import deliveries_section, fairness_section
-from spark_jobs.page.verdict import Grade
+from spark_jobs.page.verdict import Finding, Grade
 from spark_jobs.page.who import (
     order_section,
     publishers_section,
@@ -69,19 +69,29 @@ def _hash(text: str) -> str:
 
 
 def _header(results: Sequence[Result]) -> Html:
-    found = verdict.findings(results)
-    items = [
-        tag("li", tag("b", finding.subject), tag("span", finding.text), class_=_CLASSES[finding.grade])
-        for finding in found
-    ]
+    result = results[-1]
+    changed = verdict.changes(results[0], result) if len(results) > 1 else []
     return tag(
         "header",
         tag("p", _kind(results), class_="kind"),
         tag("h1", verdict.headline(results)),
         *[tag("p", _meta(result, len(results) > 1), class_="meta") for result in results],
-        tag("ul", *items, class_="verdict"),
+        *(
+            [_findings(changed), tag("p", f"And {words.name(result.label)} by itself", class_="kind")]
+            if changed
+            else []
+        ),
+        _findings(verdict.findings(result)),
         _tiles(results[0]) if len(results) == 1 else "",
     )
+
+
+def _findings(found: Sequence[Finding]) -> Html:
+    items = [
+        tag("li", tag("b", finding.subject), tag("span", finding.text), class_=_CLASSES[finding.grade])
+        for finding in found
+    ]
+    return tag("ul", *items, class_="verdict")
 
 
 def _kind(results: Sequence[Result]) -> str:

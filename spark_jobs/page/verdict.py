@@ -6,7 +6,7 @@ Plain text, without markup: the page and summary.json both show it.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -20,7 +20,9 @@ HOUR: Final = 3_600_000_000
 TELLING: Final = 1.5  # factor from which on a difference is told though there is too little data to judge it
 LARGER: Final = "larger than noise"
 TOO_LITTLE: Final = "too little data"
+OFFLINE: Final = "offline"
 _LESS: Final = f"{WELL_SERVED * 100:.0f}{words.NARROW_SPACE}%"
+_HARMLESS: Final = frozenset({"older", "appears_once", "awkward_id"})  # findings about input that spoil no figure
 _MOVES: Final = 4  # changed measures that a sentence tells
 _NAMED: Final = 2  # sessions that a sentence names
 _NAME_LENGTH: Final = 32
@@ -70,13 +72,17 @@ def headline(results: Sequence[Result]) -> str:
 
 
 def sentences(results: Sequence[Result]) -> list[str]:
-    """The findings as sentences, the gravest first."""
-    return [f"{finding.subject}: {finding.text}" for finding in findings(results)]
-
-
-def findings(results: Sequence[Result]) -> list[Finding]:
-    """What was found in the last of the runs, the gravest first; of two runs, what changed comes before."""
+    """The findings as sentences: of two runs what changed, then of the last one, the gravest first."""
     result = results[-1]
+    if len(results) == 1:
+        return [f"{finding.subject}: {finding.text}" for finding in findings(result)]
+    of = words.name(result.label)
+    named = [f"{of}, {words.inside(finding.subject)}: {finding.text}" for finding in findings(result)]
+    return [*[f"{change.subject}: {change.text}" for change in changes(results[0], result)], *named]
+
+
+def findings(result: Result) -> list[Finding]:
+    """What was found in a run, the gravest first."""
     found = [
         *_starved(result),
         *_poorly_served(result),
@@ -86,12 +92,7 @@ def findings(results: Sequence[Result]) -> list[Finding]:
         *_fair(result),
         *_input(result),
     ]
-    found.sort(key=lambda finding: -finding.grade)
-    if len(results) == 1:
-        return found
-    label = words.name(result.label)
-    named = [replace(finding, text=f"With {label}: {finding.text}") for finding in found]
-    return [*_changes(results[0], result), *named]
+    return sorted(found, key=lambda finding: -finding.grade)
 
 
 def _headline_of(result: Result) -> str:
@@ -166,7 +167,12 @@ def _when(starts: Sequence[int], ends: Sequence[int], last_us: int) -> str:
 def poorly_served(result: Result) -> Trouble | None:
     """The sessions that were sent clearly less than was offered to them; None if none was."""
     worst = result.rows_of("worst_sessions")
-    rows = [r for r in worst if r["delivery_ratio"] is not None and r["delivery_ratio"] < WELL_SERVED]
+    # What waits for a client that is away was not kept from it.
+    rows = [
+        row
+        for row in worst
+        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED and row["why"] != OFFLINE
+    ]
     if not rows:
         return None
     more = "At least " if len(rows) == len(worst) and len(worst) < result.facts.sessions else ""
@@ -325,11 +331,10 @@ def _input(result: Result) -> list[Finding]:
             "offered is not sent + dropped + waiting there."
         )
         found.append(Finding(Grade.WATCH, "Books", text))
-    kinds = [row for row in result.rows_of("quality") if row["count"]]
-    if kinds:
-        said = words.listed([words.kind(row["kind"]) for row in kinds[:4]])
-        more = f" and {len(kinds) - 4} more" if len(kinds) > 4 else ""
-        found.append(Finding(Grade.NOTE, "Input", f"Not all of it was sound: {said}{more}; see data quality."))
+    rows = [row for row in result.rows_of("quality") if row["count"] and row["kind"] not in _HARMLESS]
+    if rows:
+        said = words.listed([words.quality(row["kind"], row["count"]) for row in rows])
+        found.append(Finding(Grade.NOTE, "Input", f"Not all of it was sound: {said}; see data quality."))
     return found
 
 
@@ -392,7 +397,8 @@ def _sentence(rows: Sequence[Row]) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _changes(before: Result, after: Result) -> list[Finding]:
+def changes(before: Result, after: Result) -> list[Finding]:
+    """What is different from the baseline, better and worse, and how much is alike."""
     rows = _clear(after)
     compared = [row for row in after.rows_of("comparison") if row["verdict"] != TOO_LITTLE]
     better = [row for row in rows if row["better"] is True]

@@ -117,3 +117,51 @@ def test_unknown_reasons_are_shown_as_they_are() -> None:
     assert words.reason("queue_full") == "mqueue full"
     assert words.reason("struck_by_lightning") == "struck by lightning"
     assert words.scope("some_scope") == "some scope"
+
+
+NOON = 1_795_262_400_000_000
+
+
+def test_moments_are_short() -> None:
+    """To the minute, in UTC; of a stretch of time the day is said once."""
+    assert words.minute(NOON) == "21 Nov 12:00"
+    assert words.between(NOON, NOON + 3_600_000_000) == "21 Nov 12:00 to 13:00"
+    assert words.between(NOON, NOON + 86_400_000_000) == "21 Nov 12:00 to 22 Nov 12:00"
+
+
+def test_lists_end_with_and() -> None:
+    """One, two, and more."""
+    assert words.listed(["a"]) == "a"
+    assert words.listed(["a", "b"]) == "a and b"
+    assert words.listed(["a", "b", "c"]) == "a, b and c"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (905_000.0, "us", "905 ms"),
+        (0.25, "share", "25.0 %"),
+        (0.5, "index", "0.500"),
+        (12.5, "per_second", "12.5/s"),
+        (90.0, "seconds", "90 s"),
+        (14.0, "sessions", "14"),
+        (1234.0, "deliveries", "1,234"),
+        (None, "us", "–"),
+    ],
+)
+def test_measures_are_written_in_their_unit(value: float | None, unit: str, text: str) -> None:
+    """Times with the unit that suits them, shares as per cent, counts with thousands."""
+    assert plain(words.measured(value, unit)) == text
+
+
+def test_names_of_measures_stand_in_sentences() -> None:
+    """What is no name begins small."""
+    assert words.inside("Starved sessions") == "starved sessions"
+    assert words.inside("QoS 1 acknowledged") == "QoS 1 acknowledged"
+
+
+def test_findings_about_the_input_are_counted() -> None:
+    """One and several; a kind that nobody thought of is still told."""
+    assert words.quality("empty", 1) == "1 empty file"
+    assert words.quality("clock", 2) == "2 clocks that are off"
+    assert words.quality("some_thing", 1234) == "some thing (1,234)"

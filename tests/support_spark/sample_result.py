@@ -548,13 +548,13 @@ def _quality() -> dict[str, Rows]:
 def _comparison() -> Rows:
     lines = (
         ("jain_delivery_ratio", "Jain’s index of the delivery ratio", "index", 0.969, 0.9953, True, 0.0004),
-        ("ack_qos1_p99", "QoS 1 acknowledged, p99", "us", 905_000.0, 141_000.0, True, 0.00001),
-        ("ack_qos2_p99", "QoS 2 acknowledged, p99", "us", 1_800_000.0, 277_000.0, True, 0.00001),
-        ("starved_sessions", "starved sessions an hour", "sessions", 3.6, 0.0, True, 0.0021),
-        ("wait_qos0_p99", "QoS 0 waited, p99", "us", 350.0, 2_400.0, False, 0.018),
-        ("delivery_ratio", "delivery ratio", "share", 0.992, 0.9988, True, 0.21),
+        ("ack_qos1_p99", "QoS 1 acknowledged, 99th percentile", "us", 905_000.0, 141_000.0, True, 0.00001),
+        ("ack_qos2_p99", "QoS 2 acknowledged, 99th percentile", "us", 1_800_000.0, 277_000.0, True, 0.00001),
+        ("starved_sessions", "Starved sessions", "sessions", 14.0, 0.0, True, 0.0021),
+        ("wait_qos0_p99", "QoS 0 sent, 99th percentile", "us", 350.0, 2_400.0, False, 0.018),
+        ("delivery_ratio", "Sent of what was offered", "share", 0.992, 0.9988, True, 0.21),
         ("gini_goodput", "Gini’s coefficient of goodput", "index", 0.461, 0.459, True, 0.74),
-        ("inverted_qos0", "QoS 0 that went past", "deliveries", None, None, None, None),
+        ("inverted_qos0", "QoS 0 sent past waiting QoS 1 and 2", "deliveries", None, None, None, None),
     )
     found: Rows = []
     for measure, name, unit, baseline, value, better, p in lines:

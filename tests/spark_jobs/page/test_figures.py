@@ -1,0 +1,199 @@
+"""The plots: what is drawn, and where."""
+
+import re
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.page import distributions, overtime, svg
+from spark_jobs.page.bars import Bar, Range, bars, change, ranges
+from spark_jobs.page.distributions import Series
+from spark_jobs.page.lorenz import Curve, lorenz
+from spark_jobs.page.multiples import Hour, session
+from spark_jobs.page.overtime import Band, Flow, Index, Point, TimeAxis
+from spark_jobs.page.picture import compared
+from tests.support_spark.sample_result import sample_comparison
+
+pytestmark = pytest.mark.once
+
+AXIS = TimeAxis(0, 100, svg.elapsed_label)
+
+
+def drawn(plot: str, class_: str) -> list[ET.Element]:
+    """The elements of a class, of a plot that is well-formed."""
+    return [e for e in ET.fromstring(plot).iter() if class_ in e.get("class", "").split()]
+
+
+def texts(plot: str) -> list[str]:
+    """All that is written on a plot."""
+    return [e.text.replace("\u202f", " ") for e in ET.fromstring(plot).iter("text") if e.text]
+
+
+def points(values: list[float | None]) -> list[Point]:
+    """Windows of ten seconds."""
+    return [Point(5 + 10 * i, value) for i, value in enumerate(values)]
+
+
+def corners(path: ET.Element) -> list[tuple[float, float]]:
+    """The points of a path."""
+    return [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", path.get("d", ""))]
+
+
+def histogram(counts: dict[int, int]) -> list[int]:
+    """Counts by bucket."""
+    return [counts.get(bucket, 0) for bucket in range(32)]
+
+
+@pytest.mark.parametrize(
+    ("high", "ticks"),
+    [(0, [0, 1]), (1, [0, 0.5, 1]), (9, [0, 5, 10]), (4900, [0, 2000, 4000, 6000]), (0.4, [0, 0.2, 0.4])],
+)
+def test_ticks_are_round_and_reach_the_top(high: float, ticks: list[float]) -> None:
+    """The last tick is at or above the highest value."""
+    assert svg.round_ticks(high) == pytest.approx(ticks)
+
+
+def test_time_ticks_are_round_moments() -> None:
+    """No more than asked for, at multiples of a round step, also over months."""
+    assert svg.time_ticks(7, 100, 4) == [30, 60, 90]
+    months = svg.time_ticks(0, 300 * 86_400, 5)
+    assert 1 <= len(months) <= 6
+    assert all(moment % 86_400 == 0 for moment in months)
+
+
+def test_axis_labels_suit_the_span() -> None:
+    """Seconds only where they matter, days where hours do not."""
+    noon = 1_795_262_400
+    assert svg.clock_label(noon, 100) == "12:00:00"
+    assert svg.clock_label(noon, 7200) == "12:00"
+    assert svg.clock_label(noon, 9 * 86_400) == "21 Nov"
+
+
+def test_attributes_titles_and_text_are_escaped() -> None:
+    """Names from outside cannot leave the element they are written in."""
+    plot = svg.svg(svg.text("<b>&", 0, 0), 1, 1, '"></title><script>')
+    assert texts(plot) == ["<b>&"]
+    assert "<script" not in plot
+
+
+def test_deliveries_have_a_panel_for_each_flow() -> None:
+    """What was sent goes up; a drop goes down and is labelled with its height; no drop, no red."""
+    calm = Flow("QoS 1", "q1", points([1, 2, 3]), points([0, 0, 0]))
+    rough = Flow("QoS 0", "q0", points([10, 20, None]), points([0, 5, 0]))
+    plot = overtime.deliveries([rough, calm], [], AXIS, 840, "label")
+    assert len(drawn(plot, "q0")) == len(drawn(plot, "q1")) == 1
+    assert len(drawn(plot, "drop")) == 1
+    assert {"QoS 0", "QoS 1", "20", "5"} <= set(texts(plot))
+
+
+def test_drops_are_drawn_in_stretches() -> None:
+    """Where nothing is dropped no red line lies on the axis."""
+    flow = Flow("QoS 0", "q0", points([9] * 7), points([0, 4, 0, 0, 0, 3, 3]))
+    [group] = drawn(overtime.deliveries([flow], [], AXIS, 840, ""), "drop")
+    assert len([e for e in group if e.get("class") == "area"]) == 2
+
+
+def test_two_runs_share_a_scale() -> None:
+    """The axis reaches what the other run reaches."""
+    flow = Flow("QoS 0", "q0", points([1, 2]), points([0, 0]), most=400)
+    assert "400" in texts(overtime.deliveries([flow], [], AXIS, 840, ""))
+
+
+def test_pressure_is_shaded_the_darker_the_more_of_it() -> None:
+    """Windows beside each other that are as dark make one band; those without any make none."""
+    found = overtime.bands([(0, 10, 0.6), (10, 20, 0.9), (20, 30, 0.2), (30, 40, 0.0), (40, 50, 0.001)])
+    assert found == [Band(0, 20, 4), Band(20, 30, 3), Band(40, 50, 1)]
+    panel = Index("run", "r0", 0.5, points([1, 1]), found)
+    shaded = drawn(overtime.indices([panel], AXIS, 840, ""), "pressure")
+    scale = svg.Scale(0, 100, overtime.LEFT, 840 - overtime.RIGHT)
+    assert float(shaded[0].get("x", 0)) == pytest.approx(scale(0), abs=0.01)
+    assert float(shaded[0].get("width", 0)) == pytest.approx(scale(20) - scale(0), abs=0.01)
+
+
+def test_an_index_line_breaks_where_there_is_no_index() -> None:
+    """Windows without sessions leave a gap, a lone window is still seen, and the lowest value is marked."""
+    panel = Index("run", "r0", 0.9, points([1, None, 0.9, 0.92]), [])
+    plot = overtime.indices([panel], AXIS, 840, "")
+    assert len(drawn(plot, "line")) == 2
+    assert texts(plot).count("0.900") == 1
+    shares = Index("run", "r0", 0.0, points([1, 0.25]), [], as_share=True)
+    assert {"25.0 %", "50 %", "100 %"} <= set(texts(overtime.indices([shares], AXIS, 840, "")))
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12))
+def test_the_axis_of_an_index_begins_below_all_of_it(values: list[float | None]) -> None:
+    """Whatever the values, none lies below the foot of the axis."""
+    floor = overtime.floor_of(points(values))
+    assert all(value >= floor for value in values if value is not None)
+
+
+def test_the_lorenz_curve_lies_where_its_points_are() -> None:
+    """From nothing to all; only the last curve is filled; below the diagonal."""
+    curve = [(i / 10, (i / 10) ** 2) for i in range(11)]
+    plot = lorenz([Curve("a", "r0", curve), Curve("b", "r1", curve)], "all", "")
+    assert len(drawn(plot, "line")) == 2
+    assert len(drawn(plot, "area")) == 1
+    places = corners(drawn(plot, "line")[0])
+    assert places[-1][0] - places[0][0] == pytest.approx(places[0][1] - places[-1][1])
+    assert all(before[1] >= after[1] for before, after in pairwise(places))
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    """Twice the value is twice the length; nothing is no bar; what stands at the end is written."""
+    plot = bars([Bar("a", "r0", 4, "four"), Bar("b", "r1", 2, "two"), Bar("c", "r1", 0, "none")], 500, "")
+    lengths = [float(bar.get("width", 0)) for bar in drawn(plot, "bar")]
+    assert lengths[0] == pytest.approx(2 * lengths[1])
+    assert lengths[2] == 0
+    assert texts(plot) == ["a", "four", "b", "two", "c", "none"]
+
+
+def test_ranges_lie_on_an_axis_of_powers_of_ten() -> None:
+    """Ten times as long is one step further; times of 0 are drawn at the foot of the axis."""
+    plot = ranges([Range("a", "q0", [10, 100, 1000]), Range("b", "q1", [0, 1])], 900, "")
+    places = [float(dot.get("cx", 0)) for dot in drawn(plot, "dot")]
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1])
+    assert places[3] == places[4] < places[0]
+    assert {"10 µs", "1 ms"} <= set(texts(plot))
+
+
+@pytest.mark.parametrize(("ratio", "length", "start"), [(2, 14.5, 60), (0.5, 14.5, 45.5), (0, 58, 2), (1, 1, 60)])
+def test_bars_of_change_go_both_ways(ratio: float, length: float, start: float) -> None:
+    """A doubling to the right is as long as a halving to the left; what fell to nothing fills its side."""
+    [bar] = drawn(change(ratio, "good"), "bar")
+    assert float(bar.get("width", 0)) == pytest.approx(length, abs=0.01)
+    assert float(bar.get("x", 0)) == pytest.approx(start, abs=0.01)
+
+
+def test_small_multiples_show_gaps_and_starved_hours() -> None:
+    """Hours without a row leave a gap in both shapes, starved hours get a red mark."""
+    hours = [Hour(0, 10, 10, False), Hour(3600, 10, 0, True), Hour(4 * 3600, 10, 5, False)]
+    plot = session(hours, 0, 5 * 3600, "a session")
+    assert len(drawn(plot, "asked")) == len(drawn(plot, "got")) == 2
+    assert len(drawn(plot, "drop")) == 1
+    assert ET.fromstring(plot).findtext("title") == "a session"
+
+
+def test_shares_of_a_distribution_add_up_on_the_page() -> None:
+    """Each series is a share of its own total: one with more values is not higher."""
+    few, many = Series("a", "r0", histogram({3: 1, 4: 1})), Series("b", "r1", histogram({3: 50, 4: 50}))
+    lines = drawn(distributions.shares("t", [few, many], "us", "axis", ""), "line")
+    assert lines[0].get("d") == lines[1].get("d")
+
+
+def test_rare_long_ones_show_in_the_tail() -> None:
+    """One in ten thousand is seen: the axis reaches down to its power of ten."""
+    plot = distributions.tails("t", [Series("a", "r0", histogram({3: 9999, 20: 1}))], "us", "axis", "")
+    assert "0.01 %" in texts(plot)
+
+
+def test_the_picture_stands_alone() -> None:
+    """One well-formed SVG file with both runs' names, its own style and both colour schemes."""
+    picture = compared(sample_comparison())
+    root = ET.fromstring(picture)
+    written = [e.text or "" for e in root.iter() if e.tag.endswith("text")]
+    assert {"gate off", "gate on", "QoS 0 sent, otherwise"} <= set(written)
+    assert "prefers-color-scheme: dark" in picture
+    assert "starved sessions fell" in root.get("aria-label", "")

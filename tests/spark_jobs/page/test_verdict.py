@@ -1,0 +1,169 @@
+"""The verdict in words: who is treated unfairly, since when, and why; and what changed."""
+
+from typing import Any
+
+import pytest
+
+from spark_jobs.measures.result import Result
+from spark_jobs.page import verdict
+from spark_jobs.page.verdict import Grade, changes, findings, headline, sentences
+from tests.support_spark.sample_result import HOUR, TROUBLE, replaced, sample_comparison, sample_result, without
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    """A day on which fourteen sessions are starved."""
+    return sample_result()
+
+
+@pytest.fixture(scope="module")
+def both() -> list[Result]:
+    """A baseline, and a day that is better."""
+    return sample_comparison()
+
+
+def plain(text: str) -> str:
+    """Without the special spaces."""
+    return text.replace("\u202f", " ").replace("\u00a0", " ")
+
+
+def with_rows(result: Result, name: str, **values: Any) -> Result:
+    """The result with other values in every row of a table."""
+    rows = [{key: value for key, value in row.items() if key != "run"} | values for row in result.rows_of(name)]
+    return replaced(result, name, rows)
+
+
+def with_first(result: Result, name: str, **values: Any) -> Result:
+    """The result with only the first row of a table, with other values."""
+    row = {key: value for key, value in result.rows_of(name)[0].items() if key != "run"}
+    return replaced(result, name, [row | values])
+
+
+def told(result: Result) -> dict[str, str]:
+    """The findings by their subjects."""
+    return {finding.subject: plain(finding.text) for finding in findings(result)}
+
+
+def test_who_since_when_and_why(result: Result) -> None:
+    """The headline says how many were starved, from when to when, and what held most of them up."""
+    assert plain(headline([result])) == (
+        "14 of 20,000 sessions were starved from 21 Nov 14:10 to 20:00, mostly because their windows were full."
+    )
+    assert [finding.grade for finding in findings(result)[:2]] == [Grade.UNFAIR, Grade.UNFAIR]
+    text = told(result)["Starved"]
+    assert "Longest: “meter/" in text
+    assert "for 42 min" in text
+    assert "Why: for 12 of the 14 worst, the window was full: the client acknowledges late." in text
+
+
+def test_one_starved_session_is_told_in_the_singular(result: Result) -> None:
+    """One session was starved because its path was congested."""
+    one = with_first(result, "starved_worst", why="congested")
+    one = with_rows(with_first(one, "starvation", sessions=1), "hours", starved_sessions=0)
+    assert plain(headline([one])).startswith("1 of 20,000 sessions was starved from 21 Nov 14:10 to 15:12, because its")
+    assert "its send path was congested: the client or its network reads slowly" in told(one)["Starved"]
+
+
+def test_starvation_that_goes_on_is_said_to_go_on(result: Result) -> None:
+    """What has not ended at the end of the range is not given an end."""
+    going = with_rows(result, "starved_worst", last_us=result.facts.last_us, why="")
+    assert "from 21 Nov 14:10 on, to the end" in headline([going])
+    assert "The metrics show no reason" in told(going)["Starved"]
+
+
+def test_starvation_of_others_than_the_worst_counts_for_since_when(result: Result) -> None:
+    """The hours know of sessions that are not among the longest starved."""
+    early = result.rows_of("hours")
+    rows = [{k: v for k, v in row.items() if k != "run"} for row in early]
+    rows[3]["starved_sessions"] = 1
+    assert "from 21 Nov 03:00" in headline([replaced(result, "hours", rows)])
+
+
+def test_what_the_unfairly_treated_have_in_common_is_said(result: Result) -> None:
+    """A broker, listener or topic group that nearly all of them belong to."""
+    assert "Nearly all of them are of listener “tls-8883”." in told(result)["Served less"]
+    mixed = with_rows(result, "worst_sessions", broker="b1", listener="", topic_group="meter")
+    assert "Nearly all of them are of broker “b1” and topic group “meter”." in told(mixed)["Served less"]
+
+
+def test_sessions_that_got_less_without_being_starved(result: Result) -> None:
+    """The next to be told: who was sent less than 95 % of what was offered; since when is known by the hour."""
+    fed = with_rows(without(result, "starved_worst"), "starvation", sessions=0)
+    assert plain(headline([fed])) == (
+        "At least 20 sessions were sent less than 95 % of what was offered from 21 Nov 14:00 to 20:00, "
+        "mostly because their windows were full."
+    )
+
+
+def test_sessions_that_were_away_are_not_treated_unfairly(result: Result) -> None:
+    """What waits for a client that is offline was not kept from it."""
+    away = with_rows(result, "worst_sessions", why="offline")
+    assert "Served less" not in told(away)
+
+
+def test_nobody_treated_unfairly(result: Result) -> None:
+    """Said plainly, with the lowest share; unequal but without a culprit; nothing sent; nothing offered."""
+    fair = with_rows(without(result, "starved_worst", "worst_sessions"), "starvation", sessions=0)
+    well = with_rows(fair, "fairness", jain_delivery_ratio=0.999, lowest_delivery_ratio=0.97)
+    assert plain(headline([well])).startswith("No session was treated unfairly: each was sent at least 97.0 %")
+    assert "Sessions were treated unequally: Jain’s index is 0.969." in headline([fair])
+    assert headline([with_rows(fair, "fairness", jain_delivery_ratio=None)]) == "Nothing that was offered was sent."
+    assert headline([with_rows(result, "totals", offered=0)]) == "Nothing was offered to any session."
+
+
+def test_other_findings(result: Result) -> None:
+    """Order, drops by reason, pressure, and what was wrong with the input."""
+    text = told(result)
+    assert (
+        text["Order"]
+        == "12 QoS 0 deliveries went past waiting QoS 1 or 2, of 1 session: the gate should make that nil."
+    )
+    assert text["Dropped"] == "2,764,800 deliveries, all of them at QoS 0; the most frequent reason: mqueue full."
+    assert "under pressure 23.1 % of the time" in text["Pressure"]
+    assert "2 empty files" in text["Input"]
+    off = with_rows(result, "books", rows_off=3)
+    assert "do not balance in 3 of 28,800,000 rows" in told(off)["Books"]
+    harmless = with_first(result, "quality", kind="appears_once", count=9)
+    assert "Input" not in told(harmless)
+    lost = with_rows(result, "totals", dropped=7)
+    assert "14 of them at QoS 1 and 2" in told(lost)["Dropped"]
+
+
+def test_what_changed_comes_first(both: list[Result]) -> None:
+    """The largest gain and the largest loss beyond noise make the headline; the rest follows."""
+    assert plain(headline(both)) == (
+        "With gate on, starved sessions fell from 14 to 0, but QoS 0 sent, 99th percentile rose from 350 µs to 2.4 ms."
+    )
+    assert [finding.subject for finding in changes(*both)] == ["Better", "Worse", "Alike"]
+    lines = [plain(line) for line in sentences(both)]
+    assert lines[0].startswith("Better: Jain’s index of the delivery ratio rose from 0.969 to 0.995; QoS 1")
+    assert lines[2] == "Alike: 2 measures differ from gate off by no more than noise."
+    assert lines[3].startswith("gate on, served less: 5 sessions")
+
+
+def test_noise_is_not_told_as_a_change(both: list[Result]) -> None:
+    """Where nothing is larger than noise the headline says so."""
+    same = with_rows(both[1], "comparison", verdict="noise")
+    assert headline([both[0], same]) == "gate on and gate off do not differ by more than noise."
+
+
+def test_too_little_data_is_said(both: list[Result]) -> None:
+    """A large difference in too short a run is told, and that it proves nothing."""
+    short = with_rows(both[1], "comparison", verdict=verdict.TOO_LITTLE)
+    assert headline([both[0], short]).endswith("but there is too little data to tell that from noise.")
+    assert [finding.subject for finding in changes(both[0], short)] == ["Unproven"]
+
+
+def test_a_change_that_is_neither_good_nor_bad(both: list[Result]) -> None:
+    """More was sent: that is told without a judgement."""
+    neutral = with_rows(both[1], "comparison", better=None)
+    assert headline([both[0], neutral]).startswith("With gate on, starved sessions fell")
+
+
+def test_the_trouble_begins_when_it_begins(result: Result) -> None:
+    """The sample's own truth: the first starved session is found to the minute."""
+    starved = verdict.starvation(result)
+    assert starved is not None
+    assert min(row["first_us"] for row in starved.rows) == TROUBLE + HOUR // 6
