@@ -1,8 +1,13 @@
 """What is planted in a generated fleet is found by the report: exactly that, and nothing of the healthy sessions."""
 
+import json
+import random
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support_broker.metrics import metrics_files
@@ -13,35 +18,92 @@ from tests.support_spark.fleet.planted import Planted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_jobs.compaction.compact import Compacted
     from spark_jobs.measures.result import Result
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
 MODEL: Final = Model(sessions=90, brokers=2, length_us=3 * 3600 * SECOND, interval_us=300 * SECOND, rows=2200, files=10)
 
+ARRIVALS: Final = (3, 7)
+"""After which files, in the order of their coming, there is a compaction, besides the one at the end."""
+
 Found = tuple[Planted, "Result"]
 Key = tuple[str, str, int]
 
 
+@dataclass(frozen=True)
+class Fleet:
+    """A fleet's metrics, in which two files have come twice, one of them in part; and a store of them all."""
+
+    spark: "SparkSession"
+    planted: Planted
+    metrics: Path
+    store: Path
+
+
 @pytest.fixture(scope="module")
-def found(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Found:
+def fleet(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    """A small fleet, compacted in one run."""
+    root = tmp_path_factory.mktemp("fleet")
+    planted = generate(MODEL, root / "metrics", processes=1)
+    _repeat(metrics_files(root / "metrics"))
+    bring_up(spark, root / "metrics", root / "store")
+    return Fleet(spark, planted, root / "metrics", root / "store")
+
+
+def _repeat(files: list[Path]) -> None:
+    """Have one file twice, and a part of another in a file of its own."""
+    whole, part = files[2], files[5]
+    shutil.copy(whole, whole.with_name(f"copy-of-{whole.name}"))
+    table = pq.read_table(part, partitioning=None)
+    pq.write_table(table.slice(table.num_rows // 3, table.num_rows // 3), part.with_name(f"part-of-{part.name}"))
+
+
+def bring_up(spark: "SparkSession", metrics: Path, store: Path) -> "Compacted":
+    """Compact what there is."""
+    from spark_jobs.compaction.compact import Options, compact
+    from spark_jobs.progress import Progress
+
+    return compact(Options(str(metrics), str(store), MODEL.interval_us), lambda _rows: spark, Progress(quiet=True))
+
+
+@pytest.fixture(scope="module")
+def found(fleet: Fleet) -> Found:
     """What is planted, and what the measures make of it."""
-    from spark_jobs.compaction import aggregation
+    from spark_jobs.compaction.store import open_store
     from spark_jobs.measures.frames import StoreFrames
     from spark_jobs.measures.measure import measure
     from spark_jobs.progress import Progress
-    from spark_jobs.spark import read_metrics
 
-    root: Path = tmp_path_factory.mktemp("fleet")
-    planted = generate(MODEL, root, processes=1)
-    rows = read_metrics(spark, metrics_files(root))
-    frames = StoreFrames(
-        aggregation.sessions(rows, ["tcp", "tls", "ws"]).persist(),
-        aggregation.timeline(rows, MODEL.interval_us).persist(),
-        aggregation.starvation(rows).persist(),
-        MODEL.interval_us,
-    )
-    return planted, measure(frames, "fleet", Progress(quiet=True))
+    store = open_store(fleet.spark, str(fleet.store))
+    frames = StoreFrames(store.sessions(), store.timeline(), store.starvation(), MODEL.interval_us)
+    return fleet.planted, measure(frames, "fleet", Progress(quiet=True))
+
+
+def content(store: Path) -> dict[str, bytes]:
+    """The compacted files of a store, by where they are: all but ledgers, which tell what came late."""
+    hours = json.loads((store / "manifest.json").read_text())["hours"]
+    files = [path for hour in hours.values() for path in (store / hour).rglob("*.parquet")]
+    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(files)}
+
+
+def test_arrival(fleet: Fleet, tmp_path: Path) -> None:
+    """A day that comes file by file, in any order, with runs in between, gives the same bytes as one run over all."""
+    files = metrics_files(fleet.metrics)
+    random.Random(7).shuffle(files)
+    late = 0
+    for number, file in enumerate(files):
+        place = tmp_path / "metrics" / file.relative_to(fleet.metrics)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, place)
+        if number in ARRIVALS:
+            late += bring_up(fleet.spark, tmp_path / "metrics", tmp_path / "store").late
+    last = bring_up(fleet.spark, tmp_path / "metrics", tmp_path / "store")
+    assert late > 0
+    assert bring_up(fleet.spark, tmp_path / "metrics", tmp_path / "store").hours == 0
+    assert content(tmp_path / "store") == content(fleet.store)
+    assert last.files == len(files)
 
 
 def table(found: Found, name: str) -> list[dict[str, Any]]:
