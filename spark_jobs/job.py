@@ -1,27 +1,56 @@
-"""The report from end to end: survey the files, compute with Spark, write tables, page and summary."""
+"""The report from end to end: compacted hours in; tables, page and summary out."""
 
-from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from math import lcm
+from typing import TYPE_CHECKING, Final
 
+from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
+from spark_jobs.storage import Storage, is_local, open_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.files import Survey
-    from spark_jobs.run import Run
+    from spark_jobs.measures.frames import StoreFrames
+    from spark_jobs.measures.result import Result
+
+STARVED_AFTER: Final = 3
+SECOND_US: Final = 1_000_000
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_OWN_STORE: Final = "_store"  # below OUT: what a report straight from metrics files compacts them to, for itself
 
 
 @dataclass(frozen=True)
 class Source:
-    """One metrics folder and its name in the report."""
+    """What one run of the report is made from.
 
-    metrics: Path
+    Attributes:
+        label: its name in the report.
+        store: address of the compacted hours; None: made from `metrics` for this report alone.
+        metrics: address of the exporter's files; None where `store` is.
+        start, end: range of time, [start, end); None leaves a side open.
+        broker: only this broker; None: all.
+    """
+
     label: str
+    store: str | None = None
+    metrics: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    broker: str | None = None
+
+    @property
+    def start_us(self) -> int | None:
+        """The start in microseconds since 1970."""
+        return _us(self.start)
+
+    @property
+    def end_us(self) -> int | None:
+        """The end in microseconds since 1970."""
+        return _us(self.end)
 
 
 @dataclass(frozen=True)
@@ -29,25 +58,24 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-        sources: one folder; or two to compare, the baseline first.
-        out: where the report goes.
-        start, end: range of interval_end, [start, end); None leaves a side open.
-        master: Spark's master URL; None for all processors of this machine.
-        window: length of a window in seconds; None for automatic.
+        sources: one; or two to compare, the baseline first.
+        out: address of the folder that the report goes to.
+        master: Spark's master URL; None for all processors of this machine, under spark-submit for its own.
+        window: length of the timeline's windows in seconds; None for automatic.
+        starved_after: intervals in a row without a delivery that make a session starved.
     """
 
     sources: tuple[Source, ...]
-    out: Path
-    start: datetime | None = None
-    end: datetime | None = None
+    out: str
     master: str | None = None
     window: int | None = None
+    starved_after: int = STARVED_AFTER
 
 
-def make_report(
-    options: Options, progress: Progress, settings: Mapping[str, str] | None = None
-) -> "list[Run]":
-    """Make the report: OUT/report.html, OUT/summary.json, OUT/tables/, and OUT/compare.svg for two folders.
+def make_report(options: Options, progress: Progress, settings: Mapping[str, str] | None = None) -> "list[Result]":
+    """Make the report in OUT: report.html, summary.json, tables/, and compare.svg for two runs.
+
+    A baseline without a row in its range is left out, and the report says so.
 
     Args:
         options: what to read and where to write.
@@ -60,73 +88,123 @@ def make_report(
     from spark_jobs import spark
 
     spark.require_packages()
-    from spark_jobs.publish import publish
-    from spark_jobs.tables import prepare_folder
+    from spark_jobs.publish import publish, try_out
 
-    prepare_folder(options.out)
-    surveys = [_survey(source, options, progress) for source in options.sources]
+    rows = _rows(options)
+    if is_local(options.out):
+        try_out(open_storage(options.out))
     with ExitStack() as stack:
         with progress.stage("starting Spark") as stage:
-            started = stack.enter_context(
-                spark.session(options.master, rows=sum(survey.rows for survey in surveys), settings=settings)
-            )
+            started = stack.enter_context(spark.session(options.master, rows=rows, settings=settings))
             stage.note = started.words
-        runs = _analyse_readable(started.spark, options, surveys, progress)
-    with progress.stage("writing tables and page") as stage:
-        publish(runs, options.out)
-        stage.note = str(options.out / "report.html")
-    return runs
+        out = open_storage(options.out, started.spark)
+        try_out(out)
+        with _sources(started.spark, options.sources, out, progress) as frames:
+            results = _measure(frames, options, progress)
+            with progress.stage("writing tables and page") as stage:
+                publish(results, out)
+                stage.note = f"{options.out.rstrip('/')}/report.html"
+    return results
 
 
-def _survey(source: Source, options: Options, progress: Progress) -> "Survey":
-    from spark_jobs.files import survey
+def _rows(options: Options) -> int | None:
+    """Rows of the exporter's files, where that can be told before Spark runs; folders that will not do are found here.
 
-    with progress.stage(f"{source.label}: reading footers in {source.metrics}") as stage:
-        found = survey(source.metrics, options.start, options.end)
-        stage.note = f"{len(found.good)} files with {found.rows:,} rows, {len(found.skipped)} skipped"
-    for skipped in found.skipped:
-        progress.warn(f"skipped {skipped.path}: {skipped.reason}")
-    return found
+    Raises:
+        ReportError: there is nothing to read.
+    """
+    from spark_jobs.compaction.survey import require_good, survey
 
-
-def _analyse_readable(
-    spark: "SparkSession", options: Options, surveys: "list[Survey]", progress: Progress
-) -> "list[Run]":
-    """Analyse; if a file turns out to be damaged behind a sound footer, leave it out and start again."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    from spark_jobs.files import read_through, require_good
-
-    while True:
-        try:
-            return _analyse(spark, options, surveys, progress)
-        except (Py4JJavaError, PySparkException):
-            damaged = [read_through(survey) for survey in surveys]
-            if not any(damaged):
-                raise
-            for skipped in (file for files in damaged for file in files):
-                progress.warn(f"skipped {skipped.path}: {skipped.reason}; starting again without it")
-            surveys = [survey.without(bad) for survey, bad in zip(surveys, damaged, strict=True)]
-            for survey in surveys:
-                require_good(survey)
+    rows: int | None = 0
+    for source in options.sources:
+        if source.store is not None:
+            rows = None
+        elif source.metrics is not None and is_local(source.metrics):
+            storage = open_storage(source.metrics)
+            found = survey(storage, None, source.start_us, source.end_us)
+            if not found.good:
+                require_good(storage, found.skipped)
+            rows = None if rows is None else rows + found.rows
+        else:
+            rows = None
+    return rows
 
 
-def _analyse(
-    spark: "SparkSession", options: Options, surveys: "list[Survey]", progress: Progress
-) -> "list[Run]":
-    from spark_jobs.analysis import analyse, common_window, measure, rows_of
+@contextmanager
+def _sources(
+    spark: "SparkSession", sources: Sequence[Source], out: Storage, progress: Progress
+) -> "Iterator[list[StoreFrames]]":
+    """The compacted rows of each source; what had to be compacted for that is gone afterwards."""
+    from spark_jobs import sources as reading
+    from spark_jobs.compaction.compact import Options as Compaction
+    from spark_jobs.compaction.compact import compact
+    from spark_jobs.compaction.store import Selection, open_store
 
-    frames = [rows_of(spark, survey, options.start, options.end) for survey in surveys]
-    extents = []
-    for source, survey, rows in zip(options.sources, surveys, frames, strict=True):
-        with progress.stage(f"{source.label}: looking at the range") as stage:
-            extent = measure(rows, survey, options.start, options.end)
-            seconds = (extent.last_us - extent.first_us) / 1e6
-            stage.note = f"{extent.rows:,} rows over {seconds:,.0f} s"
-            extents.append(extent)
-    window_us = common_window(extents, options.window) * 1_000_000
-    return [
-        analyse(rows, extent, source.label, survey, window_us, progress)
-        for rows, extent, source, survey in zip(frames, extents, options.sources, surveys, strict=True)
+    own: list[str] = []
+    try:
+        frames = []
+        for number, source in enumerate(sources):
+            address = source.store
+            if address is None:
+                own.append(f"{_OWN_STORE}-{number}")
+                out.remove(own[-1])
+                address = out.address(own[-1])
+                asked = Compaction(source.metrics or "", address, None, source.start_us, source.end_us)
+                compact(asked, lambda rows: spark, progress)
+            selection = Selection(source.start_us, source.end_us, source.broker)
+            frames.append(reading.frames_of(open_store(spark, address), selection))
+        yield frames
+    finally:
+        for name in own:
+            out.remove(name)
+
+
+def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progress) -> "list[Result]":
+    from spark_jobs.comparison.compare import with_comparison
+    from spark_jobs.measures.frames import Finding
+    from spark_jobs.measures.measure import measure
+
+    labels = [source.label for source in options.sources]
+    if len(frames) > 1 and frames[0].sessions.isEmpty():
+        told = f"The baseline {labels[0]} has no rows in its range: the report is made without it."
+        progress.warn(told)
+        alone = replace(frames[1], findings=(*frames[1].findings, Finding("baseline", 1, labels[0], told)))
+        frames, labels = [alone], labels[1:]
+    window_us = _common_window(frames, options.window)
+    results = [
+        measure(part, label, progress, window_us=window_us, starved_after=options.starved_after)
+        for part, label in zip(frames, labels, strict=True)
     ]
+    return results if len(results) == 1 else [results[0], with_comparison(results[0], results[1])]
+
+
+def _common_window(frames: "Sequence[StoreFrames]", asked: int | None) -> int | None:
+    """A length of the timeline's windows that all runs can have; None lets the only run choose its own.
+
+    Raises:
+        ReportError: the asked length cannot be had.
+    """
+    from spark_jobs.measures.timeline import choose_window
+
+    slot_us = lcm(*[part.slot_us for part in frames])
+    if asked is not None:
+        if asked * SECOND_US % slot_us:
+            raise ReportError(
+                f"--window {asked}s: must be a whole number of the timeline's slots of {slot_us // SECOND_US}s"
+            )
+        return asked * SECOND_US
+    if len(frames) == 1:
+        return None
+    return max(choose_window(*_extent(part), slot_us) for part in frames)
+
+
+def _extent(frames: "StoreFrames") -> tuple[int, int]:
+    """From the first slot of the timeline to the end of its last."""
+    from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+    found = frames.timeline.agg(F.min("slot").alias("first"), F.max("slot").alias("last")).collect()[0]
+    return (found["first"] or 0), (found["last"] or 0) + frames.slot_us
+
+
+def _us(time: datetime | None) -> int | None:
+    return None if time is None else (time - _EPOCH) // timedelta(microseconds=1)

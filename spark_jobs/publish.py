@@ -2,55 +2,80 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Final
+from functools import reduce
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
+from spark_jobs.measures.files import CSV_OPTIONS, FOLDER, encoded, safe_text
+from spark_jobs.measures.layout import STARVED_SESSIONS
+from spark_jobs.measures.result import Result
+from spark_jobs.measures.sessions import KEY
+from spark_jobs.measures.summary import summary
+from spark_jobs.page import render
+from spark_jobs.page.picture import compared
+from spark_jobs.page.verdict import headline, sentences
+from spark_jobs.storage import Storage
 
-from spark_jobs.old_page import render
-from spark_jobs.picture import compared
-from spark_jobs.run import Run
-from spark_jobs.summary import summary
-from spark_jobs.tables import write_table, write_whole
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 PAGE: Final = "report.html"
 SUMMARY: Final = "summary.json"
 PICTURE: Final = "compare.svg"
+_STARVED: Final = "starved_sessions"
+_PROBE: Final = ".writable"
 
 
-def publish(runs: Sequence[Run], out: Path) -> None:
-    """Write tables/, report.html, summary.json and, for two runs, compare.svg: each whole or not at all."""
-    tables = {name: pa.concat_tables([run.tables[name] for run in runs]) for name in runs[0].tables}
-    tables["files"] = pa.concat_tables([_files(run) for run in runs])
-    for name, table in tables.items():
-        write_table(table, out, name)
-    _write(out / PAGE, render(runs, sorted(tables)))
-    _write(out / SUMMARY, json.dumps(summary(runs), indent=1, ensure_ascii=False) + "\n")
-    if len(runs) > 1:
-        _write(out / PICTURE, compared(runs[0], runs[1]))
+def try_out(out: Storage) -> None:
+    """Make the folder and write to it, before any work is done.
+
+    Raises:
+        StorageError: it cannot be made or written to.
+    """
+    out.write(_PROBE, b"")
+    out.remove(_PROBE)
 
 
-def _write(path: Path, text: str) -> None:
-    # A file name may hold bytes that are no UTF-8; they must not keep the report from being written.
-    write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8", errors="backslashreplace"))
+def publish(results: Sequence[Result], out: Storage) -> None:
+    """Write tables/, summary.json, report.html and, for two runs, compare.svg: each whole or not at all.
+
+    The page comes last: who sees a new one finds the tables that it links to.
+
+    Raises:
+        StorageError: something cannot be written; what was there stays.
+    """
+    for name, data in encoded(results):
+        out.write(name, data)
+    _write_starved([result.starved_sessions for result in results if result.starved_sessions is not None], out)
+    told = summary(results, headline(results), sentences(results))
+    out.write(SUMMARY, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
+    if len(results) > 1:
+        out.write(PICTURE, compared(results).encode())
+    out.write(PAGE, render(results).encode())
 
 
-def _files(run: Run) -> pa.Table:
-    """Which files were read and which skipped, and why."""
-    survey = run.survey
-    lines: list[tuple[str, str, str, int | None]]
-    lines = [(str(file.path.relative_to(survey.root)), "read", "", file.rows) for file in survey.good]
-    lines += [
-        (str(file.path.relative_to(survey.root)), file.kind, file.reason, None) for file in survey.skipped
-    ]
-    lines.sort(key=lambda line: line[0])
-    path, status, reason, rows = zip(*lines, strict=True)
-    return pa.table(
-        {
-            "run": pa.array([run.label] * len(lines), pa.string()),
-            "file": pa.array([name.encode(errors="backslashreplace").decode() for name in path], pa.string()),
-            "status": pa.array(status, pa.string()),
-            "reason": pa.array(reason, pa.string()),
-            "rows": pa.array(rows, pa.int64()),
-        }
-    )
+def _write_starved(frames: "Sequence[DataFrame]", out: Storage) -> None:
+    """The one table that grows with the sessions: Spark writes it, in one file each of Parquet and CSV."""
+    if not frames:
+        return
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+    texts = [name for name, kind in STARVED_SESSIONS.columns if kind == "text"]
+    together = reduce(DataFrame.unionByName, frames).repartition(1)
+    rows = together.sortWithinPartitions("run", F.desc("longest_us"), *KEY).persist()
+    beside = f"{FOLDER}/_{_STARVED}"
+    try:
+        rows.write.mode("overwrite").option("compression", "zstd").parquet(out.address(beside, "parquet"))
+        as_text = rows.withColumns({name: safe_text(F.col(name)) for name in texts})
+        as_text.write.mode("overwrite").options(**CSV_OPTIONS).csv(out.address(beside, "csv"))
+        for form in ("parquet", "csv"):
+            (part,) = [
+                entry.name
+                for entry in out.files(f"{beside}/{form}")
+                if entry.name.rpartition("/")[2].startswith("part-")
+            ]
+            out.remove(f"{FOLDER}/{_STARVED}.{form}")
+            out.rename(part, f"{FOLDER}/{_STARVED}.{form}")
+    finally:
+        rows.unpersist()
+        out.remove(beside)

@@ -1,7 +1,7 @@
-"""Main file of the report for spark-submit: `spark-submit [--py-files spark_jobs.zip] report.py OPTIONS`.
+"""Main file for spark-submit: `spark-submit [--py-files spark_jobs.zip] report.py [compact|report] OPTIONS`.
 
-Takes the options of `python -m spark_jobs report`. The package is imported from the zip archive of
---py-files, from an installed one, or, if there is neither, from the folder that this file lies in.
+Takes the commands of `python -m spark_jobs`; without one it is `report`. The package is imported from the zip archive
+of --py-files, from an installed one, or, if there is neither, from the folder that this file lies in.
 """
 
 import sys
@@ -18,7 +18,7 @@ def run(arguments: list[str]) -> int:
         sys.path.insert(0, str(here.parent))
     from spark_jobs.cli import main
 
-    return main(arguments if arguments[:1] == ["report"] else ["report", *arguments])
+    return main(arguments if arguments[:1] in (["report"], ["compact"]) else ["report", *arguments])
 
 
 if __name__ == "__main__":

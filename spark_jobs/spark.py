@@ -153,10 +153,10 @@ def _environment(master: str, java_home: Path) -> Iterator[None]:
 def _launch(master: str, folder: Path, settings: dict[str, str]) -> "SparkSession":
     from pyspark.sql import SparkSession
 
-    for tool in ("bash", "dirname"):
+    for tool in ("bash", "chmod", "dirname"):
         if shutil.which(tool) is None:
             raise ReportError(
-                f"Spark's start scripts need {tool}, which is not on PATH: add the folder that holds it"
+                f"Spark needs {tool}, which is not on PATH: add the folder that holds it"
             )
     log = folder / "log4j2.properties"
     log.write_text(_LOG4J.replace("{level}", _log_level()), encoding="utf-8")

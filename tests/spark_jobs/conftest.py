@@ -1,17 +1,14 @@
-"""A Spark session for all tests of the batch jobs, and two small analysed runs."""
+"""A Spark session for all tests of the batch jobs, and the rows of two small runs."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support_spark.metrics_files import Row, arrow_schema, histogram, row, write_metrics
+from tests.support_spark.metrics_files import Row, arrow_schema, histogram, row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from spark_jobs.run import Run
 
 SPARK_SQL_TYPES = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<int64>": "array<bigint>"}
 
@@ -67,21 +64,3 @@ def slow_and_fast(gate: bool) -> list[Row]:
         rows.append(row("fast", second, 1, **common, sent_qos0=10))
         rows.append(row("slow", second, 1, **common, sent_qos0=sent, **pressed))
     return rows
-
-
-@pytest.fixture(scope="session")
-def runs(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "list[Run]":
-    """The same load with the gate off and on, analysed."""
-    from spark_jobs.analysis import analyse, measure, rows_of
-    from spark_jobs.files import survey
-    from spark_jobs.progress import Progress
-
-    found = []
-    for label, gate in (("gate off", False), ("gate on", True)):
-        root: Path = tmp_path_factory.mktemp("metrics")
-        write_metrics(root, slow_and_fast(gate))
-        surveyed = survey(root)
-        rows = rows_of(spark, surveyed, None, None)
-        extent = measure(rows, surveyed, None, None)
-        found.append(analyse(rows, extent, label, surveyed, 1_000_000, Progress(quiet=True)))
-    return found

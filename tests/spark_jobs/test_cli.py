@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,11 @@ def test_options_are_refused_with_what_would_be_right(
     assert "2026-11-21T14:30" in fails(capsys, *good, "--to", "21.11.2026")
     assert "the range is empty" in fails(capsys, *good, "--from", "2026-11-22", "--to", "2026-11-21")
     assert "30s or 1m" in fails(capsys, *good, "--window", "soon")
-    assert "needs --compare" in fails(capsys, *good, "--compare-label", "x")
+    assert "needs --baseline" in fails(capsys, *good, "--baseline-label", "x")
+    assert "short for --baseline" in fails(capsys, *good, "--compare", "x", "--baseline", "broker=x")
+    assert "is the run itself" in fails(capsys, *good, "--baseline", f"metrics={metrics}")
+    assert "metrics=DIR" in fails(capsys, *good, "--baseline", "yesterday")
+    assert "from 1 on" in fails(capsys, *good, "--starved-after", "0")
     assert not (tmp_path / "out").exists()
 
 
@@ -56,7 +61,7 @@ def test_folders_are_refused_before_spark_starts(
     assert "no metrics files; expected" in fails(capsys, "--metrics", tmp_path / "empty", *out)
     assert "no files in the asked range" in fails(capsys, "--metrics", metrics, *out, "--from", "2027-01-01")
     write_file(tmp_path / "old/date=2026-11-21/hour=12/x.parquet", [row()], arrow_schema(version="0"))
-    assert "none of the 1 files is of schema" in fails(capsys, "--metrics", tmp_path / "old", *out)
+    assert "none of the 1 files can be used" in fails(capsys, "--metrics", tmp_path / "old", *out)
     (tmp_path / "file").write_text("")
     assert "cannot be written to" in fails(capsys, "--metrics", metrics, "--out", tmp_path / "file" / "x")
     assert "does not exist" in fails(capsys, "--metrics", metrics, *out, "--compare", tmp_path / "nowhere")
@@ -90,10 +95,12 @@ def test_times_are_utc_unless_they_say_otherwise(
     options = taken(
         capsys, monkeypatch, "--metrics", "m", "--from", "2026-11-21", "--to", "2026-11-21T14:30:00+01:00"
     )
-    assert options.start is not None
-    assert options.end is not None
-    assert options.start.isoformat() == "2026-11-21T00:00:00+00:00"
-    assert options.end.isoformat() == "2026-11-21T13:30:00+00:00"
+    (source,) = options.sources
+    assert source.start is not None
+    assert source.end is not None
+    assert source.start.isoformat() == "2026-11-21T00:00:00+00:00"
+    assert source.end.isoformat() == "2026-11-21T13:30:00+00:00"
+    assert source.start_us == 1_795_219_200_000_000
 
 
 def test_labels_are_told_apart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +112,21 @@ def test_labels_are_told_apart(capsys: pytest.CaptureFixture[str], monkeypatch: 
         capsys, monkeypatch, "--metrics", "a", "--label", "on", "--compare", "b", "--compare-label", "off"
     )
     assert [source.label for source in named.sources] == ["off", "on"]
+
+
+def test_a_baseline_is_as_the_run_but_for_what_it_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another range of the same store and broker; another broker in the same range; another store."""
+    run = ("--store", "s", "--from", "2026-11-20", "--to", "2026-11-21", "--broker", "eu")
+    earlier, own = taken(capsys, monkeypatch, *run, "--baseline", "2026-11-13..2026-11-14").sources
+    assert (earlier.store, earlier.broker, own.label) == ("s", "eu", "eu")
+    assert earlier.start is not None
+    assert earlier.start.isoformat() == "2026-11-13T00:00:00+00:00"
+    other, own = taken(capsys, monkeypatch, *run, "--baseline", "broker=us").sources
+    assert other == replace(own, broker="us", label="us")
+    elsewhere, own = taken(capsys, monkeypatch, *run, "--baseline", "store=/old/t").sources
+    assert elsewhere == replace(own, store="/old/t", label="t")
 
 
 def test_unknown_failures_are_one_line(
@@ -135,8 +157,8 @@ def test_help_needs_neither_spark_nor_time() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "--metrics DIR" in done.stdout
-    assert "--compare" in done.stdout
+    assert "--metrics URI" in done.stdout
+    assert "--baseline" in done.stdout
 
 
 def test_the_bundle_is_the_whole_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,7 +170,8 @@ def test_the_bundle_is_the_whole_package(tmp_path: Path, capsys: pytest.CaptureF
     assert cli.main(["bundle", "--out", str(tmp_path / "jobs")]) == cli.OK
     assert archive.read_bytes() == first
     names = set(zipfile.ZipFile(archive).namelist())
-    assert {"spark_jobs/cli.py", "spark_jobs/metrics_schema.json", "spark_jobs/style.css"} <= names
+    assert {"spark_jobs/cli.py", "spark_jobs/metrics_schema.json"} <= names
+    assert {"spark_jobs/page/style.css", "spark_jobs/page/script.js"} <= names
     code = "import spark_jobs.metrics as m; print(m.__file__, m.SCHEMA.version)"
     command = [sys.executable, "-c", code]
     environment = {"PYTHONPATH": str(archive), "PATH": os.environ["PATH"]}

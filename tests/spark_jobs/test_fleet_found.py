@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from spark_jobs.compaction.compact import Compacted
     from spark_jobs.measures.result import Result
 
-pytestmark = [pytest.mark.spark, pytest.mark.once]
+pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.timeout(300)]
 
 MODEL: Final = Model(sessions=90, brokers=2, length_us=3 * 3600 * SECOND, interval_us=300 * SECOND, rows=2200, files=10)
 
-ARRIVALS: Final = (3, 7)
-"""After which files, in the order of their coming, there is a compaction, besides the one at the end."""
+EARLY: Final = 5
+"""So many files, in the order of their coming, are compacted before the others are there."""
 
 Found = tuple[Planted, "Result"]
 Key = tuple[str, str, int]
@@ -89,21 +89,21 @@ def content(store: Path) -> dict[str, bytes]:
 
 
 def test_arrival(fleet: Fleet, tmp_path: Path) -> None:
-    """A day that comes file by file, in any order, with runs in between, gives the same bytes as one run over all."""
+    """A day whose files come in any order, with a run in between, gives the same bytes as one run over all."""
     files = metrics_files(fleet.metrics)
     random.Random(7).shuffle(files)
-    late = 0
-    for number, file in enumerate(files):
-        place = tmp_path / "metrics" / file.relative_to(fleet.metrics)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, place)
-        if number in ARRIVALS:
-            late += bring_up(fleet.spark, tmp_path / "metrics", tmp_path / "store").late
-    last = bring_up(fleet.spark, tmp_path / "metrics", tmp_path / "store")
-    assert late > 0
-    assert bring_up(fleet.spark, tmp_path / "metrics", tmp_path / "store").hours == 0
-    assert content(tmp_path / "store") == content(fleet.store)
-    assert last.files == len(files)
+    metrics, store = tmp_path / "metrics", tmp_path / "store"
+    made = []
+    for part in (files[:EARLY], files[EARLY:], []):
+        for file in part:
+            place = metrics / file.relative_to(fleet.metrics)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, place)
+        made.append(bring_up(fleet.spark, metrics, store))
+    assert made[1].late > 0
+    assert [each.hours > 0 for each in made] == [True, True, False]
+    assert [each.files for each in made] == [EARLY, len(files), len(files)]
+    assert content(store) == content(fleet.store)
 
 
 def table(found: Found, name: str) -> list[dict[str, Any]]:
