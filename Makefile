@@ -122,7 +122,7 @@ $(STAMPS)/report: $(STAMPS)/run
 	@touch $@
 
 $(STAMPS)/test: $(STAMPS)/run
-	$(PIP) install --quiet "$(WHEEL)[report,dev]"
+	$(PIP) install --quiet "$(WHEEL)[report,browser,bench,dev]"
 	@touch $@
 
 # Without atheris, which not every machine can have, fuzzing does not see what code it reaches.
