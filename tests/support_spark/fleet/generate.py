@@ -13,7 +13,7 @@ from tests.support_spark.fleet.broker import Broker
 from tests.support_spark.fleet.model import Model
 from tests.support_spark.fleet.planted import Planted, save
 
-EVERY: Final = 2.0
+EVERY: Final = 5.0
 """Seconds from one report of progress to the next."""
 
 Progress = Callable[[int], None]
