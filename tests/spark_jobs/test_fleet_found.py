@@ -40,6 +40,9 @@ class Fleet:
     planted: Planted
     metrics: Path
     store: Path
+    repeated: int
+    """Rows that have come twice."""
+    made: "Compacted"
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +50,19 @@ def fleet(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Fl
     """A small fleet, compacted in one run."""
     root = tmp_path_factory.mktemp("fleet")
     planted = generate(MODEL, root / "metrics", processes=1)
-    _repeat(metrics_files(root / "metrics"))
-    bring_up(spark, root / "metrics", root / "store")
-    return Fleet(spark, planted, root / "metrics", root / "store")
+    repeated = _repeat(metrics_files(root / "metrics"))
+    made = bring_up(spark, root / "metrics", root / "store")
+    return Fleet(spark, planted, root / "metrics", root / "store", repeated, made)
 
 
-def _repeat(files: list[Path]) -> None:
-    """Have one file twice, and a part of another in a file of its own."""
+def _repeat(files: list[Path]) -> int:
+    """Have one file twice, and a part of another in a file of its own; returns how many rows that are."""
     whole, part = files[2], files[5]
     shutil.copy(whole, whole.with_name(f"copy-of-{whole.name}"))
     table = pq.read_table(part, partitioning=None)
-    pq.write_table(table.slice(table.num_rows // 3, table.num_rows // 3), part.with_name(f"part-of-{part.name}"))
+    again = table.slice(table.num_rows // 3, table.num_rows // 3)
+    pq.write_table(again, part.with_name(f"part-of-{part.name}"))
+    return int(again.num_rows + pq.read_metadata(whole).num_rows)
 
 
 def bring_up(spark: "SparkSession", metrics: Path, store: Path) -> "Compacted":
@@ -71,13 +76,12 @@ def bring_up(spark: "SparkSession", metrics: Path, store: Path) -> "Compacted":
 @pytest.fixture(scope="module")
 def found(fleet: Fleet) -> Found:
     """What is planted, and what the measures make of it."""
-    from spark_jobs.compaction.store import open_store
-    from spark_jobs.measures.frames import StoreFrames
+    from spark_jobs.compaction.store import Selection, open_store
     from spark_jobs.measures.measure import measure
     from spark_jobs.progress import Progress
+    from spark_jobs.sources import frames_of
 
-    store = open_store(fleet.spark, str(fleet.store))
-    frames = StoreFrames(store.sessions(), store.timeline(), store.starvation(), MODEL.interval_us)
+    frames = frames_of(open_store(fleet.spark, str(fleet.store)), Selection())
     return fleet.planted, measure(frames, "fleet", Progress(quiet=True))
 
 
@@ -104,6 +108,12 @@ def test_arrival(fleet: Fleet, tmp_path: Path) -> None:
     assert [each.hours > 0 for each in made] == [True, True, False]
     assert [each.files for each in made] == [EARLY, len(files), len(files)]
     assert content(store) == content(fleet.store)
+
+
+def test_repeated_rows(fleet: Fleet) -> None:
+    """Rows that came twice are counted once, and it is told how many those were."""
+    assert fleet.made.duplicates == fleet.repeated
+    assert fleet.made.rows == fleet.planted.rows
 
 
 def table(found: Found, name: str) -> list[dict[str, Any]]:
