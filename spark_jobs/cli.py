@@ -1,4 +1,4 @@
-"""Command line: `python -m spark_jobs report ...` and `python -m spark_jobs bundle ...`.
+"""Command line: `python -m spark_jobs report ...`, `... compact ...` and `... bundle ...`.
 
 On a cluster, the same job runs by spark-submit; the driver needs pyarrow, nothing of Sluice needs to be
 installed anywhere:
@@ -8,7 +8,7 @@ installed anywhere:
 
 or, from a copy of this package, `spark-submit --master ... spark_jobs/report.py --metrics DIR --out DIR`.
 
-Exit code 0: the report is there. 2: the input, the output folder or the machine will not do, and stderr says
+Exit code 0: it is done. 2: the input, the output folder or the machine will not do, and stderr says
 what would. 1: the job failed for a reason that this program does not know. 130: interrupted.
 """
 
@@ -18,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from spark_jobs.compaction.command import add_options
 from spark_jobs.errors import ReportError
 from spark_jobs.job import make_report
 from spark_jobs.progress import Progress
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if parsed.command == "bundle":
             return _bundle(parsed.out)
+        if parsed.command == "compact":
+            return _compact(parsed)
         make_report(report_options(parsed), progress)
     except ReportError as error:
         sys.stderr.write(f"error: {error}\n")
@@ -61,6 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_report(commands)
+    compact = commands.add_parser(
+        "compact",
+        help="bring a store of compacted hours up to date",
+        description="Compact raw metrics: one row per session and hour. Only what is new is read.",
+    )
+    add_options(compact)
     bundle = commands.add_parser(
         "bundle",
         help="pack this package for spark-submit",
@@ -68,6 +77,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     bundle.add_argument("--out", required=True, metavar="DIR", help="where the two files go")
     return parser
+
+
+def _compact(parsed: argparse.Namespace) -> int:
+    from spark_jobs.compaction import command
+
+    done = command.run(parsed)
+    sys.stdout.write(f"{done.words(parsed.store)}\n")
+    return OK
 
 
 def _bundle(out: str) -> int:

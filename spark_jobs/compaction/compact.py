@@ -48,8 +48,9 @@ class Options:
 
     Attributes:
         metrics, store: addresses.
-        slot_us: length of the timeline's slots; None: as the store has it, or by the usual interval of the rows.
+        slot_us: length of the timeline's slots; None: as the store has it, and for a new store default_slot_us.
         start_us, end_us: only hours that have a part in this range; None leaves a side open.
+        default_slot_us: None: by the usual interval of the rows.
     """
 
     metrics: str
@@ -57,6 +58,7 @@ class Options:
     slot_us: int | None = None
     start_us: int | None = None
     end_us: int | None = None
+    default_slot_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -183,13 +185,14 @@ class _Run:
     def _make(self, manifest: Manifest | None, found: Survey, before: Mapping[int, Ledger]) -> Manifest:
         """Make all hours that differ, some at a time, and name them in the manifest after each time."""
         hours = self._plan(found, manifest)
+        asked = self.options.slot_us or self.options.default_slot_us
         if not hours:
-            return manifest or Manifest(self.options.slot_us or 60_000_000)
+            return manifest or Manifest(asked or 60_000_000)
         from spark_jobs.compaction.making import Maker
 
         spark = self.spark_of(sum(int(hour.rows) for hour in hours))
         if manifest is None:
-            manifest = Manifest(self.options.slot_us or self._usual_slot(spark, hours))
+            manifest = Manifest(asked or self._usual_slot(spark, hours))
             hours = self._plan(found, manifest)
         watermarks = manifest.watermarks
         for batch in batches(hours):
@@ -315,7 +318,7 @@ def _same_slot(options: Options, manifest: Manifest | None) -> None:
 
 
 def _java_errors() -> tuple[type[Exception], ...]:
-    """What Spark raises; known once it has been started."""
+    """What Spark raises."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

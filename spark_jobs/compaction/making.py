@@ -108,13 +108,14 @@ class Maker:
         if base is not None:
             parts = {base.hour_us: 1}
         tasks = writing.tasks_for(list(parts.values()))
-        placed = rows.withColumn(writing.PART, writing.part(raw.hour(), parts))
         # Spread by hour and file here: then putting together what was under pressure and what was not, sorting and
-        # writing need no further exchange.
-        split = aggregation.by_pressure(placed, scan.listeners, (writing.PART,))
-        split = split.repartition(tasks, "hour_us", writing.PART)
+        # writing need no further exchange. (A constant among the columns would keep Spark from seeing that.)
+        several = (writing.PART,) if max(parts.values()) > 1 else ()
+        placed = rows.withColumn(writing.PART, writing.part(raw.hour(), parts)) if several else rows
+        split = aggregation.by_pressure(placed, scan.listeners, several).repartition(tasks, "hour_us", *several)
+        sessions = aggregation.folded_pressure(split, scan.listeners, several)
         frames = {
-            SESSIONS: aggregation.folded_pressure(split, scan.listeners, (writing.PART,)),
+            SESSIONS: sessions if several else sessions.withColumn(writing.PART, F.lit(0)),
             TIMELINE: aggregation.timeline(rows, self.slot_us),
             STARVATION: aggregation.starvation(rows),
             INTERVALS: aggregation.intervals_of(groups),
