@@ -1,0 +1,82 @@
+"""`compact` on the command line: its options, and the session that it works with."""
+
+import argparse
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from spark_jobs.compaction.compact import Compacted, Options, compact
+from spark_jobs.compaction.slots import DEFAULT, parse_slot
+from spark_jobs.errors import ReportError
+from spark_jobs.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EXAMPLES: Final = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Give a parser the options of `compact`."""
+    parser.add_argument("--metrics", required=True, metavar="URI", help="folder the brokers export to; any Hadoop URI")
+    parser.add_argument("--store", required=True, metavar="URI", help="folder of compacted hours; made if missing")
+    parser.add_argument(
+        "--slot",
+        metavar="LENGTH",
+        help=f"resolution of the timeline, a part of an hour: 10s, 1m; default: the store's, {DEFAULT} for a new one",
+    )
+    parser.add_argument("--from", dest="start", metavar="TIME", help="only hours from this time on, ISO 8601")
+    parser.add_argument("--to", dest="end", metavar="TIME", help="only hours up to this time")
+    parser.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
+    parser.add_argument("--quiet", action="store_true", help="no progress lines, only the summary")
+
+
+def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -> Compacted:
+    """Compact as the command line asks; `settings` are Spark's, over the built-in ones.
+
+    Raises:
+        ReportError: something about the options, the input, the store or the machine will not do.
+    """
+    from spark_jobs import spark
+
+    spark.require_packages()
+    options = _options(parsed)
+    progress = Progress(quiet=parsed.quiet)
+    with ExitStack() as stack:
+        running: list[SparkSession] = []
+
+        def spark_of(rows: int | None) -> "SparkSession":
+            if not running:
+                with progress.stage("starting Spark") as stage:
+                    started = stack.enter_context(spark.session(parsed.master, rows=rows, settings=settings))
+                    stage.note = started.words
+                running.append(started.spark)
+            return running[0]
+
+        return compact(options, spark_of, progress)
+
+
+def _options(parsed: argparse.Namespace) -> Options:
+    start, end = micros("--from", parsed.start), micros("--to", parsed.end)
+    if start is not None and end is not None and start >= end:
+        raise ReportError(f"--from {parsed.start} --to {parsed.end}: the range is empty; --from must be before --to")
+    slot = parse_slot(parsed.slot) if parsed.slot else None
+    return Options(parsed.metrics, parsed.store, slot, start, end, default_slot_us=parse_slot(DEFAULT))
+
+
+def micros(option: str, text: str | None) -> int | None:
+    """A date or time in ISO 8601 in microseconds since 1970; without an offset it is UTC.
+
+    Raises:
+        ReportError: the text is none.
+    """
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ReportError(f"{option} {text}: is no date or time in ISO 8601; right would be {_EXAMPLES}") from None
+    time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // timedelta(microseconds=1)
