@@ -1,10 +1,10 @@
-"""The command line: `sluice run`, `sluice top`, `sluice config`, `sluice user`, `sluice report`."""
+"""The command line: `sluice run`, `top`, `config`, `user`, `compact` and `report`."""
 
 import asyncio
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 CANNOT_SERVE: Final = 1
 """Exit status when a listener cannot be opened."""
+
+PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Options are the Spark job's own."""
 
 app = typer.Typer(
     help="Sluice: an MQTT 3.1.1 and 5.0 broker for fair, bounded delivery.",
@@ -79,20 +82,34 @@ def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> 
     print(f"{file}: no mistakes found")
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+@app.command(context_settings=PASSED_ON, add_help_option=False)
+def compact(context: typer.Context) -> None:
+    """Add up exported metrics by session and hour.
+
+    It runs PySpark, which comes with the extra `report`.
+    """
+    _spark_jobs("compact", context)
+
+
+@app.command(context_settings=PASSED_ON, add_help_option=False)
 def report(context: typer.Context) -> None:
     """Make the fairness report from exported metrics.
 
     It runs PySpark, which comes with the extra `report`.
     """
-    command = [sys.executable, "-m", "spark_jobs", "report", *context.args]
-    # Our own interpreter and package, without a shell: what the user wrote arrives as it is.
-    raise typer.Exit(subprocess.run(command, check=False).returncode)  # noqa: S603 - no shell, see above
+    _spark_jobs("report", context)
 
 
 def main() -> None:
     """Entry point of the `sluice` command."""
     app(prog_name="sluice")
+
+
+def _spark_jobs(command: str, context: typer.Context) -> NoReturn:
+    """Hand a command over, and end with its status."""
+    # Our own interpreter and package, without a shell: what the user wrote arrives as it is.
+    done = subprocess.run([sys.executable, "-m", "spark_jobs", command, *context.args], check=False)  # noqa: S603
+    raise typer.Exit(done.returncode)
 
 
 def _serve(server: "Server") -> None:
