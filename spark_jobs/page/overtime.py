@@ -169,7 +169,7 @@ def deliveries(flows: Sequence[Flow], shaded: Sequence[Band], axis: TimeAxis, wi
             parts = "".join(_area(piece, place, down) for piece in _above_zero(flow.dropped))
             drawn.append(f'<g class="drop">{parts}</g>')
             drawn.append(text(words.short(most_dropped), LEFT - 8, bottom + 4, "tick bad", anchor="end"))
-            drawn.append(text("dropped", width - RIGHT, bottom + 13, "tick bad", anchor="end"))
+            drawn.append(text("dropped", width - RIGHT, zero + 11, "tick bad halo", anchor="end"))
         drawn.append(text(flow.title, LEFT, top - 8, "head"))
         top = bottom + GAP
     drawn.append(_time_axis(axis, place, width, bottom))

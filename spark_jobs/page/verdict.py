@@ -20,20 +20,36 @@ HOUR: Final = 3_600_000_000
 TELLING: Final = 1.5  # factor from which on a difference is told though there is too little data to judge it
 LARGER: Final = "larger than noise"
 TOO_LITTLE: Final = "too little data"
-OFFLINE: Final = "offline"
+_AWAY: Final = frozenset({"offline", "offline_qos0", "session_ended"})  # reasons that lie with the client alone
+BACKLOG: Final = "backlog"
 _LESS: Final = f"{WELL_SERVED * 100:.0f}{words.NARROW_SPACE}%"
 _HARMLESS: Final = frozenset({"older", "appears_once", "awkward_id"})  # findings about input that spoil no figure
+_SIDES: Final = ("baseline", "value")
+# What makes a headline before anything else that changed.
+_LEADING: Final = frozenset(
+    {"ack_qos1_p99", "ack_qos2_p99", "wait_qos0_p99", "starved_sessions", "delivery_ratio", "delivery_ratio_qos0"}
+)
 _MOVES: Final = 4  # changed measures that a sentence tells
 _NAMED: Final = 2  # sessions that a sentence names
 _NAME_LENGTH: Final = 32
 
+# For one session, for several, and what that says of it.
 _BECAUSE: Final = {
-    "window_full": "its window was full: the client acknowledges late",
-    "window_bytes_full": "its window was full in bytes: the client acknowledges late",
-    "rate_limited": "its rate was used up: less is allowed than is asked for",
-    "congested": "its send path was congested: the client or its network reads slowly",
-    "backlog": "a backlog waited in its queue",
-    "offline": "the client was away for the largest part of its time",
+    "window_full": ("its window was full", "their windows were full", "a sign of late acknowledgement"),
+    "window_bytes_full": (
+        "its window was full in bytes",
+        "their windows were full in bytes",
+        "a sign of late acknowledgement",
+    ),
+    "rate_limited": ("its rate was used up", "their rates were used up", "less is allowed than is asked for"),
+    "congested": (
+        "its send path was congested",
+        "their send paths were congested",
+        "a sign that client or network reads slowly",
+    ),
+    "queue_full": ("its queue was full", "their queues were full", "more comes than it takes"),
+    "expired": ("messages expired while they waited", "messages expired while they waited", ""),
+    "too_large": ("messages were larger than it takes", "messages were larger than they take", ""),
 }
 
 
@@ -123,14 +139,9 @@ def _headline_of(result: Result) -> str:
 def _mostly(trouble: Trouble) -> str:
     if not trouble.why:
         return ""
-    because = _BECAUSE.get(trouble.why, words.reason(trouble.why)).split(":", 1)[0]
-    if not trouble.several:
-        return f", because {because}"
-    several = because.replace("its ", "their ", 1).replace(" was ", " were ", 1)
-    plural = {"window": "windows", "send path": "send paths", "rate": "rates"}
-    for one, many in plural.items():
-        several = several.replace(f"their {one} were", f"their {many} were")
-    return f", mostly because {several.replace('a backlog were', 'a backlog was')}"
+    reason = words.reason(trouble.why)
+    one, several, _ = _BECAUSE.get(trouble.why, (reason, reason, ""))
+    return f", mostly because {several}" if trouble.several else f", because {one}"
 
 
 def starvation(result: Result) -> Trouble | None:
@@ -140,7 +151,7 @@ def starvation(result: Result) -> Trouble | None:
     if total is None or not total["sessions"]:
         return None
     several = total["sessions"] > 1
-    return Trouble(rows, f"{total['sessions']:,}", several, _when_starved(result, rows), _usual(rows))
+    return Trouble(rows, f"{total['sessions']:,}", several, _when_starved(result, rows), _typical_why(rows))
 
 
 def _when_starved(result: Result, rows: Sequence[Row]) -> str:
@@ -171,7 +182,7 @@ def poorly_served(result: Result) -> Trouble | None:
     rows = [
         row
         for row in worst
-        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED and row["why"] != OFFLINE
+        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED and row["why"] not in _AWAY
     ]
     if not rows:
         return None
@@ -183,13 +194,19 @@ def poorly_served(result: Result) -> Trouble | None:
         if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED
     ]
     since = _when(hours, [hour + HOUR for hour in hours], result.facts.last_us)
-    return Trouble(rows, number, len(rows) > 1, since, _usual(rows))
+    return Trouble(rows, number, len(rows) > 1, since, _typical_why(rows))
 
 
 def _usual(rows: Sequence[Row]) -> str:
-    """The most frequent reason; "" if none is known."""
-    known = Counter(row["why"] for row in rows if row["why"])
+    """The most frequent reason; "" if none is known. That deliveries queue up is what is to be explained."""
+    known = Counter(row["why"] for row in rows if row["why"] and row["why"] != BACKLOG)
     return max(known, key=lambda why: (known[why], why)) if known else ""
+
+
+def _typical_why(rows: Sequence[Row]) -> str:
+    """The reason of more than half of them; "" if there is none."""
+    why = _usual(rows)
+    return why if 2 * sum(row["why"] == why for row in rows) > len(rows) else ""
 
 
 def _starved(result: Result) -> list[Finding]:
@@ -205,7 +222,8 @@ def _starved(result: Result) -> list[Finding]:
     if trouble.rows:
         worst = trouble.rows[0]
         text += (
-            f" Longest: {_named(worst)}, for {words.seconds(worst['longest_us'] / 1e6)}"
+            f" Longest: {_named(worst)}, for {words.seconds(worst['longest_us'] / 1e6)} in a row, between "
+            f"{words.between(worst['first_us'], worst['last_us']).replace(' to ', ' and ')}"
             f"{_others(trouble.rows[1 : 1 + _NAMED])}."
         )
     return [Finding(Grade.UNFAIR, "Starved", f"{text}{_typical(trouble.rows)}{_reasons_of(trouble.rows)}")]
@@ -236,12 +254,16 @@ def _typical(rows: Sequence[Row]) -> str:
 def _reasons_of(rows: Sequence[Row]) -> str:
     why = _usual(rows)
     if not why:
-        return " The metrics show no reason: neither window, rate nor send path held them up."
+        held = "it" if len(rows) == 1 else "them"
+        return f" The metrics show no reason: neither window, rate nor send path held {held} up."
+    reason = words.reason(why)
+    one, several, meaning = _BECAUSE.get(why, (reason, reason, ""))
+    means = f", {meaning}" if meaning else ""
     number = sum(row["why"] == why for row in rows)
-    because = _BECAUSE.get(why, words.reason(why))
     if len(rows) == 1:
-        return f" Why: {because}."
-    return f" Why: for {number} of the {len(rows)} worst, {because.replace('its ', 'the ', 1)}."
+        return f" Why: {one}{means}."
+    many = f"all {len(rows)}" if number == len(rows) else f"{number} of the {len(rows)}"
+    return f" Why, for {many} worst: {one if number == 1 else several}{means}."
 
 
 def _poorly_served(result: Result) -> list[Finding]:
@@ -268,7 +290,7 @@ def _inverted(result: Result) -> list[Finding]:
         return [Finding(Grade.GOOD, "Order", text)]
     text = (
         f"{words.counted(row['inverted_qos0'], 'QoS 0 delivery').replace('deliverys', 'deliveries')} went past "
-        f"waiting QoS 1 or 2, of {words.counted(row['sessions'], 'session')}: the gate should make that nil."
+        f"waiting QoS 1 or 2, in {words.counted(row['sessions'], 'session')}: the gate should make that nil."
     )
     return [Finding(Grade.WATCH, "Order", text)]
 
@@ -303,7 +325,7 @@ def _pressure(result: Result) -> list[Finding]:
     if gated:
         first = max(gated, key=lambda row: (row["deliveries"], row["reason"]))
         number = sum(row["deliveries"] for row in gated)
-        text += f" The gate queued {words.short(number)} QoS 0 deliveries, mostly: {words.reason(first['reason'])}."
+        text += f" The gate queued {number:,} QoS 0 deliveries, mostly: {words.reason(first['reason'])}."
     return [Finding(Grade.NOTE, "Pressure", text)]
 
 
@@ -339,25 +361,26 @@ def _input(result: Result) -> list[Finding]:
 
 
 def _clear(result: Result) -> list[Row]:
-    return [row for row in result.rows_of("comparison") if row["verdict"] == LARGER]
+    """Measures that differ by more than noise, and visibly: over time two can differ that are the same in all."""
+    rows = [row for row in result.rows_of("comparison") if row["verdict"] == LARGER]
+    return [row for row in rows if row["difference"] and len({_shown(row, name) for name in _SIDES}) > 1]
+
+
+def _shown(row: Row, side: str) -> str:
+    return words.measured(row[side], row["unit"])
 
 
 def _compared(before: Result, after: Result) -> str:
-    rows = _clear(after)
-    better = [row for row in rows if row["better"] is True]
-    worse = [row for row in rows if row["better"] is False]
+    clear, unproven = _clear(after), _unproven(after)
+    rows = [*clear, *unproven]
     names = words.name(after.label), words.name(before.label)
     if not rows:
-        unproven = _unproven(after)
-        if unproven:
-            most = f"With {names[0]}, {moved(_largest(unproven))}"
-            return f"{most}, but there is too little data to tell that from noise."
         return f"{names[0]} and {names[1]} do not differ by more than noise."
-    if not better and not worse:
-        return f"With {names[0]}, {moved(_largest(rows))}."
-    told = [moved(_largest(side)) for side in (better, worse) if side]
-    joint = ", but " if better and worse else ""
-    return f"With {names[0]}, {joint.join(told)}."
+    better = [row for row in rows if row["better"] is True]
+    worse = [row for row in rows if row["better"] is False]
+    chosen = [_foremost(side) for side in (better, worse) if side] or [_foremost(rows)]
+    caveat = " There is too little data to tell that from noise." if any(row in unproven for row in chosen) else ""
+    return f"With {names[0]}, {', but '.join(map(moved, chosen))}.{caveat}"
 
 
 def _unproven(after: Result) -> list[Row]:
@@ -373,18 +396,15 @@ def _factor(row: Row) -> float:
     return float(max(row["value"] / row["baseline"], row["baseline"] / row["value"]))
 
 
-def _largest(rows: Sequence[Row]) -> Row:
-    """The one that changed most; the first of several."""
-    return max(rows, key=_factor)
+def _foremost(rows: Sequence[Row]) -> Row:
+    """The leading measure that changed most; any other only if there is none."""
+    return max(rows, key=lambda row: (row["measure"] in _LEADING, _factor(row)))
 
 
 def moved(row: Row) -> str:
     """A changed measure in words: QoS 1 acknowledged, p99 fell from 905 ms to 141 ms."""
     verb = "rose" if (row["difference"] or 0) > 0 else "fell"
-    return (
-        f"{words.inside(row['name'])} {verb} from {words.measured(row['baseline'], row['unit'])} to "
-        + words.measured(row["value"], row["unit"])
-    )
+    return f"{words.inside(row['name'])} {verb} from {_shown(row, 'baseline')} to {_shown(row, 'value')}"
 
 
 def _moves(rows: Sequence[Row]) -> str:

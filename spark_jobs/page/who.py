@@ -50,13 +50,17 @@ def worst_section(results: Sequence[Result]) -> Html:
     parts: list[Html] = []
     for place in reversed(range(len(results))):
         result = results[place]
-        rows = result.rows_of("worst_sessions")
+        rows = [row for row in result.rows_of("worst_sessions") if row["delivery_ratio"] is not None]
+        short = [row for row in rows if row["delivery_ratio"] < 1]
         if len(results) > 1:
             parts.append(tag("h3", words.name(result.label)))
         if not rows:
             parts.append(nothing("Nothing was offered to any session."))
             continue
-        drawn = _multiples(result, rows)
+        if not short:
+            parts.append(lead("Every session was sent all that was offered to it."))
+            continue
+        drawn = _multiples(result, short)
         if drawn and place == len(results) - 1:
             key = legend([("asked", "offered"), ("got", "sent"), ("drop", "starved")])
             title = "The worst, hour by hour"
@@ -78,6 +82,8 @@ def _multiples(result: Result, worst: Sequence[Row]) -> list[Html]:
     known = {(row["broker"], row["client_id"], row["session_started_us"]): row for row in worst}
     drawn = []
     for _, rows in sorted(hours.items()):
+        if (rows[0]["broker"], rows[0]["client_id"], rows[0]["session_started_us"]) not in known:
+            continue
         rows.sort(key=lambda row: row["hour_us"])
         points = [Hour(row["hour_us"] / _MICRO, row["offered"], row["sent"], bool(row["starved_rows"])) for row in rows]
         of = rows[0]

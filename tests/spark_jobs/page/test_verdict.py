@@ -55,7 +55,7 @@ def test_who_since_when_and_why(result: Result) -> None:
     text = told(result)["Starved"]
     assert "Longest: “meter/" in text
     assert "for 42 min" in text
-    assert "Why: for 12 of the 14 worst, the window was full: the client acknowledges late." in text
+    assert "Why, for 12 of the 14 worst: their windows were full, a sign of late acknowledgement." in text
 
 
 def test_one_starved_session_is_told_in_the_singular(result: Result) -> None:
@@ -63,7 +63,7 @@ def test_one_starved_session_is_told_in_the_singular(result: Result) -> None:
     one = with_first(result, "starved_worst", why="congested")
     one = with_rows(with_first(one, "starvation", sessions=1), "hours", starved_sessions=0)
     assert plain(headline([one])).startswith("1 of 20,000 sessions was starved from 21 Nov 14:10 to 15:12, because its")
-    assert "its send path was congested: the client or its network reads slowly" in told(one)["Starved"]
+    assert "its send path was congested, a sign that client or network reads slowly" in told(one)["Starved"]
 
 
 def test_starvation_that_goes_on_is_said_to_go_on(result: Result) -> None:
@@ -118,7 +118,7 @@ def test_other_findings(result: Result) -> None:
     text = told(result)
     assert (
         text["Order"]
-        == "12 QoS 0 deliveries went past waiting QoS 1 or 2, of 1 session: the gate should make that nil."
+        == "12 QoS 0 deliveries went past waiting QoS 1 or 2, in 1 session: the gate should make that nil."
     )
     assert text["Dropped"] == "2,764,800 deliveries, all of them at QoS 0; the most frequent reason: mqueue full."
     assert "under pressure 23.1 % of the time" in text["Pressure"]
@@ -152,7 +152,7 @@ def test_noise_is_not_told_as_a_change(both: list[Result]) -> None:
 def test_too_little_data_is_said(both: list[Result]) -> None:
     """A large difference in too short a run is told, and that it proves nothing."""
     short = with_rows(both[1], "comparison", verdict=verdict.TOO_LITTLE)
-    assert headline([both[0], short]).endswith("but there is too little data to tell that from noise.")
+    assert headline([both[0], short]).endswith(" There is too little data to tell that from noise.")
     assert [finding.subject for finding in changes(both[0], short)] == ["Unproven"]
 
 
@@ -167,3 +167,29 @@ def test_the_trouble_begins_when_it_begins(result: Result) -> None:
     starved = verdict.starvation(result)
     assert starved is not None
     assert min(row["first_us"] for row in starved.rows) == TROUBLE + HOUR // 6
+
+
+def test_what_is_the_same_in_all_is_no_change(both: list[Result]) -> None:
+    """A measure that only differs from hour to hour, or by less than is shown, does not fall from 103 to 103."""
+    row = next(row for row in both[1].rows_of("comparison") if row["measure"] == "starved_sessions")
+    same = {key: value for key, value in row.items() if key != "run"} | {"baseline": 103.0, "value": 103.0}
+    for difference in (0.0, 1e-9):
+        unmoved = replaced(both[1], "comparison", [same | {"difference": difference}])
+        assert headline([both[0], unmoved]) == "gate on and gate off do not differ by more than noise."
+
+
+def test_latency_leads_before_indices(both: list[Result]) -> None:
+    """What clients feel makes the headline, even where an index has changed by a larger factor."""
+    rows = [{k: v for k, v in row.items() if k != "run"} for row in both[1].rows_of("comparison")]
+    kept = [row for row in rows if row["measure"] in ("ack_qos1_p99", "gini_goodput")]
+    for row in kept:
+        row["verdict"] = verdict.LARGER
+    kept[1] |= {"baseline": 0.4, "value": 0.01, "difference": -0.39}
+    assert "QoS 1 acknowledged" in headline([both[0], replaced(both[1], "comparison", kept)])
+
+
+def test_a_backlog_is_no_reason(result: Result) -> None:
+    """That deliveries queue up is what is to be explained, so it explains nothing."""
+    queued = with_rows(result, "starved_worst", why="backlog")
+    assert headline([queued]).endswith("20:00.")
+    assert "The metrics show no reason" in told(queued)["Starved"]
