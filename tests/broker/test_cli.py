@@ -100,7 +100,7 @@ def test_module_is_the_command(tmp_path: Path) -> None:
     helped = sluice("--help", folder=tmp_path, COLUMNS="80")
     assert helped.returncode == 0
     assert helped.stdout.startswith("Usage: sluice ")
-    for command in ("run", "report", "config"):
+    for command in ("run", "compact", "report", "config"):
         assert f"\n  {command} " in helped.stdout
 
 
@@ -171,8 +171,9 @@ def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
     assert str(certificates.client.keyfile) in failed
 
 
-def test_report_is_passed_on(tmp_path: Path) -> None:
-    """`report` hands its arguments to the Spark job's own command, and its status back."""
-    ran = sluice("report", "--out", str(tmp_path), folder=tmp_path)
+@pytest.mark.parametrize(("command", "needed"), [("report", "--store --metrics is required"), ("compact", "--metrics")])
+def test_jobs_are_passed_on(tmp_path: Path, command: str, needed: str) -> None:
+    """`report` and `compact` hand their arguments to the Spark job's own command, and its status back."""
+    ran = sluice(command, "--quiet", folder=tmp_path)
     assert ran.returncode == 2
-    assert "required: --metrics" in ran.stderr
+    assert needed in ran.stderr
