@@ -17,7 +17,7 @@ import psutil
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 
-EVERY: Final = 0.1
+EVERY: Final = 0.25
 """Seconds between two looks at the memory."""
 
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of Linux
@@ -38,9 +38,9 @@ class Spent:
     cpu: float
     """Seconds, user and system, of the whole process tree."""
     memory: int
-    """Highest resident memory of the tree, bytes."""
+    """Highest memory of the tree, bytes; what processes share is counted once."""
     driver: int = 0
-    """Highest resident memory of the driver's Java process, bytes; 0 without one."""
+    """Highest memory of the driver's Java process, bytes; 0 without one."""
     heap: int = 0
     """Highest heap of the driver's Java before a collection, bytes."""
     live: int = 0
@@ -117,10 +117,10 @@ def _wait(started: subprocess.Popen[bytes], began: float) -> tuple[Spent, set[in
 
 
 def _size(process: psutil.Process) -> tuple[int, bool]:
-    """Resident bytes of a process, and whether it is a driver's Java."""
+    """Bytes of a process, its part of what it shares, and whether it is a driver's Java."""
     try:
         with process.oneshot():
-            size = int(process.memory_info().rss)
+            size = int(process.memory_full_info().pss)
             words = process.cmdline()
     except psutil.Error:
         return 0, False
