@@ -63,7 +63,8 @@ LAYOUTS: Final = {
         "Deliveries, fairness and pressure over time, by window and QoS",
         _columns(
             "qos:text start_us,window_us,offered,sent,dropped:int"
-            " sent_per_second,dropped_per_second,pressure_share,jain_delivery_ratio,lowest_delivery_ratio:float"
+            " sent_per_second,dropped_per_second,pressure_share,pressed_sessions,jain_delivery_ratio:float"
+            " lowest_delivery_ratio:float"
             " gated,mailbox_max,mqueue_max:int"
         ),
     ),

@@ -3,7 +3,8 @@
 A **slot** is under pressure if in it any session's send path was congested, its window full (in deliveries or bytes),
 its rate used up, its mailbox sampled busy, or its QoS 0 gated. A **window**, what the table has a row for, is a whole
 number of slots. Jain's index of a window is over the sessions' intervals in it (x = min(1, sent / offered) of the
-interval, in steps of 0.001 %), and `lowest_delivery_ratio` is the lowest of those.
+interval, in steps of 0.001 %), and `lowest_delivery_ratio` is the lowest of those. `pressure_share` is the part of the
+window's time in which any session was under pressure, `pressed_sessions` the part of its session intervals that were.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ MOST_POINTS: Final = 400  # what a plot of a page's width still shows one by one
 _TIMES: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
 _FLOW: Final = tuple(f"{name}_qos{q}" for name in ("offered", "sent", "dropped") for q in QOS)
 _GATED: Final = tuple(f"gated_{reason}" for reason in GATE_REASONS)
+_ROWS: Final = ("rows", "pressed_rows")
 _MAXIMA: Final = ("mailbox_max", "mqueue_max")
 _EXACT: Final = "decimal(38,0)"
 
@@ -72,7 +74,7 @@ def by_window(timeline: DataFrame, slot_us: int, window_us: int) -> Clock:
     fair = [f"fair_{what}_{scope}" for what in ("n", "x", "xx") for scope in FAIR_SCOPES]
     lowest = [f"fair_min_{scope}" for scope in FAIR_SCOPES]
     slots = timeline.groupBy("slot").agg(
-        *[F.sum(name).alias(name) for name in (*_FLOW, *_GATED, "pressed_rows")],
+        *[F.sum(name).alias(name) for name in (*_FLOW, *_GATED, *_ROWS)],
         *[F.sum(F.col(name).cast(_EXACT)).cast(_EXACT).alias(name) for name in fair],
         *[F.min(name).alias(name) for name in lowest],
         *[F.max(name).alias(name) for name in _MAXIMA],
@@ -83,7 +85,7 @@ def by_window(timeline: DataFrame, slot_us: int, window_us: int) -> Clock:
     slots = slots.withColumn("covered_us", since)
     pressed = F.when(F.col("pressed_rows") > 0, F.col("covered_us")).otherwise(0)
     windows = slots.groupBy("start_us").agg(
-        *[F.sum(name).alias(name) for name in (*_FLOW, *_GATED, "covered_us")],
+        *[F.sum(name).alias(name) for name in (*_FLOW, *_GATED, *_ROWS, "covered_us")],
         F.sum(pressed).alias("pressure_us"),
         *[F.sum(name).cast(_EXACT).alias(name) for name in fair],
         *[F.min(name).alias(name) for name in lowest],
@@ -113,6 +115,7 @@ def _point(window: Row, qos: str, window_us: int) -> Row:
         "sent_per_second": per_second(sent, window["covered_us"]),
         "dropped_per_second": per_second(dropped, window["covered_us"]),
         "pressure_share": ratio(window["pressure_us"], window["covered_us"]),
+        "pressed_sessions": ratio(window["pressed_rows"], window["rows"]),
         "jain_delivery_ratio": Evenness(n, x, xx).jain,
         "lowest_delivery_ratio": ratio(window[f"fair_min_{qos}"], FAIR_ONE) if n else None,
         "gated": sum(window[name] for name in _GATED) if qos in {ALL_QOS, "0"} else 0,

@@ -35,7 +35,9 @@ def changes_section(results: Sequence[Result]) -> Html:
         Column("p", title="probability of a difference as large by chance, corrected for the number of measures"),
     ]
     tests = sorted({row["test"] for row in rows if row["test"]})
-    told = f"{clear} of {len(rows)} measures differ by more than noise."
+    unknown = sum(row["verdict"] == TOO_LITTLE for row in rows)
+    told = f"{clear} of {len(rows)} measures differ by more than noise"
+    told += f"; of {unknown} there is too little data to tell." if unknown else "."
     remark = f"Tested with: {'; '.join(tests)}. Differences count as larger than noise below p = 0.05." if tests else ""
     return section(
         "What changed",

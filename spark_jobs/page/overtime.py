@@ -15,7 +15,7 @@ FOOT: Final = 26
 TOP: Final = 22
 SMALLEST_BELOW: Final = 14  # room below the axis for drops that would hardly be seen at scale
 FLOORS: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.0)  # where the axis of an index may begin
-PRESSURE_STEPS: Final = (0.01, 0.1, 0.5)  # shares of a window under pressure from which on it is shaded darker
+PRESSURE_STEPS: Final = (0.01, 0.1, 0.5)  # shares of sessions under pressure from which on a window is darker
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Index:
 
 
 def bands(windows: Sequence[tuple[float, float, float]]) -> list[Band]:
-    """From windows (start, end, share under pressure) in order: neighbours that are as dark become one."""
+    """From windows (start, end, share of sessions under pressure) in order: neighbours that are as dark become one."""
     found: list[Band] = []
     for start, end, share in windows:
         if share <= 0:

@@ -13,10 +13,10 @@ from spark_jobs.page.svg import clock_label, elapsed_label
 QOS: Final = ("0", "1", "2")
 _MICRO: Final = 1_000_000
 
-_PRESSURE: Final = [("p1 shade", "under pressure at times"), ("p4 shade", "more than half of the time")]
+_PRESSURE: Final = [("p1 shade", "some session under pressure"), ("p4 shade", "more than half of them")]
 _READ_FAIRNESS: Final = (
     "How to read: at 1 every session was sent the same share of what was offered to it; the lower, the more "
-    "unequal. Grey: sessions under pressure, the darker the more of the time."
+    "unequal. Grey: sessions under pressure, the darker the more of them."
 )
 _READ_LOWEST: Final = " The second line is the share that the worst served session got."
 _READ_DELIVERIES: Final = (
@@ -107,7 +107,7 @@ def _bands(result: Result, shift: float) -> list[Band]:
     windows = []
     for row in _windows(result, "all"):
         start = row["start_us"] / _MICRO - shift
-        windows.append((start, start + row["window_us"] / _MICRO, float(row["pressure_share"] or 0.0)))
+        windows.append((start, start + row["window_us"] / _MICRO, float(row["pressed_sessions"] or 0.0)))
     return overtime.bands(windows)
 
 

@@ -24,6 +24,11 @@ _AWAY: Final = frozenset({"offline", "offline_qos0", "session_ended"})  # reason
 BACKLOG: Final = "backlog"
 _LESS: Final = f"{WELL_SERVED * 100:.0f}{words.NARROW_SPACE}%"
 _HARMLESS: Final = frozenset({"older", "appears_once", "awkward_id"})  # findings about input that spoil no figure
+_SUBJECTS: Final = {
+    "ack_qos1_p99": "the 99th percentile of QoS 1 acknowledgement",
+    "ack_qos2_p99": "the 99th percentile of QoS 2 acknowledgement",
+    "wait_qos0_p99": "the 99th percentile of QoS 0 waiting",
+}
 _SIDES: Final = ("baseline", "value")
 # What makes a headline before anything else that changed.
 _LEADING: Final = frozenset(
@@ -193,7 +198,8 @@ def poorly_served(result: Result) -> Trouble | None:
         for row in result.rows_of("worst_hours")
         if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED
     ]
-    since = _when(hours, [hour + HOUR for hour in hours], result.facts.last_us)
+    first, last = result.facts.first_us, result.facts.last_us
+    since = _when([max(hour, first) for hour in hours], [min(hour + HOUR, last) for hour in hours], last)
     return Trouble(rows, number, len(rows) > 1, since, _typical_why(rows))
 
 
@@ -386,7 +392,7 @@ def _compared(before: Result, after: Result) -> str:
 def _unproven(after: Result) -> list[Row]:
     """Measures that differ a good deal, but of which there is too little data to tell."""
     rows = [row for row in after.rows_of("comparison") if row["verdict"] == TOO_LITTLE and row["better"] is not None]
-    return [row for row in rows if _factor(row) >= TELLING]
+    return sorted((row for row in rows if _factor(row) >= TELLING), key=_importance, reverse=True)
 
 
 def _factor(row: Row) -> float:
@@ -398,13 +404,18 @@ def _factor(row: Row) -> float:
 
 def _foremost(rows: Sequence[Row]) -> Row:
     """The leading measure that changed most; any other only if there is none."""
-    return max(rows, key=lambda row: (row["measure"] in _LEADING, _factor(row)))
+    return max(rows, key=_importance)
+
+
+def _importance(row: Row) -> tuple[bool, float]:
+    return row["measure"] in _LEADING, _factor(row)
 
 
 def moved(row: Row) -> str:
-    """A changed measure in words: QoS 1 acknowledged, p99 fell from 905 ms to 141 ms."""
+    """A changed measure in words: starved sessions fell from 14 to 0."""
     verb = "rose" if (row["difference"] or 0) > 0 else "fell"
-    return f"{words.inside(row['name'])} {verb} from {_shown(row, 'baseline')} to {_shown(row, 'value')}"
+    subject = _SUBJECTS.get(row["measure"], words.inside(row["name"]))
+    return f"{subject} {verb} from {_shown(row, 'baseline')} to {_shown(row, 'value')}"
 
 
 def _moves(rows: Sequence[Row]) -> str:

@@ -95,6 +95,7 @@ def _over_time(dice: random.Random, trouble: float) -> dict[str, Rows]:
                     "sent_per_second": sent / 300,
                     "dropped_per_second": dropped / 300,
                     "pressure_share": min(1.0, bad + (0.05 if dice.random() < 0.04 else 0.0)),
+                    "pressed_sessions": 0.6 * bad + (0.003 if dice.random() < 0.04 else 0.0),
                     "jain_delivery_ratio": 1 - 0.11 * bad - dice.uniform(0, 0.002),
                     "lowest_delivery_ratio": max(0.0, 0.97 - 1.2 * bad - dice.uniform(0, 0.04)),
                     "gated": int(offered * 0.1 * bad) if qos in ("all", "0") else 0,

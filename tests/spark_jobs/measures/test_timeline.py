@@ -33,7 +33,7 @@ def test_brokers_are_put_together_and_gaps_do_not_count(spark: "SparkSession") -
     rows = [
         slot(0, "b1", offered_qos0=4, sent_qos0=1, fair_n_0=1, fair_x_0=100_000, fair_xx_0=10**10, fair_min_0=25_000),
         slot(0, "b2", offered_qos0=6, sent_qos0=6, fair_n_0=1, fair_x_0=0, fair_xx_0=0, fair_min_0=50_000),
-        slot(1, "b1", pressed_rows=1, gated_backlog=3, mailbox_max=8),
+        slot(1, "b1", rows=20, pressed_rows=1, gated_backlog=3, mailbox_max=8),
         slot(9, "b1", dropped_qos2=2),
         slot(62, "b1"),
     ]
@@ -44,6 +44,7 @@ def test_brokers_are_put_together_and_gaps_do_not_count(spark: "SparkSession") -
     assert (first["offered"], first["sent"], first["gated"], first["mailbox_max"]) == (10, 7, 3, 8)
     assert (first["jain_delivery_ratio"], first["lowest_delivery_ratio"]) == (0.5, 0.25)
     assert first["pressure_share"] == 0.25  # of two single slots and one that stands for two
+    assert first["pressed_sessions"] == 0.05
     assert clock.covered_us == 5 * MINUTE
     assert clock.pressure_us == MINUTE
     assert clock.count("dropped", "all") == 2

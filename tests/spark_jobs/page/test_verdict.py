@@ -134,11 +134,12 @@ def test_other_findings(result: Result) -> None:
 def test_what_changed_comes_first(both: list[Result]) -> None:
     """The largest gain and the largest loss beyond noise make the headline; the rest follows."""
     assert plain(headline(both)) == (
-        "With gate on, starved sessions fell from 14 to 0, but QoS 0 sent, 99th percentile rose from 350 µs to 2.4 ms."
+        "With gate on, starved sessions fell from 14 to 0, but the 99th percentile of QoS 0 "
+        "waiting rose from 350 µs to 2.4 ms."
     )
     assert [finding.subject for finding in changes(*both)] == ["Better", "Worse", "Alike"]
     lines = [plain(line) for line in sentences(both)]
-    assert lines[0].startswith("Better: Jain’s index of the delivery ratio rose from 0.969 to 0.995; QoS 1")
+    assert lines[0].startswith("Better: Jain’s index of the delivery ratio rose from 0.969 to 0.995; the 99th")
     assert lines[2] == "Alike: 2 measures differ from gate off by no more than noise."
     assert lines[3].startswith("gate on, served less: 5 sessions")
 
@@ -185,7 +186,7 @@ def test_latency_leads_before_indices(both: list[Result]) -> None:
     for row in kept:
         row["verdict"] = verdict.LARGER
     kept[1] |= {"baseline": 0.4, "value": 0.01, "difference": -0.39}
-    assert "QoS 1 acknowledged" in headline([both[0], replaced(both[1], "comparison", kept)])
+    assert "QoS 1 acknowledgement" in headline([both[0], replaced(both[1], "comparison", kept)])
 
 
 def test_a_backlog_is_no_reason(result: Result) -> None:
