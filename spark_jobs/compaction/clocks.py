@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from statistics import median, quantiles
+from statistics import median, median_low, quantiles
 from typing import Final
 
 from spark_jobs.compaction.state import FileRecord, Note
@@ -23,22 +23,21 @@ def off_clocks(files: Iterable[FileRecord]) -> tuple[Note, ...]:
     for file in files:
         if len(file.brokers) == 1 and file.last_us is not None:
             lags[file.brokers[0]].append(file.modified_us - file.last_us)
-    middles = {broker: median(values) for broker, values in lags.items()}
+    middles = {broker: median(values) for broker, values in sorted(lags.items())}
+    ahead = {broker for broker, middle in middles.items() if middle < -AHEAD_US}
+    steady = {broker: middles[broker] for broker in middles.keys() - ahead if _spread(lags[broker]) <= STEADY_US}
+    # Of two in the middle the lower: the less a file lags behind its rows, the less there is to explain.
+    usual = median_low(steady.values()) if steady else 0.0
     notes = []
-    steady = {broker: middles[broker] for broker, values in lags.items() if _spread(values) <= STEADY_US}
-    for broker, middle in sorted(middles.items()):
-        if middle < -AHEAD_US:
+    for broker, middle in middles.items():
+        if broker in ahead:
             notes.append(
                 Note(CLOCK, broker, f"rows end {_minutes(-middle)} after their files were written: it is fast")
             )
-            continue
-        others = [value for name, value in steady.items() if name != broker]
-        if broker in steady and others and abs(middle - median(others)) > OFF_US:
-            off = middle - median(others)
-            word = "slow" if off > 0 else "fast"
-            notes.append(
-                Note(CLOCK, broker, f"rows are {_minutes(abs(off))} off those of the other brokers: it is {word}")
-            )
+        elif broker in steady and abs(middle - usual) > OFF_US:
+            word = "slow" if middle > usual else "fast"
+            off = _minutes(abs(middle - usual))
+            notes.append(Note(CLOCK, broker, f"rows are {off} off those of the other brokers: it is {word}"))
     return tuple(notes)
 
 

@@ -1,0 +1,158 @@
+"""Raw rows added up, against the same sums in plain Python."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.compaction import aggregation
+from spark_jobs.compaction.schema import DATASETS, FAIR_ONE, GAUGES, HOUR_US, SESSIONS, TIMELINE
+from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
+from tests.support_spark.metrics_files import NOON, Row, histogram, row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = pytest.mark.spark
+
+Frame = Callable[[Sequence[Row]], "DataFrame"]
+NOON_US = int(NOON.timestamp()) * 1_000_000
+SLOT_US = 300_000_000
+
+
+def some_rows(count: int) -> list[Row]:
+    """Rows of four sessions over two hours with all kinds of values."""
+    random = Random(5)
+    rows = []
+    for number in range(count):
+        values: dict[str, Any] = {name: random.choice((0, 0, 1, 7)) for name in (*COUNTERS, *GAUGES)}
+        values |= {name: random.choice((None, histogram([random.randrange(99)]))) for name in HISTOGRAMS}
+        client = random.choice(("car-1", "van/2", "solo", "-x"))
+        listener = random.choice(("tcp", "ws"))
+        connected = random.random() < 0.8
+        rows.append(row(client, 60 * (number + 1), 60, **values, listener=listener, connected=connected))
+    return rows
+
+
+def total(made: Row, prefix: str) -> int:
+    """A counter over all QoS."""
+    return sum(made[f"{prefix}_qos{qos}"] for qos in QOS)
+
+
+def pressed(made: Row) -> bool:
+    """Whether the row's session was under pressure."""
+    names = ("congested_us", "window_full_us", "window_bytes_full_us", "rate_limited_us", "mailbox_busy_samples")
+    return any(made[name] for name in (*names, *[name for name in COUNTERS if name.startswith("gated_")]))
+
+
+def end_us(made: Row) -> int:
+    """The end of the row's interval."""
+    return int(made["interval_end"].timestamp()) * 1_000_000
+
+
+def added(histograms: list[list[int] | None]) -> list[int] | None:
+    """Histograms added up; None if there is none."""
+    there = [counts for counts in histograms if counts is not None]
+    return [sum(counts) for counts in zip(*there, strict=True)] if there else None
+
+
+def test_sessions_are_the_sums_of_their_rows(frame: Frame) -> None:
+    """Counters, gauges, histograms, those under pressure, starved and blocked intervals: as plain Python has them."""
+    rows = some_rows(110)
+    got = aggregation.sessions(frame(rows), ["tcp", "ws"]).collect()
+    assert len(got) == 8
+    for made in got:
+        own = [r for r in rows if r["client_id"] == made.client_id and end_us(r) // HOUR_US * HOUR_US == made.hour_us]
+        hard = [r for r in own if pressed(r)]
+        assert made["rows"] == len(own)
+        assert made.duration_us == 60_000_000 * len(own)
+        assert made.connected_us == 60_000_000 * sum(r["connected"] for r in own)
+        assert made.listener == own[-1]["listener"]
+        assert made.protocol_version == 5
+        assert made.topic_group == {"car-1": "car", "van/2": "van", "solo": "", "-x": ""}[made.client_id]
+        for name in COUNTERS:
+            assert made[name] == sum(r[name] for r in own), name
+        for name in GAUGES:
+            assert made[name] == max(r[name] for r in own), name
+        for name in HISTOGRAMS:
+            assert made[name] == added([r[name] for r in own]), name
+        assert made.pressed_rows == len(hard)
+        assert made.pressed_sent_qos1 == sum(r["sent_qos1"] for r in hard)
+        assert made.pressed_ack_qos1_hist == added([r["ack_qos1_hist"] for r in hard])
+        assert made.starved_rows == sum(starved(r) for r in own)
+        assert made.inverted_qos0 == sum(inverted(r) for r in own)
+        books = [
+            r
+            for r in own
+            if any(
+                r[f"waiting_start_qos{q}"] + r[f"offered_qos{q}"]
+                != r[f"sent_qos{q}"] + r[f"dropped_qos{q}"] + r[f"waiting_qos{q}"]
+                for q in QOS
+            )
+        ]
+        assert made.books_off_rows == len(books)
+
+
+def starved(made: Row) -> bool:
+    """Connected, something to send, nothing sent."""
+    asked = total(made, "offered") or total(made, "waiting_start")
+    return bool(made["connected"] and asked and not total(made, "sent"))
+
+
+def inverted(made: Row) -> int:
+    """QoS 0 that went past waiting QoS 1 and 2."""
+    blocked = made["waiting_start_qos1"] + made["waiting_start_qos2"] and made["waiting_qos1"] + made["waiting_qos2"]
+    gated = sum(made[name] for name in COUNTERS if name.startswith("gated_"))
+    return max(0, made["sent_qos0"] - made["waiting_start_qos0"] - gated) if blocked else 0
+
+
+def test_the_timeline_has_what_jains_index_needs(frame: Frame) -> None:
+    """By slot: how many intervals had something offered, and the sums of their delivery ratios and of the squares."""
+    rows = some_rows(60)
+    got = aggregation.timeline(frame(rows), SLOT_US).collect()
+    assert {made.slot for made in got} == {end_us(r) // SLOT_US * SLOT_US for r in rows}
+    for made in got:
+        own = [r for r in rows if end_us(r) // SLOT_US * SLOT_US == made.slot]
+        assert made["rows"] == len(own)
+        assert made.pressed_rows == sum(pressed(r) for r in own)
+        assert made.dropped_queue_full_qos1 == sum(r["dropped_queue_full_qos1"] for r in own)
+        shares = [min(FAIR_ONE, FAIR_ONE * total(r, "sent") // total(r, "offered")) for r in own if total(r, "offered")]
+        assert made.fair_n_all == len(shares)
+        assert made.fair_x_all == sum(shares)
+        assert made.fair_xx_all == sum(share * share for share in shares)
+        assert made.fair_min_all == min(shares, default=None)
+
+
+def test_starved_intervals_in_a_row_are_one_run(frame: Frame) -> None:
+    """A gap of more than a second, an hour's end, or something sent ends a run."""
+    hungry = {"offered_qos1": 2}
+    rows = [row("a", 60 * number, 60, **hungry) for number in (1, 2, 3)]
+    rows += [row("a", 300, 60, **hungry)]  # a minute is missing before it
+    rows += [row("a", 360, 60, offered_qos1=2, sent_qos1=1)]
+    rows += [row("a", 3540, 60, **hungry), row("a", 3600, 60, **hungry)]  # the second ends in the next hour
+    rows += [row("b", 60, 60, **hungry, connected=False)]
+    got = aggregation.starvation(frame(rows)).orderBy("start_us").collect()
+    assert [(r.start_us - NOON_US, r.end_us - NOON_US, r.intervals) for r in got] == [
+        (0, 180_000_000, 3),
+        (240_000_000, 300_000_000, 1),
+        (3_480_000_000, 3_540_000_000, 1),
+        (3_540_000_000, 3_600_000_000, 1),
+    ]
+    assert got[0].offered == 6
+
+
+def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows(frame: Frame) -> None:
+    """Half of the rows added to the other half is what all of them give at once."""
+    rows = some_rows(40)
+
+    def make(dataset: str, part: Sequence[Row]) -> "DataFrame":
+        made = frame(part)
+        return aggregation.sessions(made, ["tcp", "ws"]) if dataset == SESSIONS else aggregation.timeline(made, SLOT_US)
+
+    for dataset in (SESSIONS, TIMELINE):
+        names = [column.name for column in DATASETS[dataset]]
+        whole = make(dataset, rows).select(names).collect()
+        parts = [make(dataset, part) for part in (rows[:17], rows[17:])]
+        again = aggregation.merged(dataset, parts).select(names).collect()
+        assert sorted(map(str, again)) == sorted(map(str, whole))

@@ -1,0 +1,247 @@
+"""A store brought up to date: bad files, late ones, copies, deleted ones, and runs that are ended in the middle."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.compaction.compact import Compacted, Options, compact
+from spark_jobs.compaction.schema import DATASETS, SESSIONS
+from spark_jobs.compaction.state import FileRecord
+from spark_jobs.compaction.store import Selection, open_store
+from spark_jobs.errors import ReportError
+from spark_jobs.progress import Progress
+from spark_jobs.storage import StorageError
+from spark_jobs.storage.local import LocalStorage
+from tests.support_spark.metrics_files import Row, arrow_schema, first_schema, histogram, row, write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Run = Callable[..., Compacted]
+HOUR = "date=2026-11-21/hour=12"
+NEXT = "date=2026-11-21/hour=13"
+
+
+@pytest.fixture
+def run(spark: "SparkSession") -> Run:
+    """Compacts; with `idle`, without ever asking for Spark."""
+
+    def run_it(metrics: Path | str, store: Path | str, *, idle: bool = False, **options: Any) -> Compacted:
+        def spark_of(_rows: int | None) -> "SparkSession":
+            assert not idle, "there is nothing to do"
+            return spark
+
+        return compact(
+            Options(str(metrics), str(store), **{"slot_us": 60_000_000} | options), spark_of, Progress(quiet=True)
+        )
+
+    return run_it
+
+
+def minutes(*numbers: int, client: str = "a", **values: Any) -> list[Row]:
+    """Rows of a session for some minutes after noon."""
+    extra = {"offered_qos1": 3, "sent_qos1": 2, "ack_qos1_hist": histogram([5, 9])}
+    return [row(client, 60 * number, 60, **extra | values) for number in numbers]
+
+
+def tables(spark: "SparkSession", store: Path | str) -> Mapping[str, list[str]]:
+    """All that a store holds, as text."""
+    opened = open_store(spark, str(store))
+    frames = {"sessions": opened.sessions(), "timeline": opened.timeline(), "starvation": opened.starvation()}
+    return {name: sorted(map(str, frame.collect())) for name, frame in frames.items()}
+
+
+def contents(store: Path) -> Mapping[str, bytes]:
+    """Every file of a store."""
+    return {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
+def records(spark: "SparkSession", store: Path) -> dict[str, FileRecord]:
+    """All files that the ledgers name, by the last part of their names."""
+    return {f.name.rpartition("/")[2]: f for ledger in open_store(spark, str(store)).ledgers() for f in ledger.files}
+
+
+def newer_schema() -> pa.Schema:
+    """A schema of the future, with a column that nobody knows."""
+    return arrow_schema(version="9").append(pa.field("unknown", pa.int64()))
+
+
+def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """Bad files are skipped with the reason, copies count once, older and newer schemas are read; again is no work."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    good = write_file(raw / HOUR / "good.parquet", minutes(1, 2) + minutes(1, 2, client="b"))
+    shutil.copy(good, raw / HOUR / "good-copy.parquet")
+    write_file(raw / HOUR / "overlap.parquet", minutes(2, 3))
+    write_file(raw / HOUR / "older.parquet", minutes(4), first_schema())
+    write_file(raw / HOUR / "newer.parquet", [r | {"unknown": 1} for r in minutes(5)], newer_schema())
+    write_file(raw / HOUR / "foreign.parquet", minutes(6), arrow_schema(name="other"))
+    write_file(raw / "elsewhere.parquet", minutes(7))
+    (raw / HOUR / "empty.parquet").touch()
+    (raw / HOUR / "cut.parquet").write_bytes(good.read_bytes()[:-9])
+    (raw / HOUR / "text.parquet").write_text("hello")
+    (raw / HOUR / "_new.parquet.tmp").touch()
+    done = run(raw, store)
+    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 7, 5, 5)
+    assert {name: file.status for name, file in records(spark, store).items()} == {
+        "good-copy.parquet": "read",
+        "good.parquet": "duplicate",
+        "overlap.parquet": "overlapping",
+        "older.parquet": "older",
+        "newer.parquet": "newer",
+        "foreign.parquet": "foreign",
+        "elsewhere.parquet": "misplaced",
+        "empty.parquet": "empty",
+        "cut.parquet": "truncated",
+        "text.parquet": "unreadable",
+    }
+    sessions = {made.client_id: made for made in open_store(spark, str(store)).sessions().collect()}
+    assert {name: made["rows"] for name, made in sessions.items()} == {"a": 5, "b": 2}
+    assert sessions["a"].offered_qos1 == 15
+    assert sessions["a"].ack_qos1_hist == histogram([5, 9] * 5)
+    before = contents(store)
+    assert run(raw, store, idle=True).hours == 0
+    assert contents(store) == before
+
+
+def test_a_day_that_arrives_bit_by_bit_gives_the_same_store(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """Files in any order, with a late one and a copy: the rows and even the bytes of those of one run over all."""
+    raw, store, whole = tmp_path / "raw", tmp_path / "store", tmp_path / "whole"
+    write_file(raw / HOUR / "b.parquet", minutes(2, 58))
+    write_file(raw / NEXT / "c.parquet", minutes(61, 62))
+    run(raw, store)
+    late = write_file(raw / HOUR / "a.parquet", minutes(1, sent_qos1=0))
+    shutil.copy(late, raw / HOUR / "z.parquet")
+    done = run(raw, store)
+    assert (done.hours, done.late, done.duplicates) == (1, 2, 1)
+    assert records(spark, store)["a.parquet"].late
+    run(raw, whole)
+    assert tables(spark, store) == tables(spark, whole)
+    datasets = [{n: d for n, d in contents(folder).items() if n.endswith(".parquet")} for folder in (store, whole)]
+    assert datasets[0] == datasets[1]
+    assert len(datasets[0]) == 2 * len(DATASETS)
+    opened = open_store(spark, str(store))
+    assert opened.manifest.watermarks == {"b1": opened.timeline().agg({"slot": "max"}).collect()[0][0]}
+    noon = opened.hours()[0]
+    assert opened.sessions(Selection(end_us=noon + 1)).count() == 1
+    assert opened.timeline(Selection(noon + 120_000_000, noon + 180_000_000)).count() == 1
+    assert opened.sessions(Selection(broker="other")).count() == 0
+
+
+def test_what_deleted_files_gave_stays(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """Rows that come after their neighbours have been deleted are added; those that come again are not."""
+    raw, store, whole = tmp_path / "raw", tmp_path / "store", tmp_path / "whole"
+    first = write_file(raw / HOUR / "first.parquet", minutes(1, 2))
+    run(raw, store)
+    again = tmp_path / "again.parquet"
+    shutil.move(first, again)
+    write_file(raw / HOUR / "second.parquet", minutes(2, 3) + minutes(3, client="new"))
+    done = run(raw, store)
+    assert (done.hours, done.duplicates) == (1, 1)
+    write_file(tmp_path / "raw2" / HOUR / "all.parquet", minutes(1, 2, 3) + minutes(3, client="new"))
+    run(tmp_path / "raw2", whole)
+    assert tables(spark, store) == tables(spark, whole)
+    shutil.move(again, first)
+    assert run(raw, store, idle=True).hours == 0
+
+
+def test_a_run_that_is_ended_leaves_the_old_state(
+    spark: "SparkSession", run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the manifest nothing has changed for readers; the next run removes what was left and goes through."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "a.parquet", minutes(1))
+    run(raw, store)
+    before = tables(spark, store)
+    write_file(raw / HOUR / "b.parquet", minutes(2))
+    written = LocalStorage.write
+
+    def failing(self: LocalStorage, name: str, data: bytes) -> None:
+        if name == "manifest.json":
+            raise StorageError("ended")
+        written(self, name, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "write", failing)
+        with pytest.raises(StorageError, match="ended"):
+            run(raw, store)
+    assert tables(spark, store) == before
+    assert len(list((store / HOUR).iterdir())) == 2
+    (store / "_work" / "junk").mkdir(parents=True)
+    run(raw, store)
+    assert len(list((store / HOUR).iterdir())) == 1
+    assert not (store / "_work").exists()
+    assert open_store(spark, str(store)).sessions().collect()[0]["rows"] == 2
+
+
+def test_damage_behind_a_sound_footer_is_found(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """The file is named, the rest is compacted, and the next run does not stumble over it again."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "good.parquet", minutes(1))
+    bad = write_file(raw / HOUR / "bad.parquet", minutes(*range(1, 50)))
+    data = bytearray(bad.read_bytes())
+    data[4:2000] = b"\xff" * 1996
+    bad.write_bytes(data)
+    assert run(raw, store).rows == 1
+    assert records(spark, store)["bad.parquet"].why.startswith("is damaged")
+    assert run(raw, store, idle=True).skipped == 1
+
+
+@pytest.mark.parametrize("kind", ["file", "viewfs"])
+def test_any_address_will_do(spark: "SparkSession", run: Run, tmp_path: Path, kind: str) -> None:
+    """The same rows come out whether Hadoop or Python looks after the files; bad ones are judged the same."""
+    raw = tmp_path / "raw metrics"
+    write_file(raw / HOUR / "a b%20.parquet", minutes(1, 2))
+    shutil.copy(raw / HOUR / "a b%20.parquet", raw / HOUR / "copy.parquet")
+    (raw / HOUR / "cut.parquet").write_bytes(b"PAR1" + b"x" * 50)
+    base = f"file://{tmp_path}"
+    if kind == "viewfs":
+        mount = f"pipe{abs(hash(tmp_path))}"
+        spark._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{mount}.link./all", f"file://{tmp_path}")
+        base = f"viewfs://{mount}/all"
+    done = run(f"{base}/raw metrics", f"{base}/store")
+    assert (done.rows, done.duplicates, done.skipped) == (2, 2, 1)
+    assert run(f"{base}/raw metrics", f"{base}/store").hours == 0
+    assert open_store(spark, f"{base}/store").sessions().collect()[0]["rows"] == 2
+    found = records(spark, tmp_path / "store")
+    assert found["a b%20.parquet"].status == "read"
+    assert found["cut.parquet"].status == "truncated"
+
+
+def test_what_will_not_do_is_said(run: Run, tmp_path: Path) -> None:
+    """No folder, no files, no good file, a file in the place of the store, another slot: each with its address."""
+    with pytest.raises(ReportError, match="nowhere: does not exist"):
+        run(tmp_path / "nowhere", tmp_path / "store")
+    raw = tmp_path / "raw"
+    (raw / HOUR).mkdir(parents=True)
+    with pytest.raises(ReportError, match="raw: no metrics files; expected"):
+        run(raw, tmp_path / "store")
+    for number in range(9):
+        (raw / HOUR / f"{number}.parquet").touch()
+    with pytest.raises(ReportError, match=r"none of the 9 files can be used: .*zero bytes.*and 6 more"):
+        run(raw, tmp_path / "store")
+    (tmp_path / "file").touch()
+    with pytest.raises(ReportError, match="file"):
+        run(raw, tmp_path / "file")
+    store = tmp_path / "other"
+    LocalStorage(store).write("manifest.json", b'{"format": 1, "slot_us": 10000000, "watermarks": {}, "hours": {}}')
+    with pytest.raises(ReportError, match="has slots of 10s; leave --slot out"):
+        run(raw, store)
+
+
+def test_files_of_an_hour_hold_its_sessions_in_order(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """One file, sorted by key, with the columns that the schema of the store names."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "a.parquet", [r for name in ("z", "b,\n", "<i>", "") for r in minutes(1, client=name)])
+    run(raw, store, slot_us=None)
+    [folder] = [store / name for name in open_store(spark, str(store)).manifest.hours.values()]
+    table = pq.read_table(folder / SESSIONS / "part-00000.parquet", partitioning=None)
+    assert table.column_names == [column.name for column in DATASETS[SESSIONS]]
+    assert table["client_id"].to_pylist() == ["", "<i>", "b,\n", "z"]
+    assert open_store(spark, str(store)).manifest.slot_us == 60_000_000
