@@ -58,7 +58,7 @@ def _line(row: Row) -> list[Cell]:
         Cell(row["name"] or row["measure"]),
         Cell(words.measured(row["baseline"], row["unit"]), row["baseline"]),
         Cell(words.measured(row["value"], row["unit"]), row["value"]),
-        Cell("to 0" if row["baseline"] and row["value"] == 0 else _change(row), row["ratio"]),
+        Cell(tag("span", _change(row), class_=f"pill {class_}"), row["ratio"]),
         Cell(bars.change(row["ratio"], class_), row["ratio"]),
         Cell(tag("span", verdict, class_=f"pill {class_}")),
         Cell(shown, p),
@@ -66,7 +66,10 @@ def _line(row: Row) -> list[Cell]:
 
 
 def _change(row: Row) -> str:
-    return words.change(row["baseline"], row["value"])
+    shown = [words.measured(row[side], row["unit"]) for side in ("baseline", "value")]
+    if shown[0] == shown[1]:
+        return words.DASH if row["value"] is None else "same"
+    return "to 0" if row["value"] == 0 else words.change(row["baseline"], row["value"])
 
 
 def _judged(row: Row) -> str:

@@ -66,7 +66,8 @@ def worst_section(results: Sequence[Result]) -> Html:
             title = "The worst, hour by hour"
             small = side_by_side(*drawn, class_="multiples")
             parts.append(figure(title, _READ_MULTIPLES, small, data=["worst_hours"], key=key))
-        made = _named_grid(f"worst-{place}", "Lowest delivery ratio", result, "worst_sessions", _WORST, _worst_line)
+        lines = [_worst_line(row) for row in short]
+        made = grid(f"worst-{place}", "Lowest delivery ratio", _WORST, lines, ["worst_sessions"])
         parts.append(made if place == len(results) - 1 else folded("Lowest delivery ratio", made))
     return section("The worst served sessions", *parts, id_="worst")
 
@@ -145,11 +146,9 @@ def _why(row: Row) -> Cell:
     return Cell(words.reason(row["why"]) if row["why"] else words.DASH)
 
 
-def _named_grid(
-    id_: str, title: str, result: Result, name: str, columns: Sequence[Column], line: Line, data: str = ""
-) -> Html:
+def _named_grid(id_: str, title: str, result: Result, name: str, columns: Sequence[Column], line: Line) -> Html:
     """A table of sessions; folded by who calls it."""
-    return grid(id_, title, columns, [line(row) for row in result.rows_of(name)[:SHOWN]], [data or name])
+    return grid(id_, title, columns, [line(row) for row in result.rows_of(name)[:SHOWN]], [name])
 
 
 def starvation_section(results: Sequence[Result]) -> Html:
@@ -241,7 +240,7 @@ def _starved_grid(result: Result, place: int, several: bool) -> Html:
     if not rows:
         return Html("")
     title = f"{words.name(result.label)}: starved longest" if several else "Starved longest"
-    made = _named_grid(f"starved-{place}", title, result, "starved_worst", _STARVED, _starved_line, "starved_worst")
+    made = _named_grid(f"starved-{place}", title, result, "starved_worst", _STARVED, _starved_line)
     all_of_them = note(join(["All starved sessions: ", csv_link("starved_sessions"), "."]))
     return join([folded(title, made) if several and not place else made, all_of_them])
 

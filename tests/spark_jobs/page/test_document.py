@@ -181,3 +181,21 @@ def test_more_than_two_runs_are_refused() -> None:
         render([sample_result()] * 3)
     with pytest.raises(ValueError, match="not 0"):
         render([])
+
+
+def test_who_was_sent_everything_is_not_among_the_worst(both: list[Result]) -> None:
+    """Sessions that lack nothing are left out; if there are no others, that is said."""
+    rows = [{k: v for k, v in row.items() if k != "run"} for row in both[0].rows_of("worst_sessions")]
+    whole = [row | {"client_id": "lacks-nothing", "delivery_ratio": 1.0} for row in rows]
+    assert "lacks-nothing" not in render([replaced(both[0], "worst_sessions", [*rows[:3], *whole[:2]])])
+    assert "Every session was sent all that was offered to it." in render([replaced(both[0], "worst_sessions", whole)])
+
+
+def test_what_did_not_change_is_called_the_same(both: list[Result]) -> None:
+    """No +0.0 % between two values that read alike, and no per cent for what fell to nothing."""
+    kept = [{k: v for k, v in row.items() if k != "run"} for row in both[1].rows_of("comparison")]
+    same = [row | {"baseline": 103.0, "value": 103.0000001, "ratio": 1.0, "unit": "deliveries"} for row in kept[:1]]
+    page = render([both[0], replaced(both[1], "comparison", [*same, *kept[3:4]])])
+    assert ">same</span>" in page
+    assert ">to 0</span>" in page
+    assert "+0.0" not in page
