@@ -14,8 +14,8 @@ class SourceFile:
 
     Attributes:
         name: relative to the metrics folder.
-        status: "read", "late" (read, after its hours had been compacted before), or why it was skipped (truncated,
-            empty, foreign, newer ...).
+        status: read, or what else there is to say of it: late (its hours had been compacted before), older, newer,
+            duplicate, overlapping; or why it was skipped (truncated, empty, foreign ...).
         why: in words; empty for a file that was simply read.
         rows, size: of the file; None if unknown.
     """
@@ -25,11 +25,6 @@ class SourceFile:
     why: str = ""
     rows: int | None = None
     size: int | None = None
-
-    @property
-    def used(self) -> bool:
-        """Whether its rows are in the report."""
-        return self.status in {"read", "late"}
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,14 @@ _AWKWARD: Final = r"[\p{C}\p{Z}&&[^ ]]|[,;\"'`<>&\\|]|^[=+@-]|^ | $"
 
 _FILES: Final = {
     "late": "Files that came after their hours had been compacted; the hours were made anew.",
+    "duplicate": "Files whose rows are all in other files too; counted once.",
+    "overlapping": "Files of which some rows are in other files too; counted once.",
+    "older": "Files of an older version of the schema; read, with 0 for what came later.",
+    "newer": "Files of a newer version of the schema; read, but for what is new in it.",
     "truncated": "Files that end too soon or are damaged; left out.",
     "empty": "Files of no bytes; left out.",
     "foreign": "Files that are not of this schema; left out.",
-    "newer": "Files of a newer version of the schema that cannot be read; left out.",
-    "older": "Files of an older version of the schema.",
+    "misplaced": "Files in the wrong folder; left out.",
 }
 _SESSIONS: Final = {
     "overlong": "Sessions with more than an hour of intervals in some hour: duplicates, or a clock that jumped.",
