@@ -171,7 +171,7 @@ def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
     assert str(certificates.client.keyfile) in failed
 
 
-@pytest.mark.parametrize(("command", "needed"), [("report", "--store --metrics is required"), ("compact", "--metrics")])
+@pytest.mark.parametrize(("command", "needed"), [("report", "required: --out"), ("compact", "required: --metrics")])
 def test_jobs_are_passed_on(tmp_path: Path, command: str, needed: str) -> None:
     """`report` and `compact` hand their arguments to the Spark job's own command, and its status back."""
     ran = sluice(command, "--quiet", folder=tmp_path)
