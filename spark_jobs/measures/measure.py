@@ -34,7 +34,7 @@ from spark_jobs.measures.result import Facts, Result, Row, table
 from spark_jobs.measures.sessions import CLOCKS, KEY, listeners_of, per_session
 from spark_jobs.measures.starvation import STARVED_AFTER
 from spark_jobs.measures.sums import Sums, hourly_sums
-from spark_jobs.measures.why import shares, why
+from spark_jobs.measures.why import shares, why_starved
 from spark_jobs.metrics import DROP_REASONS
 from spark_jobs.progress import Progress
 
@@ -193,7 +193,9 @@ def _starvation(kept: _Kept) -> dict[str, list[Row]]:
     return {
         "starvation": starvation.starvation(lengths, kept.starved_after),
         "starved_worst": [
-            {name: value for name, value in row.items() if name in listed} | shares(row) | {"why": why(row)}
+            {name: value for name, value in row.items() if name in listed}
+            | shares(row)
+            | {"why": why_starved(row)}
             for row in found
         ],
     }

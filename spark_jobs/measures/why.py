@@ -31,3 +31,12 @@ def why(row: dict[str, Any]) -> str:
     if row[f"dropped_{reason}"]:
         return reason
     return BACKLOG if row["mqueue_max"] else ""
+
+
+def why_starved(row: dict[str, Any]) -> str:
+    """As `why` for a starved session, by the time that it was starved: a short while in a day, but all of its trouble.
+
+    A clock explains it that ran for at least half as long in the range.
+    """
+    longest = max(CLOCKS, key=lambda clock: row[f"{clock}_us"])
+    return longest if 2 * row[f"{longest}_us"] >= row["starved_us"] else why(row)

@@ -1,0 +1,43 @@
+"""What held a session back, in a word."""
+
+from typing import Any
+
+import pytest
+
+from spark_jobs.measures.sessions import CLOCKS
+from spark_jobs.measures.why import why, why_starved
+from spark_jobs.metrics import DROP_REASONS
+
+pytestmark = pytest.mark.once
+
+
+def session(**values: Any) -> dict[str, Any]:
+    """A session connected for 1000 microseconds to which nothing happened but what is given."""
+    made: dict[str, Any] = {"duration_us": 1000, "connected_us": 1000, "mqueue_max": 0, "starved_us": 10}
+    made |= {f"{clock}_us": 0 for clock in CLOCKS} | {f"dropped_{reason}": 0 for reason in DROP_REASONS}
+    return made | values
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ""),
+        ({"mqueue_max": 3}, "backlog"),
+        ({"mqueue_max": 3, "dropped_expired": 1, "dropped_queue_full": 2}, "queue_full"),
+        ({"dropped_expired": 1, "congested_us": 50}, "congested"),
+        ({"dropped_expired": 1, "congested_us": 49}, "expired"),
+        ({"window_full_us": 300, "rate_limited_us": 400}, "rate_limited"),
+        ({"window_full_us": 300, "connected_us": 100}, "offline"),
+        ({"duration_us": 0, "connected_us": 0}, ""),
+    ],
+)
+def test_what_took_most_time_comes_first(values: dict[str, Any], expected: str) -> None:
+    """Then why most was dropped, then a backlog; a clock that ran for less than a twentieth explains nothing."""
+    assert why(session(**values)) == expected
+
+
+def test_starvation_is_explained_by_its_own_time() -> None:
+    """A path congested for as long as the session was starved is the reason, however short that was in its day."""
+    assert why(session(congested_us=9)) == ""
+    assert why_starved(session(congested_us=9)) == "congested"
+    assert why_starved(session(congested_us=4, mqueue_max=1)) == "backlog"
