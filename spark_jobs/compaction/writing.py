@@ -1,7 +1,9 @@
 """Writing compacted rows: by Spark into a folder of the run's own, then file by file into the folder of each hour.
 
 Files of an hour are named part-00000.parquet and so on. How many there are, what is in each and in which order
-depends on the hour's own raw files alone, so the same input gives the same bytes whatever else is compacted with it.
+depends on the hour's own raw files alone, so the same input gives the same rows and pages whatever else is compacted
+with it. Whole files are equal byte by byte as long as one JVM wrote them: Parquet's Java library lists the encodings
+of a column in its footer in an order that differs from one JVM to the next.
 """
 
 import io

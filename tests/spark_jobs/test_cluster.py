@@ -1,0 +1,114 @@
+"""Compaction on a real cluster: a standalone master and a worker on loopback, from the pip install alone."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support_spark.metrics_files import row, write_metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What Spark's own scripts need: this pyspark, and a Java that it starts on."""
+    import pyspark
+
+    from spark_jobs.java import find_java, make_java_home
+
+    home = make_java_home(find_java(os.environ), tmp_path_factory.mktemp("java"))
+    own = {
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "JAVA_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_DAEMON_JAVA_OPTS": "-Dspark.master.rest.enabled=false",
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    return {**os.environ, **own}
+
+
+@contextmanager
+def daemon(environment: dict[str, str], log: Path, says: str, *arguments: str) -> Iterator[None]:
+    """One of Spark's daemons, from when it says so in its log until the block ends."""
+    script = f"{environment['SPARK_HOME']}/bin/spark-class"
+    with log.open("wb") as out:
+        process = subprocess.Popen([script, *arguments], env=environment, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        while says not in log.read_text():
+            with pytest.raises(subprocess.TimeoutExpired):  # it has ended if this does not raise
+                process.wait(0.2)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def master(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a master with one worker."""
+    folder = tmp_path_factory.mktemp("cluster")
+    url = f"spark://127.0.0.1:{free_port()}"
+    spot = ("--host", "127.0.0.1", "--webui-port", "0")
+    main = ("org.apache.spark.deploy.master.Master", *spot, "--port", url.rpartition(":")[2])
+    work = ("org.apache.spark.deploy.worker.Worker", *spot, "-c", "1", "-m", "2g", "-d", str(folder), url)
+    with (
+        daemon(environment, folder / "master.log", "New state: ALIVE", *main),
+        daemon(environment, folder / "worker.log", "Successfully registered with master", *work),
+    ):
+        yield url
+
+
+def test_a_cluster_compacts_as_this_machine_does(
+    spark: "SparkSession", environment: dict[str, str], master: str, tmp_path: Path
+) -> None:
+    """With --master and with spark-submit: the same files with the same rows in the same order as locally."""
+    from spark_jobs.bundle import write_bundle
+    from spark_jobs.compaction.compact import Options, compact
+    from spark_jobs.progress import Progress
+
+    raw = tmp_path / "raw"
+    write_metrics(raw, [row(name, 60 * n, 60, offered_qos1=2, sent_qos1=2) for name in "ab" for n in range(1, 70)])
+    compact(Options(str(raw), str(tmp_path / "here"), 60_000_000), lambda _: spark, Progress(quiet=True))
+    archive, main = write_bundle(str(tmp_path / "jobs"))
+    submit = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", master, "--driver-memory", "1g"]
+    commands = {
+        "master": [sys.executable, "-m", "spark_jobs", "compact", "--master", master],
+        "submit": [*submit, "--py-files", archive, main, "compact"],
+    }
+    for name, command in commands.items():
+        options = ["--metrics", str(raw), "--store", str(tmp_path / name), "--quiet"]
+        place = ROOT if name == "master" else tmp_path  # spark-submit finds the package in the archive alone
+        done = subprocess.run(
+            [*command, *options], env=environment, cwd=place, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "2 hours made of 138 rows" in done.stdout
+        assert data_of(tmp_path / name) == data_of(tmp_path / "here")
+
+
+def data_of(store: Path) -> dict[str, pa.Table]:
+    """The compacted rows of a store, file by file; bytes differ where footers list a page's encodings."""
+    files = sorted(store.rglob("*.parquet"))
+    return {str(path.relative_to(store)): pq.read_table(path, partitioning=None) for path in files}
