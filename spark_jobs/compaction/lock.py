@@ -2,7 +2,7 @@
 
 import json
 import os
-import socket
+import platform
 import threading
 import time
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def _take_over(storage: Storage) -> None:
 
 def _mine() -> bytes:
     pid = os.getpid()
-    own = {"host": socket.gethostname(), "pid": pid, "started": _started(pid), "renewed": time.time()}
+    own = {"host": platform.node(), "pid": pid, "started": _started(pid), "renewed": time.time()}
     return json.dumps(own).encode()
 
 
@@ -84,7 +84,7 @@ def _holder(storage: Storage) -> dict[str, str | int | float] | None:
 
 
 def _is_stale(holder: dict[str, str | int | float]) -> bool:
-    if holder["host"] == socket.gethostname():
+    if holder["host"] == platform.node():
         return _started(int(holder["pid"])) != holder["started"]
     return time.time() - float(holder["renewed"]) > STALE_AFTER
 
