@@ -293,20 +293,23 @@ def _gate(trouble: float) -> dict[str, Rows]:
     return {"gate": gate, "head_of_line": lines}
 
 
-def _worst(dice: random.Random, trouble: float) -> dict[str, Rows]:
+def _sessions(dice: random.Random) -> Rows:
     names = [f"meter/{dice.randrange(16**6):06x}-{dice.randrange(900)}" for _ in range(44)]
     names[2:8] = HOSTILE
-    sessions: Rows = []
-    for i, name in enumerate(names):
-        sessions.append(
-            {
-                "broker": f"broker-{i % 4}.example.net",
-                "client_id": name,
-                "session_started_us": START - HOUR * i,
-                "listener": "tls-8883" if i % 5 else "ws-8084",
-                "topic_group": "meter" if name.startswith("meter") else "",
-            }
-        )
+    return [
+        {
+            "broker": f"broker-{i % 4}.example.net",
+            "client_id": name,
+            "session_started_us": START - HOUR * i,
+            "listener": "tls-8883" if i % 5 else "ws-8084",
+            "topic_group": "meter" if name.startswith("meter") else "",
+        }
+        for i, name in enumerate(names)
+    ]
+
+
+def _worst(dice: random.Random, trouble: float) -> dict[str, Rows]:
+    sessions = _sessions(dice)
     starved_runs = 14 if trouble == 1 else 0
     worst: Rows = []
     per_hour: Rows = []
@@ -415,25 +418,8 @@ def _starvation(sessions: int) -> Rows:
     return found
 
 
-def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, Rows]:
-    full = [
-        {
-            **session,
-            "duration_us": 24 * HOUR,
-            "window_full_share": 0.4 - 0.015 * i,
-            "window_bytes_full_share": 0.0,
-            "rate_limited_share": 0.0,
-            "congested_share": 0.02,
-            "window_limit": 32,
-            "mqueue_max": 1000,
-        }
-        for i, session in enumerate(sessions[:20])
-    ]
-    stalled = [
-        {**session, "stalled_window": 9 - i, "slow_consumer": i, "window_full_share": 0.3, "mqueue_max": 1000}
-        for i, session in enumerate(sessions[:8])
-    ]
-    publishers = [
+def _publishers(dice: random.Random, sessions: Rows) -> Rows:
+    return [
         {
             **session,
             "received": 9_000_000 // (i + 1),
@@ -452,13 +438,33 @@ def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, 
             "publish_throttled_us": 0,
             "reading_paused_us": 2_000_000,
         }
-        for i, session in enumerate(sessions[20:40])
+        for i, session in enumerate(sessions)
+    ]
+
+
+def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, Rows]:
+    full = [
+        {
+            **session,
+            "duration_us": 24 * HOUR,
+            "window_full_share": 0.4 - 0.015 * i,
+            "window_bytes_full_share": 0.0,
+            "rate_limited_share": 0.0,
+            "congested_share": 0.02,
+            "window_limit": 32,
+            "mqueue_max": 1000,
+        }
+        for i, session in enumerate(sessions[:20])
+    ]
+    stalled = [
+        {**session, "stalled_window": 9 - i, "slow_consumer": i, "window_full_share": 0.3, "mqueue_max": 1000}
+        for i, session in enumerate(sessions[:8])
     ]
     inverted = [{**sessions[40], "inverted_qos0": 12, "blocked_rows": 80, "sent_qos0": 9000}] if trouble == 1 else []
     return {
         "head_of_line_sessions": full,
         "stalled_sessions": stalled,
-        "publishers": publishers,
+        "publishers": _publishers(dice, sessions[20:40]),
         "inverted_sessions": inverted,
         "stalled": [
             {"kind": "stalled_window", "reports": 44, "sessions": 8},
