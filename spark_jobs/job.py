@@ -95,7 +95,9 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
         try_out(open_storage(options.out))
     with ExitStack() as stack:
         with progress.stage("starting Spark") as stage:
-            started = stack.enter_context(spark.session(options.master, rows=rows, settings=settings))
+            queries = spark.FOR_QUERIES if all(source.store is not None for source in options.sources) else {}
+            chosen = queries | dict(settings or {})
+            started = stack.enter_context(spark.session(options.master, rows=rows, settings=chosen))
             stage.note = started.words
         out = open_storage(options.out, started.spark)
         try_out(out)
