@@ -169,7 +169,7 @@ def quality(name: str, number: int) -> str:
         "overlapping": ("overlapping file", "overlapping files"),
         "overlapping_rows": ("overlapping row", "overlapping rows"),
         "clock": ("clock that is off", "clocks that are off"),
-        "overlong": ("overlong session", "overlong sessions"),
+        "overlong": ("session with overlapping intervals", "sessions with overlapping intervals"),
         "books_off": ("row whose books do not balance", "rows whose books do not balance"),
         "reasons_off": ("row whose drops do not add up", "rows whose drops do not add up"),
     }

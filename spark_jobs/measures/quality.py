@@ -32,7 +32,7 @@ _FILES: Final = {
     "misplaced": "Files in the wrong folder; left out.",
 }
 _SESSIONS: Final = {
-    "overlong": "Sessions with more than an hour of intervals in some hour: duplicates, or a clock that jumped.",
+    "overlong": "Sessions whose intervals overlap in some hour: duplicates, or a clock that jumped.",
     "appears_once": "Sessions with a single interval: too little to judge them by.",
     "awkward_id": "Sessions whose client id is very long or holds separators, quotes, markup or unprintable letters.",
 }

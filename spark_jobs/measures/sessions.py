@@ -11,9 +11,7 @@ from spark_jobs.metrics import DROP_REASONS, GATE_REASONS, QOS, drop_column
 
 KEY: Final = ("broker", "client_id", "session_started_us")
 MOST_LISTENERS: Final = 4096  # a power of two; the configurations of a fleet name a handful
-LONGEST_HOUR_US: Final = (
-    HOUR_US * 105 // 100
-)  # an interval may begin in the hour before; more than that is too much
+_OVERLAP_PER_CENT: Final = 5  # by which the intervals of an hour may be longer than the time that they span
 
 _BY_QOS: Final = ("offered", "sent", "dropped", "received")
 _SUMS: Final = (
@@ -59,8 +57,8 @@ def listeners_of(sessions: DataFrame) -> list[str]:
 def per_session(hours: DataFrame, listeners: Sequence[str]) -> DataFrame:
     """One row per session: key, topic_group, listener (of its last hour), sums and maxima, offered, sent and dropped.
 
-    Besides: gated; dropped_<reason> over all QoS; overlong_hours, how many of its hours have more than an hour of
-    intervals.
+    Besides: gated; dropped_<reason> over all QoS; overlong_hours, in how many of its hours its intervals
+    overlap.
 
     Args:
         hours: rows by `compaction.schema.SESSION_COLUMNS`.
@@ -76,7 +74,7 @@ def per_session(hours: DataFrame, listeners: Sequence[str]) -> DataFrame:
         *[F.max(name).alias(name) for name in _MAXIMA],
         F.sum(_gated()).alias("gated"),
         *[F.sum(_dropped_for(reason)).alias(f"dropped_{reason}") for reason in DROP_REASONS],
-        F.count_if(F.col("duration_us") > LONGEST_HOUR_US).alias("overlong_hours"),
+        F.count_if(_overlong()).alias("overlong_hours"),
         F.max(moved).alias("moved"),
     )
     last = F.get(named, F.pmod(F.col("moved"), F.lit(MOST_LISTENERS)).cast("int") - 1)
@@ -91,6 +89,12 @@ def per_session(hours: DataFrame, listeners: Sequence[str]) -> DataFrame:
         "overlong_hours",
         *[total(name).alias(name) for name in _BY_QOS],
     )
+
+
+def _overlong() -> Column:
+    """Whether the hour's intervals overlap. (They may begin before the hour: one is of the hour in which it ends.)"""
+    span = F.col("last_us") - F.col("first_us")
+    return F.col("duration_us") * 100 > span * (100 + _OVERLAP_PER_CENT)
 
 
 def _gated() -> Column:
