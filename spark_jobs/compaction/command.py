@@ -6,13 +6,14 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.compaction.compact import Compacted, Options, compact
 from spark_jobs.compaction.slots import DEFAULT, parse_slot
 from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_jobs.compaction.compact import Compacted, Options
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EXAMPLES: Final = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
@@ -33,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress lines, only the summary")
 
 
-def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -> Compacted:
+def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -> "Compacted":
     """Compact as the command line asks; `settings` are Spark's, over the built-in ones.
 
     Raises:
@@ -42,6 +43,8 @@ def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -
     from spark_jobs import spark
 
     spark.require_packages()
+    from spark_jobs.compaction.compact import compact
+
     options = _options(parsed)
     progress = Progress(quiet=parsed.quiet)
     with ExitStack() as stack:
@@ -58,7 +61,9 @@ def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -
         return compact(options, spark_of, progress)
 
 
-def _options(parsed: argparse.Namespace) -> Options:
+def _options(parsed: argparse.Namespace) -> "Options":
+    from spark_jobs.compaction.compact import Options
+
     start, end = micros("--from", parsed.start), micros("--to", parsed.end)
     if start is not None and end is not None and start >= end:
         raise ReportError(f"--from {parsed.start} --to {parsed.end}: the range is empty; --from must be before --to")

@@ -207,7 +207,8 @@ def test_resent_in_order(address: Address, publisher: WireClient, version: int) 
         assert [(message.topic, message.packet_id, message.qos, message.dup) for message in again[:3]] == [
             (message.topic, message.packet_id, message.qos, True) for message in expected
         ]
-        assert [(message.topic, message.dup) for message in again[3:]] == [(f"{name}/new".encode(), False)]
+        # If the broker had not noticed the reset yet, it has sent this one before too, and DUP says so.
+        assert [message.topic for message in again[3:]] == [f"{name}/new".encode()]
         client.send(Pubcomp(sent[1].packet_id), *[Puback(m.packet_id) for m in again if m.qos == 1])
         client.send(*[Pubrec(m.packet_id) for m in again if m.qos == 2])
         collect_packets(client)
