@@ -30,8 +30,9 @@ FEW_ROWS: Final = 300_000  # below this, compiling the queries takes longer than
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _FOR_MANY_ROWS: Final = {_JVM_OPTIONS: "-XX:+UseParallelGC", "spark.sql.shuffle.partitions": "8"}
-_FOR_FEW_ROWS: Final = {
+FOR_FEW_ROWS: Final = {
     _JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
 }
@@ -127,7 +128,7 @@ def session(
     with tempfile.TemporaryDirectory(prefix="sluice-report-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         java = find_java(os.environ)
-        sized = _FOR_FEW_ROWS if rows is not None and rows <= FEW_ROWS else _FOR_MANY_ROWS
+        sized = FOR_FEW_ROWS if rows is not None and rows <= FEW_ROWS else _FOR_MANY_ROWS
         chosen = master or "local[*]"
         with (
             _environment(chosen, make_java_home(java, folder)),

@@ -101,6 +101,7 @@ def test_ordinary_sessions_are_healthy(fleet: tuple[Path, Planted, list[Row]]) -
             assert not every(row, "dropped")
 
 
+@pytest.mark.once  # the processes find the tests by PYTHONPATH, which only the interpreted run has
 def test_same_again(fleet: tuple[Path, Planted, list[Row]], tmp_path: Path) -> None:
     """The same model makes the same files, byte by byte, with several processes too."""
     root, planted, _ = fleet
