@@ -35,6 +35,18 @@ def test_all_arrive(start: Start, version: int, qos: int) -> None:
         assert all(message.retain for message in messages)
 
 
+def test_filter_that_has_no_room_yet(start: Start) -> None:
+    """Of several filters in a SUBSCRIBE, those for which the window has no room are served when it has."""
+    address = start(sections={"session": {"max_inflight": 1}}).address()
+    with connected(address, 5) as publisher:
+        for topic in ("a", "b", "c"):
+            publisher.publish(topic, topic.encode(), 1, retain=True)
+    with connected(address, 5) as client:
+        client.send(Subscribe(1, [Subscription(topic, 1) for topic in ("a", "b", "c")]))
+        messages = [packet for packet in collect_packets(client) if isinstance(packet, Publish)]
+        assert sorted(message.payload for message in messages) == [b"a", b"b", b"c"]
+
+
 def test_rest_after_a_reconnect(start: Start) -> None:
     """What a kept session has not been given yet comes when its client is back."""
     address = start(sections=SECTIONS).address()

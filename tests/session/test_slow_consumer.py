@@ -220,6 +220,19 @@ def test_stalls_again() -> None:
     assert peer.host.reports == ["stalled_window", "stalled_window"]
 
 
+def test_time_begins_when_the_window_fills() -> None:
+    """FC-14: what counts is since when the window has been full, not when its last acknowledgement came."""
+    peer = watched(0, stalled_window=60 * SECOND)
+    peer.deliver("a", "b", qos=1)
+    peer.puback(1)
+    peer.advance(50)
+    peer.deliver("c", qos=1)
+    peer.advance(59)
+    assert peer.host.reports == []
+    peer.advance(1)
+    assert peer.host.reports == ["stalled_window"]
+
+
 def test_off() -> None:
     """FC-14: with both switched off nothing is watched, and no timer asked for."""
     peer = watched(0)
