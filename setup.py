@@ -20,6 +20,7 @@ HOT = (
     "broker/address_book.py",
     "broker/addresses.py",
     "broker/admission.py",
+    "broker/authentication/access.py",
     "broker/authorization.py",
     "broker/backlog.py",
     "broker/broker.py",

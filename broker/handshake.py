@@ -84,10 +84,8 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
             own_properties[props.SESSION_EXPIRY_INTERVAL] = expiry_interval  # section 3.2.2.3.2
     maximum_packet_size = connection.maximum_packet_size
     connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
-    if not fits(connack.encode(version), maximum_packet_size):
-        own_properties.pop(props.RESPONSE_INFORMATION, None)  # the one that a server need not send
-    if not fits(connack.encode(version), maximum_packet_size):  # [MQTT-3.1.2-24]
-        raise PacketTooLarge(f"a client that takes {maximum_packet_size} bytes at most cannot be answered")
+    if maximum_packet_size:  # 0: any size
+        _fit(connack, own_properties, maximum_packet_size)
     client, connack.session_present = _open_session(broker, client_id, packet.clean_start, now)
     client.connection = connection
     client.expires_at = 0
@@ -107,6 +105,14 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases)
     session.outbound.outbox.problem_information = asked.get(props.REQUEST_PROBLEM_INFORMATION) != 0  # [MQTT-3.1.2-29]
     connection.start(session)
+
+
+def _fit(connack: Connack, own_properties: Properties, maximum_packet_size: int) -> None:
+    """Leave out what need not be said to a client that takes small packets only [MQTT-3.1.2-24]."""
+    if not fits(connack.encode(5), maximum_packet_size):
+        own_properties.pop(props.RESPONSE_INFORMATION, None)
+        if not fits(connack.encode(5), maximum_packet_size):
+            raise PacketTooLarge(f"a client that takes {maximum_packet_size} bytes at most cannot be answered")
 
 
 def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:

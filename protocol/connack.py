@@ -8,7 +8,7 @@ from protocol import reason_codes
 from protocol.errors import MalformedPacket, ProtocolError
 from protocol.packet import Packet
 from protocol.packet_types import CONNACK
-from protocol.primitives import encode_packet, expect_end, read_byte, read_reason_code
+from protocol.primitives import ONE_BYTE, encode_packet, expect_end, read_byte, read_reason_code
 from protocol.properties import Properties, check_authentication, decode_properties, encode_properties
 
 # Return codes of MQTT 3.1.1.
@@ -69,7 +69,7 @@ class Connack(Packet):
                 raise ValueError(f"CONNACK: no return code of MQTT 3.1.1 says 0x{self.reason_code:02X}")
         if code != 0 and self.session_present:
             raise ValueError("CONNACK: Session Present must be 0 when the connection is refused")
-        body = bytes((1 if self.session_present else 0, code))
+        body = ONE_BYTE[1 if self.session_present else 0] + ONE_BYTE[code]
         if version == 5:
             body += encode_properties(self.properties, CONNACK)
         return encode_packet(CONNACK << 4, body)

@@ -15,6 +15,8 @@ from protocol.reason_codes import is_allowed
 MAXIMUM_VARIABLE_BYTE_INTEGER: Final = 268_435_455  # four bytes of seven bits, section 1.5.5
 MAXIMUM_UINT16: Final = 65_535
 MAXIMUM_UINT32: Final = 4_294_967_295
+ONE_BYTE: Final = [bytes((value,)) for value in range(256)]
+"""Every byte by itself: taking one costs a fifth of making one."""
 
 
 def _short(where: str, needed: int, left: int) -> MalformedPacket:
@@ -129,7 +131,7 @@ def encode_variable_byte_integer(value: int) -> bytes:
     if not 0 <= value <= MAXIMUM_VARIABLE_BYTE_INTEGER:
         raise ValueError(f"a variable byte integer is 0 to 268435455, not {value}")
     if value < 128:
-        return bytes((value,))
+        return ONE_BYTE[value]
     if value < 16_384:
         return bytes((value & 0x7F | 0x80, value >> 7))
     if value < 2_097_152:
@@ -153,7 +155,7 @@ def encode_string(text: str) -> bytes:
 
 def encode_packet(first_byte: int, body: bytes) -> bytes:
     """Put the fixed header before the rest of a packet."""
-    return bytes((first_byte,)) + encode_variable_byte_integer(len(body)) + body
+    return ONE_BYTE[first_byte] + encode_variable_byte_integer(len(body)) + body
 
 
 def encode_packet_id(packet_id: int, where: str) -> bytes:

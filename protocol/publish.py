@@ -12,7 +12,7 @@ from mypy_extensions import mypyc_attr
 
 from protocol.packet import Packet
 from protocol.packet_types import PUBLISH
-from protocol.primitives import encode_packet_id
+from protocol.primitives import ONE_BYTE, encode_packet_id
 from protocol.properties import Properties
 from protocol.publish_encoder import encode_outgoing_properties, encode_publish, head, join, with_dup
 
@@ -174,7 +174,7 @@ class Publish(Packet):
         variant.rest4 = self.rest4
         variant.rest5 = self.rest5
         if (qos == 0) == (self.qos == 0):  # the same shape: only the first byte differs
-            first = bytes((0x30 | qos << 1 | (1 if retain else 0),))
+            first = ONE_BYTE[0x30 | qos << 1 | (1 if retain else 0)]
             if self.frame4 is not None:
                 variant.frame4 = join(first, self.frame4, len(self.frame4) - 1)
             if self.frame5 is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from protocol.packet_types import PUBLISH
-from protocol.primitives import encode_packet_id, encode_variable_byte_integer
+from protocol.primitives import ONE_BYTE, encode_packet_id, encode_variable_byte_integer
 from protocol.properties import (
     MESSAGE_EXPIRY_INTERVAL,
     SUBSCRIPTION_IDENTIFIER,
@@ -26,12 +26,12 @@ _COPY_LIMIT: Final = 2048
 
 def with_dup(frame: bytes) -> bytes:
     """Return a frame of QoS 1 or 2 with DUP set, for sending again [MQTT-3.3.1-1]."""
-    return bytes((frame[0] | DUP,)) + frame[1:]
+    return ONE_BYTE[frame[0] | DUP] + frame[1:]
 
 
 def without_dup(frame: bytes) -> bytes:
     """Return a frame of QoS 1 or 2 with DUP clear: it is never passed on [MQTT-3.3.1-3]."""
-    return bytes((frame[0] & ~DUP,)) + frame[1:]
+    return ONE_BYTE[frame[0] & ~DUP] + frame[1:]
 
 
 def encode_publish(  # noqa: PLR0913, PLR0917 - one for each field of the packet
@@ -58,7 +58,7 @@ def head(first: int, topic: bytes, remaining: int) -> bytes:
     """Return the fixed header and the topic name."""
     if len(topic) > 65_535:
         raise ValueError(f"PUBLISH: a topic name has at most 65535 bytes, not {len(topic)}")
-    return bytes((first,)) + encode_variable_byte_integer(remaining) + len(topic).to_bytes(2, "big") + topic
+    return ONE_BYTE[first] + encode_variable_byte_integer(remaining) + len(topic).to_bytes(2, "big") + topic
 
 
 def join(head: bytes, wire: bytes, size: int) -> bytes:
