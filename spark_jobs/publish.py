@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from spark_jobs import parquet
 from spark_jobs.measures.files import CSV_OPTIONS, FOLDER, encoded, safe_text
 from spark_jobs.measures.layout import STARVED_SESSIONS
 from spark_jobs.measures.result import Result
@@ -65,7 +66,7 @@ def _write_starved(frames: "Sequence[DataFrame]", out: Storage) -> None:
     rows = together.sortWithinPartitions("run", F.desc("longest_us"), *KEY).persist()
     beside = f"{FOLDER}/_{_STARVED}"
     try:
-        rows.write.mode("overwrite").option("compression", "zstd").parquet(out.address(beside, "parquet"))
+        rows.write.mode("overwrite").options(**parquet.OPTIONS).parquet(out.address(beside, "parquet"))
         as_text = rows.withColumns({name: safe_text(F.col(name)) for name in texts})
         as_text.write.mode("overwrite").options(**CSV_OPTIONS).csv(out.address(beside, "csv"))
         for form in ("parquet", "csv"):

@@ -1,9 +1,7 @@
 """Writing compacted rows: by Spark into a folder of the run's own, then file by file into the folder of each hour.
 
 Files of an hour are named part-00000.parquet and so on. How many there are, what is in each and in which order
-depends on the hour's own raw files alone, so the same input gives the same rows and pages whatever else is compacted
-with it. Whole files are equal byte by byte as long as one JVM wrote them: Parquet's Java library lists the encodings
-of a column in its footer in an order that differs from one JVM to the next.
+depends on the hour's own raw files alone, so the same input gives the same bytes whatever else is compacted with it.
 """
 
 import io
@@ -15,6 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
+from spark_jobs import parquet
 from spark_jobs.compaction.schema import DATASETS, HOUR_US, SESSIONS, TIMELINE, keys
 from spark_jobs.storage import Storage
 
@@ -23,7 +22,7 @@ PART: Final = "in_part"
 _HOUR: Final = "in_hour"
 # Row groups of half the usual size: two tasks that write at the same time fit into a small driver's memory.
 _OPTIONS: Final = {
-    "compression": "zstd",
+    **parquet.OPTIONS,
     "parquet.block.size": str(64 << 20),
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
