@@ -33,16 +33,26 @@ class HadoopStorage(Storage):
     def files(self, name: str = "") -> Iterator[Entry]:
         """See Storage."""
         with self._telling("listed", name):
-            found = sorted(self._below(name), key=lambda entry: entry.name)
-        yield from found
+            yield from self._below(name, self._system.listStatus(self._path(name)))
 
-    def _below(self, name: str) -> Iterator[Entry]:
-        for status in self._system.listStatus(self._path(name)):
-            path = "/".join([part for part in (name, status.getPath().getName()) if part])
+    def _below(self, name: str, statuses: Any) -> Iterator[Entry]:  # an array of Java
+        for last, status in sorted((status.getPath().getName(), status) for status in statuses):
+            path = f"{name}/{last}" if name else last
             if not status.isDirectory():
                 yield Entry(path, status.getLen(), status.getModificationTime() * 1000)
             elif not is_hidden(path):
-                yield from self._below(path)
+                yield from self._below(path, self._listed(path))
+
+    def _listed(self, name: str) -> Any:  # an array of Java
+        """What is in a folder that was there a moment ago; nothing if it has gone since."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return self._system.listStatus(self._path(name))
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() == "java.io.FileNotFoundException":
+                return ()
+            raise
 
     def exists(self, name: str = "") -> bool:
         """See Storage."""

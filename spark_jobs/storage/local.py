@@ -2,10 +2,11 @@
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from spark_jobs.storage.storage import Entry, Storage, StorageError, is_hidden
 
@@ -25,8 +26,7 @@ class LocalStorage(Storage):
     def files(self, name: str = "") -> Iterator[Entry]:
         """See Storage."""
         with self._telling("listed", name):
-            for path in sorted(_files_below(self.path(name))):
-                status = path.stat()
+            for path, status in _files_below(self.path(name), frozenset()):
                 yield Entry(path.relative_to(self.root).as_posix(), status.st_size, status.st_mtime_ns // 1000)
 
     def exists(self, name: str = "") -> bool:
@@ -109,12 +109,29 @@ class LocalStorage(Storage):
             raise StorageError(f"{self.shown}: {place} cannot be {what}: {why}") from error
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
+def _files_below(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[tuple[Path, os.stat_result]]:
+    """The files below a folder; `above` are the folders on the way to it.
+
+    Brokers write and delete while this looks: what has gone since its folder was listed is not there.
+    """
+    above |= {_identity(folder.stat())}
     # A name that is no UTF-8 is kept as Python has it; whoever shows it, escapes it.
-    with cast("os._ScandirIterator[str]", os.scandir(folder)) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                if not is_hidden(entry.name):
-                    yield from _files_below(Path(entry.path))
-            else:
-                yield Path(entry.path)
+    for path in sorted(folder.iterdir()):
+        with suppress(FileNotFoundError):
+            status = _status(path)
+            if not stat.S_ISDIR(status.st_mode):
+                yield path, status
+            elif not is_hidden(path.name) and _identity(status) not in above:  # a link may lead back up
+                yield from _files_below(path, above)
+
+
+def _status(path: Path) -> os.stat_result:
+    """Of a link the status of what it leads to; its own if that cannot be had: whoever opens it is told why."""
+    try:
+        return path.stat()
+    except OSError:
+        return path.lstat()
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

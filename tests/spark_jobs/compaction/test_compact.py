@@ -86,9 +86,10 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
     (raw / HOUR / "empty.parquet").touch()
     (raw / HOUR / "cut.parquet").write_bytes(good.read_bytes()[:-9])
     (raw / HOUR / "text.parquet").write_text("hello")
+    (raw / HOUR / "link.parquet").symlink_to("nowhere")
     (raw / HOUR / "_new.parquet.tmp").touch()
     done = run(raw, store)
-    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 7, 5, 5)
+    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 7, 5, 6)
     assert {name: file.status for name, file in records(spark, store).items()} == {
         "good-copy.parquet": "read",
         "good.parquet": "duplicate",
@@ -100,6 +101,7 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
         "empty.parquet": "empty",
         "cut.parquet": "truncated",
         "text.parquet": "unreadable",
+        "link.parquet": "unreadable",
     }
     sessions = {made.client_id: made for made in open_store(spark, str(store)).sessions().collect()}
     assert {name: made["rows"] for name, made in sessions.items()} == {"a": 5, "b": 2}

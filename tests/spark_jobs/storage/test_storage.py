@@ -1,5 +1,6 @@
 """A folder is the same to the jobs wherever it lies: on this machine, or behind one of Hadoop's file systems."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pytest
 
 from spark_jobs.storage import Storage, StorageError, is_local, local_path, open_storage
 from spark_jobs.storage.hadoop import HadoopStorage
+from spark_jobs.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +58,32 @@ def test_hidden_folders_are_not_listed(opened: Storage) -> None:
     for name in ("_new/x", ".old/x", "date=1/_half", "date=1/whole"):
         opened.write(name, b"x")
     assert [entry.name for entry in opened.files()] == ["date=1/_half", "date=1/whole"]
+
+
+def test_what_goes_while_it_is_listed_is_not_there(opened: Storage, tmp_path: Path) -> None:
+    """A live broker renames and deletes: a file or folder that has gone since its folder was listed is left out."""
+    for name in ("a/1", "b/2", "c/3", "d", "e"):
+        opened.write(name, b"x")
+    found = opened.files()
+    assert next(found).name == "a/1"
+    shutil.rmtree(tmp_path / "a folder" / "b")
+    (tmp_path / "a folder" / "d").unlink()
+    seen_at_once = [] if isinstance(opened, LocalStorage) else ["d"]  # Hadoop lists all files of a folder at once
+    assert [entry.name for entry in found] == ["c/3", *seen_at_once, "e"]
+
+
+def test_links_that_lead_nowhere_or_back(tmp_path: Path) -> None:
+    """A link without an end is listed as itself, and its reader told why; folders that hold themselves end there."""
+    opened = open_storage(str(tmp_path))
+    opened.write("elsewhere/x", b"xyz")
+    for link, target in {"broken": "nowhere", "ring": "ring", "date/up": "..", "date/other": "../elsewhere"}.items():
+        (tmp_path / link).parent.mkdir(exist_ok=True)
+        (tmp_path / link).symlink_to(target)
+    assert [entry.name for entry in opened.files()] == ["broken", "date/other/x", "elsewhere/x", "ring"]
+    with pytest.raises(StorageError, match=r"broken cannot be read: No such file"):
+        opened.open("broken")
+    with pytest.raises(StorageError, match=r"ring cannot be read: Too many levels of symbolic links"):
+        opened.open("ring")
 
 
 def test_renamed_and_removed(opened: Storage) -> None:
