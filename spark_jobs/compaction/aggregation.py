@@ -31,6 +31,7 @@ from spark_jobs.compaction.schema import (
     TIMELINE,
     TIMELINE_COUNTERS,
     TIMELINE_GAUGES,
+    TIMELINE_HISTOGRAMS,
     How,
     keys,
 )
@@ -112,11 +113,7 @@ def by_pressure(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str]
         F.max(_code(listeners)).alias("code"),
         *[F.sum(name).alias(name) for name in COUNTERS],
         *[F.max(name).alias(name) for name in GAUGES],
-        *[
-            F.sum(F.get(F.col(name), F.lit(bucket))).alias(f"{name}_{bucket}")
-            for name in HISTOGRAMS
-            for bucket in range(BUCKETS)
-        ],
+        *_buckets(HISTOGRAMS),
         F.count_if(starved()).alias("starved_rows"),
         F.sum(_where(blocked(), inverted())).alias("inverted_qos0"),
         F.count_if(blocked()).alias("blocked_rows"),
@@ -168,8 +165,10 @@ def timeline(rows: DataFrame, slot_us: int) -> DataFrame:
             for name in CALM_OR_PRESSED
         ],
         *[column for scope in FAIR_SCOPES for column in _fairness(scope)],
+        *_buckets(TIMELINE_HISTOGRAMS),
     )
-    return sums.select(*[F.col(c.name).cast(c.type).alias(c.name) for c in DATASETS[TIMELINE]])
+    made = {name: _histogram(name) for name in TIMELINE_HISTOGRAMS}
+    return sums.select(*[made.get(c.name, F.col(c.name)).cast(c.type).alias(c.name) for c in DATASETS[TIMELINE]])
 
 
 def _fairness(scope: str) -> list[Column]:
@@ -280,6 +279,15 @@ def _listener(listeners: Sequence[str]) -> Column:
     names = F.array(F.lit(""), *[F.lit(name) for name in listeners[: _LISTENERS - 1]])
     place = F.shiftright("code", _VERSIONS.bit_length() - 1).bitwiseAND(F.lit(_LISTENERS - 1))
     return F.get(names, place.cast("int"))
+
+
+def _buckets(names: Sequence[str]) -> list[Column]:
+    """The sums of histograms' buckets, as columns by themselves: <name>_0 and so on."""
+    return [
+        F.sum(F.get(F.col(name), F.lit(bucket))).alias(f"{name}_{bucket}")
+        for name in names
+        for bucket in range(BUCKETS)
+    ]
 
 
 def _histogram(name: str) -> Column:

@@ -79,6 +79,8 @@ TIMELINE_COUNTERS: Final = (
     "reading_paused_us",
 )
 TIMELINE_GAUGES: Final = ("mailbox_max", "mqueue_max")
+TIMELINE_HISTOGRAMS: Final = PRESSED_HISTOGRAMS
+"""What latency over time is read from: the wait of QoS 0, the acknowledgement of QoS 1 and 2."""
 CALM_OR_PRESSED: Final = ("offered_qos0", "sent_qos0", "dropped_qos0", "duration_us")
 """Split in the timeline by whether the session was under pressure, as calm_<name> and pressed_<name>."""
 
@@ -106,6 +108,7 @@ TIMELINE_COLUMNS: Final = (
     *_sums(*(f"{side}_{name}" for side in ("calm", "pressed") for name in CALM_OR_PRESSED)),
     *_sums(*(f"fair_{what}_{scope}" for what in ("n", "x", "xx") for scope in FAIR_SCOPES)),
     *(Column(f"fair_min_{scope}", "bigint", How.MIN) for scope in FAIR_SCOPES),
+    *(Column(name, "array<bigint>", How.HISTOGRAM) for name in TIMELINE_HISTOGRAMS),
 )
 
 STARVATION_COLUMNS: Final = (

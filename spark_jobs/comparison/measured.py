@@ -1,8 +1,7 @@
 """What is compared between two runs: for each measure its value over the whole range, and its series over time.
 
 The series is of hours; of the timeline's windows where there is no hourly one, or where either run has fewer than
-`noise.FEWEST` hours. Values that need whole distributions (percentiles) or all sessions (starvation, evenness of
-goodput) are only known by the hour.
+`noise.FEWEST` hours. Values that need all sessions (starvation, evenness of goodput) are only known by the hour.
 """
 
 from collections.abc import Callable
@@ -76,7 +75,7 @@ def _gated(result: Result) -> Value:
 
 def _latency(measure: str, name: str, metric: str, qos: str) -> Measured:
     value = _in("percentiles", "p99", metric=metric, qos=qos, scope="all")
-    return Measured(measure, name, "us", -1, value, _column(measure))
+    return Measured(measure, name, "us", -1, value, _column(measure), _column("latency_p99"), qos)
 
 
 def _even(measure: str, name: str, better: int) -> Measured:

@@ -65,7 +65,7 @@ LAYOUTS: Final = {
             "qos:text start_us,window_us,offered,sent,dropped:int"
             " sent_per_second,dropped_per_second,pressure_share,pressed_sessions,jain_delivery_ratio:float"
             " lowest_delivery_ratio:float"
-            " gated,mailbox_max,mqueue_max:int"
+            f" gated,mailbox_max,mqueue_max:int {_bounded('latency_p99')}"
         ),
     ),
     "hours": Layout(

@@ -2,9 +2,11 @@
 
 A **slot** is under pressure if in it any session's send path was congested, its window full (in deliveries or bytes),
 its rate used up, its mailbox sampled busy, or its QoS 0 gated. A **window**, what the table has a row for, is a whole
-number of slots. Jain's index of a window is over the sessions' intervals in it (x = min(1, sent / offered) of the
-interval, in steps of 0.001 %), and `lowest_delivery_ratio` is the lowest of those. `pressure_share` is the part of the
-window's time in which any session was under pressure, `pressed_sessions` the part of its session intervals that were.
+number of slots. Its `latency_p99` is of the wait until first sent at QoS 0, and of the time from first sent to
+acknowledged at QoS 1 and 2; see `spark_jobs.measures.histogram` for its bounds. Jain's index of a window is over the
+sessions' intervals in it (x = min(1, sent / offered) of the interval, in steps of 0.001 %), and
+`lowest_delivery_ratio` is the lowest of those. `pressure_share` is the part of the window's time in which any session
+was under pressure, `pressed_sessions` the part of its session intervals that were.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +16,14 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
-from spark_jobs.compaction.schema import FAIR_ONE, FAIR_SCOPES
+from spark_jobs.compaction.schema import FAIR_ONE, FAIR_SCOPES, TIMELINE_HISTOGRAMS
 from spark_jobs.measures.evenness import Evenness
+from spark_jobs.measures.histogram import bounded
 from spark_jobs.measures.numbers import per_second, ratio
+from spark_jobs.measures.percentiles import kind_of
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
-from spark_jobs.metrics import GATE_REASONS, QOS
+from spark_jobs.metrics import BUCKETS, GATE_REASONS, QOS
 
 MOST_POINTS: Final = 400  # what a plot of a page's width still shows one by one
 _TIMES: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
@@ -27,6 +31,7 @@ _FLOW: Final = tuple(f"{name}_qos{q}" for name in ("offered", "sent", "dropped")
 _GATED: Final = tuple(f"gated_{reason}" for reason in GATE_REASONS)
 _ROWS: Final = ("rows", "pressed_rows")
 _MAXIMA: Final = ("mailbox_max", "mqueue_max")
+_LATENCY: Final = {kind_of(name)[1]: name for name in TIMELINE_HISTOGRAMS}  # by QoS
 _EXACT: Final = "decimal(38,0)"
 
 
@@ -92,7 +97,21 @@ def by_window(timeline: DataFrame, slot_us: int, window_us: int) -> Clock:
         *[F.max(name).alias(name) for name in _MAXIMA],
     )
     rows = sorted(windows.toArrow().to_pylist(), key=lambda row: int(row["start_us"]))
+    latencies = _latencies(timeline, window_us)
+    rows = [row | latencies[row["start_us"]] for row in rows]
     return Clock(rows, sum(row["covered_us"] for row in rows), sum(row["pressure_us"] for row in rows))
+
+
+def _latencies(timeline: DataFrame, window_us: int) -> dict[int, Row]:
+    """The histograms of every window, by its start."""
+    # As one text: a hundred expressions built one by one take longer than adding them up.
+    sums = [
+        f"array({', '.join(f'coalesce(sum(get({name}, {bucket})), 0L)' for bucket in range(BUCKETS))}) AS {name}"
+        for name in TIMELINE_HISTOGRAMS
+    ]
+    start = F.col("slot") - F.pmod(F.col("slot"), F.lit(window_us))
+    windows = timeline.groupBy(start.alias("start_us")).agg(*[F.expr(text) for text in sums])
+    return {row.pop("start_us"): row for row in windows.toArrow().to_pylist()}
 
 
 def timeline(clock: Clock, window_us: int) -> list[Row]:
@@ -121,4 +140,5 @@ def _point(window: Row, qos: str, window_us: int) -> Row:
         "gated": sum(window[name] for name in _GATED) if qos in {ALL_QOS, "0"} else 0,
         "mailbox_max": window["mailbox_max"],
         "mqueue_max": window["mqueue_max"],
+        **(bounded("latency_p99", window[_LATENCY[qos]], 990) if qos in _LATENCY else {}),
     }

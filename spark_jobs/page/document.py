@@ -14,7 +14,7 @@ from spark_jobs.page.closing import definitions_section, footer, quality_section
 from spark_jobs.page.evenness import evenness_section
 from spark_jobs.page.markup import Html, join, tag
 from spark_jobs.page.queues import distribution_section, gate_section, head_of_line_section
-from spark_jobs.page.timelines import deliveries_section, fairness_section
+from spark_jobs.page.timelines import deliveries_section, fairness_section, latency_section
 from spark_jobs.page.verdict import Finding, Grade
 from spark_jobs.page.who import (
     order_section,
@@ -137,6 +137,7 @@ def _contents(results: Sequence[Result]) -> Html:
         *([("changes", "What changed")] if len(results) > 1 else []),
         ("fairness", "Fairness"),
         ("deliveries", "Deliveries"),
+        ("latency", "Latency"),
         ("evenness", "How evenly"),
         ("worst", "Worst served"),
         ("starvation", "Starvation"),
@@ -159,6 +160,7 @@ def _sections(results: Sequence[Result]) -> list[Html]:
         *([changes_section(results)] if len(results) > 1 else []),
         fairness_section(results),
         deliveries_section(results),
+        latency_section(results),
         evenness_section(results),
         worst_section(results),
         starvation_section(results),

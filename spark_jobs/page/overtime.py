@@ -1,5 +1,6 @@
-"""Plots over time: deliveries by QoS and indices of fairness, window by window, with pressure shaded."""
+"""Plots over time: deliveries by QoS, indices of fairness and latencies, window by window, with pressure shaded."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,6 +9,7 @@ from spark_jobs import words
 from spark_jobs.page.svg import Scale, element, line, path, round_ticks, svg, text, time_ticks
 
 LEFT: Final = 48
+WIDE_LEFT: Final = 62  # for labels with a unit
 RIGHT: Final = 12
 PANEL: Final = 96
 GAP: Final = 34
@@ -73,6 +75,16 @@ class Index:
     def tick(self, value: float) -> str:
         """A value as the axis writes it."""
         return f"{value * 100:g}{words.NARROW_SPACE}%" if self.as_share else f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A panel of a latency in microseconds, at a scale of powers of ten."""
+
+    title: str
+    class_: str
+    points: Sequence[Point]
+    bands: Sequence[Band]
 
 
 def bands(windows: Sequence[tuple[float, float, float]]) -> list[Band]:
@@ -232,3 +244,62 @@ def indices(panels: Sequence[Index], axis: TimeAxis, width: float, label: str) -
         top = bottom + GAP
     drawn.append(_time_axis(axis, place, width, bottom))
     return svg("".join(drawn), width, bottom + FOOT, label)
+
+
+def decades(panels: Sequence[Latency]) -> tuple[int, int]:
+    """The powers of ten that all values lie between, at least one apart."""
+    values = [point.value for panel in panels for point in panel.points if point.value]
+    if not values:
+        return 0, 1
+    low = math.floor(math.log10(min(values)))
+    return low, max(low + 1, math.ceil(math.log10(max(values))))
+
+
+def latencies(panels: Sequence[Latency], between: tuple[int, int], axis: TimeAxis, width: float, label: str) -> str:
+    """A panel for each latency, one below the other, the highest value of each marked.
+
+    Args:
+        panels: what to draw.
+        between: the powers of ten that the axes reach from and to, see `decades`; 0 is drawn at the lower one.
+        axis: the time.
+        width: of the plot.
+        label: for screen readers.
+    """
+    place = Scale(axis.first, axis.last, WIDE_LEFT, width - RIGHT)
+    low, high = between
+    drawn: list[str] = []
+    top = bottom = float(TOP)
+    for panel in panels:
+        bottom = top + PANEL
+        height = Scale(low, high, bottom, top)
+        drawn.append(_shading(panel.bands, place, top, bottom))
+        for power in range(low, high + 1, 1 + (high - low) // 4):
+            y = height(power)
+            drawn.append(line(WIDE_LEFT, y, width - RIGHT, y, "axis" if power == low else "grid"))
+            drawn.append(text(words.quantity(10**power, "us"), WIDE_LEFT - 8, y + 4, anchor="end"))
+        points = [Point(point.at, _power(point.value, low)) for point in panel.points]
+        mark = _highest_mark(panel.points, place, height, width)
+        drawn.append(f'<g class="{panel.class_}">{_pieces(points, place, height)}{mark}</g>')
+        drawn.append(text(panel.title, WIDE_LEFT, top - 8, "head"))
+        top = bottom + GAP
+    drawn.append(_time_axis(axis, place, width, bottom))
+    return svg("".join(drawn), width, bottom + FOOT, label)
+
+
+def _power(value: float | None, low: int) -> float | None:
+    if value is None:
+        return None
+    return max(float(low), math.log10(value)) if value > 0 else float(low)
+
+
+def _highest_mark(points: Sequence[Point], place: Scale, height: Scale, width: float) -> str:
+    """A dot and the value at the highest point."""
+    found = [(point.value, -point.at) for point in points if point.value]
+    if not found:
+        return ""
+    value, at = max(found)
+    x, y = place(-at), height(math.log10(value))
+    near = 17 if y - height.stop < PANEL * 0.3 else -9
+    anchor = "end" if x > width - 60 else "start" if x < WIDE_LEFT + 30 else "middle"
+    dot = element("circle", cx=float(x), cy=float(y), r=3, class_="dot")
+    return dot + text(words.quantity(value, "us"), x, y + near, "mark", anchor=anchor)

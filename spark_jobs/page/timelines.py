@@ -1,13 +1,14 @@
-"""The sections over time: fairness with pressure shaded, and deliveries."""
+"""The sections over time: fairness with pressure shaded, deliveries, and latencies."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from spark_jobs import words
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page import overtime
 from spark_jobs.page.markup import Html, both, figure, legend, nothing, section, small_figure
-from spark_jobs.page.overtime import Band, Flow, Index, Point, TimeAxis
+from spark_jobs.page.overtime import Band, Flow, Index, Latency, Point, TimeAxis
 from spark_jobs.page.svg import clock_label, elapsed_label
 
 QOS: Final = ("0", "1", "2")
@@ -19,6 +20,15 @@ _READ_FAIRNESS: Final = (
     "unequal. Grey: sessions under pressure, the darker the more of them."
 )
 _READ_LOWEST: Final = " The second line is the share that the worst served session got."
+_LATENCIES: Final = {
+    "0": "QoS 0, routed to first sent",
+    "1": "QoS 1, first sent to acknowledged",
+    "2": "QoS 2, first sent to acknowledged",
+}
+_READ_LATENCY: Final = (
+    "How to read: of a hundred deliveries in a window ninety-nine took no longer; each line up is ten times as long. "
+    "The value is less than a factor of two away from the exact one. Grey: sessions under pressure."
+)
 _READ_DELIVERIES: Final = (
     "How to read: upwards what was sent per second, downwards, in red, what was dropped at a scale that is the "
     "same within a panel. Grey: sessions under pressure."
@@ -82,6 +92,44 @@ def _deliveries(result: Result, axis: TimeAxis, shift: float, most: dict[str, fl
     if not flows:
         return nothing("Nothing was offered.")
     return both(lambda width: overtime.deliveries(flows, shaded, axis, width, label))
+
+
+def latency_section(results: Sequence[Result]) -> Html:
+    """The 99th percentiles over time, a figure for each run, all at one scale."""
+    axis, shifts = _axis(results)
+    runs = [_latencies(result, shift) for result, shift in zip(results, shifts, strict=True)]
+    if not any(runs):
+        return section("Latency over time", nothing("Nothing waited and nothing was acknowledged."), id_="latency")
+    between = overtime.decades([panel for panels in runs for panel in panels])
+    drawn: list[Html] = []
+    for result, panels in zip(results, runs, strict=True):
+        label = f"{words.name(result.label)}: 99th percentile of latency by QoS over time"
+        plot = nothing("Nothing waited and nothing was acknowledged.")
+        if panels:
+            plot = both(partial(_draw_latencies, panels, between, axis, label))
+        drawn.append(small_figure(words.name(result.label), plot) if len(results) > 1 else plot)
+    return section(
+        "Latency over time",
+        figure("99th percentile, window by window", _READ_LATENCY, *drawn, data=["timeline"], key=legend(_PRESSURE)),
+        id_="latency",
+    )
+
+
+def _latencies(result: Result, shift: float) -> list[Latency]:
+    """A panel for each QoS of which anything is known."""
+    shaded = _bands(result, shift)
+    panels = []
+    for qos, title in _LATENCIES.items():
+        points = _points(_windows(result, qos), "latency_p99", shift)
+        if any(point.value is not None for point in points):
+            panels.append(Latency(title, f"q{qos}", points, shaded))
+    return panels
+
+
+def _draw_latencies(
+    panels: Sequence[Latency], between: tuple[int, int], axis: TimeAxis, label: str, width: float
+) -> str:
+    return overtime.latencies(panels, between, axis, width, label)
 
 
 def _windows(result: Result, qos: str) -> list[Row]:

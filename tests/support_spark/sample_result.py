@@ -21,6 +21,7 @@ TROUBLE = START + 14 * HOUR
 SCRIPT = "</title><script>alert('x')</script>\u202e\""
 HOSTILE = (SCRIPT, 'a,b;"c"\nnew line\t', "=cmd|' /C calc'!A0", "x" * 65_535, "<img src=x onerror=alert(1)>", "  ")
 QOS = ("all", "0", "1", "2")
+_LATENCY = {"0": 350, "1": 4_200, "2": 9_000}  # microseconds, by QoS, while all is well
 
 
 def sample_result(label: str = "today", *, seed: int = 7, better: bool = False) -> Result:
@@ -101,6 +102,7 @@ def _over_time(dice: random.Random, trouble: float) -> dict[str, Rows]:
                     "gated": int(offered * 0.1 * bad) if qos in ("all", "0") else 0,
                     "mailbox_max": int(4 + 60 * bad),
                     "mqueue_max": int(900 * bad),
+                    **(_bounded("latency_p99", _LATENCY[qos] + 900_000 * bad) if qos in _LATENCY else {}),
                 }
             )
     hours: Rows = []

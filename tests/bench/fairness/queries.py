@@ -155,6 +155,8 @@ def timeline(slot_us: int) -> str:
         if _of_pressed(column.name) and column.name not in own:
             source = column.name.removeprefix("pressed_")
             own[column.name] = f"coalesce(sum({source}) FILTER (pressed), 0)::BIGINT"
+        if column.how is How.HISTOGRAM:
+            own[column.name] = _added(column.name)
     for side, which in (("calm", "NOT pressed"), ("pressed", "pressed")):
         for name in ("offered_qos0", "sent_qos0", "dropped_qos0", "duration_us"):
             value = "length_us" if name == "duration_us" else name

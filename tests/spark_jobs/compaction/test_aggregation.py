@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.compaction import aggregation
-from spark_jobs.compaction.schema import DATASETS, FAIR_ONE, GAUGES, HOUR_US, SESSIONS, TIMELINE
+from spark_jobs.compaction.schema import DATASETS, FAIR_ONE, GAUGES, HOUR_US, SESSIONS, TIMELINE, TIMELINE_HISTOGRAMS
 from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
 from tests.support_spark.metrics_files import NOON, Row, histogram, row
 
@@ -122,6 +122,8 @@ def test_the_timeline_has_what_jains_index_needs(frame: Frame) -> None:
         assert made.fair_x_all == sum(shares)
         assert made.fair_xx_all == sum(share * share for share in shares)
         assert made.fair_min_all == min(shares, default=None)
+        for name in TIMELINE_HISTOGRAMS:
+            assert made[name] == added([r[name] for r in own]), name
 
 
 def test_starved_intervals_in_a_row_are_one_run(frame: Frame) -> None:

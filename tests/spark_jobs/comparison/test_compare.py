@@ -43,6 +43,10 @@ def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: i
         }
         for minute in range(minutes)
     ]
+    points += [
+        {"qos": "1", "start_us": minute * window, "latency_p99": 1000 + rng.uniform(-100, 100)}
+        for minute in range(minutes)
+    ]
     ratios = {"delivery_ratio": level, "sent_per_second": 2.0, "dropped_per_second": 0.0, "seconds": 3600.0}
     p99 = {"metric": "ack", "qos": "1", "scope": "all", "p99": 1000.0}
     rows: dict[str, list[dict[str, Any]]] = {
@@ -97,12 +101,15 @@ def test_swapped_runs_swap_better_and_worse() -> None:
 
 
 def test_few_hours_are_judged_by_their_windows() -> None:
-    """Two hours are too few; their minutes are not. What is only known by the hour is not judged."""
+    """Two hours are too few; their minutes are not, for latencies too. What is only known by the hour is not judged."""
     rows = rows_of(run("before", 2, minutes=100), run("after", 2, level=0.95, seed=2, minutes=100))
     found = rows["delivery_ratio"]
     assert (found["verdict"], found["n"], found["test"]) == (LARGER, 100, f"{noise.NAME}; windows of 1 minute")
-    assert rows["ack_qos1_p99"]["verdict"] == TOO_LITTLE
-    assert rows["ack_qos1_p99"]["words"].startswith("Too little data to tell: 2 and 2 hours; at least 8 on each side")
+    latency = rows["ack_qos1_p99"]
+    assert (latency["verdict"], latency["n"], latency["test"]) == (NOISE, 100, f"{noise.NAME}; windows of 1 minute")
+    assert rows["starved_sessions"]["verdict"] == TOO_LITTLE
+    told = rows["starved_sessions"]["words"]
+    assert told.startswith("Too little data to tell: 2 and 2 hours; at least 8 on each side")
 
 
 def test_windows_of_other_lengths_are_not_put_beside_each_other() -> None:

@@ -79,7 +79,7 @@ def test_the_page_is_whole(page: str, results: list[Result]) -> None:
     found = Page(page)
     ids = found.values("id")
     wanted = {"fairness", "deliveries", "evenness", "worst", "starvation", "mailbox", "ack", "wait", "gate"}
-    wanted |= {"head-of-line", "order", "publishers", "quality", "definitions"}
+    wanted |= {"latency", "head-of-line", "order", "publishers", "quality", "definitions"}
     assert wanted | ({"changes"} if len(results) > 1 else set()) <= set(ids)
     assert len(ids) == len(set(ids))
     inside = [link for link in found.values("href") if link.startswith("#")]

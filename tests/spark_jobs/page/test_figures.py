@@ -13,7 +13,7 @@ from spark_jobs.page.bars import Bar, Range, bars, change, ranges
 from spark_jobs.page.distributions import Series
 from spark_jobs.page.lorenz import Curve, lorenz
 from spark_jobs.page.multiples import Hour, session
-from spark_jobs.page.overtime import Band, Flow, Index, Point, TimeAxis
+from spark_jobs.page.overtime import Band, Flow, Index, Latency, Point, TimeAxis
 from spark_jobs.page.picture import compared
 from tests.support_spark.sample_result import sample_comparison
 
@@ -100,6 +100,20 @@ def test_two_runs_share_a_scale() -> None:
     """The axis reaches what the other run reaches."""
     flow = Flow("QoS 0", "q0", points([1, 2]), points([0, 0]), most=400)
     assert "400" in texts(overtime.deliveries([flow], [], AXIS, 840, ""))
+
+
+def test_latencies_have_a_scale_of_powers_of_ten() -> None:
+    """The axis reaches from the decade below all values to the one above; the highest is marked, a gap stays one."""
+    panel = Latency("QoS 1", "q1", points([2_000, None, 70_000, 0]), [])
+    between = overtime.decades([panel])
+    assert between == (3, 5)
+    plot = overtime.latencies([panel], between, AXIS, 840, "label")
+    assert {"QoS 1", "1 ms", "10 ms", "100 ms", "70 ms"} <= {text.replace("\u202f", " ") for text in texts(plot)}
+    [group] = drawn(plot, "q1")
+    assert len([e for e in group if e.get("class") == "line"]) == 2
+    [dot] = drawn(plot, "dot")
+    assert float(dot.get("cy", 0)) == min(float(e.get("cy", 0)) for e in drawn(plot, "dot"))
+    assert overtime.decades([Latency("", "q1", points([1_000, 1_000]), [])]) == (3, 4)
 
 
 def test_pressure_is_shaded_the_darker_the_more_of_it() -> None:
