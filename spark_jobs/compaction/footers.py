@@ -3,14 +3,16 @@
 A Parquet file ends with its footer, so a file cut short has none and is found out without being read.
 """
 
+import io
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.compaction.state import NEWER, OLDER, READ, FileRecord
+from spark_jobs.compaction.thrift import Chunk, row_groups
 from spark_jobs.metrics import FIRST_VERSION, READABLE, SCHEMA
 from spark_jobs.storage import Entry, Storage, StorageError
 
@@ -18,6 +20,9 @@ TRUNCATED: Final = "truncated"
 EMPTY: Final = "empty"
 FOREIGN: Final = "foreign"
 UNREADABLE: Final = "unreadable"
+
+_TAIL: Final = 8  # bytes behind the footer: its length, and PAR1
+_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})  # that Spark brings along
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ARROW_TYPES: Final = {
@@ -47,13 +52,16 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
         with storage.open(entry.name) as source, pq.ParquetFile(source) as file:
             metadata, schema = file.metadata, file.schema_arrow
             status, why = _schema_of(schema, metadata.metadata or {})
-            first, last = (None, None) if status == FOREIGN else _bounds(file)
+            if status == FOREIGN:
+                return judged(status, why)
+            groups = _groups(source, metadata)
+            if foreign := _foreign_codec(groups):
+                return judged(UNREADABLE, foreign)
+            first, last = _bounds(file, groups)
     except pa.ArrowInvalid as error:
         return judged(*_broken(storage, entry, error))
-    except (OSError, pa.ArrowException, StorageError) as error:
+    except Exception as error:  # whatever a damaged footer makes pyarrow raise: of Unicode, memory, names, numbers
         return judged(UNREADABLE, f"cannot be read: {_first_line(error)}")
-    if status == FOREIGN:
-        return judged(status, why)
     return FileRecord(
         entry.name, entry.size, entry.modified_us, status, why, metadata.num_rows, first_us=first, last_us=last
     )
@@ -65,15 +73,18 @@ def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
         with storage.open(file.name) as source, pq.ParquetFile(source) as parquet:
             for _ in parquet.iter_batches():
                 pass
-    except (OSError, pa.ArrowException, StorageError) as error:
+    except Exception as error:  # as above
         why = f"is damaged: {_first_line(error)}"
         return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, why)
     return None
 
 
 def _broken(storage: Storage, entry: Entry, error: Exception) -> tuple[str, str]:
-    with storage.open(entry.name) as file:
-        begins_well = file.read(4) == b"PAR1"
+    try:
+        with storage.open(entry.name) as file:
+            begins_well = file.read(4) == b"PAR1"
+    except (OSError, StorageError) as gone:
+        return UNREADABLE, f"cannot be read: {_first_line(gone)}"
     if begins_well:
         return TRUNCATED, f"has no Parquet footer at its end: truncated at {entry.size} bytes, or damaged"
     return UNREADABLE, f"is not a Parquet file: {_first_line(error)}"
@@ -91,6 +102,8 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     if name != SCHEMA.name or version < FIRST_VERSION:
         got = f"{name or 'no schema name'} version {text or 'none'}"
         return FOREIGN, f"foreign schema: {got}; this program reads {READABLE}"
+    if twice := _same_name(schema.names):
+        return FOREIGN, f"foreign schema: columns {twice}; names that differ in more than case would be right"
     newer = f"schema version {version} is newer than {SCHEMA.version}, and " if version > SCHEMA.version else ""
     there = [field for field in SCHEMA.fields if field.name in schema.names]
     missing = [field.name for field in SCHEMA.fields if field.since <= version and field not in there]
@@ -107,6 +120,28 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     return READ, ""
 
 
+def _same_name(names: list[str]) -> str:
+    """Two of the names that are the same to Spark, which does not look at case; empty if there are none."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            return f"{seen[name.lower()]} and {name}"
+        seen[name.lower()] = name
+    return ""
+
+
+def _groups(source: BinaryIO, metadata: pq.FileMetaData) -> list[list[Chunk]]:
+    source.seek(-_TAIL - metadata.serialized_size, io.SEEK_END)
+    return row_groups(source.read(metadata.serialized_size))
+
+
+def _foreign_codec(groups: list[list[Chunk]]) -> str:
+    """Why Spark cannot decompress a file; empty if it can."""
+    foreign = sorted({chunk.codec for chunks in groups for chunk in chunks} - _CODECS)
+    right = "zstd, snappy, gzip, lz4 or none would be right"
+    return f"cannot be read: Spark has no codec {foreign[0]}; {right}" if foreign else ""
+
+
 def _same_type(got: pa.DataType, right: pa.DataType) -> bool:
     """Whether both are the same on disk: large variants and the name of a list's item do not matter."""
     if pa.types.is_string(right):
@@ -117,19 +152,19 @@ def _same_type(got: pa.DataType, right: pa.DataType) -> bool:
     return bool(got == right)
 
 
-def _bounds(file: pq.ParquetFile) -> tuple[int | None, int | None]:
+def _bounds(file: pq.ParquetFile, groups: list[list[Chunk]]) -> tuple[int | None, int | None]:
     """Lowest and highest interval_end: by the footer's statistics, or by the column where a row group states none."""
     metadata = file.metadata
     column = [metadata.schema.column(i).path for i in range(metadata.num_columns)].index("interval_end")
-    times: list[datetime] = []
-    for group in range(metadata.num_row_groups):
-        statistics = metadata.row_group(group).column(column).statistics
-        if statistics is not None and statistics.has_min_max:
-            times += [statistics.min, statistics.max]
+    times: list[int] = []
+    for group, chunks in enumerate(groups):
+        low, high = chunks[column].low, chunks[column].high
+        if low is not None and high is not None:
+            times += [low, high]
         else:
             found = pc.min_max(file.read_row_group(group, columns=["interval_end"])["interval_end"]).as_py()
-            times += [time for time in found.values() if time is not None]
-    return (_micros(min(times)), _micros(max(times))) if times else (None, None)
+            times += [_micros(time) for time in found.values() if time is not None]
+    return (min(times), max(times)) if times else (None, None)
 
 
 def _micros(time: datetime) -> int:

@@ -195,6 +195,17 @@ def test_damage_behind_a_sound_footer_is_found(spark: "SparkSession", run: Run, 
     assert run(raw, store, idle=True).skipped == 1
 
 
+def test_any_codec_that_is_let_through_can_be_read(run: Run, tmp_path: Path) -> None:
+    """Spark reads files of each codec that the look at the footer finds good."""
+    raw = tmp_path / "raw"
+    path = write_file(raw / HOUR / "x.parquet", minutes(1))
+    metrics = pq.read_table(path, partitioning=None)
+    for minute, codec in enumerate(("snappy", "gzip", "lz4", "none", "brotli")):
+        pq.write_table(metrics, raw / HOUR / f"{minute}.parquet", compression=codec)
+    done = run(raw, tmp_path / "store")
+    assert (done.rows, done.duplicates, done.skipped) == (1, 4, 1)
+
+
 @pytest.mark.parametrize("kind", ["file", "viewfs"])
 def test_any_address_will_do(spark: "SparkSession", run: Run, tmp_path: Path, kind: str) -> None:
     """The same rows come out whether Hadoop or Python looks after the files; bad ones are judged the same."""

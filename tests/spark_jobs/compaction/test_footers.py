@@ -1,0 +1,143 @@
+"""Footers are judged whatever bits of them have flipped: the file is named, and the process lives on."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.compaction.footers import FOREIGN, TRUNCATED, UNREADABLE, damage_of, inspect
+from spark_jobs.compaction.state import READ, FileRecord
+from spark_jobs.compaction.thrift import Chunk, DamagedError, row_groups
+from spark_jobs.storage import Entry, open_storage
+from tests.support_spark.metrics_files import NOON, arrow_schema, at, row, write_file
+
+FLIPS = 400
+CODECS = {"zstd": READ, "snappy": READ, "gzip": READ, "lz4": READ, "none": READ, "brotli": UNREADABLE}
+INT64, BYTE_ARRAY = b"\x15\x04\x195", b"\x15\x0c\x195"  # begin of a column's struct: its type, then its encodings
+
+
+def judged(path: Path) -> FileRecord:
+    """What is said of a file."""
+    status = path.stat()
+    return inspect(open_storage(str(path.parent)), Entry(path.name, status.st_size, status.st_mtime_ns // 1000))
+
+
+def footer_of(path: Path) -> bytes:
+    """A file's footer."""
+    data = path.read_bytes()
+    return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+
+
+def table(**columns: Any) -> pa.Table:
+    """A row of metrics, with some columns added behind the others."""
+    schema = arrow_schema()
+    made = pa.Table.from_arrays([pa.array([row()[f.name]], f.type) for f in schema], schema=schema)
+    for name, values in columns.items():
+        made = made.append_column(name.removesuffix("_again"), pa.array(values))
+    return made
+
+
+def with_type(data: bytes, column: bytes, kind: bytes) -> bytes:
+    """A file whose only row group has another type for a column of whole numbers."""
+    name = data.rindex(column)  # the last in the file: there the row group names it
+    place = data.rindex(INT64, 0, name)
+    return data[:place] + kind + data[place + len(INT64) :]
+
+
+def test_a_flipped_bit_stops_nothing(tmp_path: Path) -> None:
+    """Wherever a bit of the footer flips: the file is read or named, then and by who looks for damage; no more."""
+    path = write_file(tmp_path / "x.parquet", [row(end=10 * (n + 1), sent_qos0=n) for n in range(3)])
+    whole, footer = path.read_bytes(), len(footer_of(path))
+    chance = random.Random(1)
+    seen = set()
+    for _ in range(FLIPS):
+        data = bytearray(whole)
+        data[chance.randrange(len(data) - 8 - footer, len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+        file = judged(path)
+        seen.add(file.status)
+        if file.status == READ:
+            damage_of(open_storage(str(tmp_path)), file)
+        else:
+            assert file.why
+    assert {READ, UNREADABLE, TRUNCATED} <= seen
+
+
+def test_what_ends_the_process_in_pyarrow_does_not_here(tmp_path: Path) -> None:
+    """A type that is not that of the schema: pyarrow's own class for columns aborts; a name that is no text."""
+    path = write_file(tmp_path / "x.parquet", [row()])
+    data = path.read_bytes()
+    path.write_bytes(with_type(data, b"interval_end", BYTE_ARRAY))
+    file = judged(path)
+    assert (file.status, "does not match" in file.why) == (UNREADABLE, True)
+    path.write_bytes(with_type(data, b"stalled_window", BYTE_ARRAY))
+    file = judged(path)
+    if file.status == READ:  # then it comes out when the column is read
+        file = damage_of(open_storage(str(tmp_path)), file) or file
+    assert (file.status, "does not match" in file.why) == (UNREADABLE, True)
+    path.write_bytes(data.replace(b"interval_end", b"interval_\xe9nd"))
+    assert judged(path).why.startswith("cannot be read: 'utf-8' codec can't decode byte 0xe9")
+
+
+def test_a_file_that_goes_is_named(tmp_path: Path) -> None:
+    """A file that is deleted between the listing and the look at its footer is skipped, and said so."""
+    storage = open_storage(str(tmp_path))
+    path = write_file(tmp_path / "x.parquet", [row()])
+    [entry] = storage.files()
+    path.unlink()
+    file = inspect(storage, entry)
+    assert (file.status, file.name) == (UNREADABLE, "x.parquet")
+    assert file.why.endswith("cannot be read: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"), [(("client_id_again",), "client_id and client_id"), (("Client_ID",), "client_id and Client_ID")]
+)
+def test_two_columns_of_one_name(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
+    """Spark does not look at case, so it cannot tell which of the two is meant."""
+    pq.write_table(table(**{name: ["x"] for name in names}), tmp_path / "x.parquet")
+    file = judged(tmp_path / "x.parquet")
+    assert file.status == FOREIGN
+    assert f"columns {said}; names that differ in more than case would be right" in file.why
+
+
+def test_codecs(tmp_path: Path) -> None:
+    """What Spark cannot decompress is left out, with what would be right."""
+    for codec, status in CODECS.items():
+        pq.write_table(table(), tmp_path / f"{codec}.parquet", compression=codec)
+        assert judged(tmp_path / f"{codec}.parquet").status == status
+    assert "Spark has no codec BROTLI; zstd" in judged(tmp_path / "brotli.parquet").why
+
+
+def test_what_a_footer_states(tmp_path: Path) -> None:
+    """Lowest, highest and null values of whole numbers and times by row group, as pyarrow reads them too."""
+    made = pa.table(
+        {
+            "n": pa.array([3, None, -7, 1 << 40], pa.int64()),
+            "i": pa.array([1, 2, 3, 4], pa.int32()),
+            "t": pa.array([NOON, at(10), at(1), None], pa.timestamp("us", tz="UTC")),
+            "s": ["a", "b", None, "d"],
+            "l": [[1], [], None, [4, 5]],
+        }
+    )
+    pq.write_table(made, tmp_path / "x.parquet", row_group_size=3, compression="gzip")
+    first, second = row_groups(footer_of(tmp_path / "x.parquet"))
+    assert [(chunk.nulls, chunk.low, chunk.high) for chunk in first] == [
+        (1, -7, 3),
+        (0, 1, 3),
+        (0, int(NOON.timestamp()) * 1_000_000, int(at(10).timestamp()) * 1_000_000),
+        (1, None, None),
+        (2, 1, 1),
+    ]
+    assert second[0] == Chunk("GZIP", 1, 0, 1 << 40, 1 << 40)
+    assert second[4] == Chunk("GZIP", 2, 0, 4, 5)
+
+
+def test_what_is_no_footer() -> None:
+    """Bytes that end too early, numbers where a list should be, and structs without end."""
+    for data in (b"", b"\x15\x04", b"\x15\x04\x00", b"\x45\x04\x00", b"\x1c" * 99_999, b"\x1b\x00", b"\x19\xf1\xff"):
+        with pytest.raises(DamagedError, match="footer is damaged"):
+            row_groups(data)
