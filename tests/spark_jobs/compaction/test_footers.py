@@ -49,7 +49,7 @@ def with_type(data: bytes, column: bytes, kind: bytes) -> bytes:
 
 def test_a_flipped_bit_stops_nothing(tmp_path: Path) -> None:
     """Wherever a bit of the footer flips: the file is read or named, then and by who looks for damage; no more."""
-    path = write_file(tmp_path / "x.parquet", [row(end=10 * (n + 1), sent_qos0=n) for n in range(3)])
+    path = write_file(tmp_path / "x.parquet", [row(end=10 * (n + 1), offered_qos0=n, sent_qos0=n) for n in range(3)])
     whole, footer = path.read_bytes(), len(footer_of(path))
     chance = random.Random(1)
     seen = set()
