@@ -1,7 +1,7 @@
 """The command line: `sluice run`, `top`, `config`, `user`, `compact` and `report`."""
 
 import asyncio
-import subprocess
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CANNOT_SERVE: Final = 1
 """Exit status when a listener cannot be opened."""
+
+_RUN_JOB: Final = "import sys; from spark_jobs.cli import main; sys.exit(main(program='sluice'))"
 
 PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Options are the Spark job's own."""
@@ -106,10 +108,9 @@ def main() -> None:
 
 
 def _spark_jobs(command: str, context: typer.Context) -> NoReturn:
-    """Hand a command over, and end with its status."""
+    """Become the job: who stops this process stops the job, and the job's status is ours."""
     # Our own interpreter and package, without a shell: what the user wrote arrives as it is.
-    done = subprocess.run([sys.executable, "-m", "spark_jobs", command, *context.args], check=False)  # noqa: S603
-    raise typer.Exit(done.returncode)
+    os.execv(sys.executable, [sys.executable, "-c", _RUN_JOB, command, *context.args])  # noqa: S606
 
 
 def _serve(server: "Server") -> None:

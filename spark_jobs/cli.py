@@ -30,13 +30,17 @@ FAILED: Final = 1
 WRONG_INPUT: Final = 2
 INTERRUPTED: Final = 130
 
+ADDRESSES: Final = ("metrics", "store", "compare", "out")
+"""Options that name a folder."""
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
-    parser = _parser()
+
+def main(arguments: Sequence[str] | None = None, program: str = "python -m spark_jobs") -> int:
+    """Run the command line, of which `program` is what was typed to get here; returns the exit code."""
+    parser = _parser(program)
     parsed = parser.parse_args(arguments)
     progress = Progress(quiet=parsed.quiet if parsed.command == "report" else True)
     try:
+        _require_addresses(parsed)
         if parsed.command == "bundle":
             return _bundle(parsed.out)
         if parsed.command == "compact":
@@ -58,9 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return OK
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m spark_jobs", description="Batch jobs over the metrics that a Sluice broker exports."
+        prog=program, description="Batch jobs over the metrics that a Sluice broker exports."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_report(commands)
@@ -77,6 +81,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     bundle.add_argument("--out", required=True, metavar="DIR", help="where the two files go")
     return parser
+
+
+def _require_addresses(parsed: argparse.Namespace) -> None:
+    """Raise ReportError for a folder without a name, as from a variable that is not set: it is not the current one."""
+    for option in ADDRESSES:
+        address = getattr(parsed, option, None)
+        if address is not None and not address.strip():
+            raise ReportError(
+                f"--{option} '{address}': names no folder; a path or URI would be right, . for this folder"
+            )
 
 
 def _compact(parsed: argparse.Namespace) -> int:

@@ -81,7 +81,7 @@ def micros(option: str, text: str | None) -> int | None:
         return None
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # in UTC it may be before the year 1
         raise ReportError(f"{option} {text}: is no date or time in ISO 8601; right would be {_EXAMPLES}") from None
-    time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     return (time - _EPOCH) // timedelta(microseconds=1)

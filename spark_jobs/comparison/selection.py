@@ -111,12 +111,12 @@ def time_of(option: str, text: str) -> datetime | None:
         return None
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # in UTC it may be before the year 1
         example = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
         raise ReportError(
             f"{option}: {text} is no date or time in ISO 8601; right would be {example}"
         ) from None
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _wrong(text: str, why: str) -> ReportError:

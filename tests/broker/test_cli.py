@@ -177,3 +177,16 @@ def test_jobs_are_passed_on(tmp_path: Path, command: str, needed: str) -> None:
     ran = sluice(command, "--quiet", folder=tmp_path)
     assert ran.returncode == 2
     assert needed in ran.stderr
+    assert ran.stderr.startswith(f"usage: sluice {command} ")
+
+
+def test_who_stops_the_command_stops_the_job(tmp_path: Path) -> None:
+    """The job runs in the process that was started: nothing goes on when a supervisor has ended that."""
+    (tmp_path / "spark_jobs").mkdir()
+    (tmp_path / "spark_jobs" / "__init__.py").touch()
+    (tmp_path / "spark_jobs" / "cli.py").write_text("import os\ndef main(program): print(os.getpid())")
+    command = [sys.executable, "-m", "broker", "compact"]
+    environment = clean_environment() | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        printed, _ = process.communicate(timeout=SECONDS)
+    assert printed == f"{process.pid}\n"

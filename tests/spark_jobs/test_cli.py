@@ -42,6 +42,7 @@ def test_options_are_refused_with_what_would_be_right(
     assert "2026-11-21T14:30" in fails(capsys, *good, "--from", "yesterday")
     assert "2026-11-21T14:30" in fails(capsys, *good, "--to", "21.11.2026")
     assert "the range is empty" in fails(capsys, *good, "--from", "2026-11-22", "--to", "2026-11-21")
+    assert "2026-11-21T14:30" in fails(capsys, *good, "--from", "0001-01-01T00:00:00+01:00")
     assert "30s or 1m" in fails(capsys, *good, "--window", "soon")
     assert "needs --baseline" in fails(capsys, *good, "--baseline-label", "x")
     assert "short for --baseline" in fails(capsys, *good, "--compare", "x", "--baseline", "broker=x")
@@ -65,6 +66,36 @@ def test_folders_are_refused_before_spark_starts(
     (tmp_path / "file").write_text("")
     assert "cannot be written to" in fails(capsys, "--metrics", metrics, "--out", tmp_path / "file" / "x")
     assert "does not exist" in fails(capsys, "--metrics", metrics, *out, "--compare", tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_a_folder_needs_a_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, metrics: Path, tmp_path: Path, empty: str
+) -> None:
+    """An empty address, as from a variable that is not set, is not taken for the current folder."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    good = {"--metrics": str(metrics), "--store": str(tmp_path / "store"), "--out": str(tmp_path / "out")}
+    for command, options in {
+        "compact": ["--metrics", "--store"],
+        "report": ["--metrics", "--out", "--compare"],
+        "bundle": ["--out"],
+    }.items():
+        for option in options:
+            values = {name: good[name] for name in options if name in good} | {option: empty}
+            assert cli.main([command, *[part for pair in values.items() for part in pair]]) == cli.WRONG_INPUT
+            assert capsys.readouterr().err == (
+                f"error: {option} '{empty}': names no folder; a path or URI would be right, . for this folder\n"
+            )
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_compact_refuses_times_that_are_none(capsys: pytest.CaptureFixture[str], metrics: Path, tmp_path: Path) -> None:
+    """No date, and one that is before the first year in UTC."""
+    for time in ("soon", "0001-01-01T00:00:00+01:00"):
+        arguments = ["compact", "--metrics", str(metrics), "--store", str(tmp_path / "store"), "--from", time]
+        assert cli.main(arguments) == cli.WRONG_INPUT
+        assert f"--from {time}: is no date or time in ISO 8601" in capsys.readouterr().err
 
 
 def test_missing_packages_are_named(
