@@ -7,3 +7,11 @@ class ReportError(Exception):
     The message says what is wrong, where, and what would be right. It is printed without a traceback; exit
     code 2.
     """
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """What Spark raises when a job fails."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    return Py4JJavaError, PySparkException

@@ -1,24 +1,26 @@
 """The report from end to end: compacted hours in; tables, page and summary out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import lcm
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.errors import ReportError
+from spark_jobs.errors import ReportError, spark_errors
 from spark_jobs.progress import Progress
-from spark_jobs.storage import Storage, is_local, open_storage
+from spark_jobs.storage import Storage, StorageError, is_local, open_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_jobs.compaction.store import Selection, Store
     from spark_jobs.measures.frames import StoreFrames
     from spark_jobs.measures.result import Result
 
 STARVED_AFTER: Final = 3
 SECOND_US: Final = 1_000_000
+HOUR_US: Final = 3_600 * SECOND_US
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _OWN_STORE: Final = "_store"  # below OUT: what a report straight from metrics files compacts them to, for itself
 
@@ -31,7 +33,8 @@ class Source:
         label: its name in the report.
         store: address of the compacted hours; None: made from `metrics` for this report alone.
         metrics: address of the exporter's files; None where `store` is.
-        start, end: range of time, [start, end); None leaves a side open.
+        start, end: range of time as asked for, [start, end); None leaves a side open. Reported on are all hours that
+            have a part in it.
         broker: only this broker; None: all.
     """
 
@@ -44,13 +47,19 @@ class Source:
 
     @property
     def start_us(self) -> int | None:
-        """The start in microseconds since 1970."""
-        return _us(self.start)
+        """The start of the first hour in microseconds since 1970: sessions are known by whole hours."""
+        return None if self.start is None else _us(self.start) // HOUR_US * HOUR_US
 
     @property
     def end_us(self) -> int | None:
-        """The end in microseconds since 1970."""
-        return _us(self.end)
+        """The end of the last hour in microseconds since 1970."""
+        return None if self.end is None else -(-_us(self.end) // HOUR_US) * HOUR_US
+
+    @property
+    def is_widened(self) -> bool:
+        """Whether more is reported on than was asked for, as it began or ended inside of an hour."""
+        asked = [_us(time) for time in (self.start, self.end) if time is not None]
+        return any(time % HOUR_US for time in asked)
 
 
 @dataclass(frozen=True)
@@ -141,11 +150,14 @@ def _sources(
     from spark_jobs.compaction.compact import Options as Compaction
     from spark_jobs.compaction.compact import compact
     from spark_jobs.compaction.store import Selection, open_store
+    from spark_jobs.compaction.survey import span
 
     own: list[str] = []
     try:
-        frames = []
+        opened = []
         for number, source in enumerate(sources):
+            if source.is_widened:
+                progress.warn(f"{source.label}: by whole hours, {span(source.start_us, source.end_us)} (UTC)")
             address = source.store
             if address is None:
                 own.append(f"{_OWN_STORE}-{number}")
@@ -153,12 +165,29 @@ def _sources(
                 address = out.address(own[-1])
                 asked = Compaction(source.metrics or "", address, None, source.start_us, source.end_us)
                 compact(asked, lambda rows: spark, progress)
-            selection = Selection(source.start_us, source.end_us, source.broker)
-            frames.append(reading.frames_of(open_store(spark, address), selection))
-        yield frames
+            opened.append((open_store(spark, address), Selection(source.start_us, source.end_us, source.broker)))
+        with _naming_what_is_damaged(opened, StorageError, *spark_errors()):
+            frames = [reading.frames_of(store, selection) for store, selection in opened]
+        with _naming_what_is_damaged(opened, *spark_errors()):
+            yield frames
     finally:
         for name in own:
             out.remove(name)
+
+
+@contextmanager
+def _naming_what_is_damaged(
+    opened: "Iterable[tuple[Store, Selection]]", *failures: type[Exception]
+) -> Iterator[None]:
+    """Say which file of a store is damaged, if that is why something has failed."""
+    from spark_jobs.compaction.check import require_sound
+
+    try:
+        yield
+    except failures:
+        for store, selection in opened:
+            require_sound(store, selection)
+        raise
 
 
 def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progress) -> "list[Result]":
@@ -208,5 +237,5 @@ def _extent(frames: "StoreFrames") -> tuple[int, int]:
     return (found["first"] or 0), (found["last"] or 0) + frames.slot_us
 
 
-def _us(time: datetime | None) -> int | None:
-    return None if time is None else (time - _EPOCH) // timedelta(microseconds=1)
+def _us(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_jobs import parquet
 from spark_jobs.measures.files import CSV_OPTIONS, FOLDER, encoded, safe_text
-from spark_jobs.measures.layout import STARVED_SESSIONS
+from spark_jobs.measures.layout import LAYOUTS, STARVED_SESSIONS
 from spark_jobs.measures.result import Result
 from spark_jobs.measures.sessions import KEY
 from spark_jobs.measures.summary import summary
@@ -44,9 +44,14 @@ def publish(results: Sequence[Result], out: Storage) -> None:
     Raises:
         StorageError: something cannot be written; what was there stays.
     """
+    written = set()
     for name, data in encoded(results):
         out.write(name, data)
+        written.add(name)
     _write_starved([result.starved_sessions for result in results if result.starved_sessions is not None], out)
+    stale = {f"{FOLDER}/{name}.{form}" for name in LAYOUTS for form in ("parquet", "csv")} - written
+    for name in sorted(stale if len(results) > 1 else stale | {PICTURE}):  # of an earlier report
+        out.remove(name)
     told = summary(results, headline(results), sentences(results))
     out.write(SUMMARY, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
     if len(results) > 1:

@@ -38,9 +38,9 @@ def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     source.add_argument("--metrics", metavar="URI", help="folder the broker exports to, instead of --store")
     report.add_argument("--out", required=True, metavar="URI", help="where the report goes; made if missing")
     report.add_argument(
-        "--from", dest="start", metavar="TIME", help="from this interval end on, ISO 8601; UTC if no offset"
+        "--from", dest="start", metavar="TIME", help="from this hour on, ISO 8601; UTC if no offset"
     )
-    report.add_argument("--to", dest="end", metavar="TIME", help="up to, not including, this interval end")
+    report.add_argument("--to", dest="end", metavar="TIME", help="up to this time; hours are reported on as wholes")
     report.add_argument("--broker", metavar="NAME", help="only this broker's sessions")
     report.add_argument("--label", metavar="NAME", help="name of the run in the report; default: the folder's name")
     report.add_argument("--baseline", metavar="SELECTION", help="what to put beside it, see above")

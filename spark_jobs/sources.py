@@ -6,9 +6,10 @@ from typing import Final
 
 from spark_jobs.compaction.state import DUPLICATE, OVERLAPPING, READ, FileRecord, Ledger, hour_name
 from spark_jobs.compaction.store import Selection, Store
+from spark_jobs.compaction.survey import hour_of
+from spark_jobs.errors import ReportError
 from spark_jobs.measures.frames import Finding, SourceFile, StoreFrames
 
-LATE: Final = "late"
 _WORDS: Final = {
     DUPLICATE: "Rows of files whose rows of the hour are all in other files too; counted once.",
     OVERLAPPING: "Rows that are in another file too; counted once.",
@@ -17,9 +18,17 @@ _CLOCK: Final = "Brokers whose clock seems to be off, by when their files were w
 
 
 def frames_of(store: Store, selection: Selection) -> StoreFrames:
-    """Everything that the measures need of a selection."""
+    """Everything that the measures need of a selection.
+
+    Raises:
+        ReportError: it asks for a broker that the store does not know.
+    """
+    brokers = store.manifest.watermarks
+    if selection.broker is not None and selection.broker not in brokers:
+        there = ", ".join(sorted(brokers)) or "none"
+        raise ReportError(f"broker {selection.broker}: {store.storage.shown} has no rows of it; it has: {there}")
     ledgers = store.ledgers(selection)
-    records = _by_file(ledgers)
+    records = [record for record in _by_file(ledgers) if _is_asked(record, selection)]
     return StoreFrames(
         sessions=store.sessions(selection),
         timeline=store.timeline(selection),
@@ -32,7 +41,14 @@ def frames_of(store: Store, selection: Selection) -> StoreFrames:
         asked_to_us=selection.end_us,
         broker=selection.broker,
         there=_there(store),
+        hour_rows={ledger.hour_us: ledger.rows for ledger in ledgers if ledger.hour_us is not None},
     )
+
+
+def _is_asked(record: FileRecord, selection: Selection) -> bool:
+    """Whether a file that was skipped lies in the range; one that lies nowhere belongs to all."""
+    hour = hour_of(record.name)
+    return bool(record.rows_here) or hour is None or selection.has_hour(hour)
 
 
 def _by_file(ledgers: Iterable[Ledger]) -> list[FileRecord]:
@@ -55,9 +71,8 @@ def _by_file(ledgers: Iterable[Ledger]) -> list[FileRecord]:
 
 
 def _source_file(record: FileRecord) -> SourceFile:
-    late = record.late and record.status == READ
-    why = "it came when its hours had been compacted; they were made anew" if late else record.why
-    return SourceFile(record.name, LATE if late else record.status, why, record.rows, record.size)
+    # Whether it came late is in the ledgers alone: tables do not depend on the order in which files came.
+    return SourceFile(record.name, record.status, record.why, record.rows, record.size)
 
 
 def _findings(ledgers: Iterable[Ledger], records: Iterable[FileRecord]) -> list[Finding]:

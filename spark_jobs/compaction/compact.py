@@ -30,8 +30,8 @@ from spark_jobs.compaction.state import (
     hour_start,
 )
 from spark_jobs.compaction.store import read_ledgers, read_manifest
-from spark_jobs.compaction.survey import Survey, hour_of, require_good, survey
-from spark_jobs.errors import ReportError
+from spark_jobs.compaction.survey import Survey, require_good, survey
+from spark_jobs.errors import ReportError, spark_errors
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage, is_local, open_storage
 
@@ -128,7 +128,7 @@ class _Run:
         manifest = read_manifest(self.store)
         _same_slot(self.options, manifest)
         self._tidy(manifest)
-        self._load(manifest)
+        manifest = self._load(manifest)
         found = self._survey()
         damaged: dict[str, FileRecord] = {}
         before = dict(self.ledgers)
@@ -136,7 +136,7 @@ class _Run:
             try:
                 manifest = self._make(manifest, found, before)
                 break
-            except _java_errors() as error:
+            except spark_errors() as error:
                 _require_space(self.store, error)
                 bad = self._damaged(found)
                 if not bad:
@@ -153,16 +153,21 @@ class _Run:
         self._tidy(manifest)
         return self._summary(manifest, found, before)
 
-    def _load(self, manifest: Manifest | None) -> None:
-        """Read what the store knows already."""
+    def _load(self, manifest: Manifest | None) -> Manifest | None:
+        """Read what the store knows already; hours that have been removed from it are forgotten, and made anew."""
         if manifest is None:
-            return
-        hours = sorted(manifest.hours)
-        names = [f"{manifest.hours[hour]}/{LEDGER}" for hour in hours]
-        read = read_ledgers(self.store, names + ([manifest.ledger] if manifest.ledger else []))
-        self.ledgers = {hour_start(hour): ledger for hour, ledger in zip(hours, read, strict=False)}
-        if manifest.ledger:
-            self.skipped = by_name(read[-1].files)
+            return None
+        there = {hour: folder for hour, folder in manifest.hours.items() if self.store.exists(f"{folder}/{LEDGER}")}
+        for hour in sorted(manifest.hours.keys() - there.keys()):
+            self.progress.warn(f"{hour} is gone from the store: it is made anew of the raw files that there are")
+        read = read_ledgers(self.store, [f"{folder}/{LEDGER}" for folder in there.values()])
+        self.ledgers = {hour_start(hour): ledger for hour, ledger in zip(there, read, strict=True)}
+        if manifest.ledger and self.store.exists(manifest.ledger):
+            self.skipped = by_name(read_ledgers(self.store, [manifest.ledger])[0].files)
+        if len(there) < len(manifest.hours):
+            manifest = replace(manifest, hours=there)
+            self.store.write(MANIFEST, manifest.to_json())
+        return manifest
 
     def _survey(self) -> Survey:
         known = {
@@ -236,8 +241,8 @@ class _Run:
     def _note(self, manifest: Manifest, found: Survey) -> Manifest:
         """Write the store's own ledger: what was skipped, and clocks that are off; and have the manifest name it."""
         asked = {file.name for file in found.skipped} | {file.name for file in found.good}
-        outside = [file for name, file in self.skipped.items() if name not in asked and not self._was_asked(name)]
-        files = tuple(sorted((*found.skipped, *outside), key=lambda file: file.name))
+        before = [file for name, file in self.skipped.items() if name not in asked]  # also those that are gone since
+        files = tuple(sorted((*found.skipped, *before), key=lambda file: file.name))
         # A file of several hours is in several ledgers.
         every = by_name(file for _, ledger in sorted(self.ledgers.items()) for file in ledger.files)
         ledger = Ledger(None, files=files, notes=off_clocks(every[name] for name in sorted(every)))
@@ -251,12 +256,6 @@ class _Run:
         manifest = replace(manifest, ledger=name)
         self.store.write(MANIFEST, manifest.to_json())
         return manifest
-
-    def _was_asked(self, name: str) -> bool:
-        """Whether a file lies in the asked range: if it was not found there, it is gone."""
-        hour = hour_of(name)
-        start, end = self.options.start_us, self.options.end_us
-        return hour is None or ((start is None or hour >= start) and (end is None or hour < end))
 
     def _tidy(self, manifest: Manifest | None) -> None:
         """Remove what the manifest does not name: left by a run that was ended, or replaced by this one."""
@@ -315,14 +314,6 @@ def _same_slot(options: Options, manifest: Manifest | None) -> None:
         f"--slot {words(options.slot_us or 0)}: {options.store} has slots of {words(manifest.slot_us)}; "
         "leave --slot out, or compact into another folder"
     )
-
-
-def _java_errors() -> tuple[type[Exception], ...]:
-    """What Spark raises."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    return Py4JJavaError, PySparkException
 
 
 def _require_space(store: Storage, error: Exception) -> None:

@@ -80,7 +80,7 @@ class Store:
 
     def ledgers(self, selection: Selection = ALL) -> list[Ledger]:
         """The ledgers of the hours that have a part in the range, in order; last the store's own, with no hour."""
-        names = [f"{folder}/{LEDGER}" for _, folder in self._folders(selection)]
+        names = [f"{folder}/{LEDGER}" for folder in self.folders(selection)]
         if self.manifest.ledger is not None:
             names.append(self.manifest.ledger)
         return read_ledgers(self.storage, names)
@@ -89,6 +89,10 @@ class Store:
         """The starts of the compacted hours that have a part in the range."""
         return [hour for hour, _ in self._folders(selection)]
 
+    def folders(self, selection: Selection = ALL) -> list[str]:
+        """The folders, below the store, of the compacted hours that have a part in the range."""
+        return [folder for _, folder in self._folders(selection)]
+
     def _folders(self, selection: Selection) -> list[tuple[int, str]]:
         hours = sorted((hour_start(name), folder) for name, folder in self.manifest.hours.items())
         return [(hour, folder) for hour, folder in hours if selection.has_hour(hour)]
@@ -96,7 +100,7 @@ class Store:
     def _of(self, dataset: str, selection: Selection) -> "DataFrame":
         from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
-        frame = read_dataset(self.spark, self.storage, dataset, [folder for _, folder in self._folders(selection)])
+        frame = read_dataset(self.spark, self.storage, dataset, self.folders(selection))
         return frame if selection.broker is None else frame.where(F.col("broker") == selection.broker)
 
 

@@ -14,8 +14,8 @@ class SourceFile:
 
     Attributes:
         name: relative to the metrics folder.
-        status: read, or what else there is to say of it: late (its hours had been compacted before), older, newer,
-            duplicate, overlapping; or why it was skipped (truncated, empty, foreign ...).
+        status: read, or what else there is to say of it: older, newer, duplicate, overlapping; or why it was skipped
+            (truncated, empty, foreign ...).
         why: in words; empty for a file that was simply read.
         rows, size: of the file; None if unknown.
     """
@@ -49,6 +49,7 @@ class StoreFrames:
         watermarks: broker -> up to when its rows have been compacted.
         asked_from_us, asked_to_us, broker: the selection; None: not restricted.
         there: what the store holds, in words, for the message that nothing was found.
+        hour_rows: hour -> raw rows that were compacted into it, of all brokers.
     """
 
     sessions: "DataFrame"
@@ -62,3 +63,4 @@ class StoreFrames:
     asked_to_us: int | None = None
     broker: str | None = None
     there: str = ""
+    hour_rows: Mapping[int, int] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 from pyspark.storagelevel import StorageLevel
 
+from spark_jobs.compaction.state import hour_name
 from spark_jobs.errors import ReportError
 from spark_jobs.measures import (
     fairness,
@@ -28,7 +29,7 @@ from spark_jobs.measures import (
     top,
     totals,
 )
-from spark_jobs.measures.frames import StoreFrames
+from spark_jobs.measures.frames import Finding, StoreFrames
 from spark_jobs.measures.layout import LAYOUTS, RUN, STARVED_SESSIONS
 from spark_jobs.measures.result import Facts, Result, Row, table
 from spark_jobs.measures.sessions import CLOCKS, KEY, listeners_of, per_session
@@ -85,10 +86,23 @@ def measure(
         with progress.stage(f"{label}: fairness hour by hour"):
             even = hours.by_hour(frames.sessions, kept.interval_us)
             tables["hours"] = hours.hours(sums, even, kept.starved_by_hour)
-        tables["quality"] = quality.quality(kept.counts, whole, frames.files, frames.findings)
+        findings = (*frames.findings, *_lost(frames, sums, progress))
+        tables["quality"] = quality.quality(kept.counts, whole, frames.files, findings)
         tables["files"] = quality.files_table(frames.files)
         facts = _facts(frames, label, kept, window_us)
     return Result(facts, _as_arrow(tables, label), _all_starved(frames, label, starved_after))
+
+
+def _lost(frames: StoreFrames, sums: Sums, progress: Progress) -> Iterator[Finding]:
+    """Hours of which the store does not have all rows that were compacted into it."""
+    if frames.broker is not None:  # how many rows are of one broker is not written down
+        return
+    there = {hour: part["rows"] for hour, part in sums.hours.items()}
+    short = [hour for hour, rows in sorted(frames.hour_rows.items()) if there.get(hour, 0) != rows]
+    if short:
+        words = "Hours that the store has lost rows of: remove their folders from it, and compact again."
+        progress.warn(f"{len(short)} hours, the first {hour_name(short[0])}. {words}")
+        yield Finding("damaged_hours", len(short), hour_name(short[0]), words)
 
 
 @dataclass(frozen=True)

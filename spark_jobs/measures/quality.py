@@ -1,7 +1,7 @@
 """Table `quality`: what was wrong with the input, counted and named; nothing of it stops a report.
 
-From the ledgers: files that were skipped (truncated, empty, foreign, too new ...), late ones, duplicate and overlapping
-rows, clocks that are off. From the rows: books that do not balance, sessions whose intervals overlap, sessions that
+From the ledgers: files that were skipped (truncated, empty, foreign, too new ...), duplicate and overlapping rows,
+clocks that are off, hours of which the store has lost rows. From the rows: books that do not balance, sessions whose intervals overlap, sessions that
 appear once, client ids that a program may stumble over.
 """
 
@@ -21,7 +21,6 @@ LONGEST_EXAMPLE: Final = 200
 _AWKWARD: Final = r"[\p{C}\p{Z}&&[^ ]]|[,;\"'`<>&\\|]|^[=+@-]|^ | $"
 
 _FILES: Final = {
-    "late": "Files that came after their hours had been compacted; the hours were made anew.",
     "duplicate": "Files whose rows are all in other files too; counted once.",
     "overlapping": "Files of which some rows are in other files too; counted once.",
     "older": "Files of an older version of the schema; read, with 0 for what came later.",
@@ -30,6 +29,7 @@ _FILES: Final = {
     "empty": "Files of no bytes; left out.",
     "foreign": "Files that are not of this schema; left out.",
     "misplaced": "Files in the wrong folder; left out.",
+    "impossible": "Files with values that cannot be: nulls, times of another century, numbers far too large; left out.",
 }
 _SESSIONS: Final = {
     "overlong": "Sessions whose intervals overlap in some hour: duplicates, or a clock that jumped.",

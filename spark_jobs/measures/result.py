@@ -32,7 +32,7 @@ class Facts:
         interval_us: mean length of the rows' intervals.
         starved_after: intervals in a row without a delivery sent that make a session starved.
         watermarks: broker -> up to when its rows have been compacted.
-        files: status (read, late, or why it was skipped) -> how many files.
+        files: status (read, older, or why it was skipped, ...) -> how many files.
         asked_from_us, asked_to_us: the range that was asked for; None: open. Sessions are taken by whole hours.
         broker: the one broker that was asked for; None: all.
     """

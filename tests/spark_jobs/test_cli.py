@@ -134,6 +134,24 @@ def test_times_are_utc_unless_they_say_otherwise(
     assert source.start_us == 1_795_219_200_000_000
 
 
+def test_hours_are_reported_on_as_wholes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A range that begins or ends inside of an hour is widened to it, and known to be; whole hours are left alone."""
+    hour_us = 3_600_000_000
+    options = taken(
+        capsys, monkeypatch, "--store", "s", "--from", "2026-11-21T01:17:30", "--to", "2026-11-21T01:47"
+    )
+    (source,) = options.sources
+    assert source.start_us == 1_795_219_200_000_000 + hour_us
+    assert source.end_us == source.start_us + hour_us
+    assert source.is_widened
+    (whole,) = taken(capsys, monkeypatch, "--store", "s", "--from", "2026-11-21", "--to", "2026-11-22").sources
+    assert not whole.is_widened
+    assert whole.start_us is not None
+    assert whole.end_us == whole.start_us + 24 * hour_us
+
+
 def test_labels_are_told_apart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A run is named after its folder; the baseline comes first, and never has the same name."""
     options = taken(capsys, monkeypatch, "--metrics", "a/m", "--compare", "b/m", "--window", "1m")

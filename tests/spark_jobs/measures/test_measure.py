@@ -41,7 +41,7 @@ def test_facts_tell_how_much_there_was(result: "Result") -> None:
     assert (facts.first_us, facts.last_us) == (NOON, NOON + HOURS * HOUR)
     assert facts.first.isoformat() == "2026-11-21T12:00:00+00:00"
     assert (facts.slot_us, facts.window_us) == (MINUTE, MINUTE)
-    assert facts.files == {"late": 1, "read": 1, "truncated": 1}
+    assert facts.files == {"older": 1, "read": 1, "truncated": 1}
 
 
 def test_totals_and_books(result: "Result") -> None:
@@ -138,7 +138,7 @@ def test_bad_input_is_counted_and_named(result: "Result") -> None:
     """Files, duplicates, books, overlapping intervals, single intervals and awkward names; nothing that is fine."""
     rows = {row["kind"]: row for row in result.rows_of("quality")}
     assert {kind: row["count"] for kind, row in rows.items()} == {
-        "late": 1,
+        "older": 1,
         "truncated": 1,
         "duplicates": 4,
         "books_off": HOURS,

@@ -1,0 +1,30 @@
+"""What a report leaves in its folder."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.comparison.compare import with_comparison
+from spark_jobs.publish import PAGE, PICTURE, publish
+from spark_jobs.storage import open_storage
+from tests.support_spark.sample_result import sample_result
+
+pytestmark = pytest.mark.once
+
+
+def test_nothing_of_an_earlier_report_stays(tmp_path: Path) -> None:
+    """A report without a baseline takes away the comparison that one with a baseline has left in the folder."""
+    out = open_storage(str(tmp_path))
+    before, after = sample_result("before"), sample_result("after", better=True)
+    publish([before, with_comparison(before, after)], out)
+    assert (tmp_path / "tables" / "comparison.csv").exists()
+    assert (tmp_path / PICTURE).exists()
+    (tmp_path / "tables" / "mine.csv").touch()
+    alone = {name: table for name, table in after.tables.items() if name != "comparison"}
+    publish([replace(after, tables=alone)], out)
+    left = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert not {"comparison.csv", "comparison.parquet"} & left
+    assert {"mine.csv", "totals.csv", "totals.parquet"} <= left
+    assert not (tmp_path / PICTURE).exists()
+    assert (tmp_path / PAGE).exists()
