@@ -1,8 +1,8 @@
 """Table `quality`: what was wrong with the input, counted and named; nothing of it stops a report.
 
 From the ledgers: files that were skipped (truncated, empty, foreign, too new ...), duplicate and overlapping rows,
-clocks that are off, hours of which the store has lost rows. From the rows: books that do not balance, sessions whose intervals overlap, sessions that
-appear once, client ids that a program may stumble over.
+clocks that are off, hours of which the store has lost rows. From the rows: books that do not balance, sessions whose
+intervals overlap, sessions that appear once, client ids that a program may stumble over.
 """
 
 from collections.abc import Sequence
