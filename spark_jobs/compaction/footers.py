@@ -4,15 +4,15 @@ A Parquet file ends with its footer, so a file cut short has none and is found o
 """
 
 import io
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from typing import BinaryIO, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.compaction.state import NEWER, OLDER, READ, FileRecord
 from spark_jobs.compaction.thrift import Chunk, row_groups
+from spark_jobs.compaction.values import extents, impossible
 from spark_jobs.metrics import FIRST_VERSION, READABLE, SCHEMA
 from spark_jobs.storage import Entry, Storage, StorageError
 
@@ -20,11 +20,11 @@ TRUNCATED: Final = "truncated"
 EMPTY: Final = "empty"
 FOREIGN: Final = "foreign"
 UNREADABLE: Final = "unreadable"
+IMPOSSIBLE: Final = "impossible"
 
 _TAIL: Final = 8  # bytes behind the footer: its length, and PAR1
 _CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})  # that Spark brings along
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ARROW_TYPES: Final = {
     "string": pa.string(),
     "timestamp": pa.timestamp("us", tz="UTC"),
@@ -57,20 +57,21 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
             groups = _groups(source, metadata)
             if foreign := _foreign_codec(groups):
                 return judged(UNREADABLE, foreign)
-            first, last = _bounds(file, groups)
+            found = extents(file, groups)
     except pa.ArrowInvalid as error:
         return judged(*_broken(storage, entry, error))
     except Exception as error:  # whatever a damaged footer makes pyarrow raise: of Unicode, memory, names, numbers
         return judged(UNREADABLE, f"cannot be read: {_first_line(error)}")
-    return FileRecord(
-        entry.name, entry.size, entry.modified_us, status, why, metadata.num_rows, first_us=first, last_us=last
-    )
+    if wrong := impossible(found):
+        return replace(judged(IMPOSSIBLE, wrong), rows=metadata.num_rows)
+    ends = found["interval_end"]
+    return replace(judged(status, why), rows=metadata.num_rows, first_us=ends.low, last_us=ends.high)
 
 
 def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
     """Read a file to its last page: for when a job has failed. None if it is sound."""
     try:
-        with storage.open(file.name) as source, pq.ParquetFile(source) as parquet:
+        with storage.open(file.name) as source, pq.ParquetFile(source, page_checksum_verification=True) as parquet:
             for _ in parquet.iter_batches():
                 pass
     except Exception as error:  # as above
@@ -150,22 +151,3 @@ def _same_type(got: pa.DataType, right: pa.DataType) -> bool:
         is_list = pa.types.is_list(got) or pa.types.is_large_list(got)
         return bool(is_list and got.value_type == right.value_type)
     return bool(got == right)
-
-
-def _bounds(file: pq.ParquetFile, groups: list[list[Chunk]]) -> tuple[int | None, int | None]:
-    """Lowest and highest interval_end: by the footer's statistics, or by the column where a row group states none."""
-    metadata = file.metadata
-    column = [metadata.schema.column(i).path for i in range(metadata.num_columns)].index("interval_end")
-    times: list[int] = []
-    for group, chunks in enumerate(groups):
-        low, high = chunks[column].low, chunks[column].high
-        if low is not None and high is not None:
-            times += [low, high]
-        else:
-            found = pc.min_max(file.read_row_group(group, columns=["interval_end"])["interval_end"]).as_py()
-            times += [_micros(time) for time in found.values() if time is not None]
-    return (min(times), max(times)) if times else (None, None)
-
-
-def _micros(time: datetime) -> int:
-    return (time.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)

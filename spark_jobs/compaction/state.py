@@ -31,7 +31,8 @@ class FileRecord:
         name: relative to the metrics folder.
         size, modified_us: by the file system, when it was looked at.
         status: read, or what else there is to say: older or newer (schema), duplicate (all of its rows are in other
-            files too), overlapping (some are); or why it was skipped: truncated, empty, foreign, unreadable, misplaced.
+            files too), overlapping (some are); or why it was skipped: truncated, empty, foreign, unreadable, misplaced,
+            impossible (its values).
         why: in words; empty for a file that was simply read.
         rows: by its footer; None if that cannot be read.
         rows_here: those of the hour whose ledger this is.

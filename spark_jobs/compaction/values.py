@@ -1,0 +1,151 @@
+"""What a raw file's values may be, judged by its footer: so that nothing impossible gets as far as a sum.
+
+A footer states of each column of each row group the lowest value, the highest, and how many are null: a file is judged
+without a row of it being read. Only where a footer does not say so is that column read. Times are compared as whole
+microseconds all through: Python's datetime does not reach as far as a file's 64 bits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.compaction.thrift import Chunk
+from spark_jobs.metrics import HISTOGRAM_TYPE, SCHEMA, Field
+
+FIRST_YEAR: Final = 2000
+END_YEAR: Final = 2200
+LONGEST_HOURS: Final = 48
+"""One export has one interval_end; files that somebody has put together still lie in the folder of one hour."""
+
+# Counts and bytes: nobody sends 10^12 messages, or a terabyte to one session, in an interval. Four million rows of an
+# hour may have that much before a sum is above 2^63, and the greatest product of a row, three QoS * FAIR_ONE, is below
+# 2^59. Times: an interval may be as long as the broker has been up, and what PUBLISHes waited is the sum over all of
+# them, so those may be nine years; 32,768 rows of an hour may.
+MOST_COUNTED: Final = 1 << 40
+MOST_US: Final = 1 << 48
+MOST_VERSION: Final = 255  # one byte in MQTT's CONNECT
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND_US: Final = 1_000_000
+_HOUR_US: Final = 3600 * _SECOND_US
+
+
+def _range(field: Field) -> tuple[int, int] | None:
+    """The lowest and the highest value that a column may have; None if it is no number or time."""
+    match field.type:
+        case "string" | "bool":
+            return None
+        case "timestamp":
+            first, end = (datetime(year, 1, 1, tzinfo=UTC) - _EPOCH for year in (FIRST_YEAR, END_YEAR))
+            return first // timedelta(microseconds=1), end // timedelta(microseconds=1) - 1
+        case "int32":
+            return 0, MOST_VERSION
+        case "int64" if field.unit == "us":
+            return 0, MOST_US
+        case _:
+            return 0, MOST_COUNTED
+
+
+_RANGES: Final = {field.name: ends for field in SCHEMA.fields if (ends := _range(field)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Of one column: how many values are null, and the lowest and highest of a number or time; None without any."""
+
+    nulls: int = 0
+    low: int | None = None
+    high: int | None = None
+
+    def __or__(self, other: "Extent") -> "Extent":
+        """Of both together."""
+        ends = [end for end in (self.low, self.high, other.low, other.high) if end is not None]
+        return Extent(self.nulls + other.nulls, min(ends, default=None), max(ends, default=None))
+
+
+def extents(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> dict[str, Extent]:
+    """The extent of each column of the schema that the file has; `groups` are its row groups, as its footer has them.
+
+    Raises:
+        OSError, pa.ArrowException: a column had to be read, and cannot be.
+    """
+    metadata, schema = file.metadata, file.metadata.schema
+    paths = [schema.column(place).path for place in range(metadata.num_columns)]
+    # A list's values are below it: name.list.element, or what else the writer calls that.
+    places = {path.partition(".")[0]: place for place, path in enumerate(paths)}
+    places |= {path: place for place, path in enumerate(paths)}
+    found = {field.name: Extent() for field in SCHEMA.fields if field.name in places}
+    for group, chunks in enumerate(groups):
+        for field in SCHEMA.fields:
+            if field.name in found:
+                stated = _stated(chunks[places[field.name]], field)
+                found[field.name] |= stated or _read(file, group, field)
+    return found
+
+
+def impossible(found: Mapping[str, Extent]) -> str:
+    """The first thing about a file's values that cannot be, and what would be right; empty if there is none."""
+    for field in SCHEMA.fields:
+        if field.name in found and (fault := _fault(field, found[field.name])):
+            return f"impossible values: {fault}"
+    return _too_long(found["interval_start"], found["interval_end"])
+
+
+def _fault(field: Field, extent: Extent) -> str:
+    if extent.nulls and not field.nullable:
+        return f"{field.name} has nulls ({extent.nulls:,}); a {field.type} in each row would be right"
+    for value in (extent.low, extent.high):
+        first, last = _RANGES.get(field.name, (0, 0))
+        if value is not None and not first <= value <= last:
+            if field.type == "timestamp":
+                right = f"a time from {FIRST_YEAR} to {END_YEAR - 1}"
+                return f"{field.name} is {_moment(value)}; {right} would be right (is the broker's clock set?)"
+            what = f"a count in {field.name}" if field.type == HISTOGRAM_TYPE else field.name
+            return f"{what} is {value:,}; {first} to {last:,} would be right"
+    return ""
+
+
+def _too_long(start: Extent, end: Extent) -> str:
+    """What is said of a file of too long a time; and of an interval that cannot be so long."""
+    if start.low is None or end.low is None or end.high is None:
+        return ""
+    if end.high - end.low > LONGEST_HOURS * _HOUR_US:
+        right = f"one file of at most {LONGEST_HOURS} hours would be right"
+        return f"impossible values: interval_end is {_moment(end.low)} to {_moment(end.high)}; {right}"
+    if end.high - start.low > MOST_US:
+        right = f"an interval of at most {MOST_US // (24 * _HOUR_US):,} days would be right"
+        return f"impossible values: interval_start is {_moment(start.low)}, interval_end {_moment(end.high)}; {right}"
+    return ""
+
+
+def _stated(chunk: Chunk, field: Field) -> Extent | None:
+    """What the footer says of a column of one row group; None if it does not say all."""
+    if chunk.nulls is None:
+        return None
+    if field.name not in _RANGES or chunk.nulls == chunk.values:
+        return Extent(chunk.nulls)
+    return None if chunk.low is None or chunk.high is None else Extent(chunk.nulls, chunk.low, chunk.high)
+
+
+def _read(file: pq.ParquetFile, group: int, field: Field) -> Extent:
+    """The same from the column itself."""
+    values = file.read_row_group(group, columns=[field.name])[field.name]
+    nulls = values.null_count
+    if field.name not in _RANGES:
+        return Extent(nulls)
+    if field.type == HISTOGRAM_TYPE:
+        values = pc.list_flatten(values)
+    ends = pc.min_max(values.cast(pa.int64())).as_py()
+    return Extent(nulls, ends["min"], ends["max"])
+
+
+def _moment(us: int) -> str:
+    try:
+        return (_EPOCH + timedelta(microseconds=us)).isoformat()
+    except OverflowError:
+        return f"{us:,} microseconds after 1970"
