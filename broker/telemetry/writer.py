@@ -66,7 +66,8 @@ def write(directory: Path, table: pa.Table, file_name: str, wall_us: int) -> Non
     path = folder / file_name
     aside = folder / f"_{file_name}.tmp"  # Spark passes over names that begin with an underscore
     try:
-        pq.write_table(table, aside, compression="zstd")
+        # Without the checksums, a bit that turns over later would mostly be read as another number.
+        pq.write_table(table, aside, compression="zstd", write_page_checksum=True)
         with aside.open("rb") as written:
             os.fsync(written.fileno())
         aside.replace(path)

@@ -28,7 +28,9 @@ def read(spark: "SparkSession", storage: Storage, names: Sequence[str]) -> DataF
     Columns that a file is too old to have are 0.
     """
     columns = ", ".join(f"`{field.name}` {_SQL_TYPES.get(field.type, field.type)}" for field in SCHEMA.fields)
-    rows = spark.read.schema(columns).parquet(*[storage.spark_path(name) for name in names])
+    # A bit that has turned over in a page mostly gives another number, and no error, unless its checksum is looked at.
+    reader = spark.read.schema(columns).option("parquet.page.verify-checksum.enabled", "true")
+    rows = reader.parquet(*[storage.spark_path(name) for name in names])
     return rows.withColumns(
         {
             **{name: F.coalesce(F.col(name), F.lit(0)) for name in ADDED},

@@ -92,7 +92,7 @@ def write_file(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema 
     schema = schema or arrow_schema()
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = [pa.array([r[field.name] for r in rows], field.type) for field in schema]
-    pq.write_table(pa.Table.from_arrays(columns, schema=schema), path, compression="zstd")
+    pq.write_table(pa.Table.from_arrays(columns, schema=schema), path, compression="zstd", write_page_checksum=True)
     return path
 
 

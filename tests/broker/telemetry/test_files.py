@@ -18,6 +18,7 @@ from broker.telemetry.partition import partition_of
 from broker.telemetry.schema import metrics_schema
 from broker.telemetry.wall import STEP, WallClock
 from tests.support.cache import ROOT
+from tests.support.damage import turn_a_bit
 from tests.support_broker.exporting import Bench, send
 from tests.support_broker.metrics import check_books, metrics_files, total
 
@@ -48,6 +49,18 @@ def test_schema(bench: Bench) -> None:
     for field in written["fields"]:
         metadata = schema.field(field["name"]).metadata
         assert (metadata[b"unit"].decode(), metadata[b"doc"].decode()) == (field["unit"], field["doc"])
+
+
+def test_a_bit_that_has_turned_over_is_found(bench: Bench) -> None:
+    """A file that reads well as other numbers does not match its checksums."""
+    client = bench.client("c")
+    send(client, "c", 1)
+    bench.export()
+    (path,) = metrics_files(bench.directory)
+    assert pq.read_table(path, page_checksum_verification=True).num_rows
+    turn_a_bit(path)
+    with pytest.raises(OSError, match="CRC checksum"):
+        pq.read_table(path, page_checksum_verification=True)
 
 
 def test_row(bench: Bench) -> None:

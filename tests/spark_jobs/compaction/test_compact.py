@@ -17,6 +17,7 @@ from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
 from spark_jobs.storage import StorageError
 from spark_jobs.storage.local import LocalStorage
+from tests.support.damage import turn_a_bit
 from tests.support_spark.metrics_files import Row, arrow_schema, first_schema, histogram, row, write_file
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
     write_file(raw / HOUR / "older.parquet", minutes(4), first_schema())
     write_file(raw / HOUR / "newer.parquet", [r | {"unknown": 1} for r in minutes(5)], newer_schema())
     write_file(raw / HOUR / "foreign.parquet", minutes(6), arrow_schema(name="other"))
+    write_file(raw / HOUR / "impossible.parquet", minutes(6) + minutes(6, client="b", received_bytes=1 << 62))
     write_file(raw / "elsewhere.parquet", minutes(7))
     (raw / HOUR / "empty.parquet").touch()
     (raw / HOUR / "cut.parquet").write_bytes(good.read_bytes()[:-9])
@@ -89,7 +91,7 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
     (raw / HOUR / "link.parquet").symlink_to("nowhere")
     (raw / HOUR / "_new.parquet.tmp").touch()
     done = run(raw, store)
-    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 7, 5, 6)
+    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 7, 5, 7)
     assert {name: file.status for name, file in records(spark, store).items()} == {
         "good-copy.parquet": "read",
         "good.parquet": "duplicate",
@@ -97,6 +99,7 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
         "older.parquet": "older",
         "newer.parquet": "newer",
         "foreign.parquet": "foreign",
+        "impossible.parquet": "impossible",
         "elsewhere.parquet": "misplaced",
         "empty.parquet": "empty",
         "cut.parquet": "truncated",
@@ -190,6 +193,17 @@ def test_damage_behind_a_sound_footer_is_found(spark: "SparkSession", run: Run, 
     data = bytearray(bad.read_bytes())
     data[4:2000] = b"\xff" * 1996
     bad.write_bytes(data)
+    assert run(raw, store).rows == 1
+    assert records(spark, store)["bad.parquet"].why.startswith("is damaged")
+    assert run(raw, store, idle=True).skipped == 1
+
+
+def test_a_bit_that_has_turned_over_is_found(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """A file that reads well but for its checksums, as other numbers, is named, and the rest is compacted."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "good.parquet", minutes(1))
+    bad = write_file(raw / HOUR / "bad.parquet", [row(end=n, offered_qos1=n * n) for n in range(1, 50)])
+    turn_a_bit(bad)
     assert run(raw, store).rows == 1
     assert records(spark, store)["bad.parquet"].why.startswith("is damaged")
     assert run(raw, store, idle=True).skipped == 1
