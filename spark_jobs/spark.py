@@ -6,10 +6,14 @@ session time zone is UTC so that hours are hours. The listening sockets that Spa
 as long as the master is on this machine.
 """
 
+import logging
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 APP_NAME: Final = "sluice-report"
 DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and our own traceback
 LOOPBACK: Final = "127.0.0.1"
+JAVA_ENDS: Final = 10  # seconds that Java has after an interrupt to remove its files
 FEW_ROWS: Final = 300_000  # below this, compiling the queries takes longer than running them uncompiled
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -121,6 +126,8 @@ def session(
         ReportError: no suitable Java, or the session does not start.
     """
     require_packages()
+    if not os.environ.get(DEBUG):
+        logging.getLogger().addHandler(logging.NullHandler())  # py4j logs there what it raises anyway
     if under_spark_submit():
         with _stopping(_adopt(master)) as spark:
             yield Started(spark, f"Spark {spark.version} by spark-submit on {spark.sparkContext.master}")
@@ -141,8 +148,28 @@ def session(
 def _stopping(spark: "SparkSession") -> Iterator["SparkSession"]:
     try:
         yield spark
-    finally:
+    except KeyboardInterrupt:
+        _end_java()
+        raise
+    except BaseException:
         spark.stop()
+        raise
+    spark.stop()
+
+
+def _end_java() -> None:
+    """End Spark's Java without asking it: after an interrupt nobody knows which answer comes next."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:  # it has not been started yet, or spark-submit's is not ours to end
+        return
+    process.stdin.close()
+    try:
+        process.wait(JAVA_ENDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 @contextmanager
@@ -190,9 +217,15 @@ def _launch(master: str, folder: Path, settings: dict[str, str]) -> "SparkSessio
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
+    except KeyboardInterrupt:
+        _end_java()
+        raise
     except Exception as error:  # py4j and pyspark have no common class for a JVM that does not come up
         reason = str(error).partition("\n")[0]
         raise ReportError(f"Spark did not start on {master}: {reason}") from error
+    if threading.current_thread() is threading.main_thread():
+        # Spark's own handler talks to Java in the middle of whatever is being said.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     spark.sparkContext.setLogLevel(_log_level())
     return spark
 

@@ -137,6 +137,7 @@ class _Run:
                 manifest = self._make(manifest, found, before)
                 break
             except spark_errors() as error:
+                self.store.remove(WORK)  # what has filled a disk does not keep it full
                 _require_space(self.store, error)
                 bad = self._damaged(found)
                 if not bad:

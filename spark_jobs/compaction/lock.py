@@ -52,7 +52,7 @@ def _renew(storage: Storage, stop: threading.Event) -> None:
 def _take_over(storage: Storage) -> None:
     holder = _holder(storage)
     if holder is not None and not _is_stale(holder):
-        age = time.time() - float(holder["renewed"])
+        age = max(0.0, time.time() - float(holder["renewed"]))
         raise ReportError(
             f"{storage.shown}: another compaction is at work: process {holder['pid']} on {holder['host']}, last heard "
             f"of {age:.0f} s ago; wait for it, or if it is gone remove {storage.shown}/{LOCK}"
@@ -78,15 +78,16 @@ def _holder(storage: Storage) -> dict[str, str | int | float] | None:
     """Who holds the lock; None if that cannot be told, because it has just gone or was never written whole."""
     try:
         holder = json.loads(storage.read(LOCK))
-        return holder if {"host", "pid", "started", "renewed"} <= holder.keys() else None
-    except (ValueError, AttributeError, StorageError):
+        whole = isinstance(holder["pid"], int) and isinstance(holder["renewed"], float)
+        return holder if whole and {"host", "started"} <= holder.keys() else None
+    except (ValueError, TypeError, KeyError, AttributeError, StorageError):
         return None
 
 
 def _is_stale(holder: dict[str, str | int | float]) -> bool:
     if holder["host"] == platform.node():
         return _started(int(holder["pid"])) != holder["started"]
-    return time.time() - float(holder["renewed"]) > STALE_AFTER
+    return abs(time.time() - float(holder["renewed"])) > STALE_AFTER  # nobody renews it in the future
 
 
 def _started(pid: int) -> str:

@@ -138,11 +138,13 @@ def test_one_compaction_at_a_time(tmp_path: Path) -> None:
         {"started": "long ago"},
         {"pid": 2**22 + 1, "started": "x"},
         {"host": "elsewhere", "renewed": time.time() - 2 * lock.STALE_AFTER},
+        {"host": "elsewhere", "renewed": time.time() * 2},
+        {"pid": "abc"},
         None,
     ],
 )
 def test_a_stale_lock_is_taken_over(tmp_path: Path, holder: dict[str, object] | None) -> None:
-    """Of a process that is gone, of another with its id, of a machine that is silent, or never written whole."""
+    """Of a process that is gone, of another with its id, of a machine that is silent; of the future, or damaged."""
     storage = LocalStorage(tmp_path)
     own = json.loads(lock._mine())
     storage.write(lock.LOCK, json.dumps(own | holder).encode() if holder else b"")
