@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.compaction.clocks import off_clocks
-from spark_jobs.compaction.footers import UNREADABLE, damage_of
+from spark_jobs.compaction.footers import UNREADABLE, damage_of, damaged
 from spark_jobs.compaction.lock import locked
 from spark_jobs.compaction.plan import Hour, batches, plan
 from spark_jobs.compaction.slots import words
@@ -139,7 +139,7 @@ class _Run:
             except spark_errors() as error:
                 self.store.remove(WORK)  # what has filled a disk does not keep it full
                 _require_space(self.store, error)
-                bad = self._damaged(found)
+                bad = self._damaged(found, str(error))
                 if not bad:
                     raise
                 for file in bad:
@@ -234,10 +234,17 @@ class _Run:
             stage.note = f"slots of {words(slot_us)}"
         return slot_us
 
-    def _damaged(self, found: Survey) -> list[FileRecord]:
-        """Files that have a sound footer, and cannot be read all the same: looked for once a job has failed."""
+    def _damaged(self, found: Survey, error: str) -> list[FileRecord]:
+        """Files that have a sound footer, and cannot be read all the same: looked for once a job has failed.
+
+        No checksum covers a page's header: what pyarrow reads as sound, Spark may refuse. Then it names the file.
+        """
+        from spark_jobs.compaction.raw import refused
+
         with ThreadPoolExecutor(4) as pool:
-            return [bad for bad in pool.map(lambda file: damage_of(self.metrics, file), found.good) if bad is not None]
+            bad = [bad for bad in pool.map(lambda file: damage_of(self.metrics, file), found.good) if bad is not None]
+        name, why = refused(error) or ("", "")
+        return bad or [damaged(file, why) for file in found.good if file.name == name]
 
     def _note(self, manifest: Manifest, found: Survey) -> Manifest:
         """Write the store's own ledger: what was skipped, and clocks that are off; and have the manifest name it."""

@@ -75,9 +75,13 @@ def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
             for _ in parquet.iter_batches():
                 pass
     except Exception as error:  # as above
-        why = f"is damaged: {_first_line(error)}"
-        return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, why)
+        return damaged(file, _first_line(error))
     return None
+
+
+def damaged(file: FileRecord, why: str) -> FileRecord:
+    """A file whose pages cannot be read, for this reason."""
+    return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"is damaged: {why}")
 
 
 def _broken(storage: Storage, entry: Entry, error: Exception) -> tuple[str, str]:

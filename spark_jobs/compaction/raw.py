@@ -1,5 +1,6 @@
 """Raw rows as Spark reads them, and what one cheap scan tells of them."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -57,6 +58,13 @@ def hour() -> Column:
 def name_of(path: str) -> str:
     """A file's name below the metrics folder, from its address as Spark has it: its last three parts."""
     return "/".join(unquote(path, errors="surrogateescape").rsplit("/", 3)[1:])
+
+
+def refused(error: str) -> tuple[str, str] | None:
+    """The file that Spark could not read and why, if that is what its error with its stack says."""
+    named = re.search(r"error while reading file (\S+)\.\s", error)
+    causes = re.findall(r"^Caused by: [\w.$]+: (.*)", error, re.MULTILINE)
+    return (name_of(named[1]), causes[-1] if causes else "Spark cannot read it") if named else None
 
 
 @dataclass(frozen=True)

@@ -19,3 +19,14 @@ def turn_a_bit(path: Path) -> None:
         if not read.equals(right):
             return
     raise AssertionError(f"{path}: no single bit makes other values of it")
+
+
+def overstate(path: Path, column: str) -> None:
+    """Turn over a bit of a page's header, which no checksum covers: by that there are 16 values more or fewer."""
+    data = bytearray(path.read_bytes())
+    group = pq.read_metadata(path).row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    offset = next(chunk.data_page_offset for chunk in columns if chunk.path_in_schema == column)
+    # Thrift's compact protocol: field 5, a struct, with a 32-bit number for its first field; that is doubled.
+    data[data.index(b"\x1c\x15", offset) + 2] ^= 2 * 16
+    path.write_bytes(data)

@@ -17,7 +17,7 @@ from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
 from spark_jobs.storage import StorageError
 from spark_jobs.storage.local import LocalStorage
-from tests.support.damage import turn_a_bit
+from tests.support.damage import overstate, turn_a_bit
 from tests.support_spark.metrics_files import Row, arrow_schema, first_schema, histogram, row, write_file
 
 if TYPE_CHECKING:
@@ -218,6 +218,18 @@ def test_any_codec_that_is_let_through_can_be_read(run: Run, tmp_path: Path) -> 
         pq.write_table(metrics, raw / HOUR / f"{minute}.parquet", compression=codec)
     done = run(raw, tmp_path / "store")
     assert (done.rows, done.duplicates, done.skipped) == (1, 4, 1)
+
+
+def test_what_spark_alone_cannot_read_is_found(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """Pages that pyarrow reads and Spark does not: the file that Spark names is left out, whatever it is called."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "good.parquet", minutes(1))
+    bad = write_file(raw / HOUR / "b a%20d.parquet", [row(end=n, offered_qos1=n * n) for n in range(1, 41)])
+    overstate(bad, "offered_qos1")
+    pq.read_table(bad, page_checksum_verification=True)
+    assert run(raw, store).rows == 1
+    assert records(spark, store)["b a%20d.parquet"].why.startswith("is damaged: ")
+    assert run(raw, store, idle=True).skipped == 1
 
 
 @pytest.mark.parametrize("kind", ["file", "viewfs"])
