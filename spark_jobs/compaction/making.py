@@ -78,26 +78,33 @@ class Maker:
                     for row in lost.collect():
                         dropped[raw.name_of(row["file"]), row["hour_us"]] += row["dropped"]
                     stage.note = f"{sum(dropped.values()):,} rows are there twice"
-                    groups = rows.groupBy("broker", "interval_end", "file").agg(F.count(F.lit(1)).alias("rows"))
+                    groups = _groups_of(rows)
             base = hours[0].base
             if base is not None:
-                rows, groups = self._new_only(rows, groups, hours[0], dropped)
+                rows = self._new_only(rows, hours[0], dropped)
+                groups = _groups_of(rows)
             self._write(rows, groups, hours, scan)
         finally:
             scan.groups.unpersist()
         return self._publish(hours, scan, dropped)
 
-    def _new_only(
-        self, rows: "DataFrame", groups: "DataFrame", hour: Hour, dropped: dict[tuple[str, int], int]
-    ) -> "tuple[DataFrame, DataFrame]":
-        """What is not in the compacted rows yet, by their intervals; counts what is."""
+    def _new_only(self, rows: "DataFrame", hour: Hour, dropped: dict[tuple[str, int], int]) -> "DataFrame":
+        """What is not in the compacted rows yet: other intervals, and other sessions in the same; counts what is.
+
+        Rows of a known interval and a known session are taken for the same ones: their raw file is gone.
+        """
         there = F.broadcast(
             self._before(hour, INTERVALS).select("broker", F.timestamp_micros("interval_end_us").alias("interval_end"))
         )
-        on = ["broker", "interval_end"]
-        for row in groups.join(there, on, "left_semi").groupBy("file").agg(F.sum("rows").alias("rows")).collect():
+        known = self._before(hour, SESSIONS).select(
+            "broker", "client_id", F.timestamp_micros("session_started_us").alias("session_started")
+        )
+        interval, session = ["broker", "interval_end"], ["broker", "client_id", "session_started"]
+        same = rows.join(there, interval, "left_semi")
+        again = same.join(known, session, "left_semi").groupBy("file").agg(F.count(F.lit(1)).alias("rows"))
+        for row in again.collect():
             dropped[raw.name_of(row["file"]), hour.hour_us] += row["rows"]
-        return rows.join(there, on, "left_anti"), groups.join(there, on, "left_anti")
+        return rows.join(there, interval, "left_anti").unionByName(same.join(known, session, "left_anti"))
 
     def _before(self, hour: Hour, dataset: str) -> "DataFrame":
         return read_dataset(self.spark, self.store, dataset, [self.folders[hour_name(hour.hour_us)]])
@@ -163,6 +170,10 @@ class Maker:
             files,
             hour.base.kept + 1 if hour.base is not None else 0,
         )
+
+
+def _groups_of(rows: "DataFrame") -> "DataFrame":
+    return rows.groupBy("broker", "interval_end", "file").agg(F.count(F.lit(1)).alias("rows"))
 
 
 def _judged(file: FileRecord, own: Sequence[raw.FileHour], dropped: int, late: bool) -> FileRecord:

@@ -156,6 +156,20 @@ def test_what_deleted_files_gave_stays(spark: "SparkSession", run: Run, tmp_path
     assert run(raw, store, idle=True).hours == 0
 
 
+def test_an_interval_may_lie_in_two_files(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """Its other sessions are added, also when the file with the first ones is gone."""
+    raw, store, whole = tmp_path / "raw", tmp_path / "store", tmp_path / "whole"
+    first = write_file(raw / HOUR / "first.parquet", minutes(1, 2))
+    run(raw, store)
+    first.unlink()
+    write_file(raw / HOUR / "second.parquet", minutes(1, 2, client="b") + minutes(2))
+    done = run(raw, store)
+    assert (done.rows, done.duplicates) == (4, 1)
+    write_file(tmp_path / "raw2" / HOUR / "all.parquet", minutes(1, 2) + minutes(1, 2, client="b"))
+    run(tmp_path / "raw2", whole)
+    assert tables(spark, store)["sessions"] == tables(spark, whole)["sessions"]
+
+
 def test_a_run_that_is_ended_leaves_the_old_state(
     spark: "SparkSession", run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
