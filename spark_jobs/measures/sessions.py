@@ -94,7 +94,7 @@ def per_session(hours: DataFrame, listeners: Sequence[str]) -> DataFrame:
 def _overlong() -> Column:
     """Whether the hour's intervals overlap. (They may begin before the hour: one is of the hour in which it ends.)"""
     span = F.col("last_us") - F.col("first_us")
-    return F.col("duration_us") * 100 > span * (100 + _OVERLAP_PER_CENT)
+    return F.col("duration_us") * 100.0 > span * (100.0 + _OVERLAP_PER_CENT)  # whole numbers would overflow
 
 
 def _gated() -> Column:

@@ -35,7 +35,7 @@ _PUBLISHING: Final = (
 
 def window_full() -> Column:
     """Whether a session's window was full for more than FULL_SHARE_PER_CENT of its time."""
-    return F.col("window_full_us") * 100 > F.col("duration_us") * FULL_SHARE_PER_CENT
+    return F.col("window_full_us") * 100.0 > F.col("duration_us") * float(FULL_SHARE_PER_CENT)  # whole numbers overflow
 
 
 def _places() -> dict[str, tuple[Column, list[Column]]]:

@@ -7,6 +7,7 @@ import pytest
 from spark_jobs.compaction import schema
 from spark_jobs.measures import fairness, lorenz
 from spark_jobs.measures.sessions import listeners_of, per_session
+from spark_jobs.measures.top import window_full
 from tests.support_spark.compacted import HOUR, MINUTE, NOON, Row, frame, session_hour
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ def test_hours_of_a_session_add_up(spark: "SparkSession") -> None:
     assert (one["listener"], one["offered"], one["mqueue_max"], one["gated"]) == ("b", 6, 9, 5)
     assert (one["rows"], one["connected_us"], one["overlong_hours"], one["dropped_expired"]) == (180, 3 * HOUR, 1, 4)
     assert found["b2", NOON]["listener"] == "x"
+
+
+def test_years_in_one_hour_do_not_overflow(spark: "SparkSession") -> None:
+    """The longest times that a sum can hold are compared with each other, whatever they are multiplied by."""
+    row = sessions(spark, [session_hour(duration_us=1 << 62, window_full_us=1 << 62)]).select("*", window_full()).first()
+    assert row is not None
+    assert row["overlong_hours"] == 1
+    assert row[-1] is True
 
 
 def test_known_answers(spark: "SparkSession") -> None:
