@@ -53,7 +53,8 @@ def test_hours_of_a_session_add_up(spark: "SparkSession") -> None:
 
 def test_years_in_one_hour_do_not_overflow(spark: "SparkSession") -> None:
     """The longest times that a sum can hold are compared with each other, whatever they are multiplied by."""
-    row = sessions(spark, [session_hour(duration_us=1 << 62, window_full_us=1 << 62)]).select("*", window_full()).first()
+    each = sessions(spark, [session_hour(duration_us=1 << 62, window_full_us=1 << 62)])
+    row = each.select("*", window_full()).first()
     assert row is not None
     assert row["overlong_hours"] == 1
     assert row[-1] is True
