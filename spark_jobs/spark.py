@@ -127,7 +127,7 @@ def session(
     """
     require_packages()
     if not os.environ.get(DEBUG):
-        logging.getLogger().addHandler(logging.NullHandler())  # py4j logs there what it raises anyway
+        _hush()
     if under_spark_submit():
         with _stopping(_adopt(master)) as spark:
             yield Started(spark, f"Spark {spark.version} by spark-submit on {spark.sparkContext.master}")
@@ -142,6 +142,15 @@ def session(
             _stopping(_launch(chosen, folder, sized | dict(settings or {}))) as spark,
         ):
             yield Started(spark, f"Spark {spark.version} on {chosen}, Java {java.version} ({java.source})")
+
+
+def _hush() -> None:
+    """Keep py4j and pyspark from logging, with Java's stack, what they raise anyway."""
+    from pyspark.logger import PySparkLogger
+
+    logging.getLogger().addHandler(logging.NullHandler())
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 @contextmanager

@@ -1,0 +1,46 @@
+"""What a Spark session says besides what it raises."""
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import ArithmeticException
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+class Kept(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See logging."""
+        self.records.append(record)
+
+
+@pytest.mark.parametrize("name", ["SQLQueryContextLogger", "DataFrameQueryContextLogger"])
+def test_what_is_raised_is_not_logged_too(spark: "SparkSession", name: str) -> None:
+    """A sum that overflows raises, and does not print Java's stack."""
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+    most = f"{(1 << 63) - 1}L"
+    summed = {
+        "SQLQueryContextLogger": spark.range(1, 2).select(F.expr(f"id + {most}")),
+        "DataFrameQueryContextLogger": spark.range(1, 2).select(F.col("id") + F.expr(most)),
+    }
+    kept = Kept()
+    logger = PySparkLogger.getLogger(name)
+    logger.addHandler(kept)
+    try:
+        with pytest.raises(ArithmeticException):
+            summed[name].collect()
+    finally:
+        logger.removeHandler(kept)
+    assert kept.records == []
