@@ -3,6 +3,8 @@
 Nothing is changed in place. Each hour is written into a folder named by a digest of what it is made from; the
 manifest, written last and by one rename, says which folders are valid. A run that is ended at any moment leaves the
 old state whole, or the new one; the next run removes what is left over.
+
+A store has a manifest before it has anything else: a folder without one may be somebody's; nothing is removed there.
 """
 
 import hashlib
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.compaction.clocks import off_clocks
-from spark_jobs.compaction.footers import UNREADABLE, damage_of, damaged
+from spark_jobs.compaction.footers import DAMAGED, damage_of, damaged
 from spark_jobs.compaction.lock import locked
 from spark_jobs.compaction.plan import Hour, batches, plan
 from spark_jobs.compaction.slots import words
@@ -29,11 +31,11 @@ from spark_jobs.compaction.state import (
     by_name,
     hour_start,
 )
-from spark_jobs.compaction.store import read_ledgers, read_manifest
+from spark_jobs.compaction.store import read_ledgers, read_manifest, settle_manifest, write_manifest
 from spark_jobs.compaction.survey import Survey, require_good, survey
 from spark_jobs.errors import ReportError, spark_errors
 from spark_jobs.progress import Progress
-from spark_jobs.storage import Storage, is_local, open_storage
+from spark_jobs.storage import Storage, is_hidden, is_local, open_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,6 +109,7 @@ def compact(options: Options, spark_of: "Callable[[int | None], SparkSession]", 
     """
     spark = None if is_local(options.metrics) and is_local(options.store) else spark_of(None)
     metrics, store = open_storage(options.metrics, spark), open_storage(options.store, spark)
+    _require_apart(metrics, store)
     store.make_folder()
     with locked(store):
         return _Run(options, metrics, store, spark_of, progress).run()
@@ -125,7 +128,10 @@ class _Run:
     skipped: dict[str, FileRecord] = field(default_factory=dict)
 
     def run(self) -> Compacted:
+        settle_manifest(self.store)
         manifest = read_manifest(self.store)
+        if manifest is None:
+            _require_unused(self.store)
         _same_slot(self.options, manifest)
         self._tidy(manifest)
         manifest = self._load(manifest)
@@ -149,6 +155,7 @@ class _Run:
                 found = replace(found, good=good, skipped=(*found.skipped, *bad))
                 if not good:
                     require_good(self.metrics, found.skipped)
+                manifest = read_manifest(self.store)  # it names the hours that were made until then
                 self._tidy(manifest)
         manifest = self._note(manifest, found)
         self._tidy(manifest)
@@ -167,12 +174,13 @@ class _Run:
             self.skipped = by_name(read_ledgers(self.store, [manifest.ledger])[0].files)
         if len(there) < len(manifest.hours):
             manifest = replace(manifest, hours=there)
-            self.store.write(MANIFEST, manifest.to_json())
+            write_manifest(self.store, manifest)
         return manifest
 
     def _survey(self) -> Survey:
         known = {
-            **{name: file for name, file in self.skipped.items() if file.status == UNREADABLE},
+            # Only a look at all of a file tells these. Others may be there or allowed by now: they are looked at again.
+            **{name: file for name, file in self.skipped.items() if file.why.startswith(DAMAGED)},
             **{file.name: _as_found(file) for ledger in self.ledgers.values() for file in ledger.files},
         }
         with self.progress.stage(f"looking for files in {self.metrics.shown}") as stage:
@@ -191,14 +199,13 @@ class _Run:
     def _make(self, manifest: Manifest | None, found: Survey, before: Mapping[int, Ledger]) -> Manifest:
         """Make all hours that differ, some at a time, and name them in the manifest after each time."""
         hours = self._plan(found, manifest)
-        asked = self.options.slot_us or self.options.default_slot_us
         if not hours:
-            return manifest or Manifest(asked or 60_000_000)
+            return manifest or Manifest(self.options.slot_us or self.options.default_slot_us or 60_000_000)
         from spark_jobs.compaction.making import Maker
 
         spark = self.spark_of(sum(int(hour.rows) for hour in hours))
-        if manifest is None:
-            manifest = Manifest(asked or self._usual_slot(spark, hours))
+        if manifest is None or not manifest.hours:
+            manifest = self._begin(spark, manifest, hours)
             hours = self._plan(found, manifest)
         watermarks = manifest.watermarks
         for batch in batches(hours):
@@ -215,8 +222,16 @@ class _Run:
             )
             made = maker.make(batch)
             manifest = manifest.with_hours(made.folders, made.watermarks)
-            self.store.write(MANIFEST, manifest.to_json())
+            write_manifest(self.store, manifest)
             self.ledgers |= made.ledgers
+        return manifest
+
+    def _begin(self, spark: "SparkSession", manifest: Manifest | None, hours: Iterable[Hour]) -> Manifest:
+        """Write the manifest of a store that has no hours yet."""
+        kept = manifest.slot_us if manifest is not None else None
+        slot_us = self.options.slot_us or kept or self.options.default_slot_us or self._usual_slot(spark, hours)
+        manifest = replace(manifest or Manifest(slot_us), slot_us=slot_us)
+        write_manifest(self.store, manifest)
         return manifest
 
     def _plan(self, found: Survey, manifest: Manifest | None) -> list[Hour]:
@@ -262,13 +277,15 @@ class _Run:
             self.progress.warn(f"clock of {note.name}: {note.why}")
         self.store.write(name, data)
         manifest = replace(manifest, ledger=name)
-        self.store.write(MANIFEST, manifest.to_json())
+        write_manifest(self.store, manifest)
         return manifest
 
     def _tidy(self, manifest: Manifest | None) -> None:
         """Remove what the manifest does not name: left by a run that was ended, or replaced by this one."""
+        if manifest is None:
+            return
         self.store.remove(WORK)
-        named = set(manifest.hours.values()) if manifest is not None else set()
+        named = set(manifest.hours.values())
         for date in self.store.folders():
             if not date.startswith("date="):
                 continue
@@ -278,7 +295,7 @@ class _Run:
                         self.store.remove(f"{date}/{hour}/{version}")
         if self.store.is_folder(LEDGERS):
             for entry in list(self.store.files(LEDGERS)):
-                if manifest is None or entry.name != manifest.ledger:
+                if entry.name != manifest.ledger:
                     self.store.remove(entry.name)
 
     def _summary(self, manifest: Manifest, found: Survey, before: Mapping[int, Ledger]) -> Compacted:
@@ -315,8 +332,30 @@ def _as_found(file: FileRecord) -> FileRecord:
     )
 
 
+def _require_apart(metrics: Storage, store: Storage) -> None:
+    """Raise ReportError for a store whose files would be taken for metrics."""
+    if not f"{store.uri}/".startswith(f"{metrics.uri}/"):
+        return
+    below = store.uri.removeprefix(metrics.uri).split("/")
+    if not any(is_hidden(name) for name in below):
+        raise ReportError(
+            f"--store {store.shown}: lies in the metrics folder {metrics.shown}; a folder beside it would be right"
+        )
+
+
+def _require_unused(store: Storage) -> None:
+    """Raise ReportError for a folder that is no store, and has folders that one would have: they are somebody's."""
+    there = [name for name in store.folders() if name in (WORK, LEDGERS) or name.startswith("date=")]
+    if there:
+        raise ReportError(
+            f"{store.shown}: has no {MANIFEST}, so it is no store, but {there[0]} is in it; nothing was touched. Give "
+            f"a new folder; or if this is a store that has lost its {MANIFEST}, restore that, or remove date=*, "
+            f"{LEDGERS} and {WORK} to compact anew what there still is of the raw files"
+        )
+
+
 def _same_slot(options: Options, manifest: Manifest | None) -> None:
-    if manifest is None or options.slot_us in (None, manifest.slot_us):
+    if manifest is None or not manifest.hours or options.slot_us in (None, manifest.slot_us):
         return
     raise ReportError(
         f"--slot {words(options.slot_us or 0)}: {options.store} has slots of {words(manifest.slot_us)}; "

@@ -22,6 +22,8 @@ FOREIGN: Final = "foreign"
 UNREADABLE: Final = "unreadable"
 IMPOSSIBLE: Final = "impossible"
 
+DAMAGED: Final = "is damaged"  # so begins the reason why a file cannot be read although its footer is sound
+
 _TAIL: Final = 8  # bytes behind the footer: its length, and PAR1
 _CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})  # that Spark brings along
 
@@ -48,6 +50,8 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
 
     if entry.size == 0:
         return judged(EMPTY, "is zero bytes long")
+    if not _is_text(entry.name):
+        return judged(UNREADABLE, "cannot be read: its name is not UTF-8, and Java cannot open it; rename it")
     try:
         with storage.open(entry.name) as source, pq.ParquetFile(source) as file:
             metadata, schema = file.metadata, file.schema_arrow
@@ -74,6 +78,8 @@ def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
         with storage.open(file.name) as source, pq.ParquetFile(source, page_checksum_verification=True) as parquet:
             for _ in parquet.iter_batches():
                 pass
+    except StorageError as error:
+        return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"cannot be read: {_first_line(error)}")
     except Exception as error:  # as above
         return damaged(file, _first_line(error))
     return None
@@ -81,7 +87,16 @@ def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
 
 def damaged(file: FileRecord, why: str) -> FileRecord:
     """A file whose pages cannot be read, for this reason."""
-    return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"is damaged: {why}")
+    return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"{DAMAGED}: {why}")
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is UTF-8: of others Python has the bytes that are not as lone surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _broken(storage: Storage, entry: Entry, error: Exception) -> tuple[str, str]:

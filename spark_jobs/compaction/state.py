@@ -11,6 +11,7 @@ from spark_jobs.errors import ReportError
 from spark_jobs.metrics import SCHEMA
 
 MANIFEST: Final = "manifest.json"
+NEXT_MANIFEST: Final = "manifest.next.json"  # the same, there while the manifest is being replaced
 LEDGER: Final = "ledger.json"
 LEDGERS: Final = "ledgers"  # folder of what concerns no hour alone
 

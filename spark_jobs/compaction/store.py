@@ -9,6 +9,7 @@ from spark_jobs.compaction.schema import DATASETS, HOUR_US, SESSIONS, STARVATION
 from spark_jobs.compaction.state import (
     LEDGER,
     MANIFEST,
+    NEXT_MANIFEST,
     Ledger,
     Manifest,
     hour_start,
@@ -122,9 +123,29 @@ def open_store(spark: "SparkSession", uri: str) -> Store:
 
 def read_manifest(storage: Storage) -> Manifest | None:
     """The store's manifest; None if there is no store."""
-    if not storage.exists(MANIFEST):
-        return None
-    return parse_manifest(storage.read(MANIFEST), storage.shown)
+    for name in (MANIFEST, NEXT_MANIFEST):
+        if storage.exists(name):
+            return parse_manifest(storage.read(name), storage.shown)
+    return None
+
+
+def write_manifest(storage: Storage, manifest: Manifest) -> None:
+    """Make a manifest the valid one.
+
+    Object stores cannot put a file in the place of another at once, so there may be a moment without a manifest, and a
+    run may be ended in it. Then the next one, written before and whole, is the valid one.
+    """
+    storage.write(NEXT_MANIFEST, manifest.to_json())
+    storage.write(MANIFEST, manifest.to_json())
+    storage.remove(NEXT_MANIFEST)
+
+
+def settle_manifest(storage: Storage) -> None:
+    """Bring to an end what a run has left that was ended while it wrote the manifest."""
+    if storage.exists(NEXT_MANIFEST):
+        if not storage.exists(MANIFEST):
+            storage.write(MANIFEST, storage.read(NEXT_MANIFEST))
+        storage.remove(NEXT_MANIFEST)
 
 
 def read_ledgers(storage: Storage, names: Sequence[str]) -> list[Ledger]:

@@ -1,17 +1,19 @@
 """A store brought up to date: bad files, late ones, copies, deleted ones, and runs that are ended in the middle."""
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs.compaction import plan
 from spark_jobs.compaction.compact import Compacted, Options, compact
 from spark_jobs.compaction.schema import DATASETS, SESSIONS
-from spark_jobs.compaction.state import FileRecord
+from spark_jobs.compaction.state import FileRecord, Manifest
 from spark_jobs.compaction.store import Selection, open_store
 from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
@@ -79,6 +81,8 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
     raw, store = tmp_path / "raw", tmp_path / "store"
     good = write_file(raw / HOUR / "good.parquet", minutes(1, 2) + minutes(1, 2, client="b"))
     shutil.copy(good, raw / HOUR / "good-copy.parquet")
+    shutil.copy(good, raw / HOUR / os.fsdecode(b"no-text-\xff.parquet"))
+    shutil.copy(good, raw / HOUR / 'odd %41#?*{}[] \\ "\n.parquet')
     write_file(raw / HOUR / "overlap.parquet", minutes(2, 3))
     write_file(raw / HOUR / "older.parquet", minutes(4), first_schema())
     write_file(raw / HOUR / "newer.parquet", [r | {"unknown": 1} for r in minutes(5)], newer_schema())
@@ -91,9 +95,11 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
     (raw / HOUR / "link.parquet").symlink_to("nowhere")
     (raw / HOUR / "_new.parquet.tmp").touch()
     done = run(raw, store)
-    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 7, 5, 7)
+    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 7, 9, 8)
     assert {name: file.status for name, file in records(spark, store).items()} == {
         "good-copy.parquet": "read",
+        'odd %41#?*{}[] \\ "\n.parquet': "duplicate",
+        os.fsdecode(b"no-text-\xff.parquet"): "unreadable",
         "good.parquet": "duplicate",
         "overlap.parquet": "overlapping",
         "older.parquet": "older",
@@ -199,6 +205,62 @@ def test_a_run_that_is_ended_leaves_the_old_state(
     assert open_store(spark, str(store)).sessions().collect()[0]["rows"] == 2
 
 
+def test_a_folder_that_is_no_store_is_left_alone(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """A store without its manifest, somebody's own folders, the metrics folder itself: refused, and nothing removed."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "a.parquet", minutes(1))
+    run(raw, store)
+    sessions = tables(spark, store)
+    manifest = (store / "manifest.json").rename(tmp_path / "aside")
+    before = contents(store)
+    with pytest.raises(ReportError, match=r"store: has no manifest.json, .* date=2026-11-21 is in it; nothing was"):
+        run(raw, store)
+    assert contents(store) == before
+    manifest.rename(store / "manifest.json")
+    assert tables(spark, store) == sessions
+    (tmp_path / "own" / "_work").mkdir(parents=True)
+    with pytest.raises(ReportError, match="_work is in it"):
+        run(raw, tmp_path / "own")
+    for inside in (raw, raw / "store"):
+        with pytest.raises(ReportError, match=r"lies in the metrics folder .*/raw; a folder beside it would be right"):
+            run(raw, inside)
+    assert run(raw, raw / "_store").hours == 1
+
+
+def test_a_manifest_that_was_being_replaced_is_found(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """Where a file cannot be replaced at once, a run may be ended while there is no manifest: the next one counts."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "a.parquet", minutes(1))
+    run(raw, store)
+    before = contents(store)
+    sessions = tables(spark, store)
+    (store / "manifest.json").rename(store / "manifest.next.json")
+    assert tables(spark, store) == sessions
+    assert run(raw, store, idle=True).hours == 0
+    assert contents(store) == before
+    (store / "manifest.next.json").write_bytes(b"of a run that was ended before it replaced the manifest")
+    assert run(raw, store, idle=True).hours == 0
+    assert contents(store) == before
+
+
+def test_hours_made_before_damage_is_found_stay(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: "SparkSession"
+) -> None:
+    """A file turns out to be damaged when other hours have been made already: they are in the store afterwards."""
+    monkeypatch.setattr(plan, "BATCH_HOURS", 1)
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "first.parquet", minutes(1))
+    write_file(raw / NEXT / "good.parquet", minutes(61))
+    bad = write_file(raw / NEXT / "bad.parquet", minutes(*range(62, 110)))
+    data = bytearray(bad.read_bytes())
+    data[4:2000] = b"\xff" * 1996
+    bad.write_bytes(data)
+    done = run(raw, store)
+    assert (done.hours, done.rows, done.skipped) == (2, 2, 1)
+    assert len(open_store(spark, str(store)).hours()) == 2
+    assert [made["rows"] for made in open_store(spark, str(store)).sessions().collect()] == [1, 1]
+
+
 def test_damage_behind_a_sound_footer_is_found(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
     """The file is named, the rest is compacted, and the next run does not stumble over it again."""
     raw, store = tmp_path / "raw", tmp_path / "store"
@@ -221,6 +283,24 @@ def test_a_bit_that_has_turned_over_is_found(spark: "SparkSession", run: Run, tm
     assert run(raw, store).rows == 1
     assert records(spark, store)["bad.parquet"].why.startswith("is damaged")
     assert run(raw, store, idle=True).skipped == 1
+
+
+def test_what_could_not_be_opened_is_tried_again(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that was away, or a file that nobody might read: its rows come in when that is over."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "a.parquet", minutes(1))
+    write_file(raw / HOUR / "b.parquet", minutes(2))
+    opened = LocalStorage.open
+
+    def failing(self: LocalStorage, name: str) -> BinaryIO:
+        if name.endswith("b.parquet"):
+            raise StorageError("Permission denied")
+        return opened(self, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "open", failing)
+        assert (run(raw, store).rows, run(raw, store, idle=True).skipped) == (1, 1)
+    assert run(raw, store).rows == 2
 
 
 def test_any_codec_that_is_let_through_can_be_read(run: Run, tmp_path: Path) -> None:
@@ -283,9 +363,15 @@ def test_what_will_not_do_is_said(run: Run, tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="file"):
         run(raw, tmp_path / "file")
     store = tmp_path / "other"
-    LocalStorage(store).write("manifest.json", b'{"format": 1, "slot_us": 10000000, "watermarks": {}, "hours": {}}')
+    manifest = Manifest(10_000_000, {}, {"2026-11-21T12": f"{HOUR}/x"})
+    LocalStorage(store).write("manifest.json", manifest.to_json())
     with pytest.raises(ReportError, match="has slots of 10s; leave --slot out"):
         run(raw, store)
+    for damaged in (b"", b"\0" * 200, b"[]", b'{"format": 1}', manifest.to_json()[:-9]):
+        (store / "manifest.json").write_bytes(damaged)
+        with pytest.raises(ReportError, match=r"other/manifest.json: is damaged .*; restore it, or compact into"):
+            run(raw, store)
+        assert (store / "manifest.json").read_bytes() == damaged
 
 
 def test_files_of_an_hour_hold_its_sessions_in_order(spark: "SparkSession", run: Run, tmp_path: Path) -> None:

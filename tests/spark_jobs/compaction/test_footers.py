@@ -1,5 +1,6 @@
 """Footers are judged whatever bits of them have flipped: the file is named, and the process lives on."""
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,14 @@ def test_what_ends_the_process_in_pyarrow_does_not_here(tmp_path: Path) -> None:
     assert (file.status, "does not match" in file.why) == (UNREADABLE, True)
     path.write_bytes(data.replace(b"interval_end", b"interval_\xe9nd"))
     assert judged(path).why.startswith("cannot be read: 'utf-8' codec can't decode byte 0xe9")
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    """Names are bytes on Linux; Java has no file of a name that is not UTF-8, so it is skipped."""
+    path = write_file(tmp_path / "x.parquet", [row()]).rename(tmp_path / os.fsdecode(b"b1-\xff\xfe.parquet"))
+    file = judged(path)
+    assert (file.status, os.fsencode(file.name)) == (UNREADABLE, b"b1-\xff\xfe.parquet")
+    assert "its name is not UTF-8" in file.why
 
 
 def test_a_file_that_goes_is_named(tmp_path: Path) -> None:
