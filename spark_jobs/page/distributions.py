@@ -107,6 +107,7 @@ def tails(title: str, series: Sequence[Series], unit: str, axis_title: str, labe
     """Share of the values at or above each value, by powers of ten, so that rare long ones show."""
     first, last = _extent(series)
     first = max(1, min(first, last - 4))
+    last = max(first, last)  # where all values are 0
     bottom = HEIGHT - FOOT
     place = Scale(_edge(first), _edge(min(BUCKETS - 1, last) + 1), LEFT, WIDTH - RIGHT)
     curves = [at_or_above(one.counts) for one in series]

@@ -52,11 +52,10 @@ def distribution_section(results: Sequence[Result], metric: str) -> Html:
         unit = _unit(results, metric, qos)
         of = "" if qos == "all" else f"QoS {qos}: "
         label = f"{title}, {of or 'all '}"
-        for plot in (
-            distributions.shares(f"{of}share of all {what}", series, unit, axis, f"{label}share"),
-            distributions.tails(f"{of}share at or above", series, unit, axis, f"{label}share at or above"),
-        ):
-            drawn.append(small_figure("", Html(plot)))
+        plots = [distributions.shares(f"{of}share of all {what}", series, unit, axis, f"{label}share")]
+        if any(any(one.counts[1:]) for one in series):  # above 0 there is nothing to see otherwise
+            plots.append(distributions.tails(f"{of}share at or above", series, unit, axis, f"{label}share at or above"))
+        drawn += [small_figure("", Html(plot)) for plot in plots]
     how = _READ_BOTH.format(what=what)
     return section(
         title,

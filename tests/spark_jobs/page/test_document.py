@@ -166,6 +166,28 @@ def test_a_table_without_rows_leaves_a_page(both: list[Result], name: str) -> No
     Page(render([without(before, *names), without(after, *names)]))
 
 
+@pytest.mark.parametrize("value", [0, 1, None])
+def test_a_run_in_which_next_to_nothing_happened_is_shown(both: list[Result], value: int | None) -> None:
+    """Every figure 0, or 1 in a single row, or every share unknown: a page all the same, of one run and of two."""
+
+    def quiet(result: Result) -> Result:
+        for name in LAYOUTS:
+            rows = [{k: v for k, v in row.items() if k != "run"} for row in result.rows_of(name)]
+            kind = float if value is None else (int, float)
+            counted = [{k: value if _is_figure(k, v, kind) else v for k, v in row.items()} for row in rows]
+            result = replaced(result, name, counted[:1] if value == 1 else counted)
+        return result
+
+    Page(render([quiet(both[1])]))
+    Page(render([quiet(both[0]), quiet(both[1])]))
+
+
+def _is_figure(name: str, value: object, kind: type | tuple[type, ...]) -> bool:
+    """Whether it is a figure that may be anything; not a time, place or length by which rows are laid out."""
+    fixed = ("start_us", "window_us", "hour_us", "_started_us", "first_us", "last_us", "bucket", "rank", "low", "high")
+    return isinstance(value, kind) and not isinstance(value, bool) and not name.endswith(fixed)
+
+
 def test_a_run_without_anything_says_so() -> None:
     """No sessions, no deliveries: words instead of empty plots."""
     page = render([without(sample_result(), *LAYOUTS)])

@@ -102,6 +102,24 @@ def test_two_runs_share_a_scale() -> None:
     assert "400" in texts(overtime.deliveries([flow], [], AXIS, 840, ""))
 
 
+@given(st.lists(st.lists(st.sampled_from([0, 0, 1, 10**12]), min_size=32, max_size=32), min_size=1, max_size=2))
+def test_any_distribution_can_be_drawn(runs: list[list[int]]) -> None:
+    """Of nothing, of zeros alone, of one value, of the last bucket."""
+    series = [Series(f"run {place}", f"r{place}", counts) for place, counts in enumerate(runs)]
+    drawn(distributions.shares("t", series, "us", "axis", ""), "line")
+    drawn(distributions.tails("t", series, "us", "axis", ""), "line")
+
+
+@given(st.lists(st.one_of(st.none(), st.just(0.0), st.floats(1e-9, 1e15)), max_size=5))
+def test_any_series_can_be_drawn(values: list[float | None]) -> None:
+    """Over time: unknown, 0, very small and very large values, and a single one."""
+    panel = Latency("QoS 1", "q1", points(values), [])
+    drawn(overtime.latencies([panel], overtime.decades([panel]), AXIS, 390, ""), "line")
+    drawn(overtime.deliveries([Flow("QoS 0", "q0", points(values), points(values))], [], AXIS, 390, ""), "line")
+    shares = points([None if value is None else min(1.0, value) for value in values])
+    drawn(overtime.indices([Index("run", "r0", overtime.floor_of(shares), shares, [])], AXIS, 390, ""), "line")
+
+
 def test_latencies_have_a_scale_of_powers_of_ten() -> None:
     """The axis reaches from the decade below all values to the one above; the highest is marked, a gap stays one."""
     panel = Latency("QoS 1", "q1", points([2_000, None, 70_000, 0]), [])
