@@ -19,7 +19,7 @@ It is made from compacted hours (--store, see `compact`); with --metrics instead
 which are compacted for this report alone. Every folder may be an address of Hadoop: /data, hdfs://..., s3a://...
 
 A baseline is words joined by commas, and what they do not name is as of the run itself:
-  --baseline 2026-11-01..2026-11-08     an earlier week of the same store
+  --baseline 2026-11-01..2026-11-08     an earlier week of the same store, such as before an update of the broker
   --baseline broker=eu-1                another broker
   --baseline store=/data/old            another store; metrics=DIR for the exporter's files
 """
