@@ -109,8 +109,8 @@ def main() -> None:
 
 def _spark_jobs(command: str, context: typer.Context) -> NoReturn:
     """Become the job: who stops this process stops the job, and the job's status is ours."""
-    # Our own interpreter and package, without a shell: what the user wrote arrives as it is.
-    os.execv(sys.executable, [sys.executable, "-c", _RUN_JOB, command, *context.args])  # noqa: S606
+    arguments = [sys.executable, "-c", _RUN_JOB, command, *context.args]
+    os.execv(sys.executable, arguments)  # noqa: S606 - without a shell what the user wrote arrives as it is
 
 
 def _serve(server: "Server") -> None:

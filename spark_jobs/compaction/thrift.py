@@ -107,6 +107,8 @@ def _list(data: bytes, at: int) -> tuple[list[Any], int]:
     at += 1
     if length == 15:
         length, at = _unsigned(data, at)
+    if length > len(data) - at:  # an item takes a byte at least
+        raise DamagedError(f"its footer is damaged (a list of {length:,} items in {len(data) - at:,} bytes)")
     items = []
     for _ in range(length):
         item, at = _value(data, at, kind)

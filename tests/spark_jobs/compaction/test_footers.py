@@ -150,3 +150,10 @@ def test_what_is_no_footer() -> None:
     for data in (b"", b"\x15\x04", b"\x15\x04\x00", b"\x45\x04\x00", b"\x1c" * 99_999, b"\x1b\x00", b"\x19\xf1\xff"):
         with pytest.raises(DamagedError, match="footer is damaged"):
             row_groups(data)
+
+
+def test_a_list_cannot_be_longer_than_its_footer() -> None:
+    """A length that a flipped bit has made huge is refused before any memory is taken for it."""
+    huge = b"\x49\xf7" + b"\xff" * 8 + b"\x7f\x00"  # field 4: a list of so many doubles
+    with pytest.raises(DamagedError, match="a list of"):
+        row_groups(huge)
