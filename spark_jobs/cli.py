@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_jobs.compaction.command import add_options
-from spark_jobs.errors import ReportError
+from spark_jobs.errors import ReportError, was_interrupted
 from spark_jobs.job import make_report
 from spark_jobs.progress import Progress
 from spark_jobs.report_options import add_report, report_options
@@ -53,6 +53,9 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m spark
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
     except Exception as error:  # the last line of defence: Spark's own errors have no common class
+        if was_interrupted(error):
+            sys.stderr.write("interrupted\n")
+            return INTERRUPTED
         if os.environ.get(DEBUG):
             raise
         lines = [line for line in str(error).splitlines() if line.strip()]

@@ -15,3 +15,11 @@ def spark_errors() -> tuple[type[Exception], ...]:
     from pyspark.errors import PySparkException
 
     return Py4JJavaError, PySparkException
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C has led to this error: after it Java's answers no longer fit, so that tidying up may fail too."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__context__
+    return cause is not None

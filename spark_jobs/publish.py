@@ -14,6 +14,7 @@ from spark_jobs.measures.summary import summary
 from spark_jobs.page import render
 from spark_jobs.page.picture import compared
 from spark_jobs.page.verdict import headline, sentences
+from spark_jobs.spark import cached
 from spark_jobs.storage import Storage
 
 if TYPE_CHECKING:
@@ -70,18 +71,18 @@ def _write_starved(frames: "Sequence[DataFrame]", out: Storage) -> None:
     together = reduce(DataFrame.unionByName, frames).repartition(1)
     rows = together.sortWithinPartitions("run", F.desc("longest_us"), *KEY).persist()
     beside = f"{FOLDER}/_{_STARVED}"
-    try:
-        rows.write.mode("overwrite").options(**parquet.OPTIONS).parquet(out.address(beside, "parquet"))
-        as_text = rows.withColumns({name: safe_text(F.col(name)) for name in texts})
-        as_text.write.mode("overwrite").options(**CSV_OPTIONS).csv(out.address(beside, "csv"))
-        for form in ("parquet", "csv"):
-            (part,) = [
-                entry.name
-                for entry in out.files(f"{beside}/{form}")
-                if entry.name.rpartition("/")[2].startswith("part-")
-            ]
-            out.remove(f"{FOLDER}/{_STARVED}.{form}")
-            out.rename(part, f"{FOLDER}/{_STARVED}.{form}")
-    finally:
-        rows.unpersist()
-        out.remove(beside)
+    with cached(rows):
+        try:
+            rows.write.mode("overwrite").options(**parquet.OPTIONS).parquet(out.address(beside, "parquet"))
+            as_text = rows.withColumns({name: safe_text(F.col(name)) for name in texts})
+            as_text.write.mode("overwrite").options(**CSV_OPTIONS).csv(out.address(beside, "csv"))
+            for form in ("parquet", "csv"):
+                (part,) = [
+                    entry.name
+                    for entry in out.files(f"{beside}/{form}")
+                    if entry.name.rpartition("/")[2].startswith("part-")
+                ]
+                out.remove(f"{FOLDER}/{_STARVED}.{form}")
+                out.rename(part, f"{FOLDER}/{_STARVED}.{form}")
+        finally:
+            out.remove(beside)

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.errors import ReportError
+from spark_jobs.errors import ReportError, was_interrupted
 from spark_jobs.java import find_java, make_java_home
 
 if TYPE_CHECKING:
@@ -157,13 +157,31 @@ def _hush() -> None:
 def _stopping(spark: "SparkSession") -> Iterator["SparkSession"]:
     try:
         yield spark
-    except KeyboardInterrupt:
-        _end_java()
-        raise
-    except BaseException:
-        spark.stop()
+    except BaseException as error:
+        if was_interrupted(error):
+            _end_java()
+        else:
+            spark.stop()
         raise
     spark.stop()
+
+
+@contextmanager
+def cached(*frames: "DataFrame") -> Iterator[None]:
+    """Free what Spark has cached of these frames afterwards, unless Ctrl-C ends the block: Java's answers are then
+    no longer those to what is asked, and Java ends with all that it has cached."""
+    try:
+        yield
+    except BaseException as error:
+        if not was_interrupted(error):
+            _free(frames)
+        raise
+    _free(frames)
+
+
+def _free(frames: "Sequence[DataFrame]") -> None:
+    for frame in frames:
+        frame.unpersist()
 
 
 def _end_java() -> None:

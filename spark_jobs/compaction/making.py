@@ -21,6 +21,7 @@ from spark_jobs.compaction.state import (
 )
 from spark_jobs.compaction.store import read_dataset
 from spark_jobs.progress import Progress
+from spark_jobs.spark import cached
 from spark_jobs.storage import Storage
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Maker:
         with self.progress.stage(f"{_named(hours)}: looking at {len(files)} files") as stage:
             scan = raw.scan(rows)
             stage.note = f"{sum(part.rows for part in scan.parts):,} rows"
-        try:
+        with cached(scan.groups):
             dropped: dict[tuple[str, int], int] = defaultdict(int)
             groups = scan.groups
             if scan.shared:
@@ -84,8 +85,6 @@ class Maker:
                 rows = self._new_only(rows, hours[0], dropped)
                 groups = _groups_of(rows)
             self._write(rows, groups, hours, scan)
-        finally:
-            scan.groups.unpersist()
         return self._publish(hours, scan, dropped)
 
     def _new_only(self, rows: "DataFrame", hour: Hour, dropped: dict[tuple[str, int], int]) -> "DataFrame":

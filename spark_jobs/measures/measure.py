@@ -38,6 +38,7 @@ from spark_jobs.measures.sums import Sums, hourly_sums
 from spark_jobs.measures.why import shares, why_starved
 from spark_jobs.metrics import DROP_REASONS
 from spark_jobs.progress import Progress
+from spark_jobs.spark import cached
 
 # Not in memory: what is kept grows with the sessions, and on one machine the driver's memory is everybody's.
 _KEPT: Final = StorageLevel.DISK_ONLY
@@ -153,11 +154,8 @@ def _sessions(frames: StoreFrames, sums: Sums, starved_after: int) -> Iterator[_
     """Put the hours of every session together, once for all tables."""
     sessions = per_session(frames.sessions, listeners_of(frames.sessions)).persist(_KEPT)
     pieces = starvation.with_runs(frames.starvation).persist(_KEPT)
-    try:
+    with cached(pieces, sessions):
         yield _Kept(frames, sums, sessions, pieces, starved_after)
-    finally:
-        pieces.unpersist()
-        sessions.unpersist()
 
 
 def _of_sums(sums: Sums, clock: timeline.Clock) -> dict[str, list[Row]]:
@@ -196,6 +194,7 @@ def _starvation(kept: _Kept) -> dict[str, list[Row]]:
         "listener",
         "topic_group",
         "mqueue_max",
+        "paced_for_us",
         *times,
         *[f"dropped_{reason}" for reason in DROP_REASONS],
         F.col("offered").alias("offered_in_range"),
@@ -229,6 +228,7 @@ def _named(kept: _Kept) -> dict[str, list[Row]]:
         "inverted_sessions": [top.inverted_session(row) for row in first[top.INVERTED]],
         "head_of_line_sessions": [top.head_of_line_session(row) for row in first[top.HEAD_OF_LINE]],
         "stalled_sessions": [top.stalled_session(row) for row in first[top.STALLED]],
+        "paced_for_sessions": [top.paced_for_session(row) for row in first[top.PACED_FOR]],
         "publishers": [
             top.publisher(row, received["messages"], received["bytes"]) for row in first[top.PUBLISHERS]
         ],

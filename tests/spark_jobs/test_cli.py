@@ -189,12 +189,20 @@ def test_unknown_failures_are_one_line(
     def interrupt(options: Options, progress: Progress) -> None:
         raise KeyboardInterrupt
 
+    def interrupt_and_fail(options: Options, progress: Progress) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            fail(options, progress)
+
     monkeypatch.delenv(spark.DEBUG, raising=False)
     monkeypatch.setattr(cli, "make_report", fail)
     assert cli.main(["report", "--metrics", "m", "--out", "o"]) == cli.FAILED
     assert "first line; second line; third (" in capsys.readouterr().err
-    monkeypatch.setattr(cli, "make_report", interrupt)
-    assert cli.main(["report", "--metrics", "m", "--out", "o"]) == cli.INTERRUPTED
+    for interrupted in (interrupt, interrupt_and_fail):
+        monkeypatch.setattr(cli, "make_report", interrupted)
+        assert cli.main(["report", "--metrics", "m", "--out", "o"]) == cli.INTERRUPTED
+        assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_help_needs_neither_spark_nor_time() -> None:
