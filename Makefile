@@ -64,6 +64,10 @@ model: $(STAMPS)/test ## Hold the session to the model of its rules. ARGS="--ste
 fuzz: $(STAMPS)/fuzz ## Look for input that Sluice does not stand. ARGS="--seconds 600", "--replay FILE", "--help".
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.fuzz $(ARGS)
 
+.PHONY: matrix
+matrix: $(STAMPS)/test ## Put other people's clients through all cases. ARGS="--clients paho,mqttjs --rounds 10 --cases burst".
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.clients $(ARGS)
+
 .PHONY: soak
 soak: $(STAMPS)/test ## Many sessions on a bad network: nothing may be lost. ARGS="--minutes 60", "--seed 7", "--help".
 	$(BIN)/python -m tests.soak $(ARGS)

@@ -37,7 +37,7 @@ def admit(broker: "Broker", connection: "Connection", packet: Connect) -> None:
             f"client id of {len(client_id.encode())} bytes; at most {broker.max_clientid_len} are accepted",
         )
     if packet.will is not None:
-        _check_will(broker, packet.will)
+        _check_will(broker, packet.will, client_id)
     if broker.max_connections and broker.online >= broker.max_connections:
         known = broker.clients.get(client_id)
         if known is None or known.connection is None:  # a take-over is not one more
@@ -46,7 +46,7 @@ def admit(broker: "Broker", connection: "Connection", packet: Connect) -> None:
             )
 
 
-def _check_will(broker: "Broker", will: Will) -> None:
+def _check_will(broker: "Broker", will: Will, client_id: str) -> None:
     """What a PUBLISH is refused for a will is refused for at once: nobody could be told when it is published."""
     topic = will.topic
     if topic.count(b"/") >= broker.max_topic_levels:
@@ -54,7 +54,10 @@ def _check_will(broker: "Broker", will: Will) -> None:
             f"will topic of {topic.count(b'/') + 1} levels; at most {broker.max_topic_levels} are accepted"
         )
     broker.capabilities.check_message("will", will.qos, will.retain)
-    if not broker.authorization.may_publish(topic):
+    authorization = broker.authorization
+    if not authorization.may_publish(topic) and not authorization.may_tell_state(
+        client_id, topic, will.payload, will.retain
+    ):
         raise MQTTError(reason_codes.NOT_AUTHORIZED, f"will topic {topic.decode()!r:.100} is not permitted")
     if broker.capabilities.must_be_text(will.properties) and not is_text(will.payload):
         raise MQTTError(

@@ -6,12 +6,13 @@ is asked per message.
 
 from typing import Final, final
 
+from broker.bridges import is_own_state
 from broker.filter_tree import FilterTree
 from config.models import Config
 from protocol import reason_codes
 
-OWN_TOPICS: Final = b"$SYS/#"
-"""The broker's own (section 4.7.2)."""
+OWN_TOPICS: Final = b"$SYS/"
+"""What the broker's own topics begin with (section 4.7.2)."""
 
 
 @final
@@ -23,8 +24,8 @@ class Authorization:
         """Whether a refused PUBLISH closes the connection of a 3.1.1 client, which cannot be told [MQTT-3.3.5-2]."""
         self.refused_subscribe: int = reason_codes.UNSPECIFIED_ERROR
         """What SUBACK says of a denied filter."""
+        self._bridge_state = True
         self._deny_publish = FilterTree()
-        self._deny_publish.at(OWN_TOPICS)
         self._deny_receive = FilterTree()
         self._deny_receive_below = FilterTree()  # those among them that end with "#"
         if config is not None:
@@ -35,6 +36,7 @@ class Authorization:
         self.close_refused = rules.refused_publish == "close"
         if rules.refused_subscribe == "not_authorized":
             self.refused_subscribe = reason_codes.NOT_AUTHORIZED
+        self._bridge_state = rules.bridge_state
         for denied in rules.deny_publish:
             self._deny_publish.at(denied.encode())
         for denied in rules.deny_subscribe:
@@ -43,8 +45,16 @@ class Authorization:
                 self._deny_receive_below.at(denied.encode())
 
     def may_publish(self, topic: bytes) -> bool:
-        """Whether clients may publish to a topic, and have wills there."""
-        return not self._deny_publish.match(topic)
+        """Whether any client may publish to a topic, and have wills there."""
+        return not (topic.startswith(OWN_TOPICS) or topic == b"$SYS" or self._deny_publish.match(topic))
+
+    def may_tell_state(self, client_id: str, topic: bytes, payload: bytes, retain: bool) -> bool:
+        """Whether this one message may go to a topic of the broker's own: what bridges say of their connection."""
+        return (
+            self._bridge_state
+            and is_own_state(client_id, topic, payload, retain)
+            and not self._deny_publish.match(topic)
+        )
 
     def may_receive(self, topic: bytes) -> bool:
         """Whether messages on a topic may reach anybody, by whatever filter."""

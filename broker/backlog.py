@@ -129,7 +129,10 @@ class Backlog(Watcher):
     def _unpark(self, parked: Parked, now: int) -> bool:
         """Returns whether its client waits for the answer."""
         self._broker.addresses.producers.remove(parked)
-        return parked.session.unpark(parked.publish, parked.connection, now - parked.since)
+        session = parked.session
+        expected = session.unpark(parked.publish, parked.connection, now - parked.since)
+        session.let_in_soon(now)  # FC-22: if it is refused, its id is free
+        return expected
 
     # -- pages
 

@@ -23,9 +23,10 @@ from broker.clients import (
 )
 from broker.clock import SECOND
 from broker.connection import Connection
+from broker.connection_log import log_disconnected, log_refused
 from broker.connection_rate import ConnectionRate
 from broker.publishing import read_expiry
-from broker.refusals import in_words
+from broker.refusals import PublishRefused, in_words
 from broker.retained import Retained
 from broker.router import Router
 from broker.session_task import RunQueue
@@ -77,6 +78,7 @@ def session_limits(config: Config, gate: bool) -> Limits:
         receive_maximum=own.receive_maximum,
         tolerate_receive_maximum=own.receive_maximum_policy == "tolerate",
         max_awaiting_rel=own.max_awaiting_rel,
+        producer_window_size=own.producer_window_size,
         await_rel_timeout=microseconds(own.await_rel_timeout),
         max_topic_alias_out=config.mqtt.max_topic_alias_out,
         consumer_window_size=own.consumer_window_size,
@@ -86,6 +88,7 @@ def session_limits(config: Config, gate: bool) -> Limits:
         slow_check_period=microseconds(slow.check_period),
         slow_disconnect=slow.policy == "disconnect",
         stalled_window=microseconds(own.stalled_window),
+        overflow_patience=microseconds(own.overflow_patience),
         gate=gate,
     )
 
@@ -165,6 +168,8 @@ class Broker:
         self.on_last_gone: Callable[[], None] | None = None
         """Called whenever no connection is left: the server waits for that when it stops."""
         self.log = structlog.get_logger("sluice")
+        self.debug = config.log.level == "debug"
+        """Whether connections and subscriptions are logged."""
 
     # -- messages
 
@@ -173,7 +178,13 @@ class Broker:
 
         Raises PublishRefused, and AddressFull if it has to wait for room (FC-24).
         """
-        matched = self.router.route(publish, publisher.outbound)
+        try:
+            matched = self.router.route(publish, publisher.outbound)
+        except PublishRefused:
+            client_id = publisher.client_id
+            if not self.authorization.may_tell_state(client_id, publish.topic, publish.payload, publish.retain):
+                raise
+            matched = self.router.route_late(publish, publisher.outbound)
         if publish.retain:
             self.retained.store(publish, publisher.client_id)
         return matched
@@ -212,6 +223,8 @@ class Broker:
         """A connection is gone."""
         self.connections.discard(connection)
         self.part(connection, now)
+        if self.debug:
+            log_disconnected(connection)
         if not self.connections and self.on_last_gone is not None:
             self.on_last_gone()
 
@@ -224,6 +237,8 @@ class Broker:
 
     def detach(self, connection: Connection, client: Client, now: int, stays: bool) -> None:
         """Part a client's session from its connection; `stays` is False if a clean start is to end the session."""
+        if self.debug:
+            log_disconnected(connection)
         task = connection.task
         if task is not None:
             task.stop()
@@ -293,15 +308,13 @@ class Broker:
 
     def refused(self, connection: Connection, error: MQTTError) -> None:
         """Log that a client broke the protocol."""
-        client = connection.client
-        session = None if client is None else client.session
-        self.report_refused("client_refused", session, connection.listener, error)
+        log_refused(self, connection, error)
 
-    def report_refused(self, event: str, session: Session | None, listener: str, error: MQTTError) -> None:
+    def report_refused(self, event: str, session: Session, listener: str, error: MQTTError) -> None:
         """Log a refusal, in a line whose length is bounded: it quotes what the client has sent."""
         self.log.info(
             event,
-            client_id="" if session is None else in_words(session.client_id),
+            client_id=in_words(session.client_id),
             listener=listener,
             reason=reason_codes.name(error.reason_code),
             detail=in_words(error.message),

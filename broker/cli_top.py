@@ -43,13 +43,15 @@ class Sort(StrEnum):
     BYTES = "bytes"
     WINDOW_FULL = "window_full"
     DROPS = "drops"
+    PATIENCE = "patience"
     WAITING = "waiting"
     REFUSED = "refused"
 
 
 _KEYS: Final = (
-    "Highest first: mailbox, mqueue (the default), bytes, window_full or drops; groups have mqueue, bytes and drops, "
-    "addresses bytes (their default), waiting, refused and drops."
+    "Highest first: mailbox, mqueue (the default), bytes, window_full, drops or patience (how long publishers were "
+    "held back for it); groups have mqueue, bytes, drops and patience, addresses bytes (their default), waiting, "
+    "refused and drops."
 )
 
 

@@ -31,6 +31,8 @@ class Client:
         self.connection: Connection | None = None
         self.expiry_interval = 0
         """Seconds that the session outlives its connection; 0 = not at all, NEVER_EXPIRES = until it is taken over."""
+        self.bridge = False
+        """Whether it has connected as a bridge by MQTT 3.1.1 (protocol level 0x84)."""
         self.asked_to_last = False
         """Whether CONNECT asked for a Session Expiry Interval above zero, even if it was not given one."""
         self.expires_at = 0
@@ -84,8 +86,17 @@ class Away(Host):
         """Log it, with who it is about."""
         self.broker.report(event, self.client, detail)
 
+    def let_in(self, now: int) -> None:
+        """Nothing waits: what did is forgotten when the client goes."""
+
     def disconnect(self, reason_code: int, reason: str) -> None:
         """The client is not connected."""
+
+    def pause_publishing(self) -> None:
+        """It publishes nothing."""
+
+    def resume_publishing(self) -> None:
+        """It publishes nothing."""
 
 
 @final

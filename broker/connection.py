@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Final, final
 from broker.address_book import AddressFull
 from broker.clients import SessionTimer
 from broker.clock import monotonic_us
+from broker.connection_log import peer_of
 from broker.connection_timers import AbortTimer, HandshakeTimer, KeepAliveTimer, LingerTimer, RateTimer
 from broker.handshake import shake_hands
+from broker.held_back import HeldBack
+from broker.left_over import left_in_socket
 from broker.packets import on_packet
 from broker.publishing import check, read_properties, refuse
-from broker.reading import CLOSED, LATER, RATE, UNREAD, end_reason, go_on_reading, stop_reading
+from broker.reading import CLOSED, LATER, PACED, RATE, UNREAD, end_reason, go_on_reading, stop_reading
 from broker.refusals import PublishRefused, connack, disconnect
 from broker.session_task import SessionTask
 from broker.unread import Unread
@@ -19,6 +22,7 @@ from protocol.acknowledgements import Puback
 from protocol.connect import Will
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError
+from protocol.packet import Packet
 from protocol.publish import Publish
 from session.host import Host
 from session.rate import Rate
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 LARGE_PIECE: Final = 4_096
 """Pieces of this mean size go to the transport as they are: joining them would copy more than a list costs."""
 CONGESTED: Final = 65_536
-"""Bytes in the transport from which on a send path is congested, until a quarter is left (FC-3). TLS had 512 KiB."""
+"""Bytes in the transport from which on a send path is congested, until a quarter is left (FC-3)."""
 READ_PACKETS: Final = 256
 """Packets handled at once; before more, sessions take up what these brought them. What a publisher sends faster than it
 can be delivered waits in its socket, not in mailboxes."""
@@ -53,6 +57,8 @@ class Connection(Host):
         self.decoder = Decoder(broker.max_packet_size, broker.router.cache)
         self.session: Session | None = None
         self.client: Client | None = None
+        self.client_id = ""
+        """As CONNECT has it, or as given to its client; empty until then."""
         self.authentication: Authentication | None = None
         """How far the client has shown who it is; None if it was not asked, or has not said CONNECT."""
         self.will: Will | None = None
@@ -64,11 +70,21 @@ class Connection(Host):
         """Microseconds of silence after which the client is taken for gone; 0 = never."""
         self.heard_at = 0
         self.closing = False
+        self.peer = ""
+        """Where the client has connected from, for the log; empty until the connection is gone."""
+        self.why = ""
+        """Why it ends, in words; empty until then."""
+        self.told_gone = False
+        """Whether the log has said that it has ended."""
         self.task: SessionTask | None = None
         self._unread: Unread | None = None
         """What the client leaves unread, while its send path is congested."""
         self.unread_because = 0
         """The sum of the reasons not to read (broker/reading.py); 0 = it is read."""
+        self.paced = False
+        """Whether queues hold the client back as a publisher (FC-16)."""
+        self._held_back: HeldBack | None = None
+        """What it has sent meanwhile, and what of that is left."""
         self._rate: Rate | None = None
         """PUBLISHes that the client may send (FC-23); None = any number."""
         self.ended = False
@@ -104,15 +120,20 @@ class Connection(Host):
         count = 0
         more = published = False
         try:
-            packet = self.decoder.next_packet()
+            packet = self.decoder.next_packet() if self._held_back is None else self._next_packet(self._held_back)
             while packet is not None:
                 session = self.session
                 if session is None:
                     shake_hands(self.broker, self, packet, now)
+                elif self.paced and self._has_to_wait(packet, now):
+                    count -= 1  # it counts when it is handled
                 elif isinstance(packet, Publish):
                     packet.received_at = now
                     published = True
-                    self._on_publish(session, packet, now)
+                    if packet.properties is not None:
+                        read_properties(self, packet, packet.properties, now)
+                    if session.accept(packet):
+                        self._on_publish(session, packet, now)
                     if self._rate is not None:
                         self._spend(self._rate, now)
                 elif isinstance(packet, Puback):
@@ -120,27 +141,50 @@ class Connection(Host):
                 else:
                     on_packet(self, session, packet, now)
                 count += 1
-                if self.unread_because:
+                if self.unread_because or count == READ_PACKETS:
+                    more = self.unread_because == 0
                     break
-                if count == READ_PACKETS:
-                    more = True
-                    break
-                packet = self.decoder.next_packet()
+                packet = self.decoder.next_packet() if self._held_back is None else self._next_packet(self._held_back)
         except MQTTError as error:
-            self.fail(error)
+            self._fail_in_turn(error)
         self.broker.totals.packets_received += count
         if self.session is not None:
             self._end_reading(self.session, more, published, now)
 
+    def _next_packet(self, held_back: HeldBack) -> Packet | None:
+        """FC-16: what has been held back goes first, once it may."""
+        if not self.paced:
+            packet = held_back.take()
+            if packet is not None:
+                return packet
+            self._held_back = None
+        return self.decoder.next_packet()
+
+    def _has_to_wait(self, packet: Packet, now: int) -> bool:
+        """FC-16: let a packet wait if it is not one that goes on, and read no further if enough waits."""
+        held_back = self._held_back
+        if held_back is None:
+            held_back = self._held_back = HeldBack()
+        if held_back.goes_on(packet):
+            return False
+        held_back.add(packet)
+        if held_back.full:
+            stop_reading(self, PACED, now)
+        return True
+
+    def _fail_in_turn(self, error: MQTTError) -> None:
+        """The client broke a rule: what is held back (FC-16) has come before that, and counts."""
+        if self.paced and self._held_back is not None:
+            self.decoder = Decoder()  # what comes behind it does not
+            self.read_to_end()
+        if not self.closing:
+            self.fail(error)
+
     def _on_publish(self, session: Session, publish: Publish, now: int) -> None:
+        """Route a PUBLISH that the session has accepted, and answer it."""
         broker = self.broker
-        properties = publish.properties
-        if properties is not None:
-            read_properties(self, publish, properties, now)
-        if not session.accept(publish):
-            return
         try:
-            if broker.selective or properties is not None:
+            if broker.selective or publish.properties is not None:
                 check(broker, publish)
             matched = broker.publish(publish, session)
         except PublishRefused as refused:
@@ -182,18 +226,37 @@ class Connection(Host):
 
     def eof_received(self) -> bool:
         """The client will send no more: the connection closes, even if the client does not take what is left for it."""
-        self.ended = True
-        while self.unread_because and not self.closing:
-            self.read_on(monotonic_us())  # with TLS the end may come while we wait: what came before it counts
+        if self.transport is not None and not self.closing:
+            self.why = self.transport.get_extra_info("failure", "")
+        self.read_to_end()
         self.close()
         return False
 
+    def read_to_end(self) -> None:
+        """Handle all that has come [MQTT-3.14.4-3], whatever speaks against reading."""
+        self.ended = True
+        self.paced = False
+        self.unread_because |= LATER
+        while (self.unread_because or self._held_back is not None) and not self.closing:
+            self.read_on(monotonic_us())
+
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is gone, from whichever side."""
-        self._begin_closing()
-        self.broker.disconnected(self, monotonic_us())
+        transport = self.transport
+        self.peer = peer_of(transport)
         self.transport = None
+        if not self.closing:
+            if transport is not None:
+                self.why = transport.get_extra_info("failure", "")
+            if error is not None and transport is not None:
+                self.decoder.feed(left_in_socket(transport))
+            self.read_to_end()
+        self._begin_closing()
+        if not self.why:
+            self.why = "the connection was closed by the client" if error is None else str(error)
+        self.broker.disconnected(self, monotonic_us())
         self.decoder = Decoder()  # timers may keep this object for a while, but not what the client began to send
+        self._held_back = None
 
     def pause_writing(self) -> None:
         """The send path is congested from now on."""
@@ -229,9 +292,38 @@ class Connection(Host):
         """Log it, with who it is about."""
         self.broker.report(event, self.client, detail)
 
+    def let_in(self, now: int) -> None:
+        """Route what has waited for a packet id, as if it had just come (FC-22)."""
+        session = self.session
+        publish = None if session is None else session.let_in()
+        try:
+            while session is not None and publish is not None:
+                publish.received_at = now
+                self._on_publish(session, publish, now)
+                publish = session.let_in()
+        except MQTTError as error:
+            self.fail(error)
+
     def disconnect(self, reason_code: int, reason: str) -> None:
         """Close, and say why."""
         self.close(reason_code, reason)
+
+    def pause_publishing(self) -> None:
+        """FC-16: let the client's PUBLISHes wait, unless they are its last ones."""
+        if self.ended or self.closing:
+            return
+        self.paced = True
+        if self._held_back is not None and self._held_back.full:
+            stop_reading(self, PACED, monotonic_us())
+
+    def resume_publishing(self) -> None:
+        """FC-16: handle the client's PUBLISHes again."""
+        self.paced = False
+        if self.unread_because & PACED:
+            end_reason(self, PACED)
+        elif self._held_back is not None and self.unread_because == 0:
+            stop_reading(self, LATER, monotonic_us())
+            self.broker.run_queue.resume(self)
 
     # -- writing and closing
 
@@ -247,7 +339,6 @@ class Connection(Host):
         transport = self.transport
         if session is None or transport is None:
             return
-        session.inbound.unwritten = 0
         outbox = session.outbound.outbox
         pieces = outbox.pieces
         count = len(pieces)
@@ -286,7 +377,7 @@ class Connection(Host):
             answer = connack(error, self.decoder.version, limit)
             if answer:
                 self.write(answer)
-            self.close(told=answer != b"")
+            self.close(reason=error.message, told=answer != b"")
 
     def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", told: bool = False) -> None:
         """Write what is left, for MQTT 5 the reason too unless it is success, in code and words, and close.
@@ -294,8 +385,12 @@ class Connection(Host):
         The session is free at once. A client that does not take what has been written is cut off. `told`: the reason
         has been written already.
         """
+        if self.closing:
+            return
+        self.why = reason or self.why or ("the connection was closed by the client" if self.ended else "")
         transport = self.transport
-        if self.closing or transport is None:
+        if transport is None:
+            self._begin_closing()  # `connection_lost` handles what has come last, and parts
             return
         self.flush()
         self._begin_closing()
@@ -328,8 +423,10 @@ class Connection(Host):
             transport.close()
 
     def abort(self) -> None:
-        """Cut the connection off, whatever is left to write."""
+        """Cut the connection off, whatever is left to write or to handle."""
+        self._begin_closing()
         if self.transport is not None:
+            self.why = self.why or "cut off by the broker"
             self.transport.abort()
 
     def start(self, session: Session) -> None:

@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from broker.admission import admit, check_rate
+from broker.bridges import RECEIVE_MAXIMUM
 from broker.clients import Client
 from broker.clock import SECOND
+from broker.connection_log import log_connected
 from broker.refusals import fits
 from protocol import properties as props
 from protocol import reason_codes
@@ -33,13 +35,14 @@ def shake_hands(broker: "Broker", connection: "Connection", packet: Packet, now:
         assert authentication is not None  # without it, CONNECT has been answered
         _go_on(broker, connection, authentication, authentication.go_on(packet), now)
     elif isinstance(packet, Disconnect):
-        connection.close()
+        connection.close(reason="DISCONNECT by the client before CONNACK")
     else:
         raise ProtocolError(f"{type(packet).__name__} before CONNACK")  # [MQTT-3.1.2-30]
 
 
 def _on_connect(broker: "Broker", connection: "Connection", packet: Connect, now: int) -> None:
     broker.totals.connects += 1
+    connection.client_id = packet.client_id
     connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
     check_rate(broker, connection, now)
     admit(broker, connection, packet)
@@ -72,6 +75,7 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     if not client_id:
         client_id = f"auto-{uuid4().hex}"
         own_properties[props.ASSIGNED_CLIENT_IDENTIFIER] = client_id  # [MQTT-3.1.3-7]
+        connection.client_id = client_id
     expiry_interval = _expiry_interval(broker, packet)
     keep_alive = broker.capabilities.keep_alive(packet)
     asked = packet.properties or {}
@@ -90,6 +94,7 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     client.connection = connection
     client.expires_at = 0
     client.expiry_interval = expiry_interval
+    client.bridge = packet.bridge
     client.asked_to_last = asked_expiry > 0
     connection.client = client
     broker.online += 1
@@ -99,12 +104,14 @@ def _accept(broker: "Broker", connection: "Connection", packet: Connect, own_pro
     session = client.session
     session.listener = connection.listener
     connection.write(connack.encode(version))
-    receive_maximum = props.integer(asked, props.RECEIVE_MAXIMUM)
+    receive_maximum = RECEIVE_MAXIMUM if packet.bridge else props.integer(asked, props.RECEIVE_MAXIMUM)
     connection.session = session  # the timers that the session asks for at once are the connection's to set
     aliases = props.integer(asked, props.TOPIC_ALIAS_MAXIMUM)
     session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases)
     session.outbound.outbox.problem_information = asked.get(props.REQUEST_PROBLEM_INFORMATION) != 0  # [MQTT-3.1.2-29]
     connection.start(session)
+    if broker.debug:
+        log_connected(connection, packet, expiry_interval, connack.session_present)
 
 
 def _fit(connack: Connack, own_properties: Properties, maximum_packet_size: int) -> None:
@@ -118,6 +125,9 @@ def _fit(connack: Connack, own_properties: Properties, maximum_packet_size: int)
 def _open_session(broker: "Broker", client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:
     """The client's session, and whether it was kept [MQTT-3.2.2-2, -3]. An older connection is closed first."""
     client = broker.clients.get(client_id)
+    if client is not None and client.connection is not None:
+        client.connection.read_to_end()  # it may have said DISCONNECT
+        client = broker.clients.get(client_id)
     if client is not None:
         older = client.connection
         if older is not None:

@@ -25,6 +25,8 @@ def on_packet(connection: "Connection", session: Session, packet: Packet, now: i
         session.acknowledge(packet_types.PUBREC, packet.packet_id, packet.reason_code, now)
     elif isinstance(packet, Pubrel):
         session.release(packet.packet_id)
+        if session.inbound.waiting is not None:
+            connection.let_in(now)  # FC-22
     elif isinstance(packet, Pubcomp):
         session.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
     elif isinstance(packet, Pingreq):
@@ -49,4 +51,5 @@ def _on_disconnect(connection: "Connection", packet: Disconnect) -> None:
     if packet.reason_code == reason_codes.SUCCESS:
         connection.will = None  # [MQTT-3.14.4-3]
     connection.broker.totals.disconnects_received += 1
+    connection.why = f"DISCONNECT by the client: {reason_codes.name(packet.reason_code, packet_types.DISCONNECT)}"
     connection.close()

@@ -1,16 +1,13 @@
 """One PUBLISH that waits because its address is full, from when it comes to when it is answered (FC-25, FC-26)."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from protocol.publish import Publish
-from protocol.publish_encoder import encode_outgoing_properties
+from session.parked import weight
 from session.session import Session
 
 if TYPE_CHECKING:
     from broker.backlog import Backlog
-
-OVERHEAD: Final = 64
-"""Bytes that a PUBLISH counts for besides its topic and properties, where these are more than its payload."""
 
 
 @final
@@ -39,11 +36,3 @@ class Parked:
     def not_written(self, now: int) -> None:
         """FC-26: the disk does not take it after all."""
         self.backlog.not_written(self, now)
-
-
-def weight(publish: Publish) -> int:
-    """What a parked PUBLISH counts for: its payload, or all the rest of it if that is more."""
-    rest = OVERHEAD + len(publish.topic)
-    if publish.properties is not None:
-        rest += len(encode_outgoing_properties(publish.properties, b""))
-    return max(publish.size, rest)

@@ -115,7 +115,7 @@ def is_awaited(outbound: Outbound) -> bool:
         return True
     if outbound.mqueue is not None and any(_is_in_the_way(publish) for publish in outbound.mqueue):
         return True
-    return any(_is_in_the_way(publish) for publish in outbound.mailbox)
+    return any(_is_in_the_way(publish) for publish in outbound.in_mailbox())
 
 
 def _is_in_the_way(publish: Publish) -> bool:

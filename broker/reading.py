@@ -13,6 +13,8 @@ RATE: Final = 4
 """It publishes faster than it may (FC-23)."""
 PARKED: Final = 8
 """Its PUBLISHes wait for room in their addresses (FC-25)."""
+PACED: Final = 32
+"""Queues that drain have no room for what it publishes (FC-16), and it has sent as much meanwhile as may wait."""
 CLOSED: Final = 16
 """Nothing that it sends counts any more."""
 

@@ -55,7 +55,7 @@ class Route:
         self.identifiers = other.identifiers
         self.no_local = False
 
-    def deliver(self, publish: Publish) -> None:
+    def deliver(self, publish: Publish, publisher: Outbound | None) -> None:
         """Hand `publish` to the session as this route has it."""
         delivery = publish.at(min(self.qos, publish.qos), publish.retain and self.retain_as_published)
         if self.identifiers:
@@ -65,6 +65,8 @@ class Route:
             outbound.counters.count_offered(delivery.qos)
             outbound.counters.count_drop("queue_full", delivery.qos)
             return
+        if outbound.paced and not outbound.admits(delivery, publisher, publish.received_at):
+            return  # FC-16
         outbound.mailbox.append(delivery)
         if delivery.address is not None:
             hold(delivery)  # FC-24
@@ -124,11 +126,11 @@ class Receivers:
         """Deliver to those for whom the plain way does not serve."""
         for route in self.special:
             if not route.no_local or route.outbound is not publisher:
-                route.deliver(publish)
+                route.deliver(publish, publisher)
             elif route.own is not None:
-                route.own.deliver(publish)
+                route.own.deliver(publish, publisher)
         for group in self.groups:
-            group.deliver(publish, publish.received_at)
+            group.deliver(publish, publisher, publish.received_at)
 
     def size(self, publish: Publish, publisher: Outbound | None) -> int:
         """Payload bytes of all the deliveries that `publish` would make at an address."""

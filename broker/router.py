@@ -72,6 +72,8 @@ class Router:
             if route.qos < qos or retain:
                 delivery = publish.at(min(route.qos, qos), retain and route.retain_as_published)
             outbound = route.outbound
+            if outbound.paced and not outbound.admits(delivery, publisher, publish.received_at):
+                continue  # FC-16
             outbound.mailbox.append(delivery)
             if outbound.idle:
                 outbound.idle = False

@@ -17,6 +17,7 @@ from broker.listening import BACKLOG, open_sockets
 from broker.stopping import take_leave
 from broker.sys_topics import SysTopics
 from broker.tls import server_context
+from broker.tls_handshake import TlsListener
 from broker.wheel import TICK
 from config.models import Config, Listener
 
@@ -31,9 +32,6 @@ ABORT_TIMEOUT: Final = 1.0
 
 METRICS_TIMEOUT: Final = 5.0
 """Seconds that the last metrics have to get to the disk when the server stops."""
-
-TLS_HANDSHAKE_TIMEOUT: Final = 60.0
-"""Seconds that a TLS handshake may take where `connect_timeout` sets no limit."""
 
 EXHAUSTED_PAUSE: Final = 60 * SECOND
 """Microseconds between two reports that file descriptors or memory for connections have run out."""
@@ -51,6 +49,7 @@ class Server:
         """Listener name to the host and port that it really listens on; of several addresses the first."""
         self._log = structlog.get_logger("sluice")
         self._servers: list[asyncio.Server] = []
+        self._tls: list[TlsListener] = []
         self._opened: list[dict[str, Any]] = []  # what the log says of each listener
         self._stopping = asyncio.Event()
         self._exhausted_until = 0
@@ -61,6 +60,8 @@ class Server:
         loop.set_exception_handler(self._crashed)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` wants it ignored
+            loop.add_signal_handler(signal.SIGHUP, self.stop)
         raise_file_limit()
         try:
             for listener in self.config.listeners:
@@ -108,14 +109,16 @@ class Server:
             # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
             return cast("asyncio.Protocol", Connection(self.broker, listener.name))
 
-        handshake = min(self.config.mqtt.connect_timeout, TLS_HANDSHAKE_TIMEOUT) if context is not None else None
+        accept = new_connection
+        if context is not None:
+            tls = TlsListener(self.broker, listener.name, context, new_connection)
+            self._tls.append(tls)
+            accept = tls.accept
         for sock in sockets:
             # asyncio's own loop takes the backlog for how often to accept at once too, and before Python 3.13 it goes
             # on when file descriptors have run out, with a report for each.
             tries = 1 if isinstance(loop, asyncio.SelectorEventLoop) else BACKLOG
-            server = await loop.create_server(
-                new_connection, sock=sock, ssl=context, backlog=tries, ssl_handshake_timeout=handshake
-            )
+            server = await loop.create_server(accept, sock=sock, backlog=tries)
             sock.listen(BACKLOG)
             self._servers.append(server)
             host, port = sock.getsockname()[:2]
@@ -191,6 +194,8 @@ class Server:
     def _close_listeners(self) -> None:
         for server in self._servers:
             server.close()
+        for tls in self._tls:
+            tls.close()
 
 
 def raise_file_limit() -> None:

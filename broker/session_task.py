@@ -66,7 +66,7 @@ class SessionTask:
         except Exception as error:
             _give_up(self.connection, "a session task has failed", error)
             return
-        if more or outbound.mailbox:
+        if more:
             self._queue.behind = True
             self._queue.add(self)
         else:

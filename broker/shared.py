@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final, final
 
-from protocol.errors import TopicFilterInvalid
+from protocol.errors import MalformedPacket
 from protocol.topics import parse_share
 from session.host import Host, Nobody
 from session.limits import Limits
@@ -47,9 +47,12 @@ class GroupsHost(Host):
     def __init__(self, broker: "Broker") -> None:
         self.broker = broker
 
-    def report(self, event: str, detail: str = "") -> None:
+    def wake(self) -> None:
+        """A queue of a group has no mailbox that would wait for a pass."""
+
+    def report_group(self, event: str, group: str, detail: str) -> None:
         """Log it, with the name of the group."""
-        self.broker.log.warning(event, group=detail[:QUOTED])
+        self.broker.log.warning(event, group=group[:QUOTED], detail=detail)
 
 
 def split_share(topic_filter: str) -> tuple[str, bytes]:
@@ -59,7 +62,7 @@ def split_share(topic_filter: str) -> tuple[str, bytes]:
     """
     try:
         shared = parse_share(topic_filter)
-    except TopicFilterInvalid:
+    except MalformedPacket:
         shared = None
     if shared is None:
         return "", topic_filter.encode()

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+from broker.connection_log import log_subscribed, log_unsubscribed
 from broker.refusals import in_words
 from broker.retained_feed import RetainedFeed
 from broker.shared import split_share
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.clients import Client
 
-_FAILURE_V4: Final = 0x80
-"""What SUBACK of 3.1.1 says of every filter that is refused."""
 _NAMED: Final = 3
 """Refused filters that a SUBACK names."""
 
@@ -36,15 +35,20 @@ def subscribe(broker: "Broker", client: "Client", packet: Subscribe, now: int) -
     identifiers = _identifiers(packet)
     for subscription in packet.subscriptions:
         subscription.identifiers = identifiers
+        if client.bridge:  # what bridges by MQTT 5 ask for themselves
+            subscription.no_local = True
+            subscription.retain_as_published = True
         refusal = _refusal(broker, subscription.topic_filter)
         if refusal:
-            codes.append(refusal if session.version == 5 else _FAILURE_V4)
+            codes.append(refusal)  # SUBACK of 3.1.1 says 0x80 of all
             refused.append(subscription.topic_filter)
             continue
         if _add(broker, session, subscription):
             fresh.append(subscription)
         codes.append(subscription.qos)
     _answer(session, _suback(session, packet.packet_id, codes, refused))
+    if broker.debug:
+        log_subscribed(broker, session.client_id, [each.topic_filter for each in packet.subscriptions], codes)
     if fresh:
         feed = RetainedFeed(broker, session) if client.feed is None else client.feed
         client.feed = feed if feed.add(fresh, now) else None
@@ -76,6 +80,8 @@ def unsubscribe(broker: "Broker", client: "Client", packet: Unsubscribe) -> None
         else:
             codes.append(reason_codes.NO_SUBSCRIPTION_EXISTED)
     _answer(session, Unsuback(packet.packet_id, codes).encode(session.version))
+    if broker.debug:
+        log_unsubscribed(broker, session.client_id, packet.topic_filters, codes)
 
 
 def _answer(session: Session, packet: bytes) -> None:

@@ -154,6 +154,7 @@ class SysTopics:
             "shared_subscriptions/count": str(snapshot.shared),
             "slow_consumers/total": str(totals.slow_consumers),
             "stalled_windows/total": str(totals.stalled_windows),
+            "awaiting_rel/parked": str(snapshot.sums.past_awaiting_rel),
             "publish/bytes/received": str(snapshot.sums.received_bytes),
             "publish/bytes/sent": str(snapshot.sums.sent_bytes),
         }

@@ -11,6 +11,7 @@ def server_context(tls: Tls) -> ssl.SSLContext:
     """The context that a listener's configuration asks for. Raises OSError, naming the file at fault."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _MINIMUM[tls.minimum_version]
+    context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1.1 lets clients ask for it; compression is off
     try:
         context.load_cert_chain(tls.certfile, tls.keyfile)
     except (OSError, ssl.SSLError) as error:

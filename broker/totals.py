@@ -29,6 +29,8 @@ class Sums:
         self.acknowledged = 0
         self.dropped = 0
         """Deliveries that a full queue has dropped."""
+        self.past_awaiting_rel = 0
+        """QoS 2 PUBLISHes that had to wait for a packet id (FC-22)."""
 
     def add(self, counters: Counters) -> None:
         """Add what one session has counted."""
@@ -40,6 +42,7 @@ class Sums:
         self.pubrels_resent += counters.resent_pubrel
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
         self.dropped += counters.dropped_queue_full
+        self.past_awaiting_rel += counters.awaiting_rel_refused
 
     def include(self, other: "Sums") -> None:
         """Add all of another."""
@@ -51,6 +54,7 @@ class Sums:
         self.pubrels_resent += other.pubrels_resent
         self.acknowledged += other.acknowledged
         self.dropped += other.dropped
+        self.past_awaiting_rel += other.past_awaiting_rel
 
 
 @final

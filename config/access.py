@@ -43,6 +43,8 @@ class Authorization(Model):
     """Topics that nobody may publish to."""
     deny_subscribe: list[TopicFilter] = Field(default_factory=list)
     """Topics that nobody receives: neither by a filter that they cover nor by a wider one."""
+    bridge_state: bool = True
+    """Whether a client may tell its own state under $SYS/broker/connection, as bridges do."""
     refused_subscribe: Literal["unspecified", "not_authorized"] = "unspecified"
     """What SUBACK says to MQTT 5 clients of a denied filter: 0x80, as to 3.1.1 clients, or 0x87."""
     refused_publish: Literal["acknowledge", "close"] = "acknowledge"

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from config.layers import Path, dotted
 from config.models import Config
+from config.other_names import OTHER_NAMES
 from config.value_types import Written
 
 ENV_PREFIX = "SLUICE_"
@@ -82,18 +83,33 @@ def suggest_key(path: Path) -> str:
     """What an unknown key was probably meant to be, or which keys there are."""
     section = section_at(path[:-1])
     siblings = list(section.model_fields) if section is not None else []
-    key = str(path[-1])
-    if close := get_close_matches(key.replace("-", "_").lower(), siblings, n=1):
+    key = str(path[-1]).replace("-", "_").lower()
+    if (elsewhere := OTHER_NAMES.get(key)) is not None:
+        return f"did you mean {_seen_from(path[:-1], elsewhere)}?"
+    places = [dotted(known) for known in known_keys() if known[-1] == key]
+    if close := get_close_matches(key, siblings, n=1, cutoff=0.75 if places else 0.6):  # a key elsewhere is no typo
         return f"did you mean {close[0]!r}?"
-    if elsewhere := [dotted(known) for known in known_keys() if known[-1] == key]:
-        return f"did you mean {' or '.join(elsewhere)}?"
+    if places:
+        top = " at the top of the file" if places == [key] else ""
+        return f"did you mean {' or '.join(places)}{top}?"
     return f"the keys here are {', '.join(siblings)}"
+
+
+def _seen_from(section: Path, keys: str) -> str:
+    """Keys as one writes them in a section: in quotes if they are its own, whole if they are elsewhere."""
+    here = dotted("[]" if isinstance(key, int) else key for key in section).replace(".[]", "[]")
+    own = f"{here}." if here else ""
+    shown = [repr(key.removeprefix(own)) if "." not in key.removeprefix(own) else key for key in keys.split(" or ")]
+    return " or ".join(shown)
 
 
 def suggest_variable(name: str) -> str:
     """What an unknown variable was probably meant to be, or where the names come from."""
     names = [variable(path).removeprefix(ENV_PREFIX) for path in known_keys()]
     asked = name.upper().removeprefix(ENV_PREFIX)
+    other = OTHER_NAMES.get(asked.rpartition(ENV_NESTED)[2].lower(), "")
+    if other and "[" not in other:
+        return f"did you mean {' or '.join(variable(tuple(key.split('.'))) for key in other.split(' or '))}?"
     close = [known for known in names if asked and known.endswith(ENV_NESTED + asked)]
     close = close or get_close_matches(asked, names, n=1, cutoff=0.75)
     if close:

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from config.units import found
+from config.units import format_duration, found
 from config.value_types import (
     MAX_UINT16,
     Count,
@@ -21,6 +21,9 @@ from config.value_types import (
 
 HEAVIEST: Final = 255
 """The largest weight of a topic."""
+
+LEAST_PATIENCE: Final = 0.2
+"""Seconds."""
 
 MOST_MESSAGES: Final = 1_000_000
 """A second; no broker is that fast, so a session that has to be faster is a mistake."""
@@ -40,6 +43,13 @@ def _threshold(value: object) -> object:
         f"found {found(value)}: write messages a second, above 0 and at most {MOST_MESSAGES}, such as 10 or 0.5, "
         "or null to report nobody"
     )
+
+
+def _patience(seconds: float) -> float:
+    """Refuse what is shorter than what FC-16 can tell from nothing: a queue counts as stalled after 200 ms."""
+    if 0 < seconds < LEAST_PATIENCE:
+        raise ValueError(f"found {format_duration(seconds)}: write 200ms or more, or 0s to hold nobody back")
+    return seconds
 
 
 class Priority(Model):
@@ -87,15 +97,18 @@ class Session(Model):
     """FC-14: which sessions are too slow."""
     stalled_window: Duration = Field(default=60.0, ge=1)
     """FC-14: seconds after which a full window without one acknowledgement is reported. math.inf = never."""
-    receive_maximum: FiniteCount = Field(default=32, ge=1, le=MAX_UINT16)
-    """FC-20: QoS 1 and 2 PUBLISHes that an MQTT 5 client may have unacknowledged."""
+    overflow_patience: Annotated[FiniteDuration, AfterValidator(_patience)] = 5.0
+    """FC-16: seconds that publishers may be held back before a queue that drains overflows. 0 = not at all."""
+    receive_maximum: FiniteCount = Field(default=MAX_UINT16, ge=1, le=MAX_UINT16)
+    """FC-20: QoS 1 and 2 PUBLISHes that an MQTT 5 client may have unacknowledged; by default all ids that there are."""
     receive_maximum_policy: Literal["disconnect", "tolerate"] = "disconnect"
     """FC-20: what happens to a client that exceeds receive_maximum."""
-    max_awaiting_rel: Count = 100
-    """FC-22: QoS 2 packet ids that wait for their PUBREL. 0 = no limit."""
+    max_awaiting_rel: Count = MAX_UINT16
+    """FC-22: QoS 2 packet ids that wait for their PUBREL; past it PUBLISHes are parked. 0 = no limit."""
     await_rel_timeout: Duration = Field(default=300.0, gt=0)
     """FC-22: seconds after which such an id is forgotten. math.inf = never."""
     producer_max_rate: Rate = 0
     """FC-23: PUBLISHes a second that are read from one connection. 0 = no limit."""
     producer_window_size: FiniteSize = Field(default=64 * 1024, ge=1)
-    """FC-25: payload bytes of one connection that may be parked at full addresses; past that it is not read."""
+    """FC-25: bytes of one client that may be parked at full addresses; past that it is not read. FC-22: the same for
+    packet ids; past that it is disconnected."""

@@ -29,6 +29,8 @@ from protocol.topics import validate_topic_name
 
 MQTT_3_1_1: Final = 4
 MQTT_5: Final = 5
+BRIDGE: Final = 0x80
+"""Bit 7 of the protocol level: how Mosquitto's bridges (`try_private`, on by default) mark MQTT 3.1.1."""
 
 _NAME: Final = b"\0\x04MQTT"
 
@@ -60,9 +62,10 @@ class Will:
 
 @final
 class Connect(Packet):
-    """CONNECT. In 3.1.1 `clean_start` is the Clean Session flag."""
+    """CONNECT. In 3.1.1 `clean_start` is the Clean Session flag; `bridge`: its level has the bit that marks bridges."""
 
     __slots__ = (
+        "bridge",
         "clean_start",
         "client_id",
         "keep_alive",
@@ -83,6 +86,7 @@ class Connect(Packet):
         "will",
         "properties",
         "version",
+        "bridge",
     )
 
     def __init__(  # noqa: PLR0913, PLR0917 - one for each field of the packet
@@ -95,6 +99,7 @@ class Connect(Packet):
         will: Will | None = None,
         properties: Properties | None = None,
         version: int = MQTT_5,
+        bridge: bool = False,
     ) -> None:
         self.client_id: str = client_id
         self.clean_start: bool = clean_start
@@ -104,6 +109,7 @@ class Connect(Packet):
         self.will: Will | None = will
         self.properties: Properties | None = properties
         self.version: int = version
+        self.bridge: bool = bridge
 
     def encode(self, version: int) -> bytes:
         """Return the packet as bytes; ValueError if it cannot be a CONNECT of that version."""
@@ -123,7 +129,8 @@ class Connect(Packet):
                 raise ValueError("CONNECT: MQTT 3.1.1 has no password without a user name")
             flags |= 0x40
             payload.append(encode_binary(self.password))
-        head = _NAME + bytes((version, flags)) + encode_uint16(self.keep_alive)
+        level = version | BRIDGE if self.bridge else version
+        head = _NAME + bytes((level, flags)) + encode_uint16(self.keep_alive)
         if version == MQTT_5:
             head += encode_properties(self.properties, CONNECT)
         return encode_packet(CONNECT << 4, head + b"".join(payload))
@@ -132,7 +139,7 @@ class Connect(Packet):
 def read_protocol_level(data: bytes, position: int, end: int) -> int:
     """Read the protocol name and level that every CONNECT begins with.
 
-    Returns 4 or 5; raises UnsupportedProtocolVersion with the answer for anything else.
+    Returns 4 or 5, and 4 for a bridge too; raises UnsupportedProtocolVersion with the answer for anything else.
     """
     name, position = read_binary(data, position, end, "CONNECT protocol name")
     if name != b"MQTT":  # [MQTT-3.1.2-1]
@@ -140,8 +147,10 @@ def read_protocol_level(data: bytes, position: int, end: int) -> int:
         answer = _REFUSED_3_1_1 if name == b"MQIsdp" else b""
         raise UnsupportedProtocolVersion(f"CONNECT protocol name: is {name[:32]!r}, but must be b'MQTT'", 0, answer)
     level = read_byte(data, position, end, "CONNECT protocol level")
+    if level == MQTT_3_1_1 | BRIDGE:
+        return MQTT_3_1_1
     if level != MQTT_3_1_1 and level != MQTT_5:  # [MQTT-3.1.2-2]
-        # Bit 7 marks a bridge in a private extension of MQTT 3.1.1; its sender falls back on return code 1.
+        # Bit 7 may mark a bridge of another version, which falls back on return code 1.
         answer = _REFUSED_5 if level & 0x7F >= MQTT_5 else _REFUSED_3_1_1
         raise UnsupportedProtocolVersion(f"CONNECT protocol level: is {level}, but must be 4 or 5", level, answer)
     return level
@@ -151,6 +160,7 @@ def decode_connect(data: bytes, position: int, end: int) -> Connect:
     """Read what follows the fixed header of a CONNECT."""
     version = read_protocol_level(data, position, end)
     position += len(_NAME) + 1
+    bridge = data[position - 1] & BRIDGE != 0
     flags = read_byte(data, position, end, "CONNECT flags")
     _check_flags(flags, version)
     keep_alive = read_uint16(data, position + 1, end, "CONNECT keep alive")
@@ -159,12 +169,15 @@ def decode_connect(data: bytes, position: int, end: int) -> Connect:
     if version == MQTT_5:
         properties, position = decode_properties(data, position, end, CONNECT)
     try:
-        return _decode_payload(data, position, end, flags, version, keep_alive, properties)
+        connect = _decode_payload(data, position, end, flags, version, keep_alive, properties)
     except MQTTError as error:
         limit = properties.get(MAXIMUM_PACKET_SIZE) if properties is not None else None
         if isinstance(limit, int):
             error.maximum_packet_size = limit  # the answer has to keep to it [MQTT-3.1.2-24]
+        error.client_id = _client_id(data, position, end)
         raise
+    connect.bridge = bridge
+    return connect
 
 
 def _decode_payload(
@@ -183,6 +196,14 @@ def _decode_payload(
         password, position = read_binary(data, position, end, "CONNECT password")
     expect_end(position, end, CONNECT)
     return Connect(client_id, flags & 0x02 != 0, keep_alive, username, password, will, properties, version)
+
+
+def _client_id(data: bytes, position: int, end: int) -> str:
+    """Who sends a CONNECT that cannot be read, as far as that can be: the client id is the first of the payload."""
+    try:
+        return read_string(data, position, end, "CONNECT client identifier")[0]
+    except MQTTError:
+        return ""
 
 
 def _check_flags(flags: int, version: int) -> None:

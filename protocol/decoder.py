@@ -11,6 +11,7 @@ from protocol.connack import decode_connack
 from protocol.connect import decode_connect, read_protocol_level
 from protocol.disconnect import decode_disconnect
 from protocol.errors import MalformedPacket, MQTTError, PacketTooLarge, ProtocolError
+from protocol.foreign import may_become, recognise
 from protocol.packet import Packet
 from protocol.packet_types import (
     AUTH,
@@ -148,6 +149,7 @@ class Decoder:
                     return self._advance()
             end = position + remaining
             if end - start > self.maximum_packet_size > 0:  # [MQTT-3.2.2-15], for clients [MQTT-3.1.2-24]
+                self._check_first_byte(first)  # what is no packet that may come here has no size either
                 raise _too_large(first, end - start, self.maximum_packet_size)
             if end - start > available:
                 self._check_first_byte(first)
@@ -165,6 +167,10 @@ class Decoder:
                 self._check_first_byte(first)
                 packet = self._decode(first >> 4, data, position, end)
         except MQTTError as error:
+            if self.version == 0:
+                if may_become(data[start:]):
+                    return self._advance()  # whatever it becomes, it is not MQTT
+                error.rename(recognise(data[start:]))
             self._fail(error)
             raise
         self._position = end
@@ -285,4 +291,5 @@ def _long_length(data: bytes, position: int, value: int) -> tuple[int, int]:
 
 
 def _too_large(first: int, size: int, limit: int) -> PacketTooLarge:
-    return PacketTooLarge(f"{NAMES[first >> 4]}: the packet has {size} bytes, but at most {limit} are allowed")
+    message = f"{NAMES[first >> 4]}: the packet has {size} bytes, but at most {limit} are allowed"
+    return PacketTooLarge(message, size, limit)

@@ -4,8 +4,7 @@
     +-- MalformedPacket              0x81  the bytes cannot be read as the standard says
     +-- ProtocolError                0x82  readable, but not allowed here
     +-- UnsupportedProtocolVersion   0x84  CONNECT of another version; carries the answer to send
-    +-- TopicFilterInvalid           0x8F
-    +-- TopicNameInvalid             0x90
+    +-- TopicNameInvalid             0x90  well-formed, but not accepted here
     +-- TopicAliasInvalid            0x94
     +-- PacketTooLarge               0x95
 
@@ -22,7 +21,6 @@ from protocol.reason_codes import (
     PACKET_TOO_LARGE,
     PROTOCOL_ERROR,
     TOPIC_ALIAS_INVALID,
-    TOPIC_FILTER_INVALID,
     TOPIC_NAME_INVALID,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
@@ -37,6 +35,14 @@ class MQTTError(Exception):
         self.message = message
         self.maximum_packet_size = 0
         """What the peer takes as an answer, where it has said so in a CONNECT that cannot be read; 0 = anything."""
+        self.client_id = ""
+        """The client id in a CONNECT that cannot be read, as far as that could be."""
+
+    def rename(self, message: str) -> None:
+        """Say it in better words, if there are any."""
+        if message:
+            self.message = message
+            self.args = (message,)
 
 
 class MalformedPacket(MQTTError):
@@ -66,15 +72,8 @@ class UnsupportedProtocolVersion(MQTTError):
         self.answer = answer
 
 
-class TopicFilterInvalid(MQTTError):
-    """A topic filter breaks the rules of section 4.7 (0x8F)."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(TOPIC_FILTER_INVALID, message)
-
-
 class TopicNameInvalid(MQTTError):
-    """A topic name is empty or has wildcards (0x90)."""
+    """A topic name is well-formed, but this server does not accept it (0x90)."""
 
     def __init__(self, message: str) -> None:
         super().__init__(TOPIC_NAME_INVALID, message)
@@ -88,7 +87,9 @@ class TopicAliasInvalid(MQTTError):
 
 
 class PacketTooLarge(MQTTError):
-    """A packet is larger than the Maximum Packet Size (0x95)."""
+    """A packet is larger than the Maximum Packet Size (0x95). `size` and `limit`: bytes, of one that has come."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, size: int = 0, limit: int = 0) -> None:
         super().__init__(PACKET_TOO_LARGE, message)
+        self.size = size
+        self.limit = limit

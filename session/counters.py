@@ -75,6 +75,8 @@ class Counters:
     publish_parked_us: int = 0
     publish_discarded: int = 0
     publish_throttled_us: int = 0
+    publish_paced_us: int = 0
+    paced_for_us: int = 0
 
     waiting_start_qos0: int = 0
     waiting_start_qos1: int = 0

@@ -19,8 +19,24 @@ class Host:
         """Something that an operator should read once, such as `mqueue_full`; never per message. `detail`: in words."""
         raise NotImplementedError  # abstract
 
+    def report_group(self, event: str, group: str, detail: str) -> None:
+        """The same of the queue that a group shares (FC-13); `group` is its name."""
+        self.report(event, f"{group}: {detail}")
+
+    def let_in(self, now: int) -> None:
+        """Route what `Session.let_in` hands out, until there is no more (FC-22)."""
+        raise NotImplementedError  # abstract
+
     def disconnect(self, reason_code: int, reason: str) -> None:
         """Close the client's connection, with the reason in code and words; the session may outlive it."""
+        raise NotImplementedError  # abstract
+
+    def pause_publishing(self) -> None:
+        """Handle no PUBLISH of the client from now on (FC-16); its acknowledgements and PINGREQs go on."""
+        raise NotImplementedError  # abstract
+
+    def resume_publishing(self) -> None:
+        """Handle the client's PUBLISHes again, those first that have come meanwhile."""
         raise NotImplementedError  # abstract
 
 
@@ -36,5 +52,14 @@ class Nobody(Host):
     def report(self, event: str, detail: str = "") -> None:
         """Nobody is concerned."""
 
+    def let_in(self, now: int) -> None:
+        """Nothing waits."""
+
     def disconnect(self, reason_code: int, reason: str) -> None:
         """Nobody is connected."""
+
+    def pause_publishing(self) -> None:
+        """Nobody publishes."""
+
+    def resume_publishing(self) -> None:
+        """Nobody publishes."""

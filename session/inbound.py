@@ -4,18 +4,18 @@ from typing import Final, final
 
 from protocol import reason_codes
 from protocol.errors import MQTTError
+from protocol.publish import Publish
 from session.counters import Counters
 from session.limits import Limits
-from session.parked import ParkedIds
+from session.parked import ParkedIds, ParkedPublishes
 
 ROUTE: Final = 0
 DUPLICATE: Final = 1
 """Answer it again, do not route it again."""
-QUOTA_EXCEEDED: Final = 2
-"""MQTT 5: answer PUBREC 0x97."""
+NO_ROOM: Final = 2
+"""As many ids wait for PUBREL as may: `wait` comes next (FC-22)."""
 IGNORE: Final = 3
-"""Neither route nor acknowledge it: 3.1.1 has no word for QUOTA_EXCEEDED, so the client keeps it; or it is parked, and
-its answer is coming (FC-25)."""
+"""Neither route nor acknowledge it: it is parked already, and its answer is coming (FC-22, FC-25)."""
 
 
 @final
@@ -24,22 +24,27 @@ class Inbound:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.unwritten = 0
-        """QoS 1 PUBLISHes whose PUBACK the client cannot have seen yet, because it has not been written."""
         self.connection = 0
         """The number of the present connection, or else of the last."""
+        self.waiting: ParkedPublishes | None = None
+        """What waits for an id to come free (FC-22); None = nothing."""
+        self._overflowing = False  # an episode goes on
         self._parked: ParkedIds | None = None
         self._awaiting_rel: dict[int, int] | None = None  # packet id -> microseconds when it came, oldest first
         self._earlier: set[int] | None = None  # those among them that came on earlier connections
 
     def connect(self) -> None:
         """A new connection: the client's quota begins anew (section 4.9)."""
-        self.unwritten = 0
         self.connection += 1
         if self._parked is not None:
             self._parked.connect()
         awaiting = self._awaiting_rel
         self._earlier = set(awaiting) if awaiting else None
+
+    def disconnect(self) -> None:
+        """The client is gone. It has no answer to what waits for an id, so it sends that again if it comes back."""
+        self.waiting = None
+        self._overflowing = False
 
     @property
     def awaiting_rel_len(self) -> int:
@@ -54,13 +59,12 @@ class Inbound:
         """
         if self._parked is not None and self._parked.has_qos1(packet_id):
             return IGNORE
-        self.unwritten += 1
-        if version == 5 and self._unacknowledged() > self.limits.receive_maximum:
+        if version == 5 and self._unacknowledged() >= self.limits.receive_maximum:
             self._past_receive_maximum(counters)
         return ROUTE
 
     def accept_qos2(self, packet_id: int, version: int, counters: Counters) -> int:
-        """Decide on a QoS 2 PUBLISH: ROUTE, DUPLICATE, QUOTA_EXCEEDED or IGNORE. `remember` it once it is routed.
+        """Decide on a QoS 2 PUBLISH: ROUTE, DUPLICATE, NO_ROOM or IGNORE. `remember` it once it is routed.
 
         Raises MQTTError 0x93 past the Receive Maximum (FC-20).
         """
@@ -73,13 +77,57 @@ class Inbound:
         parked = self._parked
         if parked is not None and parked.sees_qos2(packet_id):
             return IGNORE  # FC-25
+        waiting = self.waiting
+        if waiting is not None and packet_id in waiting.publishes:
+            return IGNORE  # FC-22
         if version == 5 and self._unacknowledged() >= self.limits.receive_maximum:
             self._past_receive_maximum(counters)
-        bound = self.limits.max_awaiting_rel
-        if bound and len(awaiting) + (parked.qos2 if parked is not None else 0) >= bound:  # FC-22
+        if waiting is not None or not self._has_room():  # FC-9, FC-22
             counters.awaiting_rel_refused += 1
-            return QUOTA_EXCEEDED if version == 5 else IGNORE
+            return NO_ROOM
         return ROUTE
+
+    def _has_room(self) -> bool:
+        """FC-22: whether one more id may wait for PUBREL; those of PUBLISHes at full addresses will."""
+        bound = self.limits.max_awaiting_rel
+        parked = self._parked
+        return not bound or self.awaiting_rel_len + (parked.qos2 if parked is not None else 0) < bound
+
+    # -- what waits for an id (FC-22)
+
+    def wait(self, publish: Publish) -> bool:
+        """A QoS 2 PUBLISH waits until an id is free; returns whether an episode begins.
+
+        Raises MQTTError 0x97 where so much waits already that the producer window is used up.
+        """
+        waiting = self.waiting
+        if waiting is None:
+            waiting = self.waiting = ParkedPublishes()
+        limits = self.limits
+        if waiting.bytes >= limits.producer_window_size:
+            raise MQTTError(
+                reason_codes.QUOTA_EXCEEDED,
+                f"QoS 2 PUBLISHes past session.max_awaiting_rel, {limits.max_awaiting_rel}, use up "
+                f"session.producer_window_size, {limits.producer_window_size} bytes, and no PUBREL has come",
+            )
+        waiting.add(publish)
+        begins = not self._overflowing
+        self._overflowing = True
+        return begins
+
+    def may_let_in(self) -> bool:
+        """Whether something waits for an id, and one is free."""
+        return self.waiting is not None and self._has_room()
+
+    def let_in(self) -> Publish | None:
+        """Take out what has waited longest for an id, if one is free: it is accepted now, and to be routed."""
+        waiting = self.waiting
+        if waiting is None or not self._has_room():
+            return None
+        publish = waiting.pop()
+        if not waiting.publishes:
+            self.waiting = None
+        return publish
 
     def remember(self, packet_id: int, now: int, here: bool = True) -> None:
         """A QoS 2 PUBLISH has been routed: its id waits for PUBREL (FC-21). One that was refused leaves no trace.
@@ -98,8 +146,6 @@ class Inbound:
 
     def park(self, qos: int, packet_id: int) -> None:
         """A PUBLISH of QoS 1 or 2 that was accepted just now waits for its answer (FC-25): it uses up credit."""
-        if qos == 1:
-            self.unwritten -= 1
         parked = self._parked
         if parked is None:
             parked = self._parked = ParkedIds()
@@ -124,8 +170,13 @@ class Inbound:
     def release(self, packet_id: int) -> bool:
         """A PUBREL came: forget the id. False if it was unknown (FC-21)."""
         awaiting = self._awaiting_rel
+        if awaiting is None:
+            return False
         self._not_earlier(packet_id)
-        return awaiting is not None and awaiting.pop(packet_id, -1) >= 0
+        known = awaiting.pop(packet_id, -1) >= 0
+        if not awaiting:
+            self._end_episode()
+        return known
 
     def deadline(self) -> int:
         """When the oldest packet id is due to be forgotten (FC-22), in microseconds; 0 = never."""
@@ -152,13 +203,25 @@ class Inbound:
             del awaiting[packet_id]
             self._not_earlier(packet_id)
         counters.awaiting_rel_expired += len(overdue)
+        if not awaiting:
+            self._end_episode()
+
+    def _end_episode(self) -> None:
+        """No id waits for PUBREL any more; if no PUBLISH waits for an id either, the next one that has to is news."""
+        if self.waiting is None:
+            self._overflowing = False
 
     def _unacknowledged(self) -> int:
         """PUBLISHes of this connection that the client counts as unacknowledged (FC-20)."""
         earlier = self._earlier
         parked = self._parked
-        count = self.unwritten + self.awaiting_rel_len + (parked.here if parked is not None else 0)
-        return count - (len(earlier) if earlier is not None else 0)
+        waiting = self.waiting
+        count = self.awaiting_rel_len - (len(earlier) if earlier is not None else 0)
+        if parked is not None:
+            count += parked.here
+        if waiting is not None:
+            count += len(waiting.publishes)
+        return count
 
     def _not_earlier(self, packet_id: int) -> None:
         if self._earlier is not None:
@@ -169,6 +232,6 @@ class Inbound:
             raise MQTTError(
                 reason_codes.RECEIVE_MAXIMUM_EXCEEDED,
                 f"more than {self.limits.receive_maximum} QoS 1 and 2 PUBLISHes unacknowledged; the CONNACK's Receive "
-                "Maximum is the limit",
+                "Maximum is the limit, session.receive_maximum",
             )
         counters.receive_maximum_exceeded += 1

@@ -17,6 +17,7 @@ class Life:
         self.acknowledged = 0
         self.dropped = 0
         self.window_full_us = 0
+        self.paced_for_us = 0
 
     def add(self, counters: Counters) -> None:
         """Add what one interval has counted."""
@@ -24,6 +25,7 @@ class Life:
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
         self.dropped += counters.dropped_qos0 + counters.dropped_qos1 + counters.dropped_qos2
         self.window_full_us += counters.window_full_us
+        self.paced_for_us += counters.paced_for_us
 
     def include(self, other: "Life") -> None:
         """Add all of another."""
@@ -31,3 +33,4 @@ class Life:
         self.acknowledged += other.acknowledged
         self.dropped += other.dropped
         self.window_full_us += other.window_full_us
+        self.paced_for_us += other.paced_for_us

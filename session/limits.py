@@ -31,10 +31,11 @@ class Limits:
         mqueue_overflow: str = DROP_OLDEST,
         mqueue_store_qos0: bool = True,
         retry_interval: int = 30_000_000,
-        receive_maximum: int = 32,
+        receive_maximum: int = PACKET_IDS,
         tolerate_receive_maximum: bool = False,
-        max_awaiting_rel: int = 100,
+        max_awaiting_rel: int = PACKET_IDS,
         await_rel_timeout: int = 300_000_000,
+        producer_window_size: int = 65_536,
         max_topic_alias_out: int = 32,
         consumer_window_size: int = UNBOUNDED,
         consumer_max_rate: int = 0,
@@ -43,6 +44,7 @@ class Limits:
         slow_check_period: int = 5_000_000,
         slow_disconnect: bool = False,
         stalled_window: int = 60_000_000,
+        overflow_patience: int = 5_000_000,
         gate: bool = True,
     ) -> None:
         self.max_inflight = max_inflight
@@ -55,6 +57,8 @@ class Limits:
         self.tolerate_receive_maximum = tolerate_receive_maximum
         self.max_awaiting_rel = max_awaiting_rel
         self.await_rel_timeout = await_rel_timeout
+        self.producer_window_size = producer_window_size
+        """FC-22: bytes that may wait for an id to come free."""
         self.max_topic_alias_out = max_topic_alias_out
         self.consumer_window_size = consumer_window_size
         """FC-10, in bytes. Here 0 means one delivery at a time."""
@@ -66,6 +70,8 @@ class Limits:
         self.slow_check_period = slow_check_period
         self.slow_disconnect = slow_disconnect
         self.stalled_window = stalled_window
+        self.overflow_patience = overflow_patience
+        """FC-16, in microseconds. Here 0 means off."""
         self.gate = gate
         """False switches FC-3 off, for the before and after of the experiment. No configuration sets it."""
 

@@ -14,16 +14,17 @@ from session.counters import Counters
 from session.host import Host, Nobody
 from session.limits import Limits
 from session.membership import Membership
-from session.mqueue import MQueue
+from session.mqueue import MQueue, too_big
 from session.outbox import PUBREL_HEAD, Outbox
-from session.overflow import make_room
+from session.overflow import drop_expired, drop_newcomer, make_room
+from session.pacing import TIMER_DELAY, Pacing, Publisher, has_relief
 from session.queues import new_mqueue
 from session.resending import resend_held, retry
 from session.source import Source
 from session.stopwatch import Stopwatch
 from session.throttle import new_throttle
 from session.watch import Watch, look
-from session.window import DONE, UNEXPECTED, WAIT_PUBCOMP, Inflight, Window
+from session.window import DONE, UNEXPECTED, WAIT_PUBCOMP, Inflight, Window, wrong_kind
 
 if TYPE_CHECKING:
     from session.shared_queue import SharedQueue
@@ -32,6 +33,9 @@ PASS_DELIVERIES: Final = 100
 """A pass takes at most this many deliveries, so that no session hogs the loop."""
 PASS_BYTES: Final = 65_536
 """A pass also ends when its outbox holds this much, so that congestion shows before more is sent."""
+
+MAILBOX_ROOM: Final = 1_024
+"""Deliveries in a mailbox from which on only publishers that are held back may add to it (FC-16)."""
 
 _NOTHING: Final[list[Publish]] = []
 
@@ -51,6 +55,8 @@ class Outbound:
         self.outbox = Outbox()
         self.window = Window()
         self.mqueue: MQueue | None = None
+        self.paced = False
+        """Whether publishers are held back for the mqueue (FC-16): then the router asks `admits` before it appends."""
         self.mailbox_busy = False
         self.congested = False
         self.congested_time = Stopwatch()
@@ -65,6 +71,8 @@ class Outbound:
         self.membership: Membership | None = None
         """None until the session first pulls from a source."""
         self._sends_to_sample: int = gate.SENDS_PER_SAMPLE
+        self._pacing: Pacing | None = None  # FC-16, as a receiver: from the first overflow on
+        self._publisher: Publisher | None = None  # and as a publisher: from the first time that it is held back
 
     # -- from the mailbox to the outbox
 
@@ -85,40 +93,43 @@ class Outbound:
         limited = throttle is not None
         if throttle is not None:
             throttle.note_written(outbox, self.congested)
+        blocked = False
         while self._position < end and outbox.delivery_bytes < PASS_BYTES:
             publish = taken[self._position]
+            qos = publish.qos
+            closed = self._gate() if qos == 0 else self._gate_qos12()
+            if limited and closed == gate.OPEN:
+                closed = self._limited_by(publish, now)
+            if closed != gate.OPEN and self._stays(publish, now):
+                blocked = True
+                break
             self._position += 1
             if publish.address is not None:
                 release(publish)  # FC-24: where it goes from here counts it again
-            if publish.qos == 0:
+            if qos == 0:
                 counters.offered_qos0 += 1
-                closed = self._gate()
-                if limited and closed == gate.OPEN:
-                    closed = self._limited_by(publish, now)
-                if closed == gate.OPEN:
-                    self._send(publish, now)
-                else:
-                    counters.count_gated(closed)
-                    self._enqueue(publish, now)
             else:
-                counters.count_offered(publish.qos)
-                mqueue = self.mqueue
-                if self.window.full() or (mqueue is not None and mqueue.waiting_qos12):
-                    self._enqueue(publish, now)  # FC-2
-                elif limited and self._limited_by(publish, now) != gate.OPEN:
-                    self._enqueue(publish, now)
-                else:
-                    self._send(publish, now)
+                counters.count_offered(qos)
+            if closed == gate.OPEN:
+                self._send(publish, now)
+                continue
+            if qos == 0:
+                counters.count_gated(closed)
+            self._enqueue(publish, now)
         if self._position >= len(taken):
             self._taken = _NOTHING  # an idle session must not hold on to its last batch
             self._position = 0
         self._sample_mailbox()
         more = self.drain(now)
-        return more or self.mailbox_len() > 0
+        return more or (self.mailbox_len() > 0 and not blocked)
 
     def mailbox_len(self) -> int:
         """Deliveries that the router has handed over and no pass has taken up."""
         return len(self.mailbox) + len(self._taken) - self._position
+
+    def in_mailbox(self) -> list[Publish]:
+        """Those deliveries, as they came (FC-9)."""
+        return self._taken[self._position :] + self.mailbox
 
     def drain(self, now: int) -> bool:
         """FC-4: send what waits while the way is free, one pass's bytes at most; returns whether more can go.
@@ -134,6 +145,8 @@ class Outbound:
         mqueue = self.mqueue
         if mqueue is not None:
             more = self._drain_mqueue(mqueue, now)
+            if self.paced:
+                more = self._look_at_pacing(mqueue, now) or more
         if self.membership is not None and self.connected:
             more = self.membership.pull(self, now) or more
         if throttle is not None:
@@ -149,10 +162,14 @@ class Outbound:
             if mqueue.overflowing:
                 # What is too large to wait leaves no trace in the queue: then the episode ends when the way is free.
                 mqueue.overflowing = waited == 0 and (self.congested or self.window.full())
+            if self._pacing is not None:
+                self._pacing.note_empty()
             if self._watch is not None:
                 self._watch.end_backlog()
         if self._watch is not None:
             self._watch.drained += waited - mqueue.length
+        if self._pacing is not None and mqueue.length < waited:
+            self._pacing.moved_at = now
         return self._head_may_go(now)
 
     def _head_may_go(self, now: int) -> bool:
@@ -214,6 +231,13 @@ class Outbound:
         backlog = mqueue is not None and mqueue.length > 0
         return gate.closed_by(self.congested, self.window.full(), self.mailbox_busy, backlog)
 
+    def _gate_qos12(self) -> int:
+        """FC-2: a QoS 1 or 2 delivery needs room in the window, and overtakes none."""
+        if self.window.full():
+            return gate.WINDOW_FULL
+        mqueue = self.mqueue
+        return gate.BACKLOG if mqueue is not None and mqueue.waiting_qos12 else gate.OPEN
+
     def _sample_mailbox(self) -> None:
         length = self.mailbox_len()
         self.mailbox_busy = gate.mailbox_busy(self.mailbox_busy, length)
@@ -251,6 +275,8 @@ class Outbound:
                 self._send(mqueue.pop(), now)  # FC-6: nothing is dropped while it could be sent
             if self._watch is not None:
                 self._watch.drained += waited - mqueue.length
+            if self._pacing is not None and mqueue.length < waited:
+                self._pacing.moved_at = now
             if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._may_go(publish, now):
                 self._send(publish, now)  # nor is what is too large to wait
                 return
@@ -259,7 +285,95 @@ class Outbound:
         mqueue.append(publish)
         self.counters.note_mqueue(mqueue.length, mqueue.bytes)
         if waited == 0:
+            if self._pacing is not None:
+                self._pacing.moved_at = now  # it had nothing to drain before
             self._watch_backlog(now)
+
+    # -- holding publishers back (FC-16)
+
+    def _stays(self, publish: Publish, now: int) -> bool:
+        """Whether a delivery that has to be queued stays in the mailbox, because it would overflow the mqueue."""
+        mqueue = self.mqueue
+        limits = self.limits
+        if mqueue is None or mqueue.fits(publish, limits) or not limits.overflow_patience:
+            return False
+        if self._head_may_go(now) or too_big(publish, limits):
+            return False  # it makes room without a loss, or nothing would
+        if drop_expired(mqueue, publish, limits, self.counters, now):
+            return False
+        pacing = self._pacing
+        if pacing is None:
+            pacing = self._pacing = Pacing(limits.overflow_patience, now)
+        self.paced = pacing.begin(self.host, now)
+        return self.paced
+
+    def _look_at_pacing(self, mqueue: MQueue, now: int) -> bool:
+        """End it if there is relief; returns whether a pass can take something from the mailbox."""
+        pacing = self._pacing
+        assert pacing is not None  # it is what made `paced` true
+        waiting = self.mailbox_len()
+        if has_relief(mqueue, waiting, self.limits):
+            pacing.end(now)
+        self.paced = pacing.active
+        return waiting > 0 and (not self.paced or self._can_take_up(mqueue, now))
+
+    def _can_take_up(self, mqueue: MQueue, now: int) -> bool:
+        """Whether what is first in the mailbox fits into the mqueue, or need not wait there (FC-2)."""
+        publish = self._taken[self._position] if self._position < len(self._taken) else self.mailbox[0]
+        if mqueue.fits(publish, self.limits):
+            return True
+        closed = self._gate() if publish.qos == 0 else self._gate_qos12()
+        return closed == gate.OPEN and self._limited_by(publish, now) == gate.OPEN
+
+    def admits(self, publish: Publish, publisher: "Outbound | None", now: int) -> bool:
+        """A publisher brings a delivery while publishers are held back: hold it back too, or drop what it brings.
+
+        Returns False if the delivery has been dropped. One that comes from nobody who could be held back, such as a
+        will, is let in as long as the mailbox is short.
+        """
+        pacing = self._pacing
+        assert pacing is not None  # it is what made `paced` true
+        if publisher is not None and publisher.connected and pacing.hold(publisher.as_publisher(now), now):
+            publisher.arm_publisher(pacing, now)
+            return True
+        self.paced = pacing.active
+        if not self.paced or self._has_mailbox_room(publish):
+            return True
+        self.counters.count_offered(publish.qos)
+        if self.mqueue is not None:
+            drop_newcomer(self.mqueue, publish, self.limits, self.counters, self.host, "mqueue_full")
+        return False
+
+    def _has_mailbox_room(self, publish: Publish) -> bool:
+        """Whether the mailbox is short, and holds no more bytes than the mqueue may."""
+        most = self.limits.max_mqueue_bytes
+        if self.mailbox_len() >= MAILBOX_ROOM:
+            return False
+        return not most or sum([waiting.size for waiting in self.in_mailbox()]) + publish.size <= most
+
+    def as_publisher(self, now: int) -> Publisher:
+        """The session as a publisher that may be held back."""
+        publisher = self._publisher
+        if publisher is None:
+            publisher = self._publisher = Publisher(self.host, self.limits.overflow_patience, now)
+        return publisher
+
+    def arm_publisher(self, pacing: Pacing, now: int) -> None:
+        """One more queue holds it back: have that looked at in time. Others have seen to theirs, however many."""
+        if self._publisher is not None:
+            self.arm(min(self._publisher.patience.lasts_until(TIMER_DELAY, now), pacing.ends_at(now)))
+
+    def paced_for(self, now: int) -> int:
+        """Microseconds of this interval for which the session has held back publishers."""
+        return self._pacing.patience.used_time.so_far(now) if self._pacing is not None else 0
+
+    def _end_pacing(self, now: int) -> None:
+        """The connection is gone: the session holds nobody back, and nobody holds it back."""
+        self.paced = False
+        if self._pacing is not None:
+            self._pacing.end(now)
+        if self._publisher is not None:
+            self._publisher.release_all(now)
 
     def store_offline(self, now: int) -> None:
         """FC-7: what the router handed over while the client is away joins the mqueue, QoS 0 only if that is wanted."""
@@ -272,7 +386,7 @@ class Outbound:
         self.idle = True
 
     def _take_mailbox(self) -> list[Publish]:
-        waiting = self._taken[self._position :] + self.mailbox  # FC-9: as it came
+        waiting = self.in_mailbox()
         self._taken = []
         self._position = 0
         self.mailbox = []
@@ -378,7 +492,7 @@ class Outbound:
     def acknowledge(self, packet_type: int, packet_id: int, failed: bool, now: int) -> bool:
         """A PUBACK, PUBREC or PUBCOMP came; `failed`: its reason code is 0x80 or above.
 
-        Returns False if the packet id is unknown. One of the wrong kind changes nothing.
+        Returns False if the packet id is unknown. Raises ProtocolError if the delivery does not wait for such a packet.
         The caller calls `drain` when it has handled the chunk that it is reading.
         """
         inflight = self.window.entries.get(packet_id)
@@ -393,7 +507,11 @@ class Outbound:
             if self._watch is not None:
                 self._watch.note_acknowledged(True, now)
             self.counters.count_acknowledged(inflight.publish.qos, inflight.sent_at, now)
-        elif phase != UNEXPECTED:
+            if self._pacing is not None:
+                self._pacing.moved_at = now
+        elif phase == UNEXPECTED:
+            raise wrong_kind(packet_type, packet_id, inflight)  # what has come before it in the chunk counts
+        else:
             inflight.last_sent_at = now
             if self._watch is not None:
                 self._watch.note_acknowledged(False, now)
@@ -422,6 +540,9 @@ class Outbound:
         if watch is not None and self.connected:
             look_at = look(self, watch, now)
             again = min(again or look_at, look_at or again)
+        if self._publisher is not None:
+            look_at = self._publisher.look(now)
+            again = min(again or look_at, look_at or again)
         return again
 
     def arm(self, at: int) -> None:
@@ -435,6 +556,8 @@ class Outbound:
     def connect(self, host: Host, outbox: Outbox, window: int, now: int) -> None:
         """A client is there: its kept window is resent (FC-8), then what waits is sent, into the outbox."""
         self.host = host
+        if self._publisher is not None:
+            self._publisher.host = host
         self.outbox = outbox
         self.connected = True
         self.congested = False
@@ -450,9 +573,12 @@ class Outbound:
             self._watch_window(now)
         if self.mqueue is not None and self.mqueue.length:
             self._watch_backlog(now)
+        if self._pacing is not None:
+            self._pacing.moved_at = now  # nobody could drain it before
 
     def disconnect(self, host: Host, now: int) -> None:
         """The client is gone, the session stays: what no pass has taken is stored as FC-7 has it."""
+        self._end_pacing(now)
         self.resume(now)
         self.window.full_time.stop(now)
         self.connected = False
@@ -468,6 +594,7 @@ class Outbound:
     def end(self, now: int) -> None:
         """The session is over: what waits is dropped, and counted as that; groups take back what they may (FC-13)."""
         counters = self.counters
+        self._end_pacing(now)
         for publish in self._take_mailbox():
             counters.count_offered(publish.qos)
             counters.count_drop("session_ended", publish.qos)
@@ -491,9 +618,13 @@ class Outbound:
         """The counts of the interval that ends now, gauges filled in; a new interval begins."""
         done = self.counters
         fresh = self.counters = Counters(now)
-        done.end_interval(fresh, self.window, self.mqueue, self._taken[self._position :] + self.mailbox)
+        done.end_interval(fresh, self.window, self.mqueue, self.in_mailbox())
         done.window_full_us = self.window.full_time.take(now)
         done.congested_us = self.congested_time.take(now)
+        if self._pacing is not None:
+            done.paced_for_us = self._pacing.patience.used_time.take(now)
+        if self._publisher is not None:
+            done.publish_paced_us = self._publisher.patience.used_time.take(now)
         if self.throttle is not None:
             self.throttle.fill(done, now)
         return done

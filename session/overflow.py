@@ -12,6 +12,35 @@ def has_expired(publish: Publish, now: int) -> bool:
     return publish.expires_at != 0 and now >= publish.expires_at
 
 
+def drop_expired(mqueue: MQueue, newcomer: Publish, limits: Limits, counters: Counters, now: int) -> bool:
+    """Drop from the head what is over, as far as `newcomer` needs room; returns whether it fits."""
+    while not mqueue.fits(newcomer, limits):
+        if not mqueue.length or not has_expired(mqueue.head(), now):
+            return False
+        counters.count_drop("expired", mqueue.pop().qos)
+    return True
+
+
+def drop_newcomer(
+    mqueue: MQueue, newcomer: Publish, limits: Limits, counters: Counters, host: Host, event: str, group: str = ""
+) -> None:
+    """Drop what has come for a queue that overflows, although FC-16 holds publishers back for it."""
+    _begin_episode(mqueue, newcomer, limits, host, event, group)
+    counters.count_drop("queue_full", newcomer.qos)
+
+
+def _begin_episode(
+    mqueue: MQueue, newcomer: Publish, limits: Limits, host: Host, event: str, group: str
+) -> None:
+    if mqueue.overflowing:
+        return
+    mqueue.overflowing = True
+    if group:
+        host.report_group(event, group, why_full(mqueue, newcomer, limits))
+    else:
+        host.report(event, why_full(mqueue, newcomer, limits))
+
+
 def make_room(  # noqa: PLR0913, PLR0917 - the books, the queue and who is told belong to the caller
     mqueue: MQueue,
     newcomer: Publish,
@@ -20,23 +49,31 @@ def make_room(  # noqa: PLR0913, PLR0917 - the books, the queue and who is told 
     host: Host,
     now: int,
     event: str,
-    detail: str = "",
+    group: str = "",
 ) -> bool:
     """Drop what has to be dropped, and count it; returns whether `newcomer` may join.
 
     The caller has sent what could be sent (FC-6); what is inflight is not in the queue, so it is never dropped (FC-15).
-    The host is told the `event` once per episode, which the caller ends.
+    The host is told the `event` once per episode, which the caller ends; `group` names a queue that sessions share.
     """
     while not mqueue.fits(newcomer, limits):
         if mqueue.length and has_expired(mqueue.head(), now):
             counters.count_drop("expired", mqueue.pop().qos)  # nothing that lives makes room for it
             continue
-        if not mqueue.overflowing:
-            mqueue.overflowing = True
-            host.report(event, detail)
+        _begin_episode(mqueue, newcomer, limits, host, event, group)
         waiting = mqueue.length
         victim = mqueue.victim(newcomer, limits)
         counters.count_drop("queue_full", victim.qos)
         if mqueue.length == waiting:  # "is newcomer" would not do: the same message may wait already
             return False
     return True
+
+
+def why_full(mqueue: MQueue, newcomer: Publish, limits: Limits) -> str:
+    """How much waits, which limit that is, and what is dropped, in words with the names of the keys."""
+    if limits.max_mqueue_len and mqueue.length >= limits.max_mqueue_len:
+        full = f"{mqueue.length} deliveries wait, session.max_mqueue_len is {limits.max_mqueue_len}"
+    else:
+        more = f"and {newcomer.size} bytes are to join them"
+        full = f"{mqueue.bytes} payload bytes wait {more}, session.max_mqueue_bytes is {limits.max_mqueue_bytes}"
+    return f"{full}; session.mqueue_overflow is {limits.mqueue_overflow}"

@@ -1,11 +1,33 @@
-"""The PUBLISHes of one session that wait for their acknowledgement because an address is full (FC-25, FC-26)."""
+"""The PUBLISHes of one session that wait for their acknowledgement (FC-22, FC-25, FC-26)."""
 
-from typing import final
+from typing import Final, final
+
+from protocol.publish import Publish
+from protocol.publish_encoder import encode_outgoing_properties
+
+OVERHEAD: Final = 64
+"""Bytes that a PUBLISH counts for besides its topic and properties, where these are more than its payload."""
+
+
+def weight(publish: Publish) -> int:
+    """What a parked PUBLISH counts for: its payload, or all the rest of it if that is more."""
+    return max(publish.size, rest_of(publish))
+
+
+def rest_of(publish: Publish) -> int:
+    """What a PUBLISH that waits takes besides its payload: topic, properties and overhead."""
+    rest = OVERHEAD + len(publish.topic)
+    if publish.properties is not None:
+        rest += len(encode_outgoing_properties(publish.properties, b""))
+    return rest
 
 
 @final
 class ParkedIds:
-    """Their packet ids. On a new connection a client sends again what it has no answer to, with the same ids."""
+    """The ids of those that wait because an address is full.
+
+    On a new connection a client sends again what it has no answer to, with the same ids.
+    """
 
     def __init__(self) -> None:
         self.here = 0
@@ -60,3 +82,25 @@ class ParkedIds:
         """It waits no longer."""
         if self._qos2.pop(packet_id, False):
             self.here -= 1
+
+
+@final
+class ParkedPublishes:
+    """QoS 2 PUBLISHes of the present connection that wait for an id to come free, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.publishes: dict[int, Publish] = {}
+        """By packet id."""
+        self.bytes = 0
+        """What they weigh."""
+
+    def add(self, publish: Publish) -> None:
+        """One more waits."""
+        self.publishes[publish.packet_id] = publish
+        self.bytes += weight(publish)
+
+    def pop(self) -> Publish:
+        """The first one waits no longer."""
+        publish = self.publishes.pop(next(iter(self.publishes)))
+        self.bytes -= weight(publish)
+        return publish

@@ -11,7 +11,7 @@ from protocol.subscribe import Subscription
 from session.aliases import Aliases
 from session.counters import Counters
 from session.host import Host
-from session.inbound import DUPLICATE, IGNORE, QUOTA_EXCEEDED, Inbound
+from session.inbound import DUPLICATE, IGNORE, NO_ROOM, Inbound
 from session.life import Life
 from session.limits import Limits
 from session.outbound import Outbound
@@ -69,6 +69,7 @@ class Session:
         """Detach the client; `host` stands in for it."""
         self.reading_paused_time.stop(now)
         self.throttle(False, now)
+        self.inbound.disconnect()
         self.outbound.disconnect(host, now)
 
     # -- from the client
@@ -76,8 +77,8 @@ class Session:
     def accept(self, publish: Publish) -> bool:
         """Count a received PUBLISH and decide whether it is to be routed (FC-20 to FC-22).
 
-        Follow it with `answer`, `refuse` or `park`, if it is to be routed. Raises MQTTError when the connection must be
-        closed.
+        Follow it with `answer`, `refuse` or `park`, if it is to be routed. One that waits for a packet id (FC-22) comes
+        back from `let_in`. Raises MQTTError when the connection must be closed.
         """
         counters = self.outbound.counters
         if publish.qos == 1:
@@ -88,13 +89,34 @@ class Session:
             if verdict == DUPLICATE:
                 self.outbound.outbox.add_acknowledgement(PUBREC_HEAD, publish.packet_id)
                 return False
-            if verdict == QUOTA_EXCEEDED:
-                self._add_code(PUBREC_HEAD, publish.packet_id, reason_codes.QUOTA_EXCEEDED)
+            if verdict == NO_ROOM:
+                self._wait(publish)
                 return False
             if verdict == IGNORE:
                 return False
         counters.count_received(publish.qos, publish.size)
         return True
+
+    def _wait(self, publish: Publish) -> None:
+        if self.inbound.wait(publish):
+            self.outbound.host.report(
+                "max_awaiting_rel_reached",
+                f"{self.inbound.awaiting_rel_len} QoS 2 packet ids wait for PUBREL; session.max_awaiting_rel is "
+                f"{self.limits.max_awaiting_rel}. What exceeds it is parked, up to session.producer_window_size, "
+                f"{self.limits.producer_window_size} bytes",
+            )
+
+    def let_in(self) -> Publish | None:
+        """The PUBLISH that has waited longest for a packet id, if one is free: it counts as accepted now (FC-22)."""
+        publish = self.inbound.let_in()
+        if publish is not None:
+            self.outbound.counters.count_received(publish.qos, publish.size)
+        return publish
+
+    def let_in_soon(self, now: int) -> None:
+        """A packet id may have come free while the client says nothing: have that looked at by `on_timer` (FC-22)."""
+        if self.inbound.may_let_in():
+            self.outbound.arm(now)
 
     def answer(self, publish: Publish, matched: bool, now: int) -> None:
         """Acknowledge a routed PUBLISH (FC-21). MQTT 5 clients are told when nobody was subscribed."""
@@ -206,6 +228,8 @@ class Session:
             return  # the session is over, or an earlier call has replaced this one
         outbound.timer_at = 0
         self.inbound.forget_overdue(now, outbound.counters)
+        if self.inbound.may_let_in():
+            outbound.host.let_in(now)
         again = outbound.on_timer(now)
         forget_at = self.inbound.deadline()
         if again or forget_at:
@@ -240,6 +264,7 @@ class Session:
         life = Life()
         life.add(self.outbound.counters)
         life.window_full_us = self.outbound.window.full_time.so_far(now)
+        life.paced_for_us = self.outbound.paced_for(now)
         if self._past is not None:
             life.include(self._past)
         return life

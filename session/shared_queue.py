@@ -8,8 +8,9 @@ from protocol.subscribe import Subscription
 from session.counters import Counters
 from session.host import Host
 from session.limits import Limits
-from session.mqueue import MQueue
-from session.overflow import make_room
+from session.mqueue import MQueue, too_big
+from session.overflow import drop_expired, drop_newcomer, make_room
+from session.pacing import Pacing, has_relief
 from session.queues import new_mqueue
 from session.source import EMPTY, FED, PASSED_OVER, Source
 
@@ -56,6 +57,7 @@ class SharedQueue(Source):
         self._host = host
         self._line: deque[Member] = deque()
         self._busy: deque[Member] = deque()
+        self._pacing: Pacing | None = None
         self._offered: Publish | None = None  # to all members, each of which asks again when its way is free
 
     def add(self, outbound: "Outbound", subscription: Subscription) -> None:
@@ -81,13 +83,13 @@ class SharedQueue(Source):
             while mqueue.length:
                 self.counters.count_drop("session_ended", mqueue.pop().qos)
 
-    def deliver(self, publish: Publish, now: int) -> None:
+    def deliver(self, publish: Publish, publisher: "Outbound | None", now: int) -> None:
         """Hand a message to the member whose turn it is among those that can take it, or keep it until one can."""
         self.counters.count_offered(publish.qos)
         mqueue = self.mqueue
         if (mqueue is None or mqueue.length == 0) and self._give(publish, now):
             return
-        self._store(publish, now)
+        self._store(publish, publisher, now)
 
     def pull(self, outbound: "Outbound", now: int) -> int:
         """A member's way is free: give it what waits. Once nothing is left, it stands in line again."""
@@ -98,6 +100,7 @@ class SharedQueue(Source):
             while mqueue.length and outbound.has_room() and outbound.can_take(mqueue.head(), now):
                 self._hand_over(member, mqueue.pop(), now)
             if mqueue.length < waited:
+                self._note_drained(mqueue, now)
                 self._wake_who_can(now)
             if mqueue.length:
                 return FED if mqueue.length < waited else PASSED_OVER
@@ -129,6 +132,7 @@ class SharedQueue(Source):
         mqueue = self.mqueue
         while mqueue is not None and mqueue.length and self._give(mqueue.head(), now):
             mqueue.pop()
+            self._note_drained(mqueue, now)
 
     def _give(self, publish: Publish, now: int) -> bool:
         """Hand a message to whose turn it is; False if nobody is left in line."""
@@ -169,7 +173,7 @@ class SharedQueue(Source):
             outbound.note_taken(packet_id, self)
         outbound.wake()
 
-    def _store(self, publish: Publish, now: int) -> None:
+    def _store(self, publish: Publish, publisher: "Outbound | None", now: int) -> None:
         limits = self._limits
         mqueue = self.mqueue
         if mqueue is None:
@@ -179,12 +183,63 @@ class SharedQueue(Source):
             return
         while not mqueue.fits(publish, limits) and mqueue.length and self._press(mqueue.head(), now):
             mqueue.pop()  # FC-6: nothing is dropped while it could be sent
+            self._note_drained(mqueue, now)
         if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._press(publish, now):
             return
-        if make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name):
+        waited = mqueue.length
+        if mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now):
+            if waited == 0 and self._pacing is not None:
+                self._pacing.moved_at = now  # it had nothing to drain before
             mqueue.append(publish)
             self.counters.note_mqueue(mqueue.length, mqueue.bytes)
         self._wake_who_can(now)
+
+    # -- holding publishers back (FC-16)
+
+    def paced_for(self, now: int) -> int:
+        """Microseconds for which the group has held back publishers, since it began."""
+        return self._pacing.patience.used_time.so_far(now) if self._pacing is not None else 0
+
+    def _may_join(self, mqueue: MQueue, publish: Publish, publisher: "Outbound | None", now: int) -> bool:
+        """Whether a message joins that would overflow the queue; if not, it has been dropped.
+
+        A group has no mailbox: as long as publishers are held back, what comes nevertheless joins the queue, up to as
+        much again as its limits. Past that it is dropped, and not what has been let in.
+        """
+        limits = self._limits
+        if limits.overflow_patience and not too_big(publish, limits):
+            if drop_expired(mqueue, publish, limits, self.counters, now):
+                return True
+            if self._holds_back(publisher, now):
+                too_many = 0 < 2 * limits.max_mqueue_len <= mqueue.length
+                if not too_many and not 0 < 2 * limits.max_mqueue_bytes < mqueue.bytes + publish.size:
+                    return True
+                drop_newcomer(mqueue, publish, limits, self.counters, self._host, "shared_queue_full", self.name)
+                return False
+        return make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name)
+
+    def _holds_back(self, publisher: "Outbound | None", now: int) -> bool:
+        """Hold back the publisher of a message that would overflow the queue; returns whether it holds back anybody."""
+        pacing = self._pacing
+        if publisher is not None and publisher.connected and self._anybody_online():
+            if pacing is None:
+                pacing = self._pacing = Pacing(self._limits.overflow_patience, now)
+            if pacing.begin(self._host, now) and pacing.hold(publisher.as_publisher(now), now):
+                publisher.arm_publisher(pacing, now)
+                return True
+        elif pacing is not None:
+            pacing.look(now)
+        return pacing is not None and pacing.active
+
+    def _note_drained(self, mqueue: MQueue, now: int) -> None:
+        pacing = self._pacing
+        if pacing is None:
+            return
+        pacing.moved_at = now
+        if mqueue.length == 0:
+            pacing.note_empty()
+        if pacing.active and has_relief(mqueue, 0, self._limits):
+            pacing.end(now)
 
     def _wake_who_can(self, now: int) -> None:
         """Another delivery may be next: a byte window that was too small for the one before may have room (FC-10)."""

@@ -5,6 +5,7 @@ from typing import Final, final
 from mypy_extensions import mypyc_attr
 
 from protocol import packet_types
+from protocol.errors import ProtocolError
 from protocol.publish import Publish
 from session.address import hold, release
 from session.limits import PACKET_IDS
@@ -16,7 +17,7 @@ WAIT_PUBREC: Final = 2
 WAIT_PUBCOMP: Final = 3
 UNEXPECTED: Final = 4
 
-# What an acknowledgement does to a delivery; a move that is missing here is UNEXPECTED and changes nothing.
+# What an acknowledgement does to a delivery; a move that is missing here is UNEXPECTED, a protocol error.
 _MOVES: Final[dict[tuple[int, int], int]] = {
     (WAIT_PUBACK, packet_types.PUBACK): DONE,
     (WAIT_PUBREC, packet_types.PUBREC): WAIT_PUBCOMP,
@@ -26,6 +27,8 @@ _MOVES: Final[dict[tuple[int, int], int]] = {
     ): WAIT_PUBCOMP,  # the answer to a resent PUBLISH: PUBREL goes out again
     (WAIT_PUBCOMP, packet_types.PUBCOMP): DONE,
 }
+_NAMES: Final = {packet_types.PUBACK: "PUBACK", packet_types.PUBREC: "PUBREC", packet_types.PUBCOMP: "PUBCOMP"}
+_EXPECTED: Final = {WAIT_PUBACK: "PUBACK", WAIT_PUBREC: "PUBREC", WAIT_PUBCOMP: "PUBCOMP"}
 # The same, flat, because it is asked once per acknowledgement: phase * 16 + packet type.
 _NEXT: Final = bytes([_MOVES.get((key >> 4, key & 15), UNEXPECTED) for key in range(64)])
 
@@ -40,6 +43,14 @@ class Inflight:
         self.phase: int = WAIT_PUBACK if publish.qos == 1 else WAIT_PUBREC
         self.sent_at = sent_at
         self.last_sent_at = sent_at
+
+
+def wrong_kind(packet_type: int, packet_id: int, inflight: Inflight) -> ProtocolError:
+    """What an UNEXPECTED acknowledgement is answered with [MQTT-4.13.1-1]; in 3.1.1 [MQTT-4.8.0-1]."""
+    return ProtocolError(
+        f"{_NAMES[packet_type]} for packet identifier {packet_id}, a delivery of QoS {inflight.publish.qos}; "
+        f"{_EXPECTED[inflight.phase]} was expected"
+    )
 
 
 @final

@@ -137,6 +137,7 @@ def reason(name: str) -> str:
         "backlog": "backlog in the mqueue",
         "rate": "rate used up",
         "queue_full": "mqueue full",
+        "queue_full_paced": "mqueue full despite patience",
         "expired": "message expired",
         "too_large": "larger than the client takes",
         "offline_qos0": "offline, QoS 0 not stored",

@@ -20,7 +20,7 @@ DOCUMENT = ROOT / "session" / "FLOW-CONTROL.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 CODE = ("session", "broker", "protocol", "config")
-RULES = [*range(1, 16), *range(20, 27)]
+RULES = [*range(1, 17), *range(20, 27)]
 KEYS: list[tuple[type[BaseModel], str]] = [
     (Session, ""),
     (SlowConsumer, "slow_consumer."),

@@ -13,9 +13,10 @@ meaning, not when one is added.
 
 `total` is how many there are of what is listed. `time_us` is the time of day at which the list was made, microseconds
 since 1970 UTC, and `clock_us` the same on the clock of `started_us`, which never jumps. Lengths are in deliveries,
-columns that end in `_bytes` in payload bytes, those in `_us` in microseconds. `window_full_us`, `offered`, `sent`,
-`acknowledged`, `dropped`, `refused`, `parked` and `paged` count from the beginning of what is listed: the difference
-between two answers is what has happened between them. Names of more than 256 characters are cut and end in an ellipsis.
+columns that end in `_bytes` in payload bytes, those in `_us` in microseconds. `window_full_us`, `paced_for_us` (for how
+long publishers were held back for it, FC-16), `offered`, `sent`, `acknowledged`, `dropped`, `refused`, `parked` and
+`paged` count from the beginning of what is listed: the difference between two answers is what has happened between
+them. Names of more than 256 characters are cut and end in an ellipsis.
 
 What cannot be answered is answered by {"version": 1, "error": "what is wrong and what would be right"}.
 """

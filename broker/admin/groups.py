@@ -27,13 +27,23 @@ def drops(group: SharedQueue, now: int) -> int:
     return counters.dropped_qos0 + counters.dropped_qos1 + counters.dropped_qos2
 
 
-_KEYS: Final[dict[str, Key[SharedQueue]]] = {"mqueue": mqueue, "bytes": queued_bytes, "drops": drops}
+def patience(group: SharedQueue, now: int) -> int:
+    """Microseconds for which publishers have been held back for the group (FC-16)."""
+    return group.paced_for(now)
+
+
+_KEYS: Final[dict[str, Key[SharedQueue]]] = {
+    "mqueue": mqueue,
+    "bytes": queued_bytes,
+    "drops": drops,
+    "patience": patience,
+}
 
 
 class Groups(Listing[SharedQueue]):
     """All groups that have a member."""
 
-    columns = ("group", "members", "mqueue_len", "mqueue_bytes", "offered", "sent", "dropped")
+    columns = ("group", "members", "mqueue_len", "mqueue_bytes", "offered", "sent", "dropped", "paced_for_us")
     keys = _KEYS
     default = "mqueue"
 
@@ -59,4 +69,5 @@ class Groups(Listing[SharedQueue]):
             counters.offered_qos0 + counters.offered_qos1 + counters.offered_qos2,
             counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2,
             drops(item, now),
+            patience(item, now),
         ]

@@ -36,12 +36,18 @@ def drops(client: Client, now: int) -> int:
     return client.session.life(now).dropped
 
 
+def patience(client: Client, now: int) -> int:
+    """Microseconds for which publishers have been held back for the session (FC-16)."""
+    return client.session.life(now).paced_for_us
+
+
 _KEYS: Final[dict[str, Key[Client]]] = {
     "mailbox": mailbox,
     "mqueue": mqueue,
     "bytes": queued_bytes,
     "window_full": window_full,
     "drops": drops,
+    "patience": patience,
 }
 
 
@@ -64,6 +70,7 @@ class Sessions(Listing[Client]):
         "acknowledged",
         "dropped",
         "started_us",
+        "paced_for_us",
     )
     keys = _KEYS
     default = "mqueue"
@@ -101,4 +108,5 @@ class Sessions(Listing[Client]):
             life.acknowledged,
             life.dropped,
             session.created_at,
+            life.paced_for_us,
         ]

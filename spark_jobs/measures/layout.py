@@ -159,7 +159,14 @@ LAYOUTS: Final = {
             f"{_SESSION} received,received_qos0,received_qos1,received_qos2,received_bytes:int"
             " share_of_received,share_of_bytes,received_per_second:float"
             " publish_refused,publish_parked,publish_paged,publish_discarded,publish_parked_us,"
-            "publish_throttled_us,reading_paused_us:int"
+            "publish_throttled_us,publish_paced_us,reading_paused_us:int"
+        ),
+    ),
+    "paced_for_sessions": Layout(
+        "The sessions that publishers were held back for longest",
+        _columns(
+            f"{_SESSION} paced_for_us:int paced_for_share:float offered,sent,dropped:int delivery_ratio:float"
+            " window_full_share,congested_share:float mqueue_max:int why:text"
         ),
     ),
     "worst_sessions": Layout(
@@ -169,7 +176,7 @@ LAYOUTS: Final = {
             " offered_qos0,sent_qos0,dropped_qos0,offered_qos1,sent_qos1,dropped_qos1,"
             "offered_qos2,sent_qos2,dropped_qos2,gated:int"
             f" {_bounded('wait_p99')} window_full_share,window_bytes_full_share,rate_limited_share,"
-            "congested_share:float mqueue_max,mailbox_max,starved_rows:int why:text"
+            "congested_share:float paced_for_us,mqueue_max,mailbox_max,starved_rows:int why:text"
         ),
     ),
     "worst_hours": Layout(
@@ -184,7 +191,8 @@ LAYOUTS: Final = {
         _columns(
             "mailbox_max,mqueue_max,mqueue_bytes_max,window_max,mailbox_samples,mailbox_busy_samples:int"
             " mailbox_busy_share,window_full_seconds,window_bytes_full_seconds,rate_limited_seconds,"
-            "congested_seconds,reading_paused_seconds,publish_throttled_seconds,publish_parked_seconds:float"
+            "congested_seconds,paced_for_seconds,reading_paused_seconds,publish_throttled_seconds,"
+            "publish_paced_seconds,publish_parked_seconds:float"
         ),
     ),
     "books": Layout(

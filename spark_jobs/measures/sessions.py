@@ -26,6 +26,8 @@ _SUMS: Final = (
     "congested_us",
     "reading_paused_us",
     "publish_throttled_us",
+    "publish_paced_us",
+    "paced_for_us",
     "publish_parked_us",
     "publish_refused",
     "publish_parked",

@@ -20,6 +20,7 @@ INVERTED: Final = "inverted_sessions"
 HEAD_OF_LINE: Final = "head_of_line_sessions"
 STALLED: Final = "stalled_sessions"
 PUBLISHERS: Final = "publishers"
+PACED_FOR: Final = "paced_for_sessions"
 
 _LISTED: Final = (*KEY, "listener", "topic_group")
 _PUBLISHING: Final = (
@@ -29,8 +30,10 @@ _PUBLISHING: Final = (
     "publish_discarded",
     "publish_parked_us",
     "publish_throttled_us",
+    "publish_paced_us",
     "reading_paused_us",
 )
+_SLOW: Final = ("window_full_share", "congested_share")
 
 
 def window_full() -> Column:
@@ -49,6 +52,7 @@ def _places() -> dict[str, tuple[Column, list[Column]]]:
         HEAD_OF_LINE: (F.col("window_full_us") > 0, [-full, -F.col("window_full_us")]),
         STALLED: (reports > 0, [-reports, -F.col("stalled_window")]),
         PUBLISHERS: (F.col("received") > 0, [-F.col("received"), -F.col("received_bytes")]),
+        PACED_FOR: (F.col("paced_for_us") > 0, [-F.col("paced_for_us"), -F.col("dropped")]),
     }
 
 
@@ -82,7 +86,16 @@ def worst_session(row: Row) -> Row:
     flow = [f"{name}_qos{qos}" for qos in QOS for name in ("offered", "sent", "dropped")]
     return {
         **_session(
-            row, "offered", "sent", "dropped", *flow, "gated", "mqueue_max", "mailbox_max", "starved_rows"
+            row,
+            "offered",
+            "sent",
+            "dropped",
+            *flow,
+            "gated",
+            "paced_for_us",
+            "mqueue_max",
+            "mailbox_max",
+            "starved_rows",
         ),
         "delivery_ratio": ratio(row["sent"], row["offered"]),
         "goodput": per_second(row["sent"], row["connected_us"]),
@@ -105,6 +118,17 @@ def stalled_session(row: Row) -> Row:
     """A row of `stalled_sessions`."""
     reports = _session(row, "stalled_window", "slow_consumer", "mqueue_max")
     return {**reports, "window_full_share": shares(row)["window_full_share"]}
+
+
+def paced_for_session(row: Row) -> Row:
+    """A row of `paced_for_sessions`."""
+    return {
+        **_session(row, "paced_for_us", "offered", "sent", "dropped", "mqueue_max"),
+        "paced_for_share": ratio(row["paced_for_us"], row["duration_us"]),
+        "delivery_ratio": ratio(row["sent"], row["offered"]),
+        **{name: share for name, share in shares(row).items() if name in _SLOW},
+        "why": why(row),
+    }
 
 
 def publisher(row: Row, messages: int, payload: int) -> Row:

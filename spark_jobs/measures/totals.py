@@ -14,8 +14,10 @@ _CLOCKS: Final = (
     "window_bytes_full",
     "rate_limited",
     "congested",
+    "paced_for",
     "reading_paused",
     "publish_throttled",
+    "publish_paced",
     "publish_parked",
 )
 

@@ -8,6 +8,9 @@ from spark_jobs.metrics import DROP_REASONS
 
 OFFLINE: Final = "offline"
 BACKLOG: Final = "backlog"
+OVERFLOW: Final = "queue_full"
+OVERFLOW_PACED: Final = "queue_full_paced"
+"""The same, though publishers had been held back for it (FC-16): patience has run out, or nothing was drained."""
 LEAST: Final = 0.05  # of its time; below, a clock explains nothing
 
 
@@ -29,7 +32,7 @@ def why(row: dict[str, Any]) -> str:
         return longest
     reason = max(DROP_REASONS, key=lambda name: row[f"dropped_{name}"])
     if row[f"dropped_{reason}"]:
-        return reason
+        return OVERFLOW_PACED if reason == OVERFLOW and row["paced_for_us"] else reason
     return BACKLOG if row["mqueue_max"] else ""
 
 

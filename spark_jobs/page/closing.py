@@ -76,6 +76,14 @@ _DEFINITIONS: Final = (
         ),
     ),
     (
+        "Held back",
+        (
+            "How long a publisher’s messages waited because queues that drained had no room for them (FC-16, bounded "
+            "patience), and how long a session’s queue held back anybody. A session that holds back several publishers "
+            "counts once, and so does a publisher that several sessions hold back: the two sums differ."
+        ),
+    ),
+    (
         "Percentiles",
         (
             "The p-th percentile is the value at rank ⌈p · n⌉ of n (nearest rank). The broker counts in buckets of "

@@ -13,15 +13,11 @@ from spark_jobs.page.changes import changes_section
 from spark_jobs.page.closing import definitions_section, footer, quality_section
 from spark_jobs.page.evenness import evenness_section
 from spark_jobs.page.markup import Html, join, tag
+from spark_jobs.page.publishers import publishers_section
 from spark_jobs.page.queues import distribution_section, gate_section, head_of_line_section
 from spark_jobs.page.timelines import deliveries_section, fairness_section, latency_section
 from spark_jobs.page.verdict import Finding, Grade
-from spark_jobs.page.who import (
-    order_section,
-    publishers_section,
-    starvation_section,
-    worst_section,
-)
+from spark_jobs.page.who import order_section, starvation_section, worst_section
 
 MOST_RUNS: Final = 2
 LONGEST_LABEL: Final = 60

@@ -53,6 +53,11 @@ _BECAUSE: Final = {
         "a sign that client or network reads slowly",
     ),
     "queue_full": ("its queue was full", "their queues were full", "more comes than it takes"),
+    "queue_full_paced": (
+        "its queue was full though publishers were held back for it",
+        "their queues were full though publishers were held back for them",
+        "more comes than it takes",
+    ),
     "expired": ("messages expired while they waited", "messages expired while they waited", ""),
     "too_large": ("messages were larger than it takes", "messages were larger than they take", ""),
 }

@@ -1,4 +1,4 @@
-"""The sections that name sessions: the worst served, the starved, those out of order or stalled, and publishers."""
+"""The sections that name sessions: the worst served, the starved, and those out of order or stalled."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -38,9 +38,10 @@ _READ_STARVED: Final = (
     "{after} on they count as starved."
 )
 
-_ID: Final = Column("client id", text=True)
-_BROKER: Final = Column("broker", text=True)
-_WHY: Final = Column("why", text=True, title="what held it up for the largest part of its time")
+# Columns and cells that publishers.py shows too.
+ID: Final = Column("client id", text=True)
+BROKER: Final = Column("broker", text=True)
+WHY: Final = Column("why", text=True, title="what held it up for the largest part of its time")
 
 Line = Callable[[Row], list[Cell]]
 
@@ -108,18 +109,19 @@ def _in_short(row: Row | None) -> Html:
 
 
 _WORST: Final = (
-    _ID,
+    ID,
     Column("sent of offered"),
     Column(""),
-    _WHY,
+    WHY,
     Column("offered"),
     Column("dropped"),
     Column("gated"),
     Column("p99 wait"),
     Column("window full", title="share of its time; a window that is always full points to late acknowledging"),
     Column("congested", title="share of its time; points to a client or network that reads slowly"),
+    Column("held back", title="how long publishers were held back for it"),
     Column("mqueue max"),
-    _BROKER,
+    BROKER,
     Column("listener", text=True),
 )
 
@@ -129,24 +131,26 @@ def _worst_line(row: Row) -> list[Cell]:
         grids.name(row["client_id"]),
         grids.share(row["delivery_ratio"]),
         Cell(grids.meter(row["delivery_ratio"], "r1"), row["delivery_ratio"]),
-        _why(row),
+        why(row),
         grids.number(row["offered"]),
         grids.number(row["dropped"]),
         grids.number(row["gated"]),
         grids.time(row["wait_p99"]),
         grids.share(row["window_full_share"]),
         grids.share(row["congested_share"]),
+        grids.time(row["paced_for_us"]),
         grids.number(row["mqueue_max"]),
         grids.name(row["broker"]),
         grids.name(row["listener"]),
     ]
 
 
-def _why(row: Row) -> Cell:
+def why(row: Row) -> Cell:
+    """What held it up most, in words."""
     return Cell(words.reason(row["why"]) if row["why"] else words.DASH)
 
 
-def _named_grid(id_: str, title: str, result: Result, name: str, columns: Sequence[Column], line: Line) -> Html:
+def named_grid(id_: str, title: str, result: Result, name: str, columns: Sequence[Column], line: Line) -> Html:
     """A table of sessions; folded by who calls it."""
     return grid(id_, title, columns, [line(row) for row in result.rows_of(name)[:SHOWN]], [name])
 
@@ -205,16 +209,16 @@ def _shorter(result: Result) -> str:
 
 
 _STARVED: Final = (
-    _ID,
+    ID,
     Column("longest"),
     Column("from"),
     Column("to"),
-    _WHY,
+    WHY,
     Column("in all"),
     Column("times"),
     Column("offered meanwhile"),
     Column("waiting at the end"),
-    _BROKER,
+    BROKER,
     Column("listener", text=True),
 )
 
@@ -225,7 +229,7 @@ def _starved_line(row: Row) -> list[Cell]:
         Cell(words.seconds(row["longest_us"] / _MICRO), row["longest_us"]),
         grids.moment(row["first_us"]),
         grids.moment(row["last_us"]),
-        _why(row),
+        why(row),
         Cell(words.seconds(row["starved_us"] / _MICRO), row["starved_us"]),
         grids.number(row["runs"]),
         grids.number(row["offered"]),
@@ -240,7 +244,7 @@ def _starved_grid(result: Result, place: int, several: bool) -> Html:
     if not rows:
         return Html("")
     title = f"{words.name(result.label)}: starved longest" if several else "Starved longest"
-    made = _named_grid(f"starved-{place}", title, result, "starved_worst", _STARVED, _starved_line)
+    made = named_grid(f"starved-{place}", title, result, "starved_worst", _STARVED, _starved_line)
     all_of_them = note(join(["All starved sessions: ", csv_link("starved_sessions"), "."]))
     return join([folded(title, made) if several and not place else made, all_of_them])
 
@@ -258,7 +262,7 @@ def order_section(results: Sequence[Result]) -> Html:
         ):
             rows = result.rows_of(name)
             if rows:
-                made = _named_grid(f"{name}-{place}", title, result, name, columns, line)
+                made = named_grid(f"{name}-{place}", title, result, name, columns, line)
                 parts.append(folded(title, made) if len(rows) > FOLDED or len(results) > 1 else made)
     parts.append(
         note(
@@ -295,20 +299,20 @@ def _stalled_words(result: Result) -> str:
 
 
 _INVERTED: Final = (
-    _ID,
+    ID,
     Column("went past"),
     Column("intervals blocked"),
     Column("QoS 0 sent"),
-    _BROKER,
+    BROKER,
     Column("listener", text=True),
 )
 _STALLED: Final = (
-    _ID,
+    ID,
     Column("stalled"),
     Column("slow"),
     Column("window full"),
     Column("mqueue max"),
-    _BROKER,
+    BROKER,
     Column("listener", text=True),
 )
 
@@ -333,59 +337,4 @@ def _stalled_line(row: Row) -> list[Cell]:
         grids.number(row["mqueue_max"]),
         grids.name(row["broker"]),
         grids.name(row["listener"]),
-    ]
-
-
-_PUBLISHERS: Final = (
-    _ID,
-    Column("received"),
-    Column("share of all"),
-    Column(""),
-    Column("per second"),
-    Column("bytes"),
-    Column("QoS 0"),
-    Column("QoS 1"),
-    Column("QoS 2"),
-    Column("refused"),
-    Column("parked"),
-    Column("throttled"),
-    Column("paused"),
-    _BROKER,
-)
-
-
-def publishers_section(results: Sequence[Result]) -> Html:
-    """Who sends most, and what was done about it."""
-    parts: list[Html] = []
-    for place, result in enumerate(results):
-        rows = result.rows_of("publishers")
-        if not rows:
-            continue
-        title = f"{words.name(result.label)}: noisiest" if len(results) > 1 else "Noisiest publishers"
-        made = _named_grid(f"publishers-{place}", title, result, "publishers", _PUBLISHERS, _publisher_line)
-        parts.append(folded(title, made) if len(results) > 1 else made)
-    if not parts:
-        parts.append(nothing("Nobody published anything."))
-    return section("Publishers", *parts, id_="publishers")
-
-
-def _publisher_line(row: Row) -> list[Cell]:
-    return [
-        grids.name(row["client_id"]),
-        grids.number(row["received"]),
-        grids.share(row["share_of_received"]),
-        Cell(grids.meter(row["share_of_received"], "r1"), row["share_of_received"]),
-        Cell(words.rate(row["received_per_second"]), row["received_per_second"]),
-        Cell(
-            words.DASH if row["received_bytes"] is None else f"{words.short(row['received_bytes'])}B",
-            row["received_bytes"],
-        ),
-        grids.number(row["received_qos0"]),
-        grids.number(row["received_qos1"]),
-        grids.number(row["received_qos2"]),
-        grids.number(row["publish_refused"]),
-        grids.number(row["publish_parked"]),
-        grids.time(row["publish_throttled_us"]),
-        grids.time(row["reading_paused_us"]),
-        grids.name(row["broker"]),
     ]

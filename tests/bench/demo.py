@@ -25,13 +25,14 @@ RUNS: tuple[tuple[str, str, list[str]], ...] = (
 )
 
 
-def experiment(out: Path, plan: Plan, console: Console) -> None:
+def experiment(out: Path, plan: Plan, patience: str, console: Console) -> None:
     """Drive the load through a fresh broker for each run; its metrics go below `out`."""
+    session = {"session": {"overflow_patience": patience}}
     for folder, label, flags in RUNS:
         console.print(f"{label}: {plan.seconds:g} s of mixed load, one reader well, one too slow by turns ...")
         with (
             tempfile.TemporaryDirectory(prefix="sluice-demo-") as scratch,
-            start_sluice(Path(scratch), sections=metrics_sections(out / folder), flags=flags) as broker,
+            start_sluice(Path(scratch), sections=metrics_sections(out / folder) | session, flags=flags) as broker,
         ):
             received = drive(broker.address(), plan)
         console.print(f"  received by QoS 0, 1, 2: {received}")
@@ -51,6 +52,9 @@ def main(
         "demo"
     ),
     seconds: Annotated[float, typer.Option(min=8, help="How long each of the two runs takes.")] = Plan.seconds,
+    patience: Annotated[
+        str, typer.Option(help="session.overflow_patience (FC-16); 0s shows what the gate does by itself.")
+    ] = "0s",
 ) -> None:
     """Run the gate's experiment and make its report."""
     console = Console(stderr=True)
@@ -58,7 +62,7 @@ def main(
     for folder, _, _ in RUNS:
         for old in (out / folder).rglob("*.parquet"):
             old.unlink()
-    experiment(out, Plan(seconds=seconds), console)
+    experiment(out, Plan(seconds=seconds), patience, console)
     report(out)
     console.print(f"report: {out / 'report' / 'report.html'}")
 

@@ -9,7 +9,7 @@ from broker.parking import Parked
 from broker.stopping import take_leave
 from protocol import properties as props
 from protocol import reason_codes
-from protocol.acknowledgements import Puback, Pubrec, Pubrel
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Will
 from protocol.properties import Properties
 from protocol.publish import Publish
@@ -418,14 +418,27 @@ def test_max_awaiting_rel() -> None:
     """FC-22, FC-25: QoS 2 PUBLISHes that wait are among those that max_awaiting_rel bounds."""
     with local_broker(session={"max_awaiting_rel": 2}) as local:
         reader, sender = fill(local)
-        send(sender, [11, 12, 13], 2)
-        assert answers(sender.received()) == [(13, QUOTA_EXCEEDED)]
+        send(sender, [11, 12, 13, 14], 2)
         reader.send(Puback(1))
         assert answered(sender) == [11]
+        assert address(local).waiting == 1
         sender.send(Pubrel(11))
-        sender.received()
-        send(sender, [14], 2)
-        assert sender.received() == []
+        assert [type(received) for received in sender.received()] == [Pubcomp]
+        assert address(local).waiting == 2
+        assert drain(reader)[0] == list(range(1, 14))
+        assert answered(sender) == [12, 13]
+
+
+def test_given_up_ids_let_in() -> None:
+    """FC-22, FC-25: a PUBLISH that is given up leaves its id to one that waits for it, which then waits for room."""
+    with local_broker(session={"max_awaiting_rel": 2}) as local:
+        reader, sender = fill(local, 5)
+        send(sender, [11, 12, 13], 2)
+        local.pass_time(32)
+        assert answers(sender.received()) == [(11, QUOTA_EXCEEDED), (12, QUOTA_EXCEEDED)]
+        assert address(local).waiting == 1
+        assert drain(reader)[0] == [*range(1, 11), 13]
+        assert answered(sender) == [13]
 
 
 @pytest.mark.parametrize("qos", [1, 2])

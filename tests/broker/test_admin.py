@@ -212,6 +212,36 @@ def test_addresses(start: Start, tmp_path: Path) -> None:
             assert ask(path, "addresses", sort)[0]["address"] == first
 
 
+# -- patience
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "topic_filter"), [("sessions", "client_id", "t"), ("groups", "group", "$share/g/t")]
+)
+def test_patience(start: Start, tmp_path: Path, what: str, name: str, topic_filter: str) -> None:
+    """FC-16: who has held back publishers for longest comes first, sessions and groups alike, with the time."""
+    path = tmp_path / "admin.sock"
+    broker = start(sections={"admin": {"socket": str(path)}, "session": {"max_mqueue_len": 5}})
+    wait_for_event(broker, "admin_socket")
+    one_at_a_time: Any = {props.RECEIVE_MAXIMUM: 1}
+    with (
+        connected(broker.address(), 5, client_id="a") as quick,
+        connected(broker.address(), 5, client_id="slow", properties=one_at_a_time) as slow,
+        connected(broker.address(), 5, client_id="sender") as sender,
+    ):
+        quick.subscribe("$share/quick/u", "u", qos=1)
+        slow.subscribe(topic_filter, qos=1)
+
+        def overflow() -> bool:
+            for _ in range(8):
+                sender.publish("t", b"x", 1)
+            slow.send(Puback(slow.expect(Publish).packet_id))
+            first = ask(path, what, "patience")[0]
+            return first["paced_for_us"] > 0 and first[name] in {"slow", topic_filter}
+
+        wait_until(overflow, "its queue has held somebody back")
+
+
 def in_use(row: dict[str, Any]) -> bool:
     """Whether an address has been full."""
     return bool(row["parked"] or row["refused"] or row["dropped"])

@@ -29,7 +29,7 @@ from tests.support_broker.rendering import rendered
 pytestmark = pytest.mark.once
 
 EVIL = "=cmd|'/C calc'!A0\x1b[2J\n\u202e[red]x"
-TITLES = ["client", "listener", "version", "state", "mailbox", "mqueue", "bytes", "window", "full", "drops"]
+TITLES = ["client", "listener", "version", "state", "mailbox", "mqueue", "bytes", "window", "full", "drops", "patience"]
 OPTIONS = ("--sort KEY", "--limit N", "--interval TIME", "--once", "--out FILE", "--socket PATH", "--config FILE")
 
 
@@ -82,7 +82,7 @@ def answer(*rows: list[Any], clock_us: int = 0, sort: str = "mqueue") -> dict[st
 
 def row(name: str = "a", sent: int = 0, full_us: int = 0, started_us: int = 0) -> list[Any]:
     """One row."""
-    return [name, "tcp", 5, True, False, 0, 0, 0, 1, 32, full_us, sent, 0, 0, started_us]
+    return [name, "tcp", 5, True, False, 0, 0, 0, 1, 32, full_us, sent, 0, 0, started_us, 0]
 
 
 # -- once
@@ -113,8 +113,8 @@ def test_groups(path: Path) -> None:
     """`sluice top groups` lists the groups of shared subscriptions."""
     _, out, _ = invoke("groups", "--socket", path)
     _, _, titles, group = out.splitlines()
-    assert titles.split() == ["group", "members", "mqueue", "bytes", "drops"]
-    assert group.split() == ["$share/g/t", "1", "8", "800", "0"]
+    assert titles.split() == ["group", "members", "mqueue", "bytes", "drops", "patience"]
+    assert group.split() == ["$share/g/t", "1", "8", "800", "0", "0"]
 
 
 def test_addresses(path: Path) -> None:
@@ -206,7 +206,7 @@ def test_formulas(name: str) -> None:
     (line,) = as_csv(answer(row(name)), head=False).splitlines()
     ((_, _, cell, *rest),) = csv.reader([line])
     assert cell == f"'{printable(name)}" or not cell.lstrip().startswith(tuple("=+-@＝"))
-    assert len(rest) == 13
+    assert len(rest) == 14
     assert f'"{cell}"' in line
 
 
@@ -265,7 +265,7 @@ def test_wrong_arguments(arguments: str) -> None:
 def test_wrong_key_for_the_list(path: Path) -> None:
     """A key that this list does not have ends with 1 and those that it has."""
     status, _, err = invoke("groups", "--sort", "mailbox", "--socket", path)
-    assert (status, "write bytes, drops or mqueue" in err) == (1, True)
+    assert (status, "write bytes, drops, mqueue or patience" in err) == (1, True)
 
 
 def test_help() -> None:
@@ -313,7 +313,7 @@ def test_width(width: int) -> None:
     lines = rendered(view(snapshot, width), width).splitlines()
     assert max(map(len, lines)) <= width
     if width >= 80:
-        for title in ("mailbox", "mqueue", "bytes", "full", "drops"):
+        for title in ("mailbox", "mqueue", "bytes", "full", "drops", "patience"):
             assert title in lines[2]
         assert "…" in lines[3]
 

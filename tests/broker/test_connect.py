@@ -36,7 +36,6 @@ def test_connack_v5(address: Address) -> None:
         connack = client.connect("limits")
     assert (connack.session_present, connack.reason_code) == (False, 0)
     assert connack.properties == {
-        props.RECEIVE_MAXIMUM: 32,
         props.MAXIMUM_PACKET_SIZE: 1024 * 1024,
         props.TOPIC_ALIAS_MAXIMUM: 10,
     }

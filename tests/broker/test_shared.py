@@ -198,6 +198,7 @@ def test_overflow_is_told(start: Start) -> None:
                 sender.publish("t", b"%d" % number, 1)
         (event,) = wait_for_event(broker, "shared_queue_full")
         assert event["group"] == "$share/full/t"
+        assert "deliveries wait, session.max_mqueue_len is 2;" in event["detail"]
         operator.subscribe("$SYS/broker/publish/messages/dropped")
         while operator.receive_message().payload != b"3":
             pass

@@ -1,11 +1,13 @@
 """How the broker stops: what clients are told, which wills are published, and that nobody can hold it up."""
 
+import signal
 import socket
 import ssl
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,12 +18,13 @@ from protocol.disconnect import Disconnect
 from protocol.packet import Packet
 from protocol.properties import Properties
 from protocol.publish import Publish
-from tests.support.broker import Listener
+from tests.support.broker import SLUICE, Listener
 from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 from tests.support_broker.events import events
+from tests.support_broker.metrics import read_rows
 
 from .conftest import Start
 
@@ -64,6 +67,39 @@ def test_wills(start: Start, version: int) -> None:
             assert isinstance(last, Disconnect)
             assert last.reason_code == reason_codes.SERVER_SHUTTING_DOWN
         assert broker.stop() == 0
+
+
+DEFAULT_SIGNALS = "import signal; [signal.signal(n, signal.SIG_DFL) for n in (signal.SIGHUP, signal.SIGINT)]; "
+"""The tests may themselves run where these are ignored, as under nohup."""
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_other_signals(start: Start, tmp_path: Path, number: signal.Signals, loop: str) -> None:
+    """SIGHUP and SIGINT stop it as SIGTERM does: clients are told, wills published, the last metrics written."""
+    sections = {"metrics": {"directory": str(tmp_path / "metrics"), "interval": "1h"}}
+    command = [sys.executable, "-c", DEFAULT_SIGNALS + LOOPS[loop] + MAIN]
+    with (
+        start(sections=sections, command=command) as broker,
+        connected(broker.address(), 5) as watcher,
+        connected(broker.address(), 4, will=will("will/of-a-client")),
+    ):
+        watcher.subscribe("will/#", qos=1)
+        broker.ask_to_end(number)
+        *packets, last = watcher.until_close()
+        assert topics(packets) == ["will/of-a-client"]
+        assert isinstance(last, Disconnect)
+        assert last.reason_code == reason_codes.SERVER_SHUTTING_DOWN
+        assert broker.stop() == 0
+        assert sum(int(row["offered_qos1"]) for row in read_rows(tmp_path / "metrics")) == 1
+
+
+def test_nohup(start: Start) -> None:
+    """Where SIGHUP is ignored from the start, as under nohup, it stays so."""
+    with start(command=["nohup", *SLUICE]) as broker:
+        status = Path(f"/proc/{broker.pid}/status").read_text()
+        (ignored,) = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigIgn:"))
+        assert ignored >> (signal.SIGHUP - 1) & 1
 
 
 def test_delayed_wills(start: Start) -> None:

@@ -36,10 +36,10 @@ TOPICS = {
     *(f"publish/messages/{name}" for name in ("received", "sent", "dropped")),
     *("publish/bytes/received", "publish/bytes/sent", "bytes/received", "bytes/sent"),
     *("store/messages/count", "retained messages/count", "subscriptions/count", "shared_subscriptions/count"),
-    *("slow_consumers/total", "stalled_windows/total"),
+    *("slow_consumers/total", "stalled_windows/total", "awaiting_rel/parked"),
     *(f"load/{name}/{minutes}" for name in LOADS for minutes in MINUTES),
 }
-"""All that there are, without $SYS/broker/: Mosquitto's names, as its manual page has them, and FC-14's reports."""
+"""All that there are, without $SYS/broker/: Mosquitto's names, as its manual page has them, FC-14's and FC-22's."""
 
 
 def name(message: Publish) -> str:
@@ -300,6 +300,19 @@ def test_slow_consumers_and_stalled_windows() -> None:
         for event in ("slow_consumer", "stalled_window", "stalled_window", "mqueue_full"):
             client.connection.report(event)
         assert values.now("slow_consumers/total", "stalled_windows/total") == ["1", "2"]
+
+
+def test_parked_for_packet_ids() -> None:
+    """FC-22: how many PUBLISHes have had to wait because max_awaiting_rel was reached, of sessions that ended too."""
+    with LocalBroker(session={"max_awaiting_rel": 1}) as local:
+        values = Values(local)
+        assert values.now("awaiting_rel/parked") == ["0"]
+        for _ in range(2):
+            client = local.client()
+            client.connect("client")
+            client.send(*[Publish(b"t", b"x", 2, packet_id=packet_id) for packet_id in (1, 2, 3)])
+            client.drop()
+        assert values.now("awaiting_rel/parked") == ["4"]
 
 
 ADDRESSES = [f"addresses/{name}" for name in ("full", "parked", "paged", "refused", "dropped")]

@@ -4,20 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.broker import Listener, start_broker
-from tests.support.certificates import Certificates, make_certificates
-from tests.support.process import BrokerProcess
+from tests.clients.cases import Peers, Surroundings, listeners
+from tests.support.broker import start_broker
+from tests.support.certificates import make_certificates
 
 
 @pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates of one test session."""
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[BrokerProcess]:
+def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
     """The running broker; it must not have printed a traceback when all is over."""
-    listeners = (Listener(), Listener("tls", certificates), Listener("mutual", certificates, True))
-    with start_broker(tmp_path_factory.mktemp("broker"), listeners) as running:
-        yield running
+    certificates = make_certificates(tmp_path_factory.mktemp("certificates"))
+    folder = tmp_path_factory.mktemp("broker")
+    with start_broker(folder, listeners(certificates)) as broker, Peers() as peers:
+        yield Surroundings(broker, certificates, peers)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.once
 
 
 def test_session_defaults_are_flow_controls() -> None:
-    """Names and defaults of the session section are FC-1, 5, 7, 8, 10 to 12, 14, 20, 22, 23 and 25's."""
+    """Names and defaults of the session section are FC-1, 5, 7, 8, 10 to 12, 14, 16, 20, 22, 23 and 25's."""
     assert Session().model_dump() == {
         "max_inflight": 32,
         "max_mqueue_len": 1000,
@@ -44,9 +44,10 @@ def test_session_defaults_are_flow_controls() -> None:
         "consumer_max_rate": 0,
         "slow_consumer": {"threshold": None, "check_period": 5.0, "policy": "notify"},
         "stalled_window": 60.0,
-        "receive_maximum": 32,
+        "overflow_patience": 5.0,
+        "receive_maximum": 65_535,
         "receive_maximum_policy": "disconnect",
-        "max_awaiting_rel": 100,
+        "max_awaiting_rel": 65_535,
         "await_rel_timeout": 300.0,
         "producer_max_rate": 0,
         "producer_window_size": 65_536,
@@ -149,6 +150,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (ScramUser, "server_key", ["", "secret", KEY[4:], KEY + KEY, None, 5]),
     (Authorization, "deny_publish", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"], ["$share/g/a"]]),
     (Authorization, "deny_subscribe", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"], ["$share/g/a"]]),
+    (Authorization, "bridge_state", ["maybe", None, 2]),
     (Authorization, "refused_subscribe", ["drop", None, 0x80]),
     (Authorization, "refused_publish", ["drop", None, 1]),
     (Session, "max_inflight", [-1, 65_536, 1.5, "x", None, True]),
@@ -161,6 +163,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Session, "consumer_window_size", [-2, 1.5, "10 M", "-1B", None, True]),
     (Session, "consumer_max_rate", [-2, 1.5, "x", 1_000_001, None, True]),
     (Session, "slow_consumer", [None, 5, []]),
+    (Session, "overflow_patience", [-1, "5", "-1s", "199ms", "infinity", None, True]),
     (Session, "stalled_window", [0, 0.9, "999ms", -1, "60", None, True]),
     (Session, "receive_maximum", [0, 65_536, "infinity", None]),
     (Session, "receive_maximum_policy", ["ignore", None]),
@@ -233,6 +236,9 @@ def test_log_rejects(key: str, value: object) -> None:
         ("session", "producer_max_rate", -1, 0),
         ("session", "producer_window_size", "1B", 1),
         ("session", "stalled_window", "infinity", math.inf),
+        ("session", "overflow_patience", "0s", 0.0),
+        ("session", "overflow_patience", 0, 0.0),
+        ("session", "overflow_patience", "200ms", 0.2),
         ("session", "stalled_window", "1s", 1.0),
         ("session", "slow_consumer", {"threshold": "0.5"}, SlowConsumer(threshold=0.5)),
         ("paging", "directory", "pages", Path("pages")),

@@ -4,8 +4,9 @@ import pytest
 
 from protocol import properties as props
 from protocol import reason_codes
+from protocol.auth import Auth
 from protocol.connack import Connack
-from protocol.connect import Will
+from protocol.connect import Connect, Will
 from protocol.ping import Pingresp
 from protocol.properties import Properties
 from protocol.suback import Suback
@@ -14,6 +15,7 @@ from tests.conformance import by_hand
 from tests.conformance.configured import Configured
 from tests.conformance.connecting import connect, refusal, refused, will
 from tests.conformance.delivery import unique
+from tests.conformance.scram import Scram, settings
 from tests.conformance.sessions import KeptSession
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
@@ -85,6 +87,29 @@ def test_codes(address: Address, version: int, reason: str) -> None:
     assert data == b"" or data[0] == 0x20
     assert data == b"" or data[3] in CODES[4] | CODES[5]
     assert data == b"" or data[2:4] != b"\0\0"
+
+
+EXCHANGE_BREAKERS = {
+    "Topic Alias 0": by_hand.packet(0x30, by_hand.string("t") + b"\x03\x23\0\0"),
+    "SUBSCRIBE": by_hand.subscribe(5, 1, [("t", 0)]),
+    "a/#/b": by_hand.subscribe(5, 1, [("a/#/b", 0)]),
+    "PINGREQ": by_hand.PINGREQ,
+    "QoS 3": by_hand.packet(0x36, by_hand.string("t") + b"\0\1\0"),
+}
+"""What a client must not send while it authenticates; for some the standard has codes that CONNACK may not have."""
+
+
+@pytest.mark.parametrize("breaker", EXCHANGE_BREAKERS)
+def test_codes_in_an_exchange(configured: Configured, breaker: str) -> None:
+    """So it is where a client breaks a rule after the first AUTH."""
+    with WireClient(configured(authentication=settings()), 5) as client:
+        client.send(Connect(unique("c"), True, 0, properties=Scram().first(), version=5))
+        client.expect(Auth)
+        client.send(EXCHANGE_BREAKERS[breaker])
+        data = b""
+        while more := client.socket.recv(1000):
+            data += more
+    assert data == b"" or (data[0] == 0x20 and data[3] in CODES[5] - {0})
 
 
 def test_no_word_for_it(address: Address) -> None:

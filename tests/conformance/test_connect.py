@@ -281,12 +281,14 @@ def test_refused(address: Address, version: int) -> None:
 
 
 def test_nothing_behind_a_refusal(address: Address, version: int) -> None:
-    """What comes behind a CONNECT that is refused has no effect."""
+    """What comes behind a CONNECT that is refused has no effect, whether it is wrong in itself or only not let in."""
     topic = unique("behind")
+    not_let_in = connect(4, "", flags=0)  # [MQTT-3.1.3-8]
     with connected(address, version) as watcher, connected(address, version) as publisher:
         watcher.subscribe(topic)
-        with WireClient(address, version) as client:
-            refused(client, refusal(version, unique("c")) + by_hand.publish(version, topic, b"x"))
+        for data in (refusal(version, unique("c")), not_let_in):
+            with WireClient(address, 4 if data == not_let_in else version) as client:
+                refused(client, data + by_hand.publish(client.version, topic, b"x"))
         assert messages(watcher, publisher) == []
 
 

@@ -114,6 +114,21 @@ def test_nothing_behind_it(address: Address) -> None:
         assert True not in kinds[:-1]
 
 
+def test_no_answer_behind_it(address: Address) -> None:
+    """Nor does the answer to what the client has sent before it broke a rule, in the same breath."""
+    topic = unique("answered")
+    asked = (
+        by_hand.subscribe(5, 1, [(topic, 0)]),
+        packet(0x32, string(topic) + b"\0\2\0x"),
+        by_hand.unsubscribe(5, 3, [topic]),
+        by_hand.PINGREQ,
+    )
+    with connected(address, 5) as client:
+        client.send(b"".join(asked) + VIOLATIONS["wrong flags"])
+        kinds = [isinstance(each, Disconnect) for each in client.until_close()]
+        assert True not in kinds[:-1]
+
+
 @pytest.mark.parametrize("flag", [1, 2, 4, 8])
 def test_reserved_bits(address: Address, version: int, flag: int) -> None:
     """A DISCONNECT with a flag is malformed: the client is cut off, and its will is not discarded."""

@@ -7,8 +7,10 @@ import pytest
 
 from protocol import properties as props
 from protocol import reason_codes
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.disconnect import Disconnect
 from protocol.ping import Pingreq, Pingresp
+from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from tests.conformance import by_hand
 from tests.conformance.configured import Configured
@@ -142,6 +144,28 @@ def test_violation_leaves_others_alone(address: Address, version: int) -> None:
         assert payloads(messages(other, publisher)) == expected
 
 
+@pytest.mark.parametrize(
+    ("qos", "wrong"),
+    [(1, [Pubrec]), (1, [Pubcomp]), (2, [Puback]), (2, [Pubcomp]), (2, [Pubrec, Puback])],
+    ids=["PUBREC for QoS 1", "PUBCOMP for QoS 1", "PUBACK for QoS 2", "PUBCOMP before PUBREC", "PUBACK behind PUBREC"],
+)
+def test_wrong_acknowledgement(
+    address: Address, version: int, qos: int, wrong: list[type[Puback | Pubrec | Pubcomp]]
+) -> None:
+    """An acknowledgement that the delivery does not wait for breaks the protocol."""
+    topic = unique("wrong")
+    with connected(address, version) as client, connected(address, version) as publisher:
+        subscribe(client, Subscription(topic, qos))
+        publisher.publish(topic, b"x", qos)
+        packet_id = client.expect(Publish).packet_id
+        client.send(*[acknowledgement(packet_id) for acknowledgement in wrong])
+        last = client.expect_close()
+        if len(wrong) == 2 and isinstance(last, Pubrel):
+            last = None
+        assert last is None or (version == 5 and isinstance(last, Disconnect)), last
+        assert not isinstance(last, Disconnect) or last.reason_code == reason_codes.PROTOCOL_ERROR
+
+
 def test_what_came_before_counts(address: Address, version: int) -> None:
     """Packets in front of the one that breaks the protocol are handled, even out of the same write."""
     topic = unique("before")
@@ -231,8 +255,13 @@ def test_refused_packet_leaves_the_connection_alone(configured: Configured) -> N
 
 def test_problem_information_unwanted(configured: Configured) -> None:
     """With Request Problem Information 0 no Reason String comes but with CONNACK, PUBLISH or DISCONNECT."""
-    address = configured(authorization={"deny_subscribe": ["secret/#"]})
+    address = configured(authorization={"deny_publish": ["secret/#"], "deny_subscribe": ["secret/#"]})
     with connected(address, 5, properties={props.REQUEST_PROBLEM_INFORMATION: 0}) as client:
         answer = client.subscribe("secret/a")
         assert answer.reason_codes == [reason_codes.UNSPECIFIED_ERROR]
         assert not answer.properties
+        for qos, kind in ((1, Puback), (2, Pubrec)):
+            client.send(Publish(b"secret/a", b"x", qos, packet_id=7))
+            refused = client.expect(kind)
+            assert refused.reason_code >= 0x80
+            assert not refused.properties

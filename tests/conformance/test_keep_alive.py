@@ -9,6 +9,7 @@ from protocol.ping import Pingreq
 from tests.conformance.configured import Configured
 from tests.conformance.delivery import unique
 from tests.conformance.keep_alive import PATIENCE
+from tests.conformance.sessions import let_pass
 from tests.support.process import Address
 from tests.support.wire import READ_BYTES, WireClient, connected
 
@@ -47,8 +48,17 @@ def closes_within(client: WireClient, seconds: float) -> bool:
 def test_not_silent(address: Address, version: int) -> None:
     """One that sends anything in time is not, though others are meanwhile."""
     with silent(address, version, 1) as quiet, silent(address, version, 1) as client:
+        deadline = time.monotonic() + PATIENCE
         while not closes_within(quiet, 0.3):
+            assert time.monotonic() < deadline, "still open"
             client.expect_nothing_more()
+        client.expect_nothing_more()
+
+
+def test_silent_for_less(address: Address, version: int) -> None:
+    """Nor is one that is silent for more than its keepalive, but less than one and a half times as long."""
+    with silent(address, version, 3) as client:
+        let_pass(3.4)
         client.expect_nothing_more()
 
 

@@ -1,15 +1,18 @@
 """Maximum Packet Size: nothing larger comes, and what would be is as good as sent (section 3.1.2.11.4)."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from protocol import properties as props
 from protocol.connack import Connack
 from protocol.properties import Properties
 from protocol.subscribe import Subscription
+from tests.conformance import by_hand
 from tests.conformance.by_hand import packet, receive
-from tests.conformance.connecting import NO_SUCH_METHOD, block, connect
+from tests.conformance.connecting import CLEAN, NO_SUCH_METHOD, WILL, block, connect, will
 from tests.conformance.delivery import messages, payloads, subscribe, unique
-from tests.conformance.sessions import KeptSession
+from tests.conformance.sessions import KeptSession, take
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
@@ -114,14 +117,71 @@ def test_retained(address: Address, topic: str) -> None:
             publisher.publish(f"{topic}/{name}", b"", retain=True)
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+def test_sent_again(address: Address, topic: str, qos: int) -> None:
+    """Nor is what has been sent on a connection that took it sent again on one that does not."""
+    with KeptSession(address, 5) as session, connected(address, 5) as publisher:
+        client = session.connect()
+        client.subscribe(topic, qos=qos)
+        publisher.publish(topic, LARGE, qos)
+        publisher.publish(topic, b"small", qos)
+        take(client, 2)
+        client.close()
+        client = session.connect({props.MAXIMUM_PACKET_SIZE: LIMIT})
+        assert payloads(messages(client, publisher, qos)) == [b"small"]
+
+
+def test_topic_aliases_count(address: Address, topic: str) -> None:
+    """A server that gives a topic an alias finds room for it, or does without."""
+    room = LIMIT - len(packet(0x30, block() + b"....")) - len(topic)
+    with limited(address, TOPIC_ALIAS_MAXIMUM=100) as client, connected(address, 5) as publisher:
+        client.send(by_hand.subscribe(5, 1, [(f"{topic}/#", 0)]))
+        assert receive(client)[0] == by_hand.SUBACK
+        for size in range(room - 10, room + 2):
+            publisher.publish(f"{topic}/{size:03}", b"x" * size)
+        publisher.publish(f"{topic}/end")
+        sizes: list[int] = []
+        while sizes[-1:] != [0]:
+            first, body = receive(client)
+            assert len(packet(first, body)) <= LIMIT
+            sizes.append(body.count(b"x"))
+    assert sizes == [*range(room - 10, room - 1), 0]
+
+
+@pytest.mark.parametrize("answer", ["SUBACK", "UNSUBACK"])
+def test_answers(address: Address, topic: str, answer: str) -> None:
+    """SUBACK and UNSUBACK for so many filters that they would be too large do not come."""
+    filters = [f"{topic}/{number}" for number in range(LIMIT)]
+    request = by_hand.subscribe(5, 1, [(each, 0) for each in filters])
+    if answer == "UNSUBACK":
+        request = by_hand.unsubscribe(5, 1, filters)
+    with limited(address) as client:
+        client.send(request)
+        for first, body in _until_pong(client):
+            assert len(packet(first, body)) <= LIMIT
+            assert first not in (by_hand.SUBACK, by_hand.UNSUBACK)
+
+
+def _until_pong(client: WireClient) -> Iterator[tuple[int, bytes]]:
+    """What comes until a ping is answered, or the connection closes."""
+    try:
+        client.send(by_hand.PINGREQ)
+        while (found := receive(client))[0] != by_hand.PINGRESP[0]:
+            yield found
+    except ConnectionError:
+        pass
+
+
 SIZES = (1, 4, 5, 8, 12, 16, 20, 24, 32, 48)
-OUTCOMES = ("let in", "client id assigned", "refused")
+OUTCOMES = ("let in", "client id assigned", "refused", "malformed")
 
 
 def asks_for(outcome: str, size: int) -> bytes:
     """A CONNECT of a client that takes packets of this size, with this outcome if CONNACK can be sent."""
     client_id = "" if outcome == "client id assigned" else unique("c")
     properties = b"\x27" + size.to_bytes(4, "big") + (NO_SUCH_METHOD if outcome == "refused" else b"")
+    if outcome == "malformed":
+        return connect(5, client_id, will(5, "a/#", b"x"), flags=CLEAN | WILL, properties=properties)
     return connect(5, client_id, properties=properties)
 
 

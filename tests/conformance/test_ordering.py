@@ -19,6 +19,9 @@ COUNT = 200
 BURST = 20
 """Messages that are published at once without waiting for their acknowledgements: less than any Receive Maximum."""
 
+LARGE = 8_000
+"""Bytes of a payload: a server may not want to write as many of these at once as the client takes."""
+
 
 def publish_all(publishers: list[WireClient], topics: list[str], qos: int) -> None:
     """Each publishes COUNT numbered messages in turn to each topic, in bursts that overlap with the others'."""
@@ -92,6 +95,31 @@ def test_order_of_what_waited(address: Address, version: int, qos: int) -> None:
         check_order(messages(client, publisher, qos), 1)
         publish_all([publisher], [topic], qos)
         check_order(messages(client, publisher, qos), 1)
+
+
+def test_order_of_what_comes_while_others_wait(address: Address, version: int) -> None:
+    """It holds where a client acknowledges many large messages at once and, in the same breath, publishes to itself."""
+    topic = unique("order")
+    sent, found = 0, []
+    unacknowledged: list[Publish] = []
+    with connected(address, version) as client:
+        subscribe(client, Subscription(topic, 1))
+        for count in [60] + [3] * 10:
+            batch = [
+                Publish(topic.encode(), (b"%d " % number).ljust(LARGE, b"x"), 1, packet_id=1 + number % 100)
+                for number in range(sent, sent + count)
+            ]
+            sent += count
+            client.send(*batch, *[Puback(message.packet_id) for message in unacknowledged], Pingreq())
+            unacknowledged = []
+            while not isinstance(packet := client.receive(), Pingresp):
+                if isinstance(packet, Publish):
+                    unacknowledged.append(packet)
+                    found.append(packet)
+        client.send(*[Puback(message.packet_id) for message in unacknowledged])
+        with connected(address, version) as publisher:
+            found += messages(client, publisher, 1)
+        assert [int(message.payload.split()[0]) for message in found] == list(range(sent))
 
 
 @pytest.mark.parametrize("qos", [1, 2])

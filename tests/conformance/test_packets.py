@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.disconnect import Disconnect
 from protocol.publish import Publish, encode_publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
@@ -100,19 +101,24 @@ def test_wrong_flags_of_connect(address: Address, version: int, flag: int) -> No
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 16_383, 16_384])
 def test_shortest_lengths(address: Address, size: int) -> None:
-    """A Remaining Length and a property length have no more bytes than they need, on either side of each step."""
+    """A Remaining Length and a property length have no more bytes than they need, on either side of each step.
+
+    A server may pass a message on as it came, but what it has retained it has to put together itself.
+    """
     topic = unique("length")
-    head = string(topic) + b"\0"
-    payload = b"x" * max(0, size - len(head))
-    value = b"v" * max(0, size - 10)
-    pair = b"\x26" + string("key") + string(value)
-    with connected(address, 5) as client:
-        client.subscribe(topic)
-        client.send(packet(0x30, head + payload))
-        _expect_bytes(client, packet(0x30, head + payload))
-        body = string(topic) + variable_byte_integer(len(pair)) + pair
-        client.send(packet(0x30, body))
-        _expect_bytes(client, packet(0x30, body))
+    pair = b"\x26" + string("key") + string(b"v" * max(0, size - 8))
+    for rest in (b"\0".ljust(max(2, size - len(string(topic))), b"x"), variable_byte_integer(len(pair)) + pair + b"x"):
+        with connected(address, 5) as client:
+            client.send(by_hand.subscribe(5, 1, [(topic, 0)]))
+            assert receive(client)[0] == by_hand.SUBACK
+            with connected(address, 5) as publisher:
+                publisher.send(packet(0x33, string(topic) + b"\0\1" + rest))
+                assert publisher.expect(Puback).packet_id == 1
+                _expect_bytes(client, packet(0x30, string(topic) + rest))
+                client.send(by_hand.subscribe(5, 2, [(topic, 0)]))
+                assert receive(client)[0] == by_hand.SUBACK
+                _expect_bytes(client, packet(0x31, string(topic) + rest))
+                publisher.publish(topic, b"", 1, retain=True)
 
 
 def _expect_bytes(client: WireClient, expected: bytes) -> None:
@@ -120,6 +126,30 @@ def _expect_bytes(client: WireClient, expected: bytes) -> None:
     while len(data) < len(expected) and (more := client.socket.recv(len(expected) - len(data))):
         data += more
     assert data == expected
+
+
+@pytest.mark.parametrize("where", ["SUBSCRIBE", "PUBLISH", "PUBLISH properties", "SUBSCRIBE properties", "identifier"])
+def test_lengths_longer_than_needed(address: Address, where: str) -> None:
+    """A number in more bytes than it needs makes a packet malformed: it closes the connection."""
+    topic = unique("padded")
+    filters = string(topic) + b"\0"
+    data = {
+        "SUBSCRIBE": _padded(by_hand.subscribe(5, 1, [(topic, 0)])),
+        "PUBLISH": _padded(by_hand.publish(5, topic, b"x")),
+        "PUBLISH properties": packet(0x30, string(topic) + b"\x80\0" + b"x"),
+        "SUBSCRIBE properties": packet(by_hand.SUBSCRIBE, b"\0\1" + b"\x80\0" + filters),
+        "identifier": packet(by_hand.SUBSCRIBE, b"\0\1" + b"\x03\x0b\x81\0" + filters),
+    }
+    with connected(address, 5) as client:
+        client.send(data[where])
+        last = client.until_close()
+        assert all(isinstance(each, Disconnect) and each.reason_code == 0x81 for each in last), last
+
+
+def _padded(data: bytes) -> bytes:
+    """A short packet with a byte too many in its Remaining Length."""
+    assert data[1] < 128
+    return bytes((data[0], data[1] | 0x80, 0)) + data[2:]
 
 
 # -- packet identifiers
@@ -154,6 +184,25 @@ def test_unused_packet_identifiers(address: Address, version: int, qos: int) -> 
     assert 0 not in found
 
 
+@pytest.mark.timeout(120)
+def test_packet_identifier_in_use_is_passed_over(address: Address, version: int) -> None:
+    """A delivery that is not acknowledged keeps its packet identifier to itself when all others have been used."""
+    topic = unique("round")
+    with connected(address, version) as client, connected(address, 4) as publisher:  # 3.1.1 has no Receive Maximum
+        client.subscribe(topic, qos=1)
+        publisher.publish(topic, b"x", 1)
+        (first,) = take(client, 1)
+        batch = b"".join(encode_publish(topic.encode(), b"", 1, False, False, i, None, 4) for i in range(1, 501))
+        for _ in range(132):  # 66,000: more than there are identifiers
+            publisher.send(batch)
+            for _ in range(500):
+                packet_id = client.expect(Publish).packet_id
+                assert packet_id not in (0, first.packet_id)
+                client.send(Puback(packet_id))
+            for _ in range(500):
+                publisher.expect(Puback)
+
+
 @pytest.mark.parametrize("qos", [1, 2])
 def test_resent_with_its_packet_identifier(address: Address, version: int, qos: int) -> None:
     """What the server sends again has the packet identifier that it had, and what is new another."""
@@ -178,8 +227,9 @@ def test_no_packet_identifier_at_qos_0(address: Address, version: int) -> None:
     topic = unique("none")
     with connected(address, version) as client, connected(address, version) as publisher:
         client.subscribe(topic, qos=1)
-        publisher.publish(topic, b"payload")
-        assert receive(client) == (0x30, string(topic) + (b"\0" if version == 5 else b"") + b"payload")
+        for _ in range(2):  # whatever is too much may stand behind the first
+            publisher.publish(topic, b"payload")
+            assert receive(client) == (0x30, string(topic) + (b"\0" if version == 5 else b"") + b"payload")
 
 
 @pytest.mark.parametrize("packet_id", [1, 255, 256, 65535])

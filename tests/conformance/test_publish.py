@@ -228,22 +228,35 @@ def receive_maximum(client: WireClient) -> int:
     return told
 
 
-def test_past_receive_maximum(address: Address) -> None:
-    """One QoS 2 PUBLISH more than the server takes without PUBCOMP gives DISCONNECT 0x93."""
+@pytest.fixture(params=["as it is", "small"])
+def limiting(request: pytest.FixtureRequest) -> Address:
+    """A broker with its own Receive Maximum, and one with a small one."""
+    if request.param == "as it is":
+        address: Address = request.getfixturevalue("address")
+        return address
+    configured: Configured = request.getfixturevalue("configured")
+    return configured(session={"receive_maximum": 7})
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_past_receive_maximum(limiting: Address, qos: int) -> None:
+    """One PUBLISH more than the server takes without PUBCOMP gives DISCONNECT 0x93, of either QoS."""
+    address = limiting
     topic = unique("quota").encode()
     with WireClient(address, 5) as client:
         most = receive_maximum(client)
         for packet_id in range(1, most + 1):
             client.send(Publish(topic, b"", 2, packet_id=packet_id))
             assert client.expect(Pubrec).packet_id == packet_id
-        client.send(Publish(topic, b"", 2, packet_id=most + 1))
+        client.send(Publish(topic, b"", qos, packet_id=most + 1))
         last = client.expect_close()
         assert isinstance(last, Disconnect)
         assert last.reason_code == 0x93
 
 
-def test_up_to_receive_maximum(address: Address) -> None:
+def test_up_to_receive_maximum(limiting: Address) -> None:
     """As many as that are taken at once, of either QoS, and again when they are acknowledged."""
+    address = limiting
     topic = unique("quota")
     with WireClient(address, 5) as client, connected(address, 5) as subscriber:
         subscribe(subscriber, Subscription(topic, 0))

@@ -260,21 +260,24 @@ def test_bounds_of_expiry(address: Address, publisher: WireClient, value: Value)
         assert value - 2 <= told_expiry(client.expect(Publish)) <= value
 
 
-def test_expiry_is_counted_down(address: Address, publisher: WireClient) -> None:
+@pytest.mark.parametrize("qos", [1, 2])
+def test_expiry_is_counted_down(address: Address, publisher: WireClient, qos: int) -> None:
     """What has waited, for a client that was away or as a retained message, has that much less of its interval."""
     topic = unique("expiry")
     with KeptSession(address, 5) as session, connected(address, 5) as late:
         client = session.connect()
-        subscribe(client, Subscription(topic, 1))
+        subscribe(client, Subscription(topic, qos))
         client.disconnect()
-        publisher.publish(topic, b"kept", 1, retain=True, properties={props.MESSAGE_EXPIRY_INTERVAL: EXPIRY})
+        publisher.publish(topic, b"kept", qos, retain=True, properties={props.MESSAGE_EXPIRY_INTERVAL: EXPIRY})
         let_pass(PAST)
-        waited = told_expiry(session.connect().expect(Publish))
-        late.send(by_hand.subscribe(5, 1, [(topic, 1)]))
-        found = [packet for packet in (late.receive(), late.receive()) if isinstance(packet, Publish)]
+        found = take(session.connect(), 1)
+        for granted in (qos, 0):
+            late.send(by_hand.subscribe(5, 1, [(topic, granted)]))
+            found += [packet for packet in (late.receive(), late.receive()) if isinstance(packet, Publish)]
         publisher.publish(topic, b"", 1, retain=True)
-        assert EXPIRY - 10 < waited <= EXPIRY - 2
-        assert EXPIRY - 10 < told_expiry(found[0]) <= EXPIRY - 2
+        assert [message.qos for message in found] == [qos, qos, 0]
+        for message in found:
+            assert EXPIRY - 10 < told_expiry(message) <= EXPIRY - 2
 
 
 def test_no_expiry_is_none(address: Address, publisher: WireClient) -> None:

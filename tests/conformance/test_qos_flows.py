@@ -351,3 +351,11 @@ def test_expired_exchange_goes_on(address: Address) -> None:
         publisher.send(Pubrel(7), Pubrel(8))
         answers = [publisher.expect(Pubcomp) for _ in sent]
         assert [(answer.packet_id, answer.reason_code) for answer in answers] == [(7, 0), (8, 0)]
+
+
+def test_exchange_of_a_message_that_expires_at_once(address: Address) -> None:
+    """The same where the message is given no time at all."""
+    topic = unique("expiry")
+    with connected(address, 5) as client, connected(address, 5) as publisher:
+        subscribe(client, Subscription(topic, 2))
+        publisher.publish(topic, b"", 2, properties={props.MESSAGE_EXPIRY_INTERVAL: 0})

@@ -4,6 +4,7 @@ import pytest
 
 from protocol import properties as props
 from protocol.disconnect import Disconnect
+from protocol.properties import Properties
 from protocol.publish import Publish, encode_publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
@@ -113,6 +114,7 @@ def test_several_filters(address: Address, version: int) -> None:
         granted = by_hand.codes(version, by_hand.receive(client)[1], 7)
         assert set(granted) <= CODES[version]
         assert granted == [min(qos, max(granted)) for qos in asked]
+        client.expect_nothing_more()
         publisher.send(*[by_hand.publish(version, topic) for topic in filters])
         assert [message.topic.decode() for message in messages(client, publisher)] == filters
 
@@ -127,6 +129,23 @@ def test_refused_filter_among_others(configured: Configured, version: int) -> No
         assert granted == [1, 0x80, 2, 0x80]
         publisher.send(*[by_hand.publish(version, t) for t in ("secret/b", "free/a", "secret/x/d", "free/c")])
         assert [message.topic for message in messages(client, publisher)] == [b"free/a", b"free/c"]
+
+
+SUBACK_CODES = {4: {0, 1, 2, 0x80}, 5: {0, 1, 2, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2}}
+"""The codes that SUBACK may have, by protocol version."""
+
+
+@pytest.mark.parametrize("topic_filter", ["a/" * 1_000, "+/" * 1_000 + "#", "$SYS/#", "$test/+", "a" * 65_535])
+def test_codes(address: Address, version: int, topic_filter: str) -> None:
+    """Whatever a server makes of a filter, its code is one of the version's table; or the connection closes."""
+    with connected(address, version) as client:
+        client.send(by_hand.subscribe(version, 1, [(topic_filter, 1)]))
+        try:
+            first, body = by_hand.receive(client)
+        except ConnectionError:
+            return
+        if first == by_hand.SUBACK:
+            assert set(by_hand.codes(version, body, 1)) <= SUBACK_CODES[version]
 
 
 def test_one_filter_twice_in_a_packet(address: Address, version: int) -> None:
@@ -224,6 +243,19 @@ def test_no_local_across_connections(address: Address) -> None:
         client.disconnect(properties={props.SESSION_EXPIRY_INTERVAL: 0})
 
 
+def test_no_local_of_retained_messages(address: Address) -> None:
+    """A message that the client itself has had retained does not come because of a subscription with No Local."""
+    topic = unique("local")
+    with connected(address, 5) as client, connected(address, 5) as other:
+        client.publish(f"{topic}/own", b"own", 1, retain=True)
+        other.publish(f"{topic}/foreign", b"foreign", 1, retain=True)
+        client.send(by_hand.subscribe(5, 1, [(f"{topic}/+", NO_LOCAL)]))
+        assert by_hand.receive(client)[0] == by_hand.SUBACK
+        assert payloads(messages(client, other)) == [b"foreign"]
+        for name in ("own", "foreign"):
+            other.publish(f"{topic}/{name}", b"", 1, retain=True)
+
+
 def test_no_local_on_a_shared_subscription(address: Address) -> None:
     """No Local on a shared subscription closes the connection."""
     with connected(address, 5) as client:
@@ -300,3 +332,31 @@ def test_qos_of_deliveries(address: Address, version: int, published: int, grant
         publisher.publish(topic, b"x", published)
         message = client.receive_message()
         assert message.qos == min(published, granted)
+
+
+@pytest.mark.parametrize("granted", [0, 1, 2])
+@pytest.mark.parametrize("published", [1, 2])
+def test_qos_of_retained_messages(address: Address, version: int, published: int, granted: int) -> None:
+    """So does one that was retained before."""
+    topic = unique("qos")
+    with connected(address, version) as client, connected(address, version) as publisher:
+        publisher.publish(topic, b"x", published, retain=True)
+        client.send(by_hand.subscribe(version, 1, [(topic, granted)]))
+        granted = by_hand.codes(version, by_hand.receive(client)[1], 1)[0]
+        assert [message.qos for message in messages(client, publisher, 2)] == [min(published, granted)]
+        publisher.publish(topic, b"", 1, retain=True)
+
+
+@pytest.mark.parametrize("option", ["identifier", "No Local", "Retain As Published"])
+@pytest.mark.parametrize("granted", [0, 1, 2])
+def test_qos_beside_other_options(address: Address, granted: int, option: str) -> None:
+    """What else SUBSCRIBE of MQTT 5 asks for does not change that."""
+    topic = unique("qos")
+    properties: Properties = {props.SUBSCRIPTION_IDENTIFIER: 5} if option == "identifier" else {}
+    wanted = Subscription(topic, granted, option == "No Local", option == "Retain As Published")
+    with connected(address, 5) as client, connected(address, 5) as publisher:
+        client.send(Subscribe(1, [wanted], properties))
+        granted = client.expect(Suback).reason_codes[0]
+        for published in (0, 1, 2):
+            publisher.publish(topic, b"x", published)
+            assert client.receive_message().qos == min(published, granted)

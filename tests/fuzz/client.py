@@ -13,7 +13,7 @@ from tests.support_broker.local import LocalBroker, Transport
 
 
 class Tcp(Transport):
-    """A transport whose sides close one by one; the other kind is as with TLS."""
+    """A transport whose sides close one by one; the other kind cannot do that, like some TLS layers."""
 
     def __init__(self, local: LocalBroker) -> None:
         super().__init__(local.loop)

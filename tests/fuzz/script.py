@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 CONNECTIONS: Final = 5
 """Connections that a script can have at once."""
 TLS: Final = (3, 4)
-"""Those among them that, as with TLS, cannot be closed from one side only."""
+"""Those among them that cannot be closed from one side only, as with TLS layers that do not know how."""
 LONGEST_WAIT: Final = 600.0
 MOST_STEPS: Final = 60
 

@@ -22,6 +22,8 @@ TURNS: Final = 200
 """Rounds of the loop within which an honest message has to arrive."""
 AFTER_ALL: Final = 60.0
 """Seconds after which nothing is left of a client: longer than any session, and than an unwanted timer."""
+HELD_BACK: Final = 0.4
+"""Seconds for which a subscriber that has stalled may hold back an honest publisher, at the most (FC-16)."""
 PULSE: Final = 5.0
 """Seconds after which the honest clients are heard of again."""
 
@@ -129,7 +131,9 @@ class World:
         packet_id = self._sent % 65_535 + 1
         self._publisher.send(Publish(b"honest", payload, 1, packet_id=packet_id))
         acknowledged = arrived = False
-        for _ in range(TURNS):
+        for turn in range(2 * TURNS):
+            if turn == TURNS:
+                self._pass_time(HELD_BACK)
             for packet in self._publisher.received():
                 acknowledged = acknowledged or (isinstance(packet, Puback) and packet.packet_id == packet_id)
             for packet in self._subscriber.received():

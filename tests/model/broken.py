@@ -1,12 +1,15 @@
 """Models that break one rule each. What finds no disagreement with these would find none with a broken session."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from tests.model.group import Group, Member
+from tests.model.inbound import ClosedError
 from tests.model.knobs import Knobs
 from tests.model.message import Message
 from tests.model.mqueue import MQueue
+from tests.model.pacing import Bucket, Pacer, Publisher
 from tests.model.session import Model
 from tests.model.state import Inflight
 
@@ -29,11 +32,10 @@ class LowestId(Model):
 class Overtakes(Model):
     """FC-2: QoS 1 and 2 go ahead of what waits."""
 
-    def _schedule(self, message: Message) -> None:
+    def _closed(self, message: Message) -> str:
         if message.qos and not self.window_full() and not self._throttle(message):
-            self._send(message)
-        else:
-            super()._schedule(message)
+            return ""
+        return super()._closed(message)
 
 
 class GateOrder(Model):
@@ -152,6 +154,30 @@ class RoutesTwice(Model):
         self.inbound.awaiting_rel = []
 
 
+class TakesAnyAcknowledgement(Model):
+    """FC-21: an acknowledgement of the wrong kind is ignored."""
+
+    def acknowledge(self, kind: str, packet_id: int, reason_code: int) -> None:
+        with suppress(ClosedError):
+            super().acknowledge(kind, packet_id, reason_code)
+
+
+class ParksForever(Model):
+    """FC-22: a PUBREL lets nothing in."""
+
+    def on_pubrel(self, packet_id: int) -> None:
+        waiting, self.inbound.waiting = self.inbound.waiting, []
+        super().on_pubrel(packet_id)
+        self.inbound.waiting = waiting
+
+
+class ParksWithoutEnd(Model):
+    """FC-22: `producer_window_size` has no effect on what waits for an id."""
+
+    def __init__(self, knobs: Knobs, now: int) -> None:
+        super().__init__(replace(knobs, producer_window_size=1 << 40), now)
+
+
 class RemembersForever(Model):
     """FC-22: `await_rel_timeout` has no effect."""
 
@@ -179,6 +205,87 @@ class DropsNewest(Model):
             self.mqueue = NewestFirst(self.knobs)
             self.mqueue.waiting = waiting
         super().run_pass()
+
+
+class Fluttering(Pacer):
+    """FC-16: all are let go as soon as there is room for one."""
+
+    def relieved(self, mqueue: MQueue, mailbox: int) -> bool:
+        return not self.knobs.max_mqueue_len or len(mqueue.waiting) < self.knobs.max_mqueue_len
+
+
+class Trusting(Pacer):
+    """FC-16: holds back for who has drained nothing for long."""
+
+    def _stalled(self) -> bool:
+        return False
+
+
+class Recovering(Pacer):
+    """FC-16: begins again with what has come into the bucket, without having run empty."""
+
+    def begin(self) -> bool:
+        self.spent = False
+        return super().begin()
+
+
+class Holding(Pacer):
+    """FC-16: whose connection is gone is held back all the same."""
+
+    def end(self) -> None:
+        self.on = False
+
+
+class Dry(Bucket):
+    """FC-16: nothing comes in."""
+
+    def tick(self, passed: int, emptied: bool) -> None:
+        super().tick(passed if emptied else 0, emptied)
+
+
+def paced_by(pacer: type[Pacer]) -> type[Model]:
+    """A model with another pacer."""
+
+    class Paced(Model):
+        def __init__(self, knobs: Knobs, now: int) -> None:
+            super().__init__(knobs, now)
+            self.pacer = pacer(knobs, now)
+
+    Paced.__name__ = pacer.__name__
+    return Paced
+
+
+class NotRefilled(Model):
+    """FC-16: nothing comes into the bucket of the queue."""
+
+    def __init__(self, knobs: Knobs, now: int) -> None:
+        super().__init__(knobs, now)
+        self.pacer.bucket = Dry(knobs.overflow_patience)
+
+
+class HeldForever(Model):
+    """FC-16: a publisher is held back although its connection is gone."""
+
+    def _stop_pacing(self) -> None:
+        self.publisher.connected = False
+
+
+class DropsTheFirst(Group):
+    """FC-16, FC-13: what comes for a queue that holds back pushes out what waits."""
+
+    def _fits_twice(self, message: Message) -> bool:
+        if super()._fits_twice(message) and self.mqueue.waiting:
+            self.mqueue.make_room(message, self.pacer.now, self.books)
+        return super()._fits_twice(message)
+
+
+class PacesForNobody(Group):
+    """FC-16, FC-13: holds back though no member is online."""
+
+    def _holds_back(self, publisher: Publisher | None) -> bool:
+        if publisher is not None and publisher.connected and self.pacer.begin():
+            self.pacer.hold(publisher)
+        return super()._holds_back(publisher)
 
 
 class AlwaysTheFirst(Group):
@@ -220,13 +327,16 @@ class HighestQos(Group):
 class StoresForNobody(Group):
     """FC-7, FC-13: QoS 0 is kept though nobody is online."""
 
-    def __init__(self, knobs: Knobs) -> None:
-        super().__init__(replace(knobs, mqueue_store_qos0=True))
+    def __init__(self, knobs: Knobs, now: int) -> None:
+        super().__init__(replace(knobs, mqueue_store_qos0=True), now)
 
 
 MODELS: Final[list[type[Model]]] = [
     WindowTooLarge, LowestId, Overtakes, GateOrder, NeverBusy, RareSamples, DropsNewest, DropsTooEarly, StoresAll,
     ResendsBackwards, RetriesAlways, ForgetsBytes, BurstsFar, StartsRoundsAnew, SlowForever, StallsWhileMoving,
-    NoCredit, RoutesTwice, RemembersForever,
+    NoCredit, RoutesTwice, RemembersForever, TakesAnyAcknowledgement, ParksForever, ParksWithoutEnd,
+    *map(paced_by, [Fluttering, Trusting, Recovering, Holding]), NotRefilled, HeldForever,
 ]  # fmt: skip
-GROUPS: Final[list[type[Group]]] = [AlwaysTheFirst, KeepsWhatIsBack, DropsUnpressed, HighestQos, StoresForNobody]
+GROUPS: Final[list[type[Group]]] = [
+    AlwaysTheFirst, KeepsWhatIsBack, DropsUnpressed, HighestQos, StoresForNobody, DropsTheFirst, PacesForNobody,
+]  # fmt: skip

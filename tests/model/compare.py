@@ -4,10 +4,13 @@ from typing import Final
 
 from session.counters import Counters
 from session.mqueue import MQueue as RealMQueue
+from session.pacing import Pacing
 from tests.model.books import Books
 from tests.model.mqueue import MQueue
+from tests.model.pacing import Pacer
 from tests.model.real import Real, text_of
 from tests.model.session import Model
+from tests.model.source import Source
 from tests.model.state import TIMES, Inflight
 
 COLUMNS: Final = sorted(
@@ -45,9 +48,12 @@ def compare(model: Model, real: Real) -> None:
     _agree("mailbox", len(model.mailbox), outbound.mailbox_len())
     _agree("mailbox busy", model.mailbox_busy, outbound.mailbox_busy)
     _agree("awaiting PUBREL", len(model.inbound.awaiting_rel), session.inbound.awaiting_rel_len)
+    waiting = session.inbound.waiting
+    _agree("waiting for an id", [w[0] for w in model.inbound.waiting], list(waiting.publishes) if waiting else [])
     byte_window = outbound.throttle.byte_window if outbound.throttle is not None else None
     _agree("bytes on the way", model.bytes_on_the_way(), byte_window.bytes if byte_window is not None else 0)
     _compare_counts(model, outbound.counters)
+    assert outbound.paced or not model.pacer.on, "the router does not ask"
     _compare_addresses(model, real)
     _compare_promises(model, real)
 
@@ -63,6 +69,19 @@ def compare_queue(model: MQueue, books: Books, mqueue: RealMQueue | None, counte
         gone = books.counts[f"sent_qos{qos}"] + books.counts[f"dropped_qos{qos}"]
         waiting = sum(message.qos == qos for message in model.waiting)
         assert books.counts[f"offered_qos{qos}"] == gone + waiting, f"the group's books of QoS {qos}"
+
+
+def compare_pacing(model: Pacer, pacing: Pacing | None, sources: list[Source]) -> None:
+    """Compare whom a queue holds back (FC-16), and how much patience it has left."""
+    _agree("whether it paces", model.on, pacing is not None and pacing.active)
+    _agree("whom it holds back", [s.name for s in sources if s.model in model.held], _held_by(pacing, sources))
+    if pacing is not None:
+        _agree("how many it holds back", len(model.held), len(pacing._held))
+        _agree("its patience", model.bucket.level.__floor__(), pacing.patience.left(model.now))
+
+
+def _held_by(pacing: Pacing | None, sources: list[Source]) -> list[str]:
+    return [source.name for source in sources if pacing is not None and source.real.outbound._publisher in pacing._held]
 
 
 def _entry(inflight: Inflight) -> tuple[int, str, str, int]:

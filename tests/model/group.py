@@ -6,6 +6,7 @@ from tests.model.books import Books
 from tests.model.knobs import Knobs
 from tests.model.message import Message
 from tests.model.mqueue import MQueue
+from tests.model.pacing import Pacer, Publisher
 from tests.model.sending import PASS_BYTES
 from tests.model.session import Model
 
@@ -13,8 +14,9 @@ from tests.model.session import Model
 class Group:
     """One queue. It holds what no member can take, so while something waits, nobody stands in line."""
 
-    def __init__(self, knobs: Knobs) -> None:
+    def __init__(self, knobs: Knobs, now: int) -> None:
         self.knobs = knobs
+        self.pacer = Pacer(knobs, now)
         self.books = Books(0)
         self.mqueue = MQueue(knobs)
         self.members: dict[Member, int] = {}
@@ -44,7 +46,7 @@ class Group:
             self.mqueue.waiting = []
             self.mqueue.sent_in_round = {}
 
-    def deliver(self, message: Message, now: int) -> None:
+    def deliver(self, message: Message, now: int, publisher: Publisher | None = None) -> None:
         """A message comes: for whose turn it is among those that can take it, else it waits with the group."""
         self.books.count(f"offered_qos{message.qos}")
         if not self.mqueue.waiting and self._give(message):
@@ -54,13 +56,53 @@ class Group:
             return
         while self.mqueue.waiting and not self.mqueue.fits(message) and self._press(self.mqueue.head()):
             self.mqueue.pop()  # FC-6
+            self._drained()
         if not self.mqueue.waiting and not self.mqueue.fits(message) and self._press(message):
             return
-        joins, began = self.mqueue.make_room(message, now, self.books)
+        waited = len(self.mqueue.waiting)
+        if self._makes_room(message, now, publisher):
+            if not waited:
+                self.pacer.drained_at = now  # FC-16: the time begins with the first that waits
+            self.mqueue.join(message, self.books)
+
+    def _makes_room(self, message: Message, now: int, publisher: Publisher | None) -> bool:
+        """Whether it may join (FC-5, FC-16); if not, it has been dropped."""
+        mqueue = self.mqueue
+        joins, began = False, False
+        paces = bool(self.knobs.overflow_patience) and not self.pacer.too_big(message)
+        if mqueue.fits(message) or (paces and mqueue.drop_expired(message, now, self.books)):
+            return True
+        if paces and self._holds_back(publisher):
+            joins = self._fits_twice(message)
+            if not joins:
+                began = mqueue.begin_episode()
+                self.books.drop("queue_full", message.qos)
+        else:
+            joins, began = mqueue.make_room(message, now, self.books)
         if began:
             self.reports.append("shared_queue_full")
-        if joins:
-            self.mqueue.join(message, self.books)
+        return joins
+
+    def _holds_back(self, publisher: Publisher | None) -> bool:
+        """FC-16: whether publishers are held back, the one that brings a message among them if that can be."""
+        if publisher is not None and publisher.connected and any(member.connected for member in self.members):
+            if self.pacer.begin():
+                self.pacer.hold(publisher)
+        else:
+            self.pacer.look()
+        return self.pacer.on
+
+    def _fits_twice(self, message: Message) -> bool:
+        length, size = 2 * self.knobs.max_mqueue_len, 2 * self.knobs.max_mqueue_bytes
+        if length and len(self.mqueue.waiting) + 1 > length:
+            return False
+        return not size or self.mqueue.bytes() + message.size <= size
+
+    def _drained(self) -> None:
+        """Something has been handed over that waited."""
+        self.pacer.drained(self.mqueue)
+        if self.pacer.on and self.pacer.relieved(self.mqueue, 0):
+            self.pacer.end()
 
     def _give(self, message: Message) -> bool:
         """The first in line that can take it gets it; who cannot leaves the line, and pulls when its way is free."""
@@ -91,6 +133,8 @@ class Group:
         while self.mqueue.waiting and member.has_room() and member.can_take(self.mqueue.head()):
             self._hand_over(member, self.mqueue.pop())
             fed = True
+        if fed:
+            self._drained()
         if self.mqueue.waiting:
             return "fed" if fed else "passed over"
         self.mqueue.overflowing = False
@@ -114,6 +158,7 @@ class Group:
         self.mqueue.waiting = messages + self.mqueue.waiting
         while self.mqueue.waiting and self._give(self.mqueue.head()):
             self.mqueue.pop()
+            self._drained()
         return len(messages)
 
 

@@ -1,17 +1,19 @@
 """Groups, their members and the models of both side by side (FC-13): who gets what is compared, and the books."""
 
 from collections import deque
+from functools import partial
 from random import Random
 
 from protocol.subscribe import Subscription
 from session.shared_queue import SharedQueue
 from tests.model import moves
-from tests.model.compare import compare_queue
+from tests.model.compare import compare_pacing, compare_queue
 from tests.model.group import Group, Member
 from tests.model.knobs import Knobs
 from tests.model.message import Message
 from tests.model.moves import EXPIRIES, SIZES, TOPICS, WAITS
 from tests.model.real import limits_of, publish_of
+from tests.model.source import OtherSource, Part, Source, pass_time
 from tests.model.world import START, World
 from tests.support_session.host import NotingHost
 
@@ -45,13 +47,13 @@ class SharedWorld:
         self.real = SharedQueue(f"$share/{name}/#", limits_of(knobs), self.host)
         self.count = 0
 
-    def deliver(self, qos: int, size: int, topic: str, expiry: int, now: int) -> str:
+    def deliver(self, qos: int, size: int, topic: str, expiry: int, now: int, source: Source | None) -> str:
         """A message comes for the group; returns its text."""
         text = f"{self.name}{self.count}"
         self.count += 1
         message = Message(text, topic, qos, text.encode().ljust(size, b"."), now, expiry)
-        self.model.deliver(message, now)
-        self.real.deliver(publish_of(message), now)
+        self.model.deliver(message, now, source.model if source is not None else None)
+        self.real.deliver(publish_of(message), source.real.outbound if source is not None else None, now)
         return text
 
     def join(self, peer: MemberWorld, qos: int) -> None:
@@ -65,8 +67,9 @@ class SharedWorld:
             self.model.leave(peer.member)
             self.real.remove(peer.real.outbound)
 
-    def check(self) -> None:
-        """Compare what waits, and the books."""
+    def check(self, sources: list[Source]) -> None:
+        """Compare what waits, whom it holds back, and the books."""
+        compare_pacing(self.model.pacer, self.real._pacing, sources)
         assert self.model.reports == self.host.reports
         compare_queue(self.model.mqueue, self.model.books, self.real.mqueue, self.real.counters)
 
@@ -81,7 +84,10 @@ class GroupWorld:
         self.log: deque[str] = deque([repr(knobs)], maxlen=10_000)
         self.now = START
         self.born = 0
-        self.groups = [SharedWorld(self.group_type(knobs), knobs, name) for name in ("g", "h")]
+        self.others = [OtherSource(name, knobs, START) for name in ("p", "q")]
+        self.sources: list[Source] = [*self.others]
+        """All who publish, the members too."""
+        self.groups = [SharedWorld(self.group_type(knobs, START), knobs, name) for name in ("g", "h")]
         self.peers: list[MemberWorld] = []
         self.ended = False
 
@@ -94,7 +100,7 @@ class GroupWorld:
         for peer in self.peers:
             peer.check()
         for shared in self.groups:
-            shared.check()
+            shared.check(self.sources)
 
     # -- what may happen
 
@@ -106,13 +112,30 @@ class GroupWorld:
             topic, expiry = rng.choice(TOPICS), rng.choice(EXPIRIES)
             size = 1_024 - 5 - len(topic) if large else rng.choice(SIZES)
             qos = 0 if large else rng.randint(0, 2)
-            text = shared.deliver(qos, size, topic, expiry, self.now)
-            self.log.append(f"group {shared.name} {text}: QoS {qos} {topic} {size} bytes, expires after {expiry} s")
+            source = moves.any_source(self.sources, rng)
+            targets: list[SharedWorld | MemberWorld] = [shared] if rng.random() < 0.9 else [*self.groups, *self.peers]
+            deliver = partial(self._deliver, targets, (qos, size, topic, expiry), source)
+            if source is None:
+                deliver()
+            else:
+                source.send(deliver)
+
+    def _deliver(
+        self, targets: list[SharedWorld | MemberWorld], kind: tuple[int, int, str, int], source: Source | None
+    ) -> None:
+        """One PUBLISH is routed, to a group or to all that there is."""
+        for target in targets:
+            if isinstance(target, MemberWorld):
+                target.route(*kind, source)
+                continue
+            text = target.deliver(*kind, self.now, source)
+            who = source.name if source is not None else "nobody"
+            self.log.append(f"group {target.name} {text} from {who}: {kind}")
 
     def join(self, rng: Random) -> None:
         """A session, new or not, subscribes, or changes its subscription."""
         if len(self.peers) < MOST_MEMBERS and rng.random() < 0.6:
-            peer = MemberWorld(self.knobs, self.now, f"[{self.born}] ")
+            peer = MemberWorld(self.knobs, self.now, f"[{self.born}] ", self.sources)
             self.born += 1
             peer.log = self.log
             self.peers.append(peer)
@@ -140,6 +163,7 @@ class GroupWorld:
             for shared in self.groups:
                 shared.leave(peer)
             peer.end()
+            self.sources.remove(peer.own)
 
     def member(self, rng: Random) -> None:
         """Something happens to one of the sessions."""
@@ -161,18 +185,43 @@ class GroupWorld:
     def wait(self, rng: Random) -> None:
         """Time passes for all."""
         microseconds, late = rng.choice(WAITS), rng.random() < 0.3
-        self.now += microseconds
+        parts: list[Part] = [self, *self.peers, *self.others]
+        self.log.append(f"wait {microseconds} us, timers {'late' if late else 'on time'}")
+        pass_time(parts, self.now, self.now + microseconds, late)
+        for source in self.sources:
+            source.late += microseconds * late
         for peer in self.peers:
-            peer.wait(microseconds, late)
             if late and rng.random() < 0.7:
                 peer.fire()
+        for other in self.others:
+            if late:
+                other.fire()
+
+    # -- the clock of the groups, which have no timers
+
+    def timer_at(self) -> int:
+        """Never."""
+        return 0
+
+    def tick(self, now: int) -> None:
+        """Time passes."""
+        self.now = now
+        for shared in self.groups:
+            shared.model.pacer.tick(now)
+
+    def fire(self) -> None:
+        """Nothing fires."""
+
+    def come_and_go(self, rng: Random) -> None:
+        """A publisher goes, or comes."""
+        moves.come_or_go(rng.choice(self.others))
 
 
 def play(world: GroupWorld, rng: Random) -> None:
     """Make one move, then compare."""
     often = {
         world.publish: 15, world.member: 45, world.run: 10, world.wait: 8, world.join: 3, world.leave: 0.5,
-        world.end: 0.7,
+        world.end: 0.7, world.come_and_go: 0.5,
     }  # fmt: skip
     rng.choices(list(often), list(often.values()))[0](rng)
     world.check()

@@ -17,10 +17,11 @@ class Knobs:
     mqueue_overflow: str = "drop_oldest"
     mqueue_store_qos0: bool = True
     retry_interval: int = 30 * SECOND
-    receive_maximum: int = 32
+    receive_maximum: int = 65_535
     tolerate_receive_maximum: bool = False
-    max_awaiting_rel: int = 100
+    max_awaiting_rel: int = 65_535
     await_rel_timeout: int = 300 * SECOND
+    producer_window_size: int = 65_536
     consumer_window_size: int = -1
     """-1 = none, 0 = one delivery at a time."""
     consumer_max_rate: int = 0
@@ -31,6 +32,8 @@ class Knobs:
     slow_check_period: int = 5 * SECOND
     slow_disconnect: bool = False
     stalled_window: int = 60 * SECOND
+    overflow_patience: int = 5 * SECOND
+    """0 = nobody is held back."""
     gate: bool = True
     addresses: bool = False
     """Whether what sessions hold of a topic is counted (FC-24)."""
@@ -43,9 +46,10 @@ _CHOICES: Final[dict[str, list[Any]]] = {
     "mqueue_overflow": ["drop_oldest", "drop_oldest_qos0", "drop_newest"],
     "mqueue_store_qos0": [True, False],
     "retry_interval": [0, 3 * SECOND, 30 * SECOND],
-    "receive_maximum": [1, 2, 4, 32],
+    "receive_maximum": [1, 2, 4, 32, 65_535],
     "tolerate_receive_maximum": [False, True],
-    "max_awaiting_rel": [0, 1, 3, 100],
+    "max_awaiting_rel": [0, 1, 3, 65_535],
+    "producer_window_size": [70, 200, 65_536],
     "await_rel_timeout": [0, 5 * SECOND, 300 * SECOND],
     "consumer_window_size": [-1, -1, 0, 30, 200],
     "consumer_max_rate": [0, 0, 1, 7, 50, 2_000],
@@ -59,6 +63,7 @@ _CHOICES: Final[dict[str, list[Any]]] = {
     "slow_check_period": [1 * SECOND, 5 * SECOND],
     "slow_disconnect": [False, True],
     "stalled_window": [0, 2 * SECOND, 2 * SECOND],
+    "overflow_patience": [0, 0, SECOND // 2, 5 * SECOND],
     "gate": [True, True, False],
     "addresses": [False, True],
 }

@@ -5,6 +5,7 @@ from random import Random
 from typing import Final
 
 from tests.model.message import SECOND
+from tests.model.source import OtherSource, Source
 from tests.model.state import Inflight
 from tests.model.world import World
 
@@ -12,7 +13,7 @@ TOPICS: Final = ["a/x", "a/y", "b", "c/d/e"]
 SIZES: Final = [1, 4, 4, 20, 20, 70, 150] * 4 + [40_000]
 EXPIRIES: Final = [0, 0, 0, 0, 1, 4]
 FATES: Final = ["routed", "routed", "nobody", "refused", "parked", "paged"]
-WAITS: Final = [1, 999, 20_000, 100_000, SECOND // 2, SECOND, SECOND, 2 * SECOND, 3 * SECOND - 1, 61 * SECOND]
+WAITS: Final = [1, 999, 20_000, 100_000, 150_000, SECOND // 2, SECOND, SECOND, 2 * SECOND, 3 * SECOND - 1, 61 * SECOND]
 REASON_CODES: Final = [0, 0, 0, 0, 0x10, 0x80, 0x97]
 ENOUGH: Final = 300
 """Where so many deliveries wait, none come hundreds at once: the model is slow, and has seen it all."""
@@ -23,7 +24,14 @@ Move = Callable[[World, Random], None]
 def publish(world: World, rng: Random) -> None:
     """Messages of any kind are handed over."""
     for _ in range(rng.randint(1, 12)):
-        world.route(rng.randint(0, 2), rng.choice(SIZES), rng.choice(TOPICS), rng.choice(EXPIRIES))
+        kind = rng.randint(0, 2), rng.choice(SIZES), rng.choice(TOPICS), rng.choice(EXPIRIES)
+        world.publish(*kind, any_source(world.sources, rng))
+
+
+def any_source(sources: list[Source], rng: Random) -> Source | None:
+    """Who publishes next; None: the broker itself, or somebody who is gone."""
+    online = [source for source in sources if source.model.connected]
+    return rng.choice(online) if online and rng.random() < 0.5 else None
 
 
 def deliver(world: World, rng: Random) -> None:
@@ -38,8 +46,9 @@ def burst(world: World, rng: Random) -> None:
         return
     qos, topic = rng.choice([0, 0, 1, 2]), rng.choice(TOPICS)
     size = rng.choice([4, 4, 1_000, 1_024 - 5 - len(topic)])  # 64 of the last are just what a pass writes
+    source = any_source(world.sources, rng)
     for _ in range(rng.choice([0, 100, 100, 200]) + rng.choice([1, 4, 5, 6, 10, 11, 15])):
-        world.route(qos, size, topic, 0)
+        world.publish(qos, size, topic, 0, source)
     if rng.random() < 0.7:
         world.run()
 
@@ -88,7 +97,8 @@ def chunk(world: World, rng: Random) -> None:
     for _ in range(rng.randint(1, 6)):
         kind = rng.random()
         if kind < 0.75:
-            _acknowledge(world, rng)
+            if not _acknowledge(world, rng):
+                return
         elif kind < 0.9:
             if not world.send(rng.randint(0, 2), rng.randint(1, 4), rng.choice(FATES)):
                 return  # it broke a rule, and is disconnected
@@ -116,14 +126,14 @@ def catch_up(world: World, rng: Random) -> None:
     world.end_chunk()
 
 
-def _acknowledge(world: World, rng: Random) -> None:
+def _acknowledge(world: World, rng: Random) -> bool:
     window = world.model.window
     if window and rng.random() < 0.85:
         inflight: Inflight = window[0] if rng.random() < 0.5 else rng.choice(window)
-        world.acknowledge(inflight.waits_for, inflight.packet_id, rng.choice(REASON_CODES))
-    else:  # of the wrong kind perhaps, or for what it never got
-        ids = [inflight.packet_id for inflight in window[:5]] + [1, 2, 65_535]
-        world.acknowledge(rng.choice(["PUBACK", "PUBREC", "PUBCOMP"]), rng.choice(ids), rng.choice(REASON_CODES))
+        return world.acknowledge(inflight.waits_for, inflight.packet_id, rng.choice(REASON_CODES))
+    # For what it never got, or of the wrong kind perhaps: rarely, because that is the end of the connection.
+    ids = [inflight.packet_id for inflight in window[:5] if rng.random() < 0.2] + [1, 2, 65_535]
+    return world.acknowledge(rng.choice(["PUBACK", "PUBREC", "PUBCOMP"]), rng.choice(ids), rng.choice(REASON_CODES))
 
 
 def settle_parked(world: World, rng: Random) -> None:
@@ -138,6 +148,22 @@ def wait(world: World, rng: Random) -> None:
     world.wait(rng.choice(WAITS), late)
     if late and rng.random() < 0.7:
         world.fire()
+    for source in world.others:
+        if late:
+            source.fire()
+
+
+def come_and_go(world: World, rng: Random) -> None:
+    """A publisher goes, or comes."""
+    come_or_go(rng.choice(world.others))
+
+
+def come_or_go(source: OtherSource) -> None:
+    """It goes if it is there, else it comes."""
+    if source.model.connected:
+        source.disconnect()
+    else:
+        source.connect()
 
 
 def fire(world: World, rng: Random) -> None:
@@ -161,7 +187,7 @@ def end(world: World, rng: Random) -> None:
 
 
 ANYTIME: Final[dict[Move, float]] = {
-    publish: 8, burst: 4, settle_parked: 2, wait: 10, fire: 1, end_interval: 2, end: 0.1
+    publish: 8, burst: 4, settle_parked: 2, wait: 10, fire: 1, end_interval: 2, end: 0.1, come_and_go: 0.5
 }  # fmt: skip
 """What may happen whether a client is there or not, and how often, relatively."""
 ONLINE: Final[dict[Move, float]] = {

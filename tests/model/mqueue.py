@@ -108,17 +108,27 @@ class MQueue:
         """
         began = False
         while not self.fits(newcomer):
-            if self.waiting and self.head().expired(now):
-                books.drop("expired", self.pop().qos)
-                continue
-            began = began or not self.overflowing
-            self.overflowing = True
+            if self.drop_expired(newcomer, now, books):
+                break
+            began = self.begin_episode() or began
             victim = self.victim(newcomer)
             books.drop("queue_full", victim.qos)
             if victim is newcomer:
                 return False, began
             self.remove(victim)
         return True, began
+
+    def drop_expired(self, newcomer: Message, now: int, books: Books) -> bool:
+        """What has expired at the head goes, as far as that is needed; returns whether the newcomer fits then."""
+        while not self.fits(newcomer) and self.waiting and self.head().expired(now):
+            books.drop("expired", self.pop().qos)
+        return self.fits(newcomer)
+
+    def begin_episode(self) -> bool:
+        """The queue overflows; returns whether it did not before."""
+        began = not self.overflowing
+        self.overflowing = True
+        return began
 
     def join(self, newcomer: Message, books: Books) -> None:
         """It waits from now on."""

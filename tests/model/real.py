@@ -8,6 +8,7 @@ from protocol.publish import Publish
 from session.address import Address, AddressRule, hold
 from session.host import Host
 from session.limits import Limits
+from session.outbound import Outbound
 from session.priorities import Priorities
 from session.session import Session
 from tests.model.knobs import Knobs
@@ -34,6 +35,7 @@ def limits_of(knobs: Knobs) -> Limits:
         tolerate_receive_maximum=knobs.tolerate_receive_maximum,
         max_awaiting_rel=knobs.max_awaiting_rel,
         await_rel_timeout=knobs.await_rel_timeout,
+        producer_window_size=knobs.producer_window_size,
         consumer_window_size=knobs.consumer_window_size,
         consumer_max_rate=knobs.consumer_max_rate,
         priorities=Priorities(list(knobs.mqueue_priorities)) if knobs.mqueue_priorities else None,
@@ -41,6 +43,7 @@ def limits_of(knobs: Knobs) -> Limits:
         slow_check_period=knobs.slow_check_period,
         slow_disconnect=knobs.slow_disconnect,
         stalled_window=knobs.stalled_window,
+        overflow_patience=knobs.overflow_patience,
         gate=knobs.gate,
     )
 
@@ -72,10 +75,14 @@ class Real(Host):
         self.timer_at = 0
         """When the session's timer fires; 0 = it does not."""
         self.reports: list[str] = []
+        self.let_in_ids: list[int] = []
+        """Packet ids of what has waited for one, in the order in which it was let in."""
         self.farewell: list[Packet] | None = None
         """What was written when the session had its client disconnected."""
         self.addresses: dict[str, Address] = {}
         """By topic; empty where nothing is counted for addresses."""
+        self.paused = False
+        """Whether it is held back as a publisher (FC-16)."""
         self._addressed = knobs.addresses
         self._decoder = Decoder()
 
@@ -96,11 +103,27 @@ class Real(Host):
         """Note the event."""
         self.reports.append(event)
 
+    def let_in(self, now: int) -> None:
+        """Route what there is a packet id for again, and answer it."""
+        while (publish := self.session.let_in()) is not None:
+            self.let_in_ids.append(publish.packet_id)
+            self.session.answer(publish, True, now)
+
     def disconnect(self, reason_code: int, reason: str) -> None:
         """Close at once, as a connection does."""
         assert reason_code == 0x97
         self.farewell = self.flush()
         self.part()
+
+    def pause_publishing(self) -> None:
+        """It is held back from now on, if it is not gone."""
+        assert not self.paused, "held back twice"
+        self.paused = True
+
+    def resume_publishing(self) -> None:
+        """It goes on."""
+        assert self.paused, "let go twice"
+        self.paused = False
 
     # -- what happens to it
 
@@ -114,15 +137,17 @@ class Real(Host):
             self.timer_at = 0
         self.session.on_timer(self.now)
 
-    def route(self, message: Message) -> None:
+    def route(self, message: Message, publisher: Outbound | None = None) -> None:
         """The router hands a delivery over."""
         publish = publish_of(message)
+        outbound = self.outbound
+        if outbound.paced and not outbound.admits(publish, publisher, self.now):
+            return
         if self._addressed:
             if message.topic not in self.addresses:
                 self.addresses[message.topic] = Address(publish.topic, AddressRule(1 << 40))
             publish.address = self.addresses[message.topic]
             hold(publish)
-        outbound = self.outbound
         outbound.mailbox.append(publish)
         if outbound.idle:
             outbound.idle = False
@@ -130,12 +155,11 @@ class Real(Host):
 
     def run_pass(self) -> None:
         """One step of the session task; `flush` comes next."""
-        self.awake = self.outbound.run_pass(self.now) or len(self.outbound.mailbox) > 0
+        self.awake = self.outbound.run_pass(self.now)
         self.outbound.idle = not self.awake
 
     def flush(self) -> list[Packet]:
         """Write the outbox; returns what the client reads."""
-        self.session.inbound.unwritten = 0
         self._decoder.feed(b"".join(self.outbound.outbox.take()))
         packets: list[Packet] = []
         while (packet := self._decoder.next_packet()) is not None:

@@ -1,4 +1,4 @@
-"""The model of the way to the client: FC-2 to FC-9, from the mailbox to the outbox.
+"""The model of the way to the client: FC-2 to FC-9 and FC-16, from the mailbox to the outbox.
 
 mailbox -> a pass: gate, window, mqueue -> outbox -> `flush`, which is what the client gets
 """
@@ -31,27 +31,50 @@ class Sending(State):
             self.batch = len(self.mailbox)
         taken = 0
         while self.batch and taken < PASS_DELIVERIES and self._outbox_bytes() < PASS_BYTES:
+            reason = self._closed(self.mailbox[0])
+            if reason and self._stays(self.mailbox[0]):
+                break
             message = self.mailbox.pop(0)
             self.batch -= 1
             taken += 1
-            self._schedule(message)
+            self._schedule(message, reason)
         self._sample_mailbox()
         self.drain()
 
-    def _schedule(self, message: Message) -> None:
-        if message.qos == 0:
-            reason = self._gate() or self._throttle(message)
-            if reason:
-                self.books.count(f"gated_{reason}")
-                self._queue(message)
-            else:
-                self._send(message)
-        elif (
-            self.window_full() or any(waiting.qos for waiting in self.mqueue.waiting) or self._throttle(message)
-        ):
-            self._queue(message)  # FC-2
+    def _schedule(self, message: Message, reason: str) -> None:
+        if reason and message.qos == 0:
+            self.books.count(f"gated_{reason}")
+        if reason:
+            self._queue(message)
         else:
             self._send(message)
+
+    def _closed(self, message: Message) -> str:
+        """What keeps a delivery from being sent at once: the gate for QoS 0, what is ahead of QoS 1 and 2 (FC-2)."""
+        if message.qos == 0:
+            return self._gate() or self._throttle(message)
+        if self.window_full() or any(waiting.qos for waiting in self.mqueue.waiting):
+            return "window_full"
+        return self._throttle(message)
+
+    def _stays(self, message: Message) -> bool:
+        """FC-16: whether it stays in the mailbox, and what is behind it too, because it would overflow the mqueue."""
+        if not self._overflows(message) or self.pacer.too_big(message):
+            return False
+        if self.mqueue.drop_expired(message, self.now, self.books):
+            return False
+        return self.pacer.begin()
+
+    def _overflows(self, message: Message) -> bool:
+        """Whether it has to wait, and would push out something that waits already and may not go."""
+        if not self.knobs.overflow_patience or not self._closed(message) or self.mqueue.fits(message):
+            return False
+        return not (self.mqueue.waiting and self.may_go(self.mqueue.head()))
+
+    def _drop_newcomer(self, message: Message) -> None:
+        if self.mqueue.begin_episode():
+            self.reports.append("mqueue_full")
+        self.books.drop("queue_full", message.qos)
 
     def _gate(self) -> str:
         """FC-3: the first reason that holds."""
@@ -138,6 +161,7 @@ class Sending(State):
         while self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(self.mqueue.head()):
             self._send(self.mqueue.pop())
             self.slow.drained += 1
+            self.pacer.drained_at = self.now
         if not self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(message):
             self._send(message)  # too large to wait, and need not
             return
@@ -146,6 +170,8 @@ class Sending(State):
             self.reports.append("mqueue_full")
         if not joins:
             return
+        if not had_backlog:
+            self.pacer.drained_at = self.now  # FC-16: the time begins with the first that waits
         self.mqueue.join(message, self.books)
         if self.connected and not had_backlog:
             self.slow.begin_backlog(self.now)
@@ -162,15 +188,21 @@ class Sending(State):
         while self._outbox_bytes() < PASS_BYTES and self.mqueue.waiting and self.may_go(self.mqueue.head()):
             self._send(self.mqueue.pop())
             self.slow.drained += 1
+            self.pacer.drained_at = self.now
         if not self.mqueue.waiting:
+            self.pacer.spent = False
             if waited or not (self.congested or self.window_full()):
                 self.mqueue.overflowing = False
             self.slow.end_backlog()
+        if self.pacer.on and self.pacer.relieved(self.mqueue, len(self.mailbox)):
+            self.pacer.end()
         self.head_waits_for = self._throttle(self.mqueue.head()) if self.connected and self.mqueue.waiting else ""
 
     def has_work(self) -> bool:
         """Whether a pass would find something to do once the outbox has been written."""
-        if self.mailbox or (self._kept() and self._room_to_resend()):
+        if self.mailbox and not (self.pacer.on and self._overflows(self.mailbox[0])):
+            return True  # corner: that time is over for what waits wakes nobody
+        if self._kept() and self._room_to_resend():
             return True
         if not self.connected or not self.mqueue.waiting:
             return False

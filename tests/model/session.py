@@ -1,8 +1,10 @@
-"""The model of one session: FC-1 to FC-15 and FC-20 to FC-22, written down as they read."""
+"""The model of one session: FC-1 to FC-16 and FC-20 to FC-22, written down as they read."""
 
 from tests.model.books import Books
+from tests.model.inbound import PROTOCOL_ERROR, ClosedError
 from tests.model.message import Message, Packet
 from tests.model.mqueue import MQueue
+from tests.model.pacing import Publisher
 from tests.model.sending import Sending
 from tests.model.state import PACKET_IDS
 
@@ -12,10 +14,13 @@ class Model(Sending):
 
     # -- from the router
 
-    def route(self, message: Message) -> None:
+    def route(self, message: Message, publisher: Publisher | None = None) -> None:
         """A delivery comes to the mailbox; an offline session stores it at once (FC-7)."""
-        self.mailbox.append(message)
         self.books.count(f"routed_qos{message.qos}")
+        if self.pacer.on and not self.pacer.admits(publisher, message, self.mailbox):
+            self._drop_newcomer(message)
+            return
+        self.mailbox.append(message)
         if not self.connected:
             self._store_offline()
 
@@ -31,7 +36,7 @@ class Model(Sending):
     # -- acknowledgements (FC-1, FC-21)
 
     def acknowledge(self, kind: str, packet_id: int, reason_code: int) -> None:
-        """A PUBACK, PUBREC or PUBCOMP. Corner: one of the wrong kind changes nothing."""
+        """A PUBACK, PUBREC or PUBCOMP; one of the wrong kind closes the connection [MQTT-4.13.1-1]."""
         failed = reason_code >= 0x80
         inflight = next((inflight for inflight in self.window if inflight.packet_id == packet_id), None)
         if inflight is None:
@@ -40,7 +45,7 @@ class Model(Sending):
             return
         rightly = kind == inflight.waits_for or (kind == "PUBREC" and inflight.waits_for == "PUBCOMP")
         if not rightly:
-            return
+            raise ClosedError(PROTOCOL_ERROR)
         self.slow.moved_at = self.now
         if kind == "PUBREC" and not failed:
             # Corner: what is still to be resent on this connection is resent in its turn nevertheless, as PUBREL.
@@ -49,6 +54,7 @@ class Model(Sending):
             self._answer(("PUBREL", packet_id, 0))
             return
         self.window.remove(inflight)
+        self.pacer.drained_at = self.now  # corner: that is as good as draining, also if nothing waits
         self.slow.acknowledged += 1
         qos = inflight.message.qos
         self.books.count(f"acknowledged_qos{qos}")
@@ -62,7 +68,7 @@ class Model(Sending):
         self.window_limit = min(own, receive_maximum or PACKET_IDS)  # FC-1
         self.version = version
         self.maximum_packet_size = maximum_packet_size
-        self.connected = True
+        self.connected = self.publisher.connected = True
         self.congested = False
         self.mailbox_busy = False
         self.retry_put_off = 0
@@ -71,12 +77,15 @@ class Model(Sending):
         self.drain()
         if self.mqueue.waiting:
             self.slow.begin_backlog(self.now)
+        self.pacer.drained_at = self.now
 
     def disconnect(self) -> None:
         """The client is gone, the session stays; what was in the outbox is lost, but for what the window keeps."""
+        self._stop_pacing()
         self.connected = False
         self.congested = self.throttled = self.reading_paused = False
         self.outbox = []
+        self.inbound.disconnect()
         self.unwritten_qos0 = []
         self.head_waits_for = ""
         for inflight in self.window:
@@ -86,6 +95,7 @@ class Model(Sending):
 
     def end(self) -> None:
         """The session is over: what waits is dropped, and counted as that."""
+        self._stop_pacing()
         for message in self.mailbox + self.mqueue.waiting:
             self.books.drop("session_ended", message.qos)
         self.mailbox = []
@@ -96,14 +106,24 @@ class Model(Sending):
         self.connected = False
         self.over = True
 
+    def _stop_pacing(self) -> None:
+        """FC-16: nobody is held back for who is gone, and nobody who is gone."""
+        self.pacer.end()
+        self.publisher.go()
+        self.publisher.connected = False
+
     # -- time
 
     def on_timer(self) -> list[Packet] | None:
         """What is due is done. Returns what is written at last if the client is disconnected for being slow (FC-14)."""
         self.inbound.forget_overdue(self.now, self.books)
+        self.let_in()
         self._retry()
-        if not self.connected:
-            return None
+        farewell = self._look_for_slow() if self.connected else None
+        self.publisher.look()
+        return farewell
+
+    def _look_for_slow(self) -> list[Packet] | None:
         if self.slow.is_stalled(self.window_full(), self.now):
             self.books.count("stalled_window")
             self.reports.append("stalled_window")
@@ -121,6 +141,8 @@ class Model(Sending):
         if self.over:
             return None
         due = [self.inbound.deadline()]
+        if self.inbound.waiting and self.inbound.has_room():
+            due.append(self.now)
         here = [inflight.last_sent_at for inflight in self.window if inflight.here]
         if self.connected and self.version == 4 and self.knobs.retry_interval and here:
             due.append(max(min(here) + self.knobs.retry_interval, self.retry_put_off))
@@ -130,6 +152,7 @@ class Model(Sending):
                 due.append(self.slow.backlog_since + self.knobs.slow_check_period)
         if self.rate is not None and self.head_waits_for == "rate":
             due.append(self.rate.next_at(self.now))
+        due.append(self.publisher.deadline(self.now))
         return min((at for at in due if at is not None), default=None)
 
     # -- from the client
@@ -137,7 +160,7 @@ class Model(Sending):
     def on_publish(self, qos: int, packet_id: int, size: int) -> bool:
         """A PUBLISH comes; returns whether it is to be routed (FC-20 to FC-22)."""
         answers: list[Packet] = []
-        routed = self.inbound.accept(qos, packet_id, self.version, self.books, answers)
+        routed = self.inbound.accept(qos, packet_id, size, self.version, self.books, answers, self.reports)
         for answer in answers:
             self._answer(answer)
         if routed:
@@ -155,6 +178,12 @@ class Model(Sending):
     def on_pubrel(self, packet_id: int) -> None:
         """FC-21."""
         self._answer(self.inbound.release(packet_id, self.version))
+        self.let_in()
+
+    def let_in(self) -> None:
+        """FC-22: what waits for an id and may have one is routed, and answered as one that has just come."""
+        for answer in self.inbound.let_in(self.now, self.books):
+            self._answer(answer)
 
     # -- the books
 

@@ -8,6 +8,7 @@ from tests.model.inbound import Inbound
 from tests.model.knobs import Knobs
 from tests.model.message import Message, Packet
 from tests.model.mqueue import MQueue
+from tests.model.pacing import Pacer, Publisher
 from tests.model.rate import Rate
 from tests.model.slow import Slow
 
@@ -20,6 +21,8 @@ TIMES: Final = (
     "window_bytes_full_us",
     "publish_throttled_us",
     "reading_paused_us",
+    "paced_for_us",
+    "publish_paced_us",
 )
 """What `tick` adds to: how long something held."""
 
@@ -65,6 +68,8 @@ class State:
         self.head_waits_for = ""
         self.retry_put_off = 0
         self.slow = Slow(knobs)
+        self.pacer = Pacer(knobs, now)
+        self.publisher = Publisher(knobs)
         self.inbound = Inbound(knobs)
         self.outbox: list[tuple[Packet, int]] = []
         self.reports: list[str] = []
@@ -86,16 +91,19 @@ class State:
             self.head_waits_for == "window_full",
             self.throttled,
             self.reading_paused,
+            bool(self.pacer.held),
+            bool(self.publisher.held_by),
         )
         for name, held in zip(TIMES, holds, strict=True):
             if held:
                 self.books.count(name, passed)
+        self.pacer.tick(now)
+        self.publisher.tick(passed)
 
     def flush(self) -> list[Packet]:
         """The outbox is written: what the client gets."""
         packets = [packet for packet, _ in self.outbox]
         self.outbox = []
-        self.inbound.unwritten = 0
         return packets
 
     # -- may it go?

@@ -8,9 +8,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import session.outbound
+import session.pacing
+import session.patience
 from session import gate, membership
 from session.byte_window import ByteWindow
 from session.outbound import Outbound
+from session.pacing import Publisher as RealPublisher
 from session.shared_queue import SharedQueue
 from session.stopwatch import Stopwatch
 from session.throttle import Throttle
@@ -24,25 +27,25 @@ from tests.model.session import Model
 from tests.model.world import World
 
 STEPS = 3_000
-BOUND = 10_000
+BOUND = 40_000
 """In how many steps whatever is broken must be found; most of it takes some dozens."""
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_steps(seed: int) -> None:
-    """FC-1 to FC-15 and FC-20 to FC-22: a session does what the model does, whatever happens."""
+    """FC-1 to FC-16 and FC-20 to FC-22: a session does what the model does, whatever happens."""
     drive(STEPS, random.Random(seed))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_steps_of_groups(seed: int) -> None:
-    """FC-13: members get from a group what they get in the model, and the group's books balance."""
+    """FC-13, FC-16: members get from a group what they get in the model, and the group's books balance."""
     drive_groups(STEPS, random.Random(seed))
 
 
 @pytest.mark.timeout(600)  # a failure takes its time to be made small
 def test_hypothesis_finds_nothing() -> None:
-    """FC-1 to FC-15 and FC-20 to FC-22: nor does hypothesis find a way to tell them apart."""
+    """FC-1 to FC-16 and FC-20 to FC-22: nor does hypothesis find a way to tell them apart."""
     run_state_machine_as_test(
         ModelMachine,
         settings=settings(
@@ -89,13 +92,33 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-14, window": lambda patch: patch.setattr(Outbound, "_watch_window", _never),
     "times": lambda patch: patch.setattr(Stopwatch, "stop", _never),
     "pass": lambda patch: patch.setattr(session.outbound, "PASS_BYTES", 70_000),
+    "FC-16, stalled": lambda patch: patch.setattr(session.pacing, "STALLED", 300_000),
+    "FC-16, timers": lambda patch: patch.setattr(Outbound, "arm_publisher", _never),
+    "FC-16, refilled": lambda patch: patch.setattr(session.patience, "_REFILL", 30),
+    "FC-16, who is gone": lambda patch: patch.setattr(Outbound, "_end_pacing", _never),
+    "FC-16, relief": lambda patch: patch.setattr(session.outbound, "has_relief", _never),
+    "FC-16, first in the mailbox": lambda patch: patch.setattr(Outbound, "_can_take_up", lambda *_: False),
     "FC-1, a new connection": lambda patch: patch.setattr(Window, "set_limit", _never),
 }
+
+
+def _pay_for_each(patch: pytest.MonkeyPatch) -> None:
+    """FC-16: a publisher pays for each queue that holds it back."""
+    hold_once = RealPublisher.hold
+
+    def hold(self: RealPublisher, pacing: session.pacing.Pacing, now: int) -> None:
+        hold_once(self, pacing, now)
+        if len(self._held_by) > 1:
+            self.patience._level -= 20_000
+
+    patch.setattr(RealPublisher, "hold", hold)
 
 
 GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "told of room": lambda patch: patch.setattr(SharedQueue, "_wake_who_can", _never),
     "out of line": lambda patch: patch.setattr(SharedQueue, "_dispatch", _never),
+    "FC-16, pays for each": _pay_for_each,
+    "FC-16, relief": lambda patch: patch.setattr(SharedQueue, "_note_drained", _never),
     "pulled in turn": lambda patch: patch.setattr(membership, "PASSED_OVER", -1),
 }
 COMPILED = not session.outbound.__file__.endswith(".py")

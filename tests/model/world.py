@@ -4,32 +4,31 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from protocol import packet_types, reason_codes
+from protocol import packet_types
 from protocol.errors import MQTTError
 from protocol.publish import Publish
 from session.counters import Counters
-from tests.model.compare import compare, compare_interval
-from tests.model.inbound import QuotaExceededError
+from tests.model.compare import compare, compare_interval, compare_pacing
+from tests.model.inbound import ClosedError
 from tests.model.knobs import Knobs
 from tests.model.message import SECOND, Message
 from tests.model.real import Real
 from tests.model.session import Model
+from tests.model.source import OtherSource, Source, pass_time
 
 START: Final = 1_000 * SECOND
 _TOO_MANY_PASSES: Final = 10_000
 _TYPES: Final = {"PUBACK": packet_types.PUBACK, "PUBREC": packet_types.PUBREC, "PUBCOMP": packet_types.PUBCOMP}
 
 
-def _verdict(accept: Callable[[], bool]) -> bool | None:
-    """Whether a PUBLISH is to be routed; None: it is past the Receive Maximum (FC-20)."""
+def _verdict(handle: Callable[[], bool | None]) -> tuple[bool | None, int]:
+    """Whether a PUBLISH is to be routed, and the code with which the connection closes, 0 = it does not."""
     try:
-        return accept()
-    except QuotaExceededError:
-        return None
+        return handle(), 0
+    except ClosedError as error:
+        return None, error.code
     except MQTTError as error:
-        if error.reason_code != reason_codes.RECEIVE_MAXIMUM_EXCEEDED:
-            raise
-        return None
+        return None, error.reason_code
 
 
 class World:
@@ -37,11 +36,20 @@ class World:
 
     model_type: type[Model] = Model
 
-    def __init__(self, knobs: Knobs, now: int = START, name: str = "") -> None:
+    def __init__(
+        self, knobs: Knobs, now: int = START, name: str = "", sources: list[Source] | None = None
+    ) -> None:
+        """`sources`: who publishes, where that is not for this world alone."""
         self.knobs = knobs
         self.name = name
         self.model = self.model_type(knobs, now)
         self.real = Real(knobs, now)
+        self.own = Source(name or "itself", self.model.publisher, self.real)
+        """The session as a publisher."""
+        self.others = [OtherSource(other, knobs, now) for other in ("p", "q")] if sources is None else []
+        self.sources: list[Source] = sources if sources is not None else [*self.others]
+        """All who publish."""
+        self.sources.append(self.own)
         self.log: deque[str] = deque([repr(knobs)], maxlen=10_000)
         """What has happened."""
         self.routed = 0
@@ -56,17 +64,30 @@ class World:
     def check(self) -> None:
         """Both must agree."""
         compare(self.model, self.real)
+        compare_pacing(self.model.pacer, self.real.outbound._pacing, self.sources)
+        for source in self.sources:
+            source.check()
 
     # -- the router
 
-    def route(self, qos: int, size: int, topic: str, expiry: int) -> None:
+    def publish(self, qos: int, size: int, topic: str, expiry: int, source: Source | None = None) -> None:
+        """Somebody publishes, or the broker itself; who is held back does so later."""
+        if source is None:
+            self.route(qos, size, topic, expiry, None)
+        else:
+            source.send(lambda: self.route(qos, size, topic, expiry, source))
+
+    def route(self, qos: int, size: int, topic: str, expiry: int, source: Source | None) -> None:
         """One delivery is handed over, of `size` payload bytes at least."""
         text = str(self.routed)
         self.routed += 1
-        self.note(f"route {text}: QoS {qos} {topic} {size} bytes, expires after {expiry} s")
+        who = source.name if source is not None else "nobody"
+        self.note(f"route {text} from {who}: QoS {qos} {topic} {size} bytes, expires after {expiry} s")
+        if self.ended:
+            return
         message = Message(text, topic, qos, text.encode().ljust(size, b"."), self.model.now, expiry)
-        self.model.route(message)
-        self.real.route(message)
+        self.model.route(message, source.model if source is not None else None)
+        self.real.route(message, source.real.outbound if source is not None else None)
 
     # -- the connection
 
@@ -78,7 +99,13 @@ class World:
         self.flush()
 
     def run(self) -> None:
-        """The session task runs until it has nothing to do."""
+        """The session task runs until it has nothing to do, and who has been let go goes on publishing."""
+        self._run_passes()
+        for source in list(self.sources):
+            source.go_on()
+        self._run_passes()
+
+    def _run_passes(self) -> None:
         for _ in range(_TOO_MANY_PASSES):
             if not self.real.awake:
                 return
@@ -116,6 +143,7 @@ class World:
     def disconnect(self) -> None:
         """The connection is gone."""
         self.note("disconnect")
+        self.own.pending = []
         self.model.disconnect()
         self.real.part()
 
@@ -125,16 +153,32 @@ class World:
         self.ended = True
         self.model.end()
         self.real.outbound.end(self.real.now)
-        self._tick(self.model.now + 7)
+        self.own.pending = []
+        self.tick(self.model.now + 7)
+        for source in self.others:
+            source.tick(self.model.now)
         self.end_interval()
 
     # -- what the client sends
 
-    def acknowledge(self, kind: str, packet_id: int, reason_code: int) -> None:
-        """A PUBACK, PUBREC or PUBCOMP arrives. `end_chunk` comes some time later."""
+    def acknowledge(self, kind: str, packet_id: int, reason_code: int) -> bool:
+        """A PUBACK, PUBREC or PUBCOMP arrives. `end_chunk` comes some time later.
+
+        Returns False if it is of the wrong kind.
+        """
         self.note(f"{kind} {packet_id} {reason_code:#x}")
-        self.model.acknowledge(kind, packet_id, reason_code)
-        self.real.session.acknowledge(_TYPES[kind], packet_id, reason_code, self.real.now)
+        model, session = self.model, self.real.session
+        expected = _verdict(lambda: model.acknowledge(kind, packet_id, reason_code))
+        found = _verdict(lambda: session.acknowledge(_TYPES[kind], packet_id, reason_code, self.real.now))
+        self.agree("whether it is of the wrong kind", expected, found)
+        if found[1]:
+            self._close()
+        return not found[1]
+
+    def _close(self) -> None:
+        """The client has broken a rule."""
+        self.flush()
+        self.disconnect()
 
     def send(self, qos: int, packet_id: int, fate: str) -> bool:
         """A PUBLISH arrives, and is `routed`, routed to `nobody`, `refused`, `parked` or `paged`.
@@ -146,11 +190,10 @@ class World:
         expected = _verdict(lambda: self.model.on_publish(qos, packet_id, publish.size))
         accepted = _verdict(lambda: self.real.session.accept(publish))
         self.agree("whether to route", expected, accepted)
-        if accepted is None:
-            self.flush()
-            self.disconnect()
+        if accepted[1]:
+            self._close()
             return False
-        if not accepted:
+        if not accepted[0]:
             return True
         if fate in ("parked", "paged"):
             self.model.books.count(f"publish_{fate}")
@@ -179,6 +222,7 @@ class World:
         model.inbound.unpark(qos, packet_id, connection)
         model.books.count("publish_parked_us", 5)
         self.agree("expected", expected, self.real.session.unpark(publish, connection, 5))
+        self.real.session.let_in_soon(self.real.now)
         if expected:
             self._answer(publish, fate)
             self.flush()
@@ -192,6 +236,7 @@ class World:
         self.note(f"PUBREL {packet_id}")
         self.model.on_pubrel(packet_id)
         self.real.session.release(packet_id)
+        self.real.let_in(self.real.now)
 
     def end_chunk(self) -> None:
         """What has been read at once has been handled."""
@@ -206,14 +251,17 @@ class World:
     def wait(self, microseconds: int, late: bool) -> None:
         """Time passes; timers fire when they are due, or `late`, all at the end."""
         self.note(f"wait {microseconds} us, timers {'late' if late else 'on time'}")
-        end = self.model.now + microseconds
-        if not late:
-            while 0 < self.real.timer_at <= end:
-                self._tick(max(self.real.timer_at, self.model.now))
-                self.fire()
-        self._tick(end)
+        now = self.model.now
+        pass_time([self, *self.others], now, now + microseconds, late)
+        for source in self.sources:
+            source.late += microseconds * late
 
-    def _tick(self, now: int) -> None:
+    def timer_at(self) -> int:
+        """When the session's timer fires; 0 = it does not."""
+        return self.real.timer_at
+
+    def tick(self, now: int) -> None:
+        """The clock moves on."""
         self.model.tick(now)
         self.real.now = now
 
@@ -227,7 +275,7 @@ class World:
             self.agree("written at last", farewell, self.real.farewell)
             self.real.farewell = None
             self.real.awake = self.real.outbound.connected
-            self.run()
+            self._run_passes()
             assert not self.real.timer_due(), "a timer for a time that has passed"
         self.check()
 

@@ -3,7 +3,8 @@
 import pytest
 
 from protocol.connect import Connect, Will, decode_connect, read_protocol_level
-from protocol.errors import UnsupportedProtocolVersion
+from protocol.decoder import Decoder
+from protocol.errors import MQTTError, UnsupportedProtocolVersion
 from tests.support_protocol.packets import decode_one
 
 MQTT = b"\0\x04MQTT"
@@ -38,7 +39,7 @@ def test_password_without_user_name_is_allowed_in_5() -> None:
         (b"\0\x06MQIsdp\x03", 0, b"\x20\x02\x00\x01"),
         (MQTT + b"\x03", 3, b"\x20\x02\x00\x01"),
         (MQTT + b"\x00", 0, b"\x20\x02\x00\x01"),
-        (MQTT + b"\x84", 0x84, b"\x20\x02\x00\x01"),
+        (MQTT + b"\x83", 0x83, b"\x20\x02\x00\x01"),
         (MQTT + b"\x06", 6, b"\x20\x03\x00\x84\x00"),
         (MQTT + b"\x85", 0x85, b"\x20\x03\x00\x84\x00"),
         (b"\0\x04HTTP\x04", 0, b""),
@@ -62,3 +63,26 @@ def test_secrets_stay_out_of_logs() -> None:
     """The text form of a CONNECT does not show the password."""
     assert "secret" not in repr(Connect("me", username="u", password=b"secret"))
     assert "client_id='me'" in repr(Connect("me"))
+
+
+def test_level_of_a_bridge() -> None:
+    """Bit 7 of level 4 marks a bridge, whose CONNECT is one of 3.1.1 otherwise; a CONNECT without it marks none."""
+    data = Connect("me", version=4, bridge=True).encode(4)
+    assert data[2:9] == MQTT + b"\x84"
+    decoder = Decoder()
+    decoder.feed(data)
+    packet = decoder.next_packet()
+    assert isinstance(packet, Connect)
+    assert (packet.bridge, packet.version, decoder.version) == (True, 4, 4)
+    assert not decode_connect(b"xx" + Connect("me").encode(5)[2:], 2, len(Connect("me").encode(5))).bridge
+
+
+def test_client_id_of_what_cannot_be_read() -> None:
+    """The error of a CONNECT that cannot be read further than its client id has that."""
+    for will, expected in ((Will(b"a/+", b""), "me"), (Will(b"", b""), "me")):
+        with pytest.raises(MQTTError) as caught:
+            decode_one(Connect("me", will=will).encode(5), 0)
+        assert caught.value.client_id == expected
+    with pytest.raises(MQTTError) as caught:
+        decode_one(Connect("me").encode(5).replace(b"\0\x02me", b"\0\x02\xff\xff"), 0)
+    assert caught.value.client_id == ""

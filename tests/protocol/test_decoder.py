@@ -190,6 +190,15 @@ def test_connect_comes_once(case: tuple[str, int, str, int]) -> None:
         decoder.next_packet()
 
 
+@pytest.mark.parametrize("data", [b"\xf0\xff\xff\x7f", b"\x00\xff\xff\x7f", b"\x13\xff\xff\x7f", b"\x30\xff\xff\x7f"])
+def test_noise_is_not_a_large_packet(data: bytes) -> None:
+    """What cannot be the first packet is called that, and not a CONNECT for which a limit would have to be raised."""
+    decoder = Decoder(100)
+    decoder.feed(data)
+    with pytest.raises(MQTTError, match=r"fixed header|must be CONNECT"):
+        decoder.next_packet()
+
+
 def test_http_is_refused_at_once() -> None:
     """A browser that comes by is sent away with its first bytes, not waited for."""
     decoder = Decoder()

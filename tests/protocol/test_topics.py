@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
-from protocol.errors import MalformedPacket, TopicFilterInvalid, TopicNameInvalid
+from protocol.errors import MalformedPacket, ProtocolError
 from protocol.topics import matches, parse_share, validate_topic_filter, validate_topic_name
 from tests.support_protocol.strategies import topic_filters, topics
 
@@ -20,11 +20,17 @@ def test_valid_names(topic: str) -> None:
     validate_topic_filter(topic.encode())
 
 
-@pytest.mark.parametrize("topic", [b"", b"+", b"a/+", b"#", b"a#b"])
-def test_invalid_names(topic: bytes) -> None:
-    """A topic name is not empty and has no wildcard [MQTT-4.7.3-1] [MQTT-3.3.2-2]."""
-    with pytest.raises(TopicNameInvalid, match="PUBLISH topic name"):
+@pytest.mark.parametrize("topic", [b"+", b"a/+", b"#", b"a#b"])
+def test_names_with_wildcards(topic: bytes) -> None:
+    """A topic name with a wildcard is malformed [MQTT-3.3.2-2]."""
+    with pytest.raises(MalformedPacket, match="PUBLISH topic name"):
         validate_topic_name(topic)
+
+
+def test_empty_name() -> None:
+    """An empty topic name is a protocol error [MQTT-4.7.3-1] (section 3.3.2.1 of MQTT 5)."""
+    with pytest.raises(ProtocolError, match="PUBLISH topic name"):
+        validate_topic_name(b"")
 
 
 @pytest.mark.parametrize("topic", [b"\xff", b"a\0", b"\xed\xa0\x80"])
@@ -43,7 +49,7 @@ def test_valid_filters(topic_filter: str) -> None:
 @pytest.mark.parametrize("topic_filter", ["", "a#", "#/a", "a/#/b", "##", "a+", "+a/b", "a/++", "a/b+/c"])
 def test_invalid_filters(topic_filter: str) -> None:
     """A wildcard beside other characters, or '#' before the end, is refused [MQTT-4.7.1-1] [MQTT-4.7.1-2]."""
-    with pytest.raises(TopicFilterInvalid, match="topic filter"):
+    with pytest.raises(MalformedPacket, match="topic filter"):
         validate_topic_filter(topic_filter)
 
 
@@ -109,5 +115,5 @@ def test_shared_subscriptions(topic_filter: str, expected: tuple[str, str] | Non
 @pytest.mark.parametrize("topic_filter", ["$share/", "$share/g", "$share/g/", "$share//a", "$share/+/a", "$share/g#/a"])
 def test_malformed_shared_subscriptions(topic_filter: str) -> None:
     """A share name is not empty, has no wildcard and is followed by a filter [MQTT-4.8.2-1] [MQTT-4.8.2-2]."""
-    with pytest.raises(TopicFilterInvalid):
+    with pytest.raises(MalformedPacket):
         parse_share(topic_filter)

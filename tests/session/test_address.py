@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from protocol import packet_types
+from protocol.errors import ProtocolError
 from protocol.publish import Publish
 from session.address import Address, AddressRule, Watcher, hold
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
@@ -137,7 +138,10 @@ class AddressMachine(RuleBasedStateMachine):
         peer = self.peer(place)
         if peer.outbound.connected:
             ids = [*peer.window_ids(), 999]
-            peer.acknowledge(packet_type, ids[number % len(ids)], code)
+            try:
+                peer.acknowledge(packet_type, ids[number % len(ids)], code)
+            except ProtocolError:  # of the wrong kind: the connection closes
+                peer.disconnect()
 
     @rule(place=st.integers(0, 1), on=st.booleans())
     def congest(self, place: int, on: bool) -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from protocol import packet_types, reason_codes
-from session.limits import NEVER, Limits
+from protocol.errors import MQTTError
+from session.limits import NEVER, PACKET_IDS, Limits
 from tests.support_session.inbound import answers, from_client, puback, pubcomp, pubrec
 from tests.support_session.messages import SECOND, texts
 from tests.support_session.peer import Peer
@@ -101,40 +102,126 @@ def test_unknown_pubrec_is_answered(version: int, reason_code: int) -> None:
 # -- FC-22
 
 
-def test_awaiting_rel_default() -> None:
-    """FC-22: without configuration a session remembers 100 packet ids, in 3.1.1 too."""
-    peer = Peer()
+@pytest.mark.parametrize("version", [4, 5])
+def test_awaiting_rel_default(version: int) -> None:
+    """FC-20, FC-22: without configuration a client may use every packet id before its first PUBREL."""
+    peer = Peer(version=version)
 
-    sent = answers(peer.send(*[from_client(n, 2) for n in range(1, 105)]))
+    sent = answers(peer.send(*[from_client(n, 2) for n in range(1, PACKET_IDS + 1)]))
 
-    assert sent == [pubrec(n) for n in range(1, 101)]
-    assert peer.take_counters().awaiting_rel_refused == 4
+    assert sent == [pubrec(n) for n in range(1, PACKET_IDS + 1)]
+    assert peer.take_counters().awaiting_rel_refused == 0
 
 
-def test_refused_in_311() -> None:
-    """FC-22: past max_awaiting_rel a 3.1.1 QoS 2 PUBLISH is neither routed nor acknowledged, and counted."""
-    peer = Peer(Limits(max_awaiting_rel=1))
-    peer.send(from_client(1, 2))
+@pytest.mark.parametrize("version", [4, 5])
+def test_parked_until_an_id_is_free(version: int) -> None:
+    """FC-22: what exceeds max_awaiting_rel is parked, counted, and let in by one PUBREL each, first in, first out."""
+    peer = Peer(Limits(max_awaiting_rel=2), version)
 
-    assert peer.send(from_client(2, 2)) == []
-    assert len(peer.routed) == 1
+    assert answers(peer.send(*[from_client(n, 2, str(n)) for n in range(1, 7)])) == [pubrec(1), pubrec(2)]
+    assert peer.take_counters().received_qos2 == 2
+    assert answers(peer.pubrel(1)) == [pubcomp(1), pubrec(3)]
+    assert answers(peer.pubrel(2)) == [pubcomp(2), pubrec(4)]
+    assert texts(peer.routed) == ["1", "2", "3", "4"]
     counters = peer.take_counters()
-    assert counters.awaiting_rel_refused == 1
-    assert counters.received_qos2 == 1
-    peer.pubrel(1)
+    assert (counters.awaiting_rel_refused, counters.received_qos2) == (0, 2)
+    assert answers(peer.send(from_client(7, 2, "7"))) == []
+    for packet_id in range(3, 8):
+        peer.pubrel(packet_id)
+    assert texts(peer.routed) == ["1", "2", "3", "4", "5", "6", "7"]
+    assert peer.session.inbound.waiting is None
+
+
+def test_parked_are_counted() -> None:
+    """FC-22: each PUBLISH that has to wait for an id counts, and an episode of them is one line in the log."""
+    peer = Peer(Limits(max_awaiting_rel=1))
+    for _ in range(2):
+        peer.send(*[from_client(n, 2) for n in range(1, 4)])
+        assert peer.take_counters().awaiting_rel_refused == 2
+        for packet_id in (1, 2, 3):
+            peer.pubrel(packet_id)
+
+    assert peer.host.reports == ["max_awaiting_rel_reached"] * 2
+
+
+def test_parked_id_again() -> None:
+    """FC-21, FC-22: a PUBLISH that is parked and comes again is not parked a second time, and is answered once."""
+    peer = Peer(Limits(max_awaiting_rel=1))
+    peer.send(from_client(1, 2), from_client(2, 2), from_client(2, 2, dup=True))
+
+    assert answers(peer.pubrel(1)) == [pubcomp(1), pubrec(2)]
+    assert len(peer.routed) == 2
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, 0), (5, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)])
+def test_pubrel_for_a_parked_id(version: int, code: int) -> None:
+    """FC-22: a PUBREL for an id that has had no PUBREC is one for an unknown id; the message is not lost."""
+    peer = Peer(Limits(max_awaiting_rel=1), version)
+    peer.send(from_client(1, 2), from_client(2, 2, "kept"))
+
+    assert answers(peer.pubrel(2)) == [pubcomp(2, code)]
+    assert answers(peer.pubrel(1)) == [pubcomp(1), pubrec(2)]
+    assert texts(peer.routed)[1:] == ["kept"]
+
+
+def test_parked_ids_use_credit() -> None:
+    """FC-20, FC-22: a PUBLISH that waits for an id is unacknowledged."""
+    peer = Peer(Limits(max_awaiting_rel=1, receive_maximum=3), 5)
+    peer.send(*[from_client(n, 2) for n in (1, 2, 3)])
+
+    with pytest.raises(MQTTError) as error:
+        peer.send(from_client(4, 1))
+    assert error.value.reason_code == reason_codes.RECEIVE_MAXIMUM_EXCEEDED
+
+
+@pytest.mark.parametrize(("size", "fit"), [(1, 4), (100, 3), (1000, 1)])
+def test_too_much_is_parked(size: int, fit: int) -> None:
+    """FC-22: when what is parked weighs as much as producer_window_size, the next one ends the connection, in words."""
+    peer = Peer(Limits(max_awaiting_rel=1, producer_window_size=4 * 65))
+    packets = [from_client(n, 2, "x" * size) for n in range(1, fit + 3)]
+    peer.send(*packets[:-1])
+
+    with pytest.raises(MQTTError, match=r"max_awaiting_rel, 1, .*producer_window_size, 260 bytes") as error:
+        peer.send(packets[-1])
+    assert error.value.reason_code == reason_codes.QUOTA_EXCEEDED
+
+
+def test_parked_are_forgotten_with_the_connection() -> None:
+    """FC-22: nothing of what is parked was acknowledged: the client sends it again, on whatever connection."""
+    peer = Peer(Limits(max_awaiting_rel=1))
+    peer.send(from_client(1, 2), from_client(2, 2))
+    peer.disconnect()
+    peer.connect()
+
+    assert answers(peer.pubrel(1)) == [pubcomp(1)]
     assert answers(peer.send(from_client(2, 2, dup=True))) == [pubrec(2)]
+    assert len(peer.routed) == 2
 
 
-def test_refused_in_mqtt5() -> None:
-    """FC-22: past max_awaiting_rel an MQTT 5 QoS 2 PUBLISH is answered with PUBREC 0x97, not routed, and counted."""
+def test_ids_that_expire_let_in() -> None:
+    """FC-22: an id that is forgotten after await_rel_timeout lets in what waits, like one that is released."""
+    peer = Peer(Limits(max_awaiting_rel=1, await_rel_timeout=10 * SECOND))
+    peer.send(from_client(1, 2), from_client(2, 2))
+
+    assert answers(peer.advance(10)) == [pubrec(2)]
+    assert answers(peer.advance(10)) == []
+    assert len(peer.routed) == 2
+
+
+def test_refused_at_an_address_lets_in() -> None:
+    """FC-22, FC-25: a PUBLISH that waits for room in its address and is refused leaves its id to one that waits."""
     peer = Peer(Limits(max_awaiting_rel=1), 5)
+    full = from_client(1, 2)
+    assert peer.session.accept(full)
+    peer.session.park(full)
+    peer.send(from_client(2, 2))
 
-    sent = answers(peer.send(from_client(1, 2), from_client(2, 2)))
+    peer.session.unpark(full, peer.session.inbound.connection, 7)
+    peer.session.let_in_soon(peer.now)
+    peer.session.refuse(full, reason_codes.QUOTA_EXCEEDED)
+    peer.end_chunk()
 
-    assert sent == [pubrec(1), pubrec(2, reason_codes.QUOTA_EXCEEDED)]
-    assert len(peer.routed) == 1
-    assert peer.take_counters().awaiting_rel_refused == 1
-    assert answers(peer.pubrel(2)) == [pubcomp(2, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)]
+    assert answers(peer.advance(1)) == [pubrec(2)]
 
 
 @pytest.mark.parametrize("version", [4, 5])

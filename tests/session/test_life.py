@@ -2,7 +2,7 @@
 
 from session.life import Life
 from session.limits import Limits
-from tests.support_session.messages import SECOND
+from tests.support_session.messages import SECOND, message
 from tests.support_session.peer import Peer
 
 
@@ -41,6 +41,27 @@ def test_time_of_a_full_window() -> None:
     peer.disconnect()
     peer.now += SECOND
     assert sums(peer.session.life(peer.now))[3] == 3
+
+
+def test_patience() -> None:
+    """FC-16: the time for which publishers were held back counts up to the moment, over intervals and reconnects."""
+    peer, publisher = Peer(Limits(max_inflight=1, max_mqueue_len=1), patience=5 * SECOND), Peer(patience=5 * SECOND)
+    for label in "abc":
+        peer.route(message(label, 1, now=peer.now), publisher=publisher)
+        peer.run()
+    assert peer.session.life(peer.now).paced_for_us == 0
+
+    peer.route(message("d", 1, now=peer.now), publisher=publisher)
+    peer.now += SECOND // 20
+    assert peer.session.life(peer.now).paced_for_us == SECOND // 20
+
+    peer.take_counters()
+    peer.now += SECOND // 20
+    assert peer.session.life(peer.now).paced_for_us == SECOND // 10
+
+    peer.disconnect()
+    peer.now += SECOND
+    assert peer.session.life(peer.now).paced_for_us == SECOND // 10
 
 
 def test_looking_takes_nothing() -> None:

@@ -16,10 +16,11 @@ def test_defaults() -> None:
     assert limits.mqueue_overflow == DROP_OLDEST
     assert limits.mqueue_store_qos0
     assert limits.retry_interval == 30 * SECOND
-    assert limits.receive_maximum == 32
+    assert limits.receive_maximum == PACKET_IDS
     assert not limits.tolerate_receive_maximum
-    assert limits.max_awaiting_rel == 100
+    assert limits.max_awaiting_rel == PACKET_IDS
     assert limits.await_rel_timeout == 300 * SECOND
+    assert limits.producer_window_size == 64 * 1024
     assert limits.gate
 
 

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
 )
 
 from protocol import packet_types
+from protocol.errors import ProtocolError
 from protocol.packet import Packet
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, PACKET_IDS, Limits
 from tests.support_session.books import Books
@@ -151,6 +152,11 @@ class SessionMachine(RuleBasedStateMachine):
         """Send one acknowledgement, whatever it is good for."""
         self.client.forget(self.peer.window_ids())
         received = self.client.inflight.get(packet_id)
+        if received is not None and not received.takes(packet_type):
+            with pytest.raises(ProtocolError):  # [MQTT-4.13.1-1]: the connection closes
+                self.peer.acknowledge(packet_type, packet_id, reason_code)
+            self.disconnect()
+            return
         wants_pubrel = packet_type == packet_types.PUBREC and reason_code < FAILED
         if received is not None and received.publish.qos != 2:
             wants_pubrel = False
@@ -175,7 +181,8 @@ class SessionMachine(RuleBasedStateMachine):
         """The client catches up with all that is out now."""
         for packet_id in sorted(self.client.out):
             for packet_type in (packet_types.PUBACK, packet_types.PUBREC, packet_types.PUBCOMP):
-                if packet_id in self.client.inflight:
+                received = self.client.inflight.get(packet_id)
+                if received is not None and received.takes(packet_type):
                     self.acknowledge(packet_type, packet_id, 0)
 
     @precondition(online)

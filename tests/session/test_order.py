@@ -120,8 +120,9 @@ def play(peer: Peer, steps: Sequence[tuple[str, int]]) -> int:
 
 def acknowledge(peer: Peer, number: int) -> None:
     """Acknowledge the oldest `number` deliveries that are out, all the way."""
-    for packet_id in peer.window_ids()[:number]:
-        for packet_type in (packet_types.PUBACK, packet_types.PUBREC, packet_types.PUBCOMP):
+    for packet_id, inflight in list(peer.outbound.window.entries.items())[:number]:
+        qos1 = inflight.publish.qos == 1
+        for packet_type in [packet_types.PUBACK] if qos1 else [packet_types.PUBREC, packet_types.PUBCOMP]:
             peer.session.acknowledge(packet_type, packet_id, 0, peer.now)
     peer.end_chunk()
 

@@ -251,3 +251,17 @@ def test_no_burst_costs_qos0(
 
     assert texts(peer.packets) == sent
     assert peer.take_counters().drops is None
+
+
+def test_report_says_how_much_and_which_limit() -> None:
+    """FC-5: the report has how much waits, the limit that is reached, its key, and what is dropped."""
+    by_length = blocked_peer(max_mqueue_len=2, mqueue_overflow="drop_newest")
+    by_length.deliver("a", "b", "c", qos=1)
+    assert by_length.host.details == [
+        "2 deliveries wait, session.max_mqueue_len is 2; session.mqueue_overflow is drop_newest"
+    ]
+
+    by_bytes = blocked_peer(max_mqueue_bytes=10)
+    by_bytes.deliver("a", "b", qos=1, size=7)
+    (detail,) = by_bytes.host.details
+    assert detail.startswith("7 payload bytes wait and 7 bytes are to join them, session.max_mqueue_bytes is 10; ")

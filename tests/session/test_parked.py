@@ -51,6 +51,8 @@ class ParkingMachine(RuleBasedStateMachine):
         self.parked: list[Parked] = []
         self.awaiting: dict[int, bool] = {}
         """Packet ids between PUBREC and PUBREL, and whether they belong to this connection."""
+        self.waiting_for_id: list[Publish] = []
+        """What is past max_awaiting_rel (FC-22)."""
         self.routed = self.exceeded = self.waits = 0
 
     def waiting(self, qos: int, packet_id: int) -> Parked | None:
@@ -61,8 +63,14 @@ class ParkingMachine(RuleBasedStateMachine):
                 return parked
         return None
 
-    def expected(self, qos: int, packet_id: int, unwritten: int) -> tuple[bool, list[Answer]]:
-        """Whether a PUBLISH is accepted, after so many QoS 1 in this chunk that do not wait, and its answer if not."""
+    def has_room(self) -> bool:
+        """Whether one more id may wait for PUBREL (FC-22)."""
+        bound = self.limits.max_awaiting_rel
+        return not bound or len(self.awaiting) + sum(parked.publish.qos == 2 for parked in self.parked) < bound
+
+    def expected(self, publish: Publish) -> tuple[bool, list[Answer]]:
+        """Whether a PUBLISH is accepted, and its answer if not."""
+        qos, packet_id = publish.qos, publish.packet_id
         parked = self.waiting(qos, packet_id)
         if qos == 2 and packet_id in self.awaiting:
             self.awaiting[packet_id] = True
@@ -70,14 +78,25 @@ class ParkingMachine(RuleBasedStateMachine):
         if parked is not None:
             parked.here = True
             return False, []
+        if qos == 2 and packet_id in [waiting.packet_id for waiting in self.waiting_for_id]:
+            return False, []
         credit = sum(parked.here for parked in self.parked if parked.publish.qos) + sum(self.awaiting.values())
-        if qos and self.version == 5 and unwritten + credit >= self.limits.receive_maximum:
+        if qos and self.version == 5 and credit + len(self.waiting_for_id) >= self.limits.receive_maximum:
             self.exceeded += 1
-        bound = self.limits.max_awaiting_rel
-        ids = len(self.awaiting) + sum(parked.publish.qos == 2 for parked in self.parked)
-        if qos == 2 and bound and ids >= bound:
-            return False, [pubrec(packet_id, reason_codes.QUOTA_EXCEEDED)] if self.version == 5 else []
+        if qos == 2 and (self.waiting_for_id or not self.has_room()):
+            self.waiting_for_id.append(publish)
+            return False, []
         return True, []
+
+    def let_in(self) -> list[Answer]:
+        """What there is an id for now is routed and answered."""
+        let_in: list[Answer] = []
+        while self.waiting_for_id and self.has_room():
+            publish = self.waiting_for_id.pop(0)
+            self.routed += 1
+            self.awaiting[publish.packet_id] = True
+            let_in.append(pubrec(publish.packet_id))
+        return let_in
 
     @precondition(lambda self: self.online)
     @rule(chunk=CHUNKS)
@@ -85,10 +104,9 @@ class ParkingMachine(RuleBasedStateMachine):
         """PUBLISHes arrive in one chunk."""
         session = self.peer.session
         expected: list[Answer] = []
-        unwritten = 0
         for qos, packet_id, dup, full in chunk:
             publish = from_client(packet_id if qos else 0, qos, dup=dup)
-            accepted, answer = self.expected(qos, publish.packet_id, unwritten)
+            accepted, answer = self.expected(publish)
             expected += answer
             assert session.accept(publish) == accepted
             if not accepted:
@@ -100,7 +118,6 @@ class ParkingMachine(RuleBasedStateMachine):
                 continue
             session.answer(publish, True, self.peer.now)
             self.routed += 1
-            unwritten += qos == 1
             if qos == 2:
                 self.awaiting[packet_id] = True
             expected += [(puback if qos == 1 else pubrec)(packet_id)] if qos else []
@@ -114,6 +131,7 @@ class ParkingMachine(RuleBasedStateMachine):
         session, publish = self.peer.session, parked.publish
         here = parked.here and self.online and publish.qos > 0
         assert session.unpark(publish, parked.connection, 10) == (parked.here and self.online)
+        session.let_in_soon(self.peer.now)
         if routed:
             self.routed += 1
             if here:
@@ -127,6 +145,7 @@ class ParkingMachine(RuleBasedStateMachine):
         code = 0 if routed or self.version == 4 else reason_codes.QUOTA_EXCEEDED
         expected = [(puback if publish.qos == 1 else pubrec)(publish.packet_id, code)] if here else []
         assert answers(self.peer.end_chunk()) == expected
+        assert answers(self.peer.advance(0)) == self.let_in()
 
     @precondition(lambda self: self.online)
     @rule(packet_id=PACKET_IDS)
@@ -134,13 +153,14 @@ class ParkingMachine(RuleBasedStateMachine):
         """A PUBREL arrives, for a known packet id or not; one that waits is not known yet."""
         known = self.awaiting.pop(packet_id, None) is not None
         reason_code = 0 if known or self.version == 4 else reason_codes.PACKET_IDENTIFIER_NOT_FOUND
-        assert answers(self.peer.pubrel(packet_id)) == [pubcomp(packet_id, reason_code)]
+        assert answers(self.peer.pubrel(packet_id)) == [pubcomp(packet_id, reason_code), *self.let_in()]
 
     @precondition(lambda self: self.online)
     @rule()
     def disconnect(self) -> None:
         """The client goes."""
         self.peer.disconnect()
+        self.waiting_for_id = []
         self.online = False
 
     @precondition(lambda self: not self.online)

@@ -19,7 +19,26 @@ def test_receive_maximum_is_accepted(qos: int) -> None:
     assert len(peer.routed) == 3
 
 
-@pytest.mark.parametrize("qos", [(1, 1, 1), (2, 2, 2), (1, 2, 1), (2, 1, 2), (2, 2, 1)])
+def test_answered_burst() -> None:
+    """FC-20: a PUBACK that has been produced counts as sent: a burst of QoS 1 in one chunk breaks nothing."""
+    peer = Peer(Limits(receive_maximum=2), 5)
+
+    assert len(answers(peer.send(*[from_client(n, 1) for n in range(1, 1001)]))) == 1000
+
+
+def test_released_burst() -> None:
+    """FC-20: so does a PUBCOMP: PUBLISH and PUBREL at QoS 2, a thousand times in one chunk."""
+    peer = Peer(Limits(receive_maximum=1), 5)
+
+    for packet_id in range(1, 1001):
+        publish = from_client(packet_id, 2)
+        assert peer.session.accept(publish)
+        peer.session.answer(publish, True, peer.now)
+        peer.session.release(packet_id)
+    assert len(answers(peer.end_chunk())) == 2000
+
+
+@pytest.mark.parametrize("qos", [(2, 2, 2), (2, 2, 1)])
 def test_past_receive_maximum(qos: tuple[int, int, int]) -> None:
     """FC-20: past it, QoS 1 and 2 counted together, the connection ends with 0x93."""
     peer = Peer(Limits(receive_maximum=2), 5)
@@ -34,9 +53,9 @@ def test_tolerated_past_receive_maximum() -> None:
     """FC-20: with the policy `tolerate` what is past it is accepted, routed, acknowledged and counted."""
     peer = Peer(Limits(receive_maximum=2, tolerate_receive_maximum=True), 5)
 
-    sent = answers(peer.send(*[from_client(n, 1) for n in (1, 2, 3)], *[from_client(n, 2) for n in (4, 5)]))
+    sent = answers(peer.send(*[from_client(n, 2) for n in (1, 2, 3)], *[from_client(n, 1) for n in (4, 5)]))
 
-    assert sent == [puback(1), puback(2), puback(3), pubrec(4), pubrec(5)]
+    assert sent == [pubrec(1), pubrec(2), pubrec(3), puback(4), puback(5)]
     assert len(peer.routed) == 5
     assert peer.take_counters().receive_maximum_exceeded == 3
 

@@ -44,7 +44,7 @@ class Group:
     def publish(self, *labels: object, qos: int = 1, size: int = 0, topic: str = "t") -> None:
         """Messages arrive for the group."""
         for label in labels:
-            self.queue.deliver(message(label, qos, topic, size=size, now=self.peers[0].now), self.peers[0].now)
+            self.queue.deliver(message(label, qos, topic, size=size, now=self.peers[0].now), None, self.peers[0].now)
 
     def run(self) -> list[list[str]]:
         """All session tasks run; returns what each member has got."""

@@ -3,6 +3,7 @@
 import pytest
 
 from protocol import packet_types
+from protocol.errors import ProtocolError
 from protocol.publish import Publish
 from session.limits import PACKET_IDS, Limits
 from session.window import DONE, UNEXPECTED, WAIT_PUBACK, WAIT_PUBCOMP, WAIT_PUBREC, Inflight, Window
@@ -94,26 +95,46 @@ def test_refusing_pubrec_gives_the_place_back(reason_code: int, freed: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("qos", "packet_type", "packet_id"),
-    [
-        (1, packet_types.PUBREC, 1),
-        (1, packet_types.PUBCOMP, 1),
-        (1, packet_types.PUBACK, 9),
-        (2, packet_types.PUBACK, 1),
-        (2, packet_types.PUBCOMP, 1),
-        (2, packet_types.PUBREC, 9),
-        (2, packet_types.PUBCOMP, 9),
-    ],
+    ("qos", "packet_type"),
+    [(1, packet_types.PUBACK), (2, packet_types.PUBACK), (2, packet_types.PUBREC), (2, packet_types.PUBCOMP)],
 )
 @pytest.mark.parametrize("reason_code", [OK, REFUSED])
-def test_wrong_acknowledgement_gives_nothing_back(qos: int, packet_type: int, packet_id: int, reason_code: int) -> None:
-    """FC-1: an acknowledgement of the wrong kind or for an unknown packet id frees nothing and sends nothing new."""
+def test_unknown_acknowledgement_gives_nothing_back(qos: int, packet_type: int, reason_code: int) -> None:
+    """FC-1: an acknowledgement for an unknown packet id frees nothing and sends nothing new."""
     peer = Peer(Limits(max_inflight=1), 5)
     peer.deliver("a", "b", qos=qos)
 
-    sent = peer.acknowledge(packet_type, packet_id, reason_code)
+    sent = peer.acknowledge(packet_type, 9, reason_code)
 
     assert texts(sent) == []
+    assert peer.window_ids() == [1]
+    counters = peer.take_counters()
+    assert counters.acknowledged_qos1 == counters.acknowledged_qos2 == 0
+
+
+@pytest.mark.parametrize(
+    ("qos", "released", "packet_type", "message"),
+    [
+        (1, False, packet_types.PUBREC, "PUBREC for packet identifier 1, a delivery of QoS 1; PUBACK was expected"),
+        (1, False, packet_types.PUBCOMP, "PUBCOMP for packet identifier 1, a delivery of QoS 1; PUBACK was expected"),
+        (2, False, packet_types.PUBACK, "PUBACK for packet identifier 1, a delivery of QoS 2; PUBREC was expected"),
+        (2, False, packet_types.PUBCOMP, "PUBCOMP for packet identifier 1, a delivery of QoS 2; PUBREC was expected"),
+        (2, True, packet_types.PUBACK, "PUBACK for packet identifier 1, a delivery of QoS 2; PUBCOMP was expected"),
+    ],
+)
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("reason_code", [OK, REFUSED])
+def test_wrong_acknowledgement_is_an_error(
+    qos: int, released: bool, packet_type: int, message: str, version: int, reason_code: int
+) -> None:
+    """FC-21: an acknowledgement that the delivery does not wait for is a protocol error, and frees nothing."""
+    peer = Peer(Limits(max_inflight=1), version)
+    peer.deliver("a", "b", qos=qos)
+    if released:
+        peer.pubrec(1)
+
+    with pytest.raises(ProtocolError, match=f"^{message}$"):
+        peer.acknowledge(packet_type, 1, reason_code)
     assert peer.window_ids() == [1]
     counters = peer.take_counters()
     assert counters.acknowledged_qos1 == counters.acknowledged_qos2 == 0
@@ -154,7 +175,7 @@ def test_ids_in_use_are_skipped() -> None:
     ],
 )
 def test_moves(phase: int, packet_type: int, following: int) -> None:
-    """FC-1, FC-21: these four moves are all; any other acknowledgement is unexpected and changes nothing."""
+    """FC-1, FC-21: these four moves are all; any other acknowledgement is unexpected."""
     for other in (packet_types.PUBACK, packet_types.PUBREC, packet_types.PUBCOMP):
         allowed = other == packet_type or (
             phase == WAIT_PUBCOMP and other in (packet_types.PUBREC, packet_types.PUBCOMP)

@@ -180,6 +180,7 @@ def _session(draws: random.Random, lossless: bool, number: int) -> dict[str, Any
     if draws.random() < 0.4:
         policy = draws.choice(("notify", "disconnect"))
         session["slow_consumer"] = {"threshold": draws.choice((1, 20)), "check_period": "1s", "policy": policy}
+    session["overflow_patience"] = draws.choice(("0s", "500ms", "5s"))
     return session
 
 

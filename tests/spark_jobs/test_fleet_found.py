@@ -200,6 +200,19 @@ def test_publishers(found: Found) -> None:
     assert {row["client_id"]: row["publish_refused"] for row in first} == noisy
 
 
+def test_held_back(found: Found) -> None:
+    """FC-16 at both ends: for which sessions publishers were held back, which publishers, and how long in all."""
+    planted, _ = found
+    slow = {each.client_id: each.sums["paced_for_us"] for each in planted.of_kind("slow_reader")}
+    assert {row["client_id"]: row["paced_for_us"] for row in table(found, "paced_for_sessions")} == slow
+    noisy = {each.client_id: each.sums["publish_paced_us"] for each in planted.of_kind("publisher")}
+    held = {row["client_id"]: row["publish_paced_us"] for row in table(found, "publishers") if row["publish_paced_us"]}
+    assert held == noisy
+    (row,) = table(found, "queues")
+    assert row["paced_for_seconds"] == sum(slow.values()) / SECOND > 0
+    assert row["publish_paced_seconds"] == sum(noisy.values()) / SECOND > 0
+
+
 def test_totals(found: Found) -> None:
     """Deliveries are what the rows sum up to, QoS by QoS."""
     planted, _ = found

@@ -70,7 +70,7 @@ class Transport(asyncio.Transport):
         self.high = high
 
     def can_write_eof(self) -> bool:
-        """No, as with TLS."""
+        """No: closing is all that there is. (TCP and TLS can close one side, and do so in tests/fuzz.)"""
         return False
 
     def pause_reading(self) -> None:

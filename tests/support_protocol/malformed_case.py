@@ -5,8 +5,6 @@ from typing import Final, NamedTuple
 MALFORMED_PACKET: Final = 0x81
 PROTOCOL_ERROR: Final = 0x82
 UNSUPPORTED_PROTOCOL_VERSION: Final = 0x84
-TOPIC_FILTER_INVALID: Final = 0x8F
-TOPIC_NAME_INVALID: Final = 0x90
 TOPIC_ALIAS_INVALID: Final = 0x94
 MQTT_NAME: Final = "0004 4d515454"
 """The protocol name as CONNECT begins with it."""

@@ -6,7 +6,6 @@ from .malformed_case import (
     MALFORMED_PACKET,
     MQTT_NAME,
     PROTOCOL_ERROR,
-    TOPIC_NAME_INVALID,
     UNSUPPORTED_PROTOCOL_VERSION,
     Malformed,
     each,
@@ -25,7 +24,7 @@ CONNECT: Final = [
             ("CONNECT level 0 [MQTT-3.1.2-2]", 4, f"{MQTT_NAME} 00 02 003c 0000"),
             ("CONNECT level 6 [MQTT-3.1.2-2]", 5, f"{MQTT_NAME} 06 02 003c 00 0000"),
             ("CONNECT level 255 [MQTT-3.1.2-2]", 5, f"{MQTT_NAME} ff 02 003c 00 0000"),
-            ("CONNECT level of a 3.1.1 bridge [MQTT-3.1.2-2]", 4, f"{MQTT_NAME} 84 02 003c 0000"),
+            ("CONNECT level of a 3.1 bridge [MQTT-3.1.2-2]", 4, f"{MQTT_NAME} 83 02 003c 0000"),
         ]
     ),
     *each(
@@ -131,14 +130,14 @@ CONNECT: Final = [
         "10",
         f"{MQTT_NAME} 04 06 003c 0001 61 0003 612f23 0001 70",
         f"{MQTT_NAME} 05 06 003c 00 0001 61 00 0003 612f23 0001 70",
-        TOPIC_NAME_INVALID,
+        MALFORMED_PACKET,
     ),
     *each(
         "CONNECT will topic is empty [MQTT-4.7.3-1]",
         "10",
         f"{MQTT_NAME} 04 06 003c 0001 61 0000 0001 70",
         f"{MQTT_NAME} 05 06 003c 00 0001 61 00 0000 0001 70",
-        TOPIC_NAME_INVALID,
+        PROTOCOL_ERROR,
     ),
     *each(
         "CONNECT will topic is not UTF-8 [MQTT-3.1.3-11] [3.1.1: MQTT-3.1.3-10]",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .malformed_case import MALFORMED_PACKET, PROTOCOL_ERROR, TOPIC_ALIAS_INVALID, TOPIC_NAME_INVALID, each, packet
+from .malformed_case import MALFORMED_PACKET, PROTOCOL_ERROR, TOPIC_ALIAS_INVALID, each, packet
 
 PUBLISH: Final = [
     *each("PUBLISH QoS 3 [MQTT-3.3.1-4]", "36", "0001 61 0001 70", "0001 61 0001 00 70", MALFORMED_PACKET),
@@ -14,8 +14,8 @@ PUBLISH: Final = [
         "0001 61 0000 00 70",
         PROTOCOL_ERROR,
     ),
-    *each("PUBLISH topic with + [MQTT-3.3.2-2]", "30", "0003 612f2b", "0003 612f2b 00", TOPIC_NAME_INVALID),
-    *each("PUBLISH topic with # [MQTT-3.3.2-2]", "30", "0001 23", "0001 23 00", TOPIC_NAME_INVALID),
+    *each("PUBLISH topic with + [MQTT-3.3.2-2]", "30", "0003 612f2b", "0003 612f2b 00", MALFORMED_PACKET),
+    *each("PUBLISH topic with # [MQTT-3.3.2-2]", "30", "0001 23", "0001 23 00", MALFORMED_PACKET),
     *each("PUBLISH topic with U+0000 [MQTT-1.5.4-2]", "30", "0002 6100", "0002 6100 00", MALFORMED_PACKET),
     *each("PUBLISH topic is not UTF-8 [MQTT-3.3.2-1]", "30", "0001 ff", "0001 ff 00", MALFORMED_PACKET),
     *each(
@@ -36,7 +36,7 @@ PUBLISH: Final = [
     *each("PUBLISH of one byte", "30", "00", "00", MALFORMED_PACKET),
     *each("PUBLISH of no byte", "30", "", "", MALFORMED_PACKET),
     *each("PUBLISH QoS 1 without packet identifier [MQTT-2.2.1-3]", "32", "0001 61", "0001 61", MALFORMED_PACKET),
-    packet("PUBLISH topic is empty, 3.1.1 [MQTT-4.7.3-1]", 4, "30", "0000 70", TOPIC_NAME_INVALID),
+    packet("PUBLISH topic is empty, 3.1.1 [MQTT-4.7.3-1]", 4, "30", "0000 70", PROTOCOL_ERROR),
     packet("PUBLISH without topic and alias, 5.0", 5, "30", "0000 00 70", PROTOCOL_ERROR),
     packet("PUBLISH without property length [MQTT-2.2.2-1]", 5, "30", "0001 61", MALFORMED_PACKET),
     *(

@@ -23,6 +23,12 @@ class Received:
         self.released = False
         """Whether the client has answered PUBREC."""
 
+    def takes(self, packet_type: int) -> bool:
+        """Whether this kind of acknowledgement may answer it now, again perhaps."""
+        if self.publish.qos == 1:
+            return packet_type == packet_types.PUBACK
+        return packet_type == packet_types.PUBREC or (packet_type == packet_types.PUBCOMP and self.released)
+
     def fits(self, version: int, limit: int) -> bool:
         """Whether the PUBLISH may be sent to a client of that version and Maximum Packet Size."""
         return limit == 0 or len(self.publish.encode_resent(version, 1, -1)) <= limit

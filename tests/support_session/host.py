@@ -1,5 +1,7 @@
 """A host that writes down what the session asks of it."""
 
+from collections.abc import Callable
+
 from session.host import Host
 
 
@@ -10,7 +12,11 @@ class NotingHost(Host):
         self.wakes = 0
         self.arms: list[int] = []
         self.reports: list[str] = []
+        self.details: list[str] = []
         self.disconnects: list[int] = []
+        self.paused = False
+        """Whether the client's PUBLISHes wait (FC-16)."""
+        self.on_let_in: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
         """Note it."""
@@ -21,9 +27,24 @@ class NotingHost(Host):
         self.arms.append(at)
 
     def report(self, event: str, detail: str = "") -> None:
-        """Note the event."""
+        """Note the event, and what it says."""
         self.reports.append(event)
+        self.details.append(detail)
+
+    def let_in(self, now: int) -> None:
+        """Let whoever has the session do it."""
+        self.on_let_in()
 
     def disconnect(self, reason_code: int, reason: str) -> None:
         """Note the reason code."""
         self.disconnects.append(reason_code)
+
+    def pause_publishing(self) -> None:
+        """Note it."""
+        assert not self.paused
+        self.paused = True
+
+    def resume_publishing(self) -> None:
+        """Note it."""
+        assert self.paused
+        self.paused = False

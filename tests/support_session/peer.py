@@ -30,10 +30,15 @@ class Peer:
         receive_maximum: int = 0,
         maximum_packet_size: int = 0,
         online: bool = True,
+        patience: int = 0,
     ) -> None:
+        """`patience`: microseconds of FC-16, which has tests of its own; elsewhere a full queue overflows at once."""
         self.now = START
         self.host = NotingHost()
-        self.session = Session("c", limits if limits is not None else Limits(), self.host, self.now)
+        limits = limits if limits is not None else Limits()
+        limits.overflow_patience = patience
+        self.session = Session("c", limits, self.host, self.now)
+        self.host.on_let_in = self.let_in
         self.outbound = self.session.outbound
         self.routed: list[Publish] = []
         """What the client has published and the session has let through to the router."""
@@ -45,10 +50,13 @@ class Peer:
 
     # -- the router
 
-    def route(self, *deliveries: Publish) -> None:
+    def route(self, *deliveries: Publish, publisher: "Peer | None" = None) -> None:
         """Hand deliveries over, as the router does; an offline session stores them at once."""
         outbound = self.outbound
         for publish in deliveries:
+            brings = publisher.outbound if publisher is not None else None
+            if outbound.paced and not outbound.admits(publish, brings, self.now):
+                continue
             outbound.mailbox.append(publish)
             if outbound.idle:
                 outbound.idle = False
@@ -89,14 +97,13 @@ class Peer:
         for _ in range(_TOO_MANY_PASSES):
             more = self.outbound.run_pass(self.now)
             received += self.flush()
-            if not more and not self.outbound.mailbox:
+            if not more:
                 self.outbound.idle = True
                 return received
         raise AssertionError("passes without end")
 
     def flush(self) -> list[Packet]:
         """Write the outbox; returns what the client decodes."""
-        self.session.inbound.unwritten = 0
         self._decoder.feed(b"".join(self.outbound.outbox.take()))
         received: list[Packet] = []
         while (packet := self._decoder.next_packet()) is not None:
@@ -153,7 +160,14 @@ class Peer:
     def pubrel(self, packet_id: int) -> list[Packet]:
         """A PUBREL arrives."""
         self.session.release(packet_id)
+        self.let_in()
         return self.end_chunk()
+
+    def let_in(self) -> None:
+        """What has waited for a packet id is routed, as long as there are free ones (FC-22)."""
+        while (publish := self.session.let_in()) is not None:
+            self.routed.append(publish)
+            self.session.answer(publish, True, self.now)
 
     # -- time and the books
 

@@ -81,10 +81,11 @@ def arrow_schema(name: str | None = None, version: str | None = None) -> pa.Sche
     return pa.schema(fields, metadata=metadata)
 
 
-def first_schema() -> pa.Schema:
-    """The file schema as its first version had it."""
-    schema = arrow_schema(version="1")
-    return pa.schema([schema.field(f["name"]) for f in SCHEMA["fields"] if "since" not in f], schema.metadata)
+def earlier_schema(version: int) -> pa.Schema:
+    """The file schema as an earlier version had it."""
+    schema = arrow_schema(version=str(version))
+    there = [f["name"] for f in SCHEMA["fields"] if f.get("since", 1) <= version]
+    return pa.schema([schema.field(name) for name in there], schema.metadata)
 
 
 def write_file(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None = None) -> Path:

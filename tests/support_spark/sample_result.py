@@ -319,6 +319,8 @@ def _worst(dice: random.Random, trouble: float) -> dict[str, Rows]:
         ratio = min(0.98, 0.12 + 0.03 * i + (1 - trouble) * 0.8)
         offered = dice.randrange(9_000, 90_000)
         why = ("window_full", "window_full", "window_full", "congested", "rate_limited")[i % 5]
+        if i % 10 == 9:
+            why = "queue_full_paced"
         worst.append(
             {
                 **session,
@@ -333,6 +335,7 @@ def _worst(dice: random.Random, trouble: float) -> dict[str, Rows]:
                 "window_bytes_full_share": 0.0,
                 "rate_limited_share": 0.4 if why == "rate_limited" else 0.0,
                 "congested_share": 0.22 if why == "congested" else 0.01,
+                "paced_for_us": 60_000_000 * (20 - i) if why == "congested" else 0,
                 "mqueue_max": 1000,
                 "mailbox_max": dice.randrange(90),
                 "starved_rows": 40 if i < starved_runs else 0,
@@ -438,7 +441,27 @@ def _publishers(dice: random.Random, sessions: Rows) -> Rows:
             "publish_discarded": 0,
             "publish_parked_us": 5_000_000,
             "publish_throttled_us": 0,
+            "publish_paced_us": 9_000_000 // (i + 1),
             "reading_paused_us": 2_000_000,
+        }
+        for i, session in enumerate(sessions)
+    ]
+
+
+def _paced_for(sessions: Rows) -> Rows:
+    return [
+        {
+            **session,
+            "paced_for_us": 4_000_000_000 >> i,
+            "paced_for_share": 0.046 / 2**i,
+            "offered": 40_000,
+            "sent": 30_000,
+            "dropped": 10_000,
+            "delivery_ratio": 0.75,
+            "window_full_share": 0.3,
+            "congested_share": 0.02,
+            "mqueue_max": 1000,
+            "why": "congested" if i % 2 else "queue_full_paced",
         }
         for i, session in enumerate(sessions)
     ]
@@ -467,6 +490,7 @@ def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, 
         "head_of_line_sessions": full,
         "stalled_sessions": stalled,
         "publishers": _publishers(dice, sessions[20:40]),
+        "paced_for_sessions": _paced_for(sessions[: 20 if trouble == 1 else 3]),
         "inverted_sessions": inverted,
         "stalled": [
             {"kind": "stalled_window", "reports": 44, "sessions": 8},
@@ -493,8 +517,10 @@ def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, 
                 "window_bytes_full_seconds": 345_000.0,
                 "rate_limited_seconds": 0.0,
                 "congested_seconds": 5_356_000.0,
+                "paced_for_seconds": 7_950.0 * trouble,
                 "reading_paused_seconds": 12.0,
                 "publish_throttled_seconds": 0.0,
+                "publish_paced_seconds": 8_400.0 * trouble,
                 "publish_parked_seconds": 44.0,
             }
         ],

@@ -55,7 +55,7 @@ static void put_subscribe(struct conn *c) {
   if (c->role != SUBSCRIBER || opt.mode == FANIN) snprintf(filter, sizeof filter, "%s/#", opt.prefix);
   else snprintf(filter, sizeof filter, "%s/%d", opt.prefix, opt.mode == PAIR ? c->index : 0);
   n += put_text(body + n, filter);
-  body[n++] = opt.qos;
+  body[n++] = opt.subscription_qos;
   put_packet(c, 0x82, body, n);
 }
 
@@ -186,8 +186,8 @@ static void on_connack(struct conn *c, const uint8_t *body, size_t length, uint6
 }
 
 static void on_suback(struct conn *c, const uint8_t *body, size_t length) {
-  if (body[length - 1] != opt.qos)
-    fail(BROKER_FAILED, "%s %d: subscription answered with 0x%02x, not QoS %d", role_name(c), c->index, body[length - 1], opt.qos);
+  if (body[length - 1] != opt.subscription_qos)
+    fail(BROKER_FAILED, "%s %d: subscription answered with 0x%02x, not QoS %d", role_name(c), c->index, body[length - 1], opt.subscription_qos);
   c->state = READY;
   ready_count++;
   if (c->role == STALLED || c->role == SLOW) stop_reading(c);

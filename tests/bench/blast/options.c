@@ -8,7 +8,8 @@
 
 struct options opt = {
     .host = "127.0.0.1", .port = "1883", .prefix = "b", .mode = PAIR, .version = 4, .publishers = 1, .subscribers = 1,
-    .burst = 64, .size = 64, .window = 200, .slow_rate = 1000, .seconds = 5, .warmup = 1, .setup_limit = 60,
+    .burst = 64, .size = 64, .window = 200, .awaited = 4096, .subscription_qos = -1,
+    .slow_rate = 1000, .seconds = 5, .warmup = 1, .setup_limit = 60,
 };
 
 static const char *usage =
@@ -18,10 +19,12 @@ static const char *usage =
     "  --mode pair|fanout|fanin|connect\n"
     "  --publishers N --subscribers N measured clients (1, 1; pair: as many subscribers as publishers)\n"
     "  --qos 0|1|2                    of messages and subscriptions (0)\n"
+    "  --subscription-qos 0|1|2       of subscriptions, if not that of messages\n"
     "  --mix A:B:C                    weights of QoS 0, 1 and 2 among the messages; subscriptions are at QoS 2\n"
     "  --size BYTES                   of the payload, 16 or more (64)\n"
     "  --window N                     messages a publisher may have under way (200)\n"
     "  --rate N                       messages a second and publisher, instead of as fast as the window allows\n"
+    "  --awaited N                    with a rate: QoS 1 and 2 messages a publisher may have unacknowledged (4096)\n"
     "  --tick T                       with a rate: look at the clock only so often, not for each message (0)\n"
     "  --seconds T --warmup T         measured and unmeasured time (5, 1)\n"
     "  --stalled N                    more subscribers of everything that never read\n"
@@ -87,8 +90,10 @@ static const struct number_option numbers[] = {
     {"--publishers", &opt.publishers, NULL, 0, 1e6},
     {"--subscribers", &opt.subscribers, NULL, 0, 1e6},
     {"--qos", &opt.qos, NULL, 0, 2},
+    {"--subscription-qos", &opt.subscription_qos, NULL, 0, 2},
     {"--size", &opt.size, NULL, STAMP_BYTES, 268000000},
     {"--window", &opt.window, NULL, 1, 1e9},
+    {"--awaited", &opt.awaited, NULL, 1, 65535},
     {"--rate", NULL, &opt.rate, 0, 1e9},
     {"--tick", NULL, &opt.tick, 0, 1},
     {"--seconds", NULL, &opt.seconds, 0, 1e6},
@@ -132,6 +137,7 @@ void parse_options(int argc, char **argv) {
   }
   if (strlen(opt.prefix) > 32) fail(USAGE, "--prefix is to be at most 32 bytes");
   if (opt.mix[0] + opt.mix[1] + opt.mix[2]) opt.qos = 2;
+  if (opt.subscription_qos < 0) opt.subscription_qos = opt.qos;
   if (opt.mode == PAIR) opt.subscribers = opt.publishers;
   if (opt.mode == CONNECT) opt.publishers = opt.subscribers = opt.stalled = opt.slow = 0;
   if (opt.mode != CONNECT && (!opt.publishers || !opt.subscribers)) fail(USAGE, "a load needs a publisher and a subscriber");

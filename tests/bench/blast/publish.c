@@ -6,7 +6,6 @@
 
 #define MOST_UNSENT (256 << 10)      /* bytes in our own buffer at which a publisher with a window pauses */
 #define MOST_UNSENT_RATE (64 << 20)  /* and at which one with a rate skips a message, which is counted */
-#define MOST_AWAITED_RATE 4096       /* and the same for QoS 1 and 2 messages without acknowledgement */
 
 uint64_t progress;
 unsigned packet_id_mask;
@@ -16,7 +15,7 @@ static int listed_count, next_due;
 static uint64_t interval_ns;
 
 void set_up_publishers(void) {
-  unsigned slots = 2, most = opt.rate ? MOST_AWAITED_RATE : (unsigned)opt.window;
+  unsigned slots = 2, most = opt.rate ? opt.awaited : (unsigned)opt.window;
   while (slots < 2 * most && slots < 65536) slots *= 2;
   packet_id_mask = slots - 1;
   listed = calloc(opt.publishers + 1, sizeof *listed);
@@ -72,7 +71,7 @@ void may_have_room(struct conn *c) {
 }
 
 static void publish_at_rate(uint64_t now) {
-  int64_t most = receive_maximum < MOST_AWAITED_RATE ? receive_maximum : MOST_AWAITED_RATE;
+  int64_t most = receive_maximum < opt.awaited ? receive_maximum : opt.awaited;
   for (;;) {
     struct conn *c = &conns[next_due]; /* all have the same rate: it is their turn in the order of their start */
     if (c->pub->due > now) return;

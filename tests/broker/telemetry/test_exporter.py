@@ -74,6 +74,21 @@ def test_events_are_not_quiet(bench: Bench, event: str) -> None:
     assert [row[event] for row in bench.rows()] == [2]
 
 
+def test_patience(bench: Bench) -> None:
+    """FC-16: how long publishers were held back is in the rows of both ends, and in nobody else's."""
+    slow, sender, other = bench.client("slow"), bench.client("sender"), bench.client("other")
+    bench.local.run(slow.connection.pause_writing)
+    for _ in range(10):
+        sender.send(*[Publish(b"slow", b"x")] * 100)  # the queue is full
+    send(other, "other")
+    send(sender, "slow")
+    send(sender, "slow")
+    bench.export()
+    rows = {row["client_id"]: row for row in bench.rows()}
+    held = {name: (row["paced_for_us"] > 0, row["publish_paced_us"] > 0) for name, row in rows.items()}
+    assert held == {"slow": (True, False), "sender": (False, True), "other": (False, False)}
+
+
 def test_ended_session(bench: Bench) -> None:
     """A session that ends gets a last row, once, with what it counted last."""
     client, sender = bench.client("c", KEPT), bench.client("sender")

@@ -20,7 +20,15 @@ from spark_jobs.progress import Progress
 from spark_jobs.storage import StorageError
 from spark_jobs.storage.local import LocalStorage
 from tests.support.damage import overstate, turn_a_bit
-from tests.support_spark.metrics_files import Row, arrow_schema, first_schema, histogram, row, write_file
+from tests.support_spark.metrics_files import (
+    SCHEMA,
+    Row,
+    arrow_schema,
+    earlier_schema,
+    histogram,
+    row,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +92,8 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
     shutil.copy(good, raw / HOUR / os.fsdecode(b"no-text-\xff.parquet"))
     shutil.copy(good, raw / HOUR / 'odd %41#?*{}[] \\ "\n.parquet')
     write_file(raw / HOUR / "overlap.parquet", minutes(2, 3))
-    write_file(raw / HOUR / "older.parquet", minutes(4), first_schema())
+    write_file(raw / HOUR / "first.parquet", minutes(4, slow_consumer=1), earlier_schema(1))
+    write_file(raw / HOUR / "second.parquet", minutes(8, slow_consumer=1, paced_for_us=1), earlier_schema(2))
     write_file(raw / HOUR / "newer.parquet", [r | {"unknown": 1} for r in minutes(5)], newer_schema())
     write_file(raw / HOUR / "foreign.parquet", minutes(6), arrow_schema(name="other"))
     write_file(raw / HOUR / "impossible.parquet", minutes(6) + minutes(6, client="b", received_bytes=1 << 62))
@@ -95,14 +104,15 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
     (raw / HOUR / "link.parquet").symlink_to("nowhere")
     (raw / HOUR / "_new.parquet.tmp").touch()
     done = run(raw, store)
-    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 7, 9, 8)
+    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 8, 9, 8)
     assert {name: file.status for name, file in records(spark, store).items()} == {
         "good-copy.parquet": "read",
         'odd %41#?*{}[] \\ "\n.parquet': "duplicate",
         os.fsdecode(b"no-text-\xff.parquet"): "unreadable",
         "good.parquet": "duplicate",
         "overlap.parquet": "overlapping",
-        "older.parquet": "older",
+        "first.parquet": "older",
+        "second.parquet": "older",
         "newer.parquet": "newer",
         "foreign.parquet": "foreign",
         "impossible.parquet": "impossible",
@@ -113,9 +123,10 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
         "link.parquet": "unreadable",
     }
     sessions = {made.client_id: made for made in open_store(spark, str(store)).sessions().collect()}
-    assert {name: made["rows"] for name, made in sessions.items()} == {"a": 5, "b": 2}
-    assert sessions["a"].offered_qos1 == 15
-    assert sessions["a"].ack_qos1_hist == histogram([5, 9] * 5)
+    assert {name: made["rows"] for name, made in sessions.items()} == {"a": 6, "b": 2}
+    assert sessions["a"].offered_qos1 == 18
+    assert sessions["a"].ack_qos1_hist == histogram([5, 9] * 6)
+    assert (sessions["a"].slow_consumer, sessions["a"].paced_for_us) == (1, 0)
     before = contents(store)
     assert run(raw, store, idle=True).hours == 0
     assert contents(store) == before
@@ -160,6 +171,36 @@ def test_what_deleted_files_gave_stays(spark: "SparkSession", run: Run, tmp_path
     assert tables(spark, store) == tables(spark, whole)
     shutil.move(again, first)
     assert run(raw, store, idle=True).hours == 0
+
+
+def as_made_before(store: Path) -> None:
+    """Take the columns that came with the latest version of the metrics from a store's hours, and their number."""
+    latest = {field["name"] for field in SCHEMA["fields"] if field.get("since") == SCHEMA["version"]}
+    for path in store.rglob("*.parquet"):
+        there = pq.read_table(path, partitioning=None)
+        pq.write_table(there.drop_columns([name for name in there.column_names if name in latest]), path)
+    manifest = store / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(f'"version": {SCHEMA["version"]}', '"version": 2'))
+
+
+def test_a_store_made_before_a_column_came_goes_on(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
+    """Its hours are read with 0 for it; added to, they have what is new; made anew, they are as if made now."""
+    raw, store, whole = tmp_path / "raw", tmp_path / "store", tmp_path / "whole"
+    first = write_file(raw / HOUR / "first.parquet", minutes(1), earlier_schema(2))
+    write_file(raw / NEXT / "first.parquet", minutes(61), earlier_schema(2))
+    run(raw, store)
+    before = tables(spark, store)
+    as_made_before(store)
+    assert tables(spark, store) == before
+    assert run(raw, store, idle=True).hours == 0
+    write_file(raw / NEXT / "second.parquet", minutes(62, paced_for_us=7, publish_paced_us=5))
+    write_file(raw / HOUR / "second.parquet", minutes(2, paced_for_us=7, publish_paced_us=5))
+    run(raw, whole)
+    first.unlink()
+    assert run(raw, store).hours == 2
+    assert tables(spark, store) == tables(spark, whole)
+    there = open_store(spark, str(store)).sessions().collect()
+    assert [(made.paced_for_us, made.publish_paced_us) for made in there] == [(7, 5), (7, 5)]
 
 
 def test_an_interval_may_lie_in_two_files(spark: "SparkSession", run: Run, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from spark_jobs.compaction.footers import inspect
 from spark_jobs.compaction.state import FileRecord
 from spark_jobs.compaction.values import MOST_COUNTED, MOST_US
 from spark_jobs.storage.local import LocalStorage
-from tests.support_spark.metrics_files import BUCKETS, Row, arrow_schema, at, first_schema, histogram, row, write_file
+from tests.support_spark.metrics_files import BUCKETS, Row, arrow_schema, at, earlier_schema, histogram, row, write_file
 
 DAY = 86_400
 FAR = 9_223_372_036_854_775_807
@@ -101,7 +101,7 @@ def test_files_without_rows_or_of_the_first_version_are_read(
     tmp_path: Path, write: Callable[[Path, pa.Table], None]
 ) -> None:
     """Columns that came later need not be there, and no rows are no values."""
-    path = write_file(tmp_path / "a.parquet", [row()], first_schema())
+    path = write_file(tmp_path / "a.parquet", [row()], earlier_schema(1))
     write(path, pq.read_table(path))
     assert judged(path).status == "older"
     write(path, arrow_schema().empty_table())

@@ -63,6 +63,7 @@ def slow(hour: int) -> Row:
         dropped_queue_full_qos0=300,
         window_full_us=20 * MINUTE,
         stalled_window=1,
+        paced_for_us=3 * MINUTE,
         mqueue_max=100,
         starved_rows=7 if hour == 0 else 0,
     )
@@ -71,7 +72,14 @@ def slow(hour: int) -> Row:
 def odd(hour: int) -> Row:
     """A client id that programs stumble over, nothing offered, a noisy publisher whose books are off."""
     return session_hour(
-        HOSTILE, hour, received_qos1=90, received_bytes=9000, publish_refused=5, books_off_rows=1, duration_us=2 * HOUR
+        HOSTILE,
+        hour,
+        received_qos1=90,
+        received_bytes=9000,
+        publish_refused=5,
+        publish_paced_us=2 * MINUTE,
+        books_off_rows=1,
+        duration_us=2 * HOUR,
     )
 
 

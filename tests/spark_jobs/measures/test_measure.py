@@ -134,6 +134,17 @@ def test_what_held_deliveries_up(result: "Result") -> None:
     assert result.one("reasons", reason="queue_full", qos="0")["deliveries"] == 900
 
 
+def test_patience_is_counted_at_both_ends(result: "Result") -> None:
+    """FC-16: whom publishers were held back for and how long, which publishers were, and both in the totals."""
+    [asked] = result.rows_of("paced_for_sessions")
+    assert (asked["client_id"], asked["paced_for_us"], asked["paced_for_share"]) == ("slow-1", 9 * MINUTE, 0.05)
+    assert (asked["delivery_ratio"], asked["why"]) == (0.5, "window_full")
+    assert [row["publish_paced_us"] for row in result.rows_of("publishers")] == [HOURS * 2 * MINUTE, 0]
+    assert [row["paced_for_us"] for row in result.rows_of("worst_sessions")] == [9 * MINUTE, 0]
+    totals = result.one("queues")
+    assert (totals["paced_for_seconds"], totals["publish_paced_seconds"]) == (540, HOURS * 120)
+
+
 def test_bad_input_is_counted_and_named(result: "Result") -> None:
     """Files, duplicates, books, overlapping intervals, single intervals and awkward names; nothing that is fine."""
     rows = {row["kind"]: row for row in result.rows_of("quality")}

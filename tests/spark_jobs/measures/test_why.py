@@ -14,6 +14,7 @@ pytestmark = pytest.mark.once
 def session(**values: Any) -> dict[str, Any]:
     """A session connected for 1000 microseconds to which nothing happened but what is given."""
     made: dict[str, Any] = {"duration_us": 1000, "connected_us": 1000, "mqueue_max": 0, "starved_us": 10}
+    made["paced_for_us"] = 0
     made |= {f"{clock}_us": 0 for clock in CLOCKS} | {f"dropped_{reason}": 0 for reason in DROP_REASONS}
     return made | values
 
@@ -24,6 +25,10 @@ def session(**values: Any) -> dict[str, Any]:
         ({}, ""),
         ({"mqueue_max": 3}, "backlog"),
         ({"mqueue_max": 3, "dropped_expired": 1, "dropped_queue_full": 2}, "queue_full"),
+        ({"dropped_expired": 1, "dropped_queue_full": 2, "paced_for_us": 1}, "queue_full_paced"),
+        ({"dropped_expired": 2, "dropped_queue_full": 1, "paced_for_us": 1}, "expired"),
+        ({"dropped_queue_full": 2, "paced_for_us": 500, "congested_us": 50}, "congested"),
+        ({"paced_for_us": 500, "mqueue_max": 1}, "backlog"),
         ({"dropped_expired": 1, "congested_us": 50}, "congested"),
         ({"dropped_expired": 1, "congested_us": 49}, "expired"),
         ({"window_full_us": 300, "rate_limited_us": 400}, "rate_limited"),

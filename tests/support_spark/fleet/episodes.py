@@ -149,7 +149,10 @@ class Hiccup(Starved):
 
 
 class SlowReader(Episode):
-    """A client that reads less than it is offered: its window fills, QoS 0 is gated, in part dropped."""
+    """A client that reads less than it is offered: its window fills, QoS 0 is gated, in part dropped.
+
+    Publishers are held back for it as long as they may be.
+    """
 
     kind = "slow_reader"
     least, most = 6, 120
@@ -165,6 +168,7 @@ class SlowReader(Episode):
         values = {
             "window_full_us": draw.length * 2 // 5,
             "congested_us": draw.length // 5,
+            "paced_for_us": draw.length // 20,
             f"gated_{self._REASONS[self.step % 4]}": draw.offered[0],
         }
         return Outcome(sent, dropped, "wait_pressed", "ack_pressed", busy=self.step % 3 == 0, values=values)
@@ -257,6 +261,7 @@ class Publisher(Episode):
             "publish_parked": loud // 20,
             "publish_parked_us": loud * 1000,
             "publish_throttled_us": draw.length // 5,
+            "publish_paced_us": draw.length // 20,
             "reading_paused_us": draw.length // 4,
         }
         return Outcome(list(draw.offered), values=values)

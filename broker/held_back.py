@@ -1,0 +1,65 @@
+"""What a client has sent while queues hold it back as a publisher (FC-16)."""
+
+from collections import deque
+from typing import Final, final
+
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.packet import Packet
+from protocol.ping import Pingreq
+from protocol.publish import Publish
+from session.parked import rest_of
+
+MOST_BYTES: Final = 65_536
+"""Bytes of the PUBLISHes that wait; past that the client is not read."""
+
+
+@final
+class HeldBack:
+    """PUBLISHes that wait, so that the acknowledgements between them can be handled.
+
+    Any other packet, such as a SUBSCRIBE, must not overtake them: it waits too, and nothing behind it is read.
+    """
+
+    def __init__(self) -> None:
+        self._packets: deque[Packet] = deque()
+        self._bytes = 0
+        self._others = 0  # packets that are not PUBLISHes
+        self._qos2: dict[int, int] = {}  # packet ids of QoS 2, and how often each waits
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more may be read for now."""
+        return self._bytes >= MOST_BYTES or self._others > 0
+
+    def add(self, packet: Packet) -> None:
+        """Let a packet wait behind the others."""
+        self._packets.append(packet)
+        self._count(packet, 1)
+
+    def take(self) -> Packet | None:
+        """The packet that is next; None = none is left."""
+        if not self._packets:
+            return None
+        packet = self._packets.popleft()
+        self._count(packet, -1)
+        return packet
+
+    def goes_on(self, packet: Packet) -> bool:
+        """Whether a packet is handled ahead of the others.
+
+        A PUBREL waits behind its own PUBLISH, which a client of 3.1.1 may have sent again: that would count as a new
+        message if its id were released first (FC-21).
+        """
+        if isinstance(packet, Pubrel):
+            return packet.packet_id not in self._qos2
+        return isinstance(packet, Puback | Pubrec | Pubcomp | Pingreq)
+
+    def _count(self, packet: Packet, step: int) -> None:
+        if isinstance(packet, Publish):
+            self._bytes += step * (packet.size + rest_of(packet))
+            if packet.qos == 2:
+                left = self._qos2.pop(packet.packet_id, 0) + step
+                if left:
+                    self._qos2[packet.packet_id] = left
+        else:
+            self._others += step

@@ -1,0 +1,168 @@
+"""FC-16: before a delivery would overflow a queue that drains, the publisher that brings it is held back for a while.
+
+`Pacing` is the receiving end, of one mqueue or shared queue; `Publisher` the publishing end, of one session.
+"""
+
+from typing import Final, final
+
+from session.host import Host
+from session.limits import Limits
+from session.mqueue import MQueue
+from session.patience import Patience
+
+STALLED: Final = 200_000
+"""Microseconds after which a queue that has drained nothing holds nobody back."""
+TIMER_DELAY: Final = 100_000
+"""Microseconds that a host's timers may be late: a bucket with less in it counts as empty, so none is overdrawn."""
+
+
+@final
+class Publisher:
+    """A session as a publisher, which queues hold back."""
+
+    def __init__(self, host: Host, patience: int, now: int) -> None:
+        self.host = host
+        """Whoever reads its client."""
+        self.patience = Patience(patience, now)
+        self._held_by: dict[Pacing, None] = {}
+
+    def is_impatient(self, now: int) -> bool:
+        """Whether its patience is at an end."""
+        return self.patience.left(now) < TIMER_DELAY
+
+    def hold(self, pacing: "Pacing", now: int) -> None:
+        """Hold it back for one more queue. However many there are, its patience is spent once."""
+        if not self._held_by:
+            self.patience.start(now)
+            self.host.pause_publishing()
+        self._held_by[pacing] = None
+
+    def release(self, pacing: "Pacing", now: int) -> None:
+        """A queue holds it back no longer."""
+        del self._held_by[pacing]
+        if not self._held_by:
+            self.patience.stop(now)
+            self.host.resume_publishing()
+
+    def release_all(self, now: int) -> None:
+        """Its connection is gone, or its patience."""
+        for pacing in list(self._held_by):
+            pacing.release(self, now)
+
+    def look(self, now: int) -> int:
+        """Release it if its patience, or that of a queue, has come to an end. Returns when to look again, 0 = never."""
+        for pacing in list(self._held_by):
+            pacing.look(now)
+        if self.is_impatient(now):
+            self.release_all(now)
+        if not self._held_by:
+            return 0
+        at = self.patience.lasts_until(TIMER_DELAY, now)
+        for pacing in self._held_by:
+            at = min(at, pacing.ends_at(now))
+        return at
+
+
+@final
+class Pacing:
+    """A queue that holds back the publishers whose deliveries would overflow it.
+
+    While it is `active`, the caller drops nothing, and calls `hold` with every publisher that brings a delivery.
+    """
+
+    def __init__(self, patience: int, now: int) -> None:
+        self.active = False
+        self.patience = Patience(patience, now)
+        self.moved_at = now
+        """When the queue has last drained something, had something acknowledged, or begun to hold something."""
+        self._host: Host | None = None
+        self._exhausted = False  # until the queue has run empty: a queue that is always full does not flutter
+        self._held: dict[Publisher, None] = {}
+
+    def begin(self, host: Host, now: int) -> bool:
+        """A delivery would overflow the queue; returns whether it may wait, and publishers be held back.
+
+        `host` is woken when they are no longer.
+        """
+        self.look(now)  # nobody may be held back whose timer would have done so
+        if not self.active:
+            if self._exhausted or self._is_stalled(now):
+                return False
+            if self.patience.left(now) < TIMER_DELAY:
+                self._exhausted = True
+                return False
+            self._host = host
+            self.active = True
+        return True
+
+    def hold(self, publisher: Publisher, now: int) -> bool:
+        """Hold back a publisher that has brought a delivery; returns False if that cannot be."""
+        if publisher in self._held:
+            return True
+        self.look(now)
+        if self.active and not self._held and publisher.is_impatient(now):
+            self._exhaust(now)
+        if not self.active or publisher.is_impatient(now):
+            return False
+        self.patience.start(now)
+        self._held[publisher] = None
+        publisher.hold(self, now)
+        return True
+
+    def look(self, now: int) -> None:
+        """Hold back nobody any more if the queue has stalled, or its patience is at an end."""
+        if not self.active:
+            return
+        if self.patience.left(now) < TIMER_DELAY:
+            self._exhaust(now)
+        elif self._is_stalled(now):
+            self.end(now)
+
+    def ends_at(self, now: int) -> int:
+        """When `look` is due, unless the queue moves."""
+        return min(self.patience.lasts_until(TIMER_DELAY, now), self.moved_at + STALLED)
+
+    def release(self, publisher: Publisher, now: int) -> None:
+        """One publisher is held back no longer; the others are. The last one leaves nobody to hold back."""
+        self._let_go(publisher, now)
+        if not self._held and publisher.is_impatient(now):
+            self._exhaust(now)
+
+    def end(self, now: int) -> None:
+        """Hold back nobody any more."""
+        if not self.active:
+            return
+        self.active = False
+        for publisher in list(self._held):
+            self._let_go(publisher, now)
+        if self._host is not None:
+            self._host.wake()
+
+    def note_empty(self) -> None:
+        """The queue has run empty: what comes now is another burst."""
+        self._exhausted = False
+
+    def _let_go(self, publisher: Publisher, now: int) -> None:
+        del self._held[publisher]
+        if not self._held:
+            self.patience.stop(now)
+        publisher.release(self, now)
+
+    def _exhaust(self, now: int) -> None:
+        self._exhausted = True
+        self.end(now)
+
+    def _is_stalled(self, now: int) -> bool:
+        return now - self.moved_at >= STALLED
+
+
+def has_relief(mqueue: MQueue, behind: int, limits: Limits) -> bool:
+    """Whether a queue is down to half of its limits, with what waits `behind` it: the mark below which nobody is held.
+
+    Far enough from where holding back begins that neither flutters.
+    """
+    if limits.max_mqueue_len and mqueue.length + behind > limits.max_mqueue_len // 2:
+        return False
+    if not limits.max_mqueue_bytes:
+        return True
+    return behind == 0 and mqueue.bytes <= limits.max_mqueue_bytes // 2  # what is behind is not counted in bytes

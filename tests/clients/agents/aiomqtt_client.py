@@ -1,0 +1,76 @@
+"""aiomqtt: asyncio, on top of paho-mqtt. A burst is what its documentation shows: each publish is awaited."""
+
+import asyncio
+
+import aiomqtt
+
+from tests.clients.agents.base import Agent, Link, numbered, serve
+from tests.clients.agents.paho_client import expiring
+
+
+class Aiomqtt(Agent):
+    """An agent for aiomqtt."""
+
+    async def connect(self, link: Link) -> None:
+        """Connect, and begin to take messages."""
+        self._client = self._made(link)
+        await self._client.__aenter__()
+        self._taking = asyncio.create_task(self._take())
+
+    @staticmethod
+    def _made(link: Link) -> aiomqtt.Client:
+        will = None
+        if link.will_topic:
+            will = aiomqtt.Will(link.will_topic, link.will, link.will_qos, link.will_retain)
+        if link.version == 5:
+            return aiomqtt.Client(
+                link.host,
+                link.port,
+                identifier=link.client_id,
+                protocol=aiomqtt.ProtocolVersion.V5,
+                clean_start=link.clean,
+                properties=expiring(link.expiry),
+                will=will,
+                tls_context=link.tls(),
+            )
+        return aiomqtt.Client(
+            link.host,
+            link.port,
+            identifier=link.client_id,
+            protocol=aiomqtt.ProtocolVersion.V311,
+            clean_session=link.clean,
+            will=will,
+            tls_context=link.tls(),
+        )
+
+    async def subscribe(self, filter: str, qos: int) -> None:  # noqa: A002  # the field of the order
+        """Subscribe and wait for the SUBACK."""
+        await self._client.subscribe(filter, qos)
+
+    async def publish(self, topic: str, payload: str, qos: int, retain: bool) -> None:
+        """Publish and wait until it is sent, or acknowledged."""
+        await self._client.publish(topic, bytes.fromhex(payload), qos, retain)
+
+    async def burst(self, topic: str, count: int, size: int, qos: int) -> None:
+        """Publish in a loop and disconnect."""
+        for payload in numbered(count, size):
+            await self._client.publish(topic, payload, qos)
+        await self.disconnect()
+
+    async def disconnect(self) -> None:
+        """Take leave."""
+        self.leaving = True
+        self._taking.cancel()
+        await self._client.__aexit__(None, None, None)
+
+    async def _take(self) -> None:
+        try:
+            async for message in self._client.messages:
+                assert isinstance(message.payload, bytes)
+                self.received(str(message.topic), message.payload, message.qos, message.retain)
+        except aiomqtt.MqttError as error:
+            self.gone(str(error))
+
+
+if __name__ == "__main__":
+    serve(Aiomqtt)

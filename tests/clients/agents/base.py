@@ -1,0 +1,110 @@
+"""What the agents in Python share: the loop over the orders, and a place for what has been received."""
+
+import asyncio
+import inspect
+import json
+import ssl
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+POLL = 0.01
+"""Seconds between two looks at what has come."""
+
+CALM = 20.0
+"""Seconds for what a client does in one round trip."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """How a client is to connect: the fields of the order `connect`.
+
+    `filter` is what its session is subscribed to already, for those that must know it to take what has been kept.
+    """
+
+    host: str
+    port: int
+    version: int
+    client_id: str
+    clean: bool = True
+    expiry: int = 0
+    cafile: str = ""
+    certfile: str = ""
+    keyfile: str = ""
+    filter: str = ""
+    will_topic: str = ""
+    will_payload: str = ""
+    will_qos: int = 0
+    will_retain: bool = False
+
+    @property
+    def will(self) -> bytes:
+        """The payload of the will."""
+        return bytes.fromhex(self.will_payload)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return the TLS context, None for plain TCP."""
+        if not self.cafile:
+            return None
+        made = ssl.create_default_context(cafile=self.cafile)
+        if self.certfile:
+            made.load_cert_chain(self.certfile, self.keyfile)
+        return made
+
+
+def numbered(count: int, size: int) -> Iterator[bytes]:
+    """The payloads of a burst: a number of eight digits, filled up."""
+    for number in range(count):
+        yield b"%08d" % number + b"x" * (size - 8)
+
+
+class Agent:
+    """One connection; a client's agent adds connect, subscribe, publish, burst and disconnect."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, bytes, int, bool]] = []
+        self.lost: list[str] = []
+        self.leaving = False
+
+    def received(self, topic: str, payload: bytes, qos: int, retain: bool) -> None:
+        """Keep a message."""
+        self.messages.append((topic, payload, qos, retain))
+
+    def gone(self, why: str) -> None:
+        """Note that the connection ended; it counts as lost unless the client has taken leave."""
+        if not self.leaving:
+            self.lost.append(why)
+
+    async def receive(self, count: int, seconds: float) -> dict[str, Any]:
+        """Return the first `count` messages, or fewer when for `seconds` nothing has come."""
+        seen, waited = len(self.messages), 0.0
+        while len(self.messages) < count and waited < seconds:
+            await asyncio.sleep(POLL)
+            waited = 0 if len(self.messages) > seen else waited + POLL
+            seen = len(self.messages)
+        taken, self.messages = self.messages[:count], self.messages[count:]
+        return {"messages": [(topic, payload.hex(), qos, retain) for topic, payload, qos, retain in taken]}
+
+
+async def _serve(agent: Any) -> None:
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        order = json.loads(line)
+        verb = order.pop("do")
+        try:
+            answer = getattr(agent, verb)(**order if verb != "connect" else {"link": Link(**order)})
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception as error:  # whatever a client raises is told to who gave the order
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"lost": agent.lost} | (answer or {})), flush=True)
+
+
+def serve(agent: type[Agent]) -> None:
+    """Carry out the orders on standard input until it ends, each with one line of an answer."""
+
+    async def main() -> None:
+        await _serve(agent())
+
+    asyncio.run(main())

@@ -1,0 +1,83 @@
+"""Mosquitto as a bridge: what is published on its side arrives on the broker's, and the other way round.
+
+A paho-mqtt on Mosquitto's side publishes and subscribes. Mosquitto's own queue for the bridge is not bounded, since
+it would drop what exceeds 1,000 messages itself.
+"""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from tests.clients.agents.base import CALM, Agent, Link, serve
+from tests.clients.agents.paho_client import Paho
+from tests.support.broker import start_mosquitto
+from tests.support.process import Address, BrokerProcess
+from tests.support.waiting import wait_until
+
+CONFIG = """
+log_type all
+max_queued_messages 0
+connection {name}
+address {host}:{port}
+remote_clientid {client_id}
+bridge_protocol_version {version}
+cleansession true
+notifications false
+restart_timeout 1
+topic clients/# both 2
+"""
+
+
+class Bridge(Agent):
+    """An agent for the bridge: a Mosquitto, and a paho-mqtt that is connected to it."""
+
+    def connect(self, link: Link) -> None:
+        """Start Mosquitto and wait until its bridge is connected and subscribed."""
+        self._inside = Paho()
+        self._folder = tempfile.TemporaryDirectory(prefix="bridge-")
+        version = "mqttv50" if link.version == 5 else "mqttv311"
+        config = CONFIG.format(name="matrix", host=link.host, port=link.port, client_id=link.client_id, version=version)
+        if link.cafile:
+            config += f"bridge_cafile {link.cafile}\n"
+        if link.certfile:
+            config += f"bridge_certfile {link.certfile}\nbridge_keyfile {link.keyfile}\n"
+        self._mosquitto: BrokerProcess = start_mosquitto(Path(self._folder.name), extra=(config,))
+        wait_until(lambda: "Received SUBACK from" in self._mosquitto.stderr, "the bridge is subscribed", CALM)
+        address: Address = self._mosquitto.address()
+        self._inside.connect(Link(address.host, address.port, 4, "inside"))
+
+    def subscribe(self, filter: str, qos: int) -> None:  # noqa: A002  # the field of the order
+        """Subscribe on Mosquitto's side."""
+        self._inside.subscribe(filter, qos)
+
+    def publish(self, topic: str, payload: str, qos: int, retain: bool) -> None:
+        """Publish on Mosquitto's side."""
+        self._inside.publish(topic, payload, qos, retain)
+
+    def burst(self, topic: str, count: int, size: int, qos: int) -> None:
+        """Publish a burst on Mosquitto's side; the bridge stays."""
+        self._inside.burst(topic, count, size, qos)
+
+    async def receive(self, count: int, seconds: float) -> dict[str, object]:
+        """Return what has come to Mosquitto's side."""
+        answer = await self._inside.receive(count, seconds)
+        self.lost = self._inside.lost + self._troubles()
+        return answer
+
+    async def disconnect(self) -> None:
+        """End Mosquitto."""
+        self._inside.disconnect()
+        self.lost = self._inside.lost + self._troubles()
+        await asyncio.to_thread(self._mosquitto.stop)
+        self._folder.cleanup()
+
+    def _troubles(self) -> list[str]:
+        """Return what Mosquitto says of a bridge whose connection ended."""
+        said = ("disconnected", "Connection Refused", "has exceeded timeout", "protocol error", "closed its connection")
+        others = (" <unknown> ", " inside ")  # a probe of the port, and the client on this side, which takes leave
+        lines = [line for line in self._mosquitto.stderr.splitlines() if not any(name in line for name in others)]
+        return [line for line in lines if any(word in line for word in said)]
+
+
+if __name__ == "__main__":
+    serve(Bridge)
