@@ -51,14 +51,32 @@ class Connection(Host):
     """An asyncio protocol (duck-typed: native classes cannot inherit it) and the host of its client's session."""
 
     def __init__(self, broker: "Broker", listener: str) -> None:
+        # First what each chunk and packet is handled with: with many connections each cache line counts.
         self.broker = broker
-        self.listener = listener
         self.transport: asyncio.Transport | None = None
         self.decoder = Decoder(broker.max_packet_size, broker.router.cache)
         self.session: Session | None = None
+        self.task: SessionTask | None = None
+        self.heard_at = 0
+        self.unread_because = 0
+        """The sum of the reasons not to read (broker/reading.py); 0 = it is read."""
+        self.closing = False
+        self.ended = False
+        """Whether the client will send no more."""
+        self.paced = False
+        """Whether queues hold the client back as a publisher (FC-16)."""
+        self.told_gone = False
+        """Whether the log has said that it has ended."""
+        self._held_back: HeldBack | None = None
+        """What it has sent meanwhile, and what of that is left."""
+        self._rate: Rate | None = None
+        """PUBLISHes that the client may send (FC-23); None = any number."""
+        self._unread: Unread | None = None
+        """What the client leaves unread, while its send path is congested."""
         self.client: Client | None = None
         self.client_id = ""
         """As CONNECT has it, or as given to its client; empty until then."""
+        self.listener = listener
         self.authentication: Authentication | None = None
         """How far the client has shown who it is; None if it was not asked, or has not said CONNECT."""
         self.will: Will | None = None
@@ -68,26 +86,10 @@ class Connection(Host):
         """The client's, in bytes, as soon as its CONNECT has been read; 0 = none stated."""
         self.keep_alive = 0
         """Microseconds of silence after which the client is taken for gone; 0 = never."""
-        self.heard_at = 0
-        self.closing = False
         self.peer = ""
         """Where the client has connected from, for the log; empty until the connection is gone."""
         self.why = ""
         """Why it ends, in words; empty until then."""
-        self.told_gone = False
-        """Whether the log has said that it has ended."""
-        self.task: SessionTask | None = None
-        self._unread: Unread | None = None
-        """What the client leaves unread, while its send path is congested."""
-        self.unread_because = 0
-        """The sum of the reasons not to read (broker/reading.py); 0 = it is read."""
-        self.paced = False
-        """Whether queues hold the client back as a publisher (FC-16)."""
-        self._held_back: HeldBack | None = None
-        """What it has sent meanwhile, and what of that is left."""
-        self._rate: Rate | None = None
-        """PUBLISHes that the client may send (FC-23); None = any number."""
-        self.ended = False
 
     # -- what asyncio calls
 
@@ -119,8 +121,9 @@ class Connection(Host):
         self.heard_at = now
         count = 0
         more = published = False
+        decoder = self.decoder
         try:
-            packet = self.decoder.next_packet() if self._held_back is None else self._next_packet(self._held_back)
+            packet = decoder.next_packet() if self._held_back is None else self._next_packet(self._held_back)
             while packet is not None:
                 session = self.session
                 if session is None:
@@ -144,7 +147,7 @@ class Connection(Host):
                 if self.unread_because or count == READ_PACKETS:
                     more = self.unread_because == 0
                     break
-                packet = self.decoder.next_packet() if self._held_back is None else self._next_packet(self._held_back)
+                packet = decoder.next_packet() if self._held_back is None else self._next_packet(self._held_back)
         except MQTTError as error:
             self._fail_in_turn(error)
         self.broker.totals.packets_received += count

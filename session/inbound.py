@@ -82,7 +82,9 @@ class Inbound:
             return IGNORE  # FC-22
         if version == 5 and self._unacknowledged() >= self.limits.receive_maximum:
             self._past_receive_maximum(counters)
-        if waiting is not None or not self._has_room():  # FC-9, FC-22
+        bound = self.limits.max_awaiting_rel
+        if waiting is not None or (bound and len(awaiting) + (parked.qos2 if parked is not None else 0) >= bound):
+            # FC-9, FC-22
             counters.awaiting_rel_refused += 1
             return NO_ROOM
         return ROUTE
@@ -174,7 +176,7 @@ class Inbound:
             return False
         self._not_earlier(packet_id)
         known = awaiting.pop(packet_id, -1) >= 0
-        if not awaiting:
+        if self._overflowing and not awaiting:
             self._end_episode()
         return known
 

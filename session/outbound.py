@@ -47,18 +47,19 @@ class Outbound:
     def __init__(self, limits: Limits, host: Host, now: int) -> None:
         self.limits = limits
         self.host = host
-        self.counters = Counters(now)
-        self.connected = False
+        # What the router looks at for each delivery lies side by side: with many sessions each cache line counts.
         self.mailbox: list[Publish] = []
         """The router appends here. Whoever appends while `idle` is set clears it and wakes the host."""
         self.idle = True
+        self.paced = False
+        """Whether publishers are held back for the mqueue (FC-16): then the router asks `admits` before it appends."""
+        self.connected = False
+        self.congested = False
+        self.mailbox_busy = False
+        self.counters = Counters(now)
         self.outbox = Outbox()
         self.window = Window()
         self.mqueue: MQueue | None = None
-        self.paced = False
-        """Whether publishers are held back for the mqueue (FC-16): then the router asks `admits` before it appends."""
-        self.mailbox_busy = False
-        self.congested = False
         self.congested_time = Stopwatch()
         self.timer_at = 0
         """When the host is going to call `Session.on_timer`; 0 = it is not."""
