@@ -46,7 +46,7 @@ def _threshold(value: object) -> object:
 
 
 def _patience(seconds: float) -> float:
-    """Refuse what is shorter than what FC-16 can tell from nothing: a queue counts as stalled after 200 ms."""
+    """Refuse what is shorter than what FC-16 can tell from nothing: its timers come up to 100 ms late."""
     if 0 < seconds < LEAST_PATIENCE:
         raise ValueError(f"found {format_duration(seconds)}: write 200ms or more, or 0s to hold nobody back")
     return seconds

@@ -10,8 +10,9 @@ from session.limits import Limits
 from session.mqueue import MQueue
 from session.patience import Patience
 
-STALLED: Final = 200_000
-"""Microseconds after which a queue that has drained nothing holds nobody back."""
+STALLED: Final = 1_000_000
+"""Microseconds after which a queue that has drained nothing holds nobody back. A client that reads without a pause may
+leave its queue as it is for most of that: its TCP opens the window in steps."""
 TIMER_DELAY: Final = 100_000
 """Microseconds that a host's timers may be late: a bucket with less in it counts as empty, so none is overdrawn."""
 

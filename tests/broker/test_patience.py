@@ -25,7 +25,7 @@ from tests.support_broker.metrics import check_books, of_client, read_rows, tota
 BURST: Final = 5_000
 SMALL: Final = {"max_inflight": 1, "max_mqueue_len": 10}
 ATTEMPTS: Final = 30
-"""How often a test tries to have a publisher held back: on a busy machine 200 ms may pass between two writes."""
+"""How often a test tries to have a publisher held back: on a busy machine a second may pass between two writes."""
 
 
 def publish(topic: str, number: int, qos: int, size: int = 10) -> bytes:
@@ -252,10 +252,10 @@ def stall(start: Start, folder: Path, patience: str) -> tuple[int, int, int]:
 
 
 def test_stalled_subscriber(start: Start, tmp_path: Path) -> None:
-    """FC-16: a subscriber that acknowledges nothing costs its publisher 200 ms and the delay of a timer, once."""
+    """FC-16: a subscriber that acknowledges nothing costs its publisher a second and the delay of a timer, once."""
     dropped, paced_for, paced = stall(start, tmp_path / "metrics", "5s")
     assert dropped == 2_000 - 1 - 10
-    assert 0 < paced <= 500_000
+    assert 0 < paced <= 1_500_000
     assert paced_for == paced
 
 

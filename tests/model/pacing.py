@@ -7,7 +7,7 @@ from tests.model.knobs import Knobs
 from tests.model.message import SECOND, Message
 from tests.model.mqueue import MQueue
 
-STALLED: Final = SECOND // 5
+STALLED: Final = SECOND
 LEAST: Final = SECOND // 10
 """A bucket with less in it counts as empty."""
 MAILBOX_ROOM: Final = 1_024

@@ -196,11 +196,11 @@ def test_does_not_flutter_over_bytes() -> None:
 
 
 def test_stalled() -> None:
-    """FC-16: who drains nothing for 200 ms holds nobody back any more, and the overflow drops as it always did."""
+    """FC-16: who drains nothing for a second holds nobody back any more, and the overflow drops as it always did."""
     scene = Scene()
     scene.fill()
     scene.bring(5)
-    scene.advance(0.199)
+    scene.advance(0.999)
     assert scene.publisher.host.paused
     scene.advance(0.002)
     assert not scene.publisher.host.paused
@@ -210,7 +210,7 @@ def test_stalled() -> None:
     assert not scene.publisher.host.paused
     assert dropped(scene.receiver) == 12
     assert scene.receiver.host.reports == ["mqueue_full"]
-    assert scene.publisher.take_counters().publish_paced_us == pytest.approx(0.2 * SECOND, abs=10)
+    assert scene.publisher.take_counters().publish_paced_us == pytest.approx(SECOND, abs=10)
     scene.check_books()
 
 
@@ -220,7 +220,7 @@ def test_policies_afterwards(policy: str, kept: range) -> None:
     scene = Scene(Limits(max_inflight=2, max_mqueue_len=10, mqueue_overflow=policy))
     scene.fill()
     scene.bring(2)
-    scene.advance(0.3)
+    scene.advance(1.1)
     assert scene.receiver.waiting() == [str(number) for number in kept]
 
 
@@ -230,7 +230,7 @@ def test_draining_goes_on() -> None:
     scene.fill()
     scene.bring(5)
     for _ in range(4):
-        scene.advance(0.15)
+        scene.advance(0.9)
         scene.acknowledge()
         assert scene.publisher.host.paused
 
@@ -250,7 +250,7 @@ def test_stall_counts_from_the_first_that_waits() -> None:
 
 
 def test_stall_counts_from_the_connection() -> None:
-    """FC-16: a session that is back with a full queue may hold back for 200 ms, as one that has never been away."""
+    """FC-16: a session that is back with a full queue may hold back for a second, as one that has never been away."""
     scene = Scene()
     scene.fill()
     scene.bring(1)
@@ -261,7 +261,7 @@ def test_stall_counts_from_the_connection() -> None:
     scene.run()
     scene.bring(5)
     assert scene.publisher.host.paused
-    scene.advance(0.201)
+    scene.advance(1.001)
     assert not scene.publisher.host.paused
 
 
@@ -270,7 +270,7 @@ def test_a_queue_that_has_moved_again_may_hold_back_again() -> None:
     scene = Scene()
     scene.fill()
     scene.bring(5)
-    scene.advance(0.3)
+    scene.advance(1.1)
     scene.acknowledge()
     assert scene.bring(5) < 5
     assert scene.publisher.host.paused
@@ -383,7 +383,7 @@ def test_nobody_to_hold_back_and_stalled() -> None:
     scene.broker_brings(12)
     scene.broker_brings(3)
     assert dropped(scene.receiver) == 0
-    scene.advance(0.2)
+    scene.advance(1.0)
     scene.broker_brings(1)
     assert dropped(scene.receiver) == 4
     assert scene.receiver.waiting() == [str(number) for number in range(6, 16)]
@@ -465,7 +465,7 @@ def test_its_own_subscriber(patience: int) -> None:
         scene.acknowledge()
     assert len(client.waiting()) == 5
     scene.bring(20)
-    scene.advance(0.3)
+    scene.advance(1.1)
     assert not client.host.paused
     client.outbound.end(scene.now)
     scene.check_books()
@@ -518,11 +518,11 @@ def test_group_holds_back() -> None:
 
 
 def test_group_stalls() -> None:
-    """FC-16, FC-13: one that drains nothing for 200 ms drops at once."""
+    """FC-16, FC-13: one that drains nothing for a second drops at once."""
     scene = group()
     scene.fill()
     scene.bring(5)
-    scene.advance(0.199)
+    scene.advance(0.999)
     assert scene.publisher.host.paused
     scene.advance(0.002)
     assert not scene.publisher.host.paused
@@ -609,7 +609,7 @@ def test_slow_subscribers_do_not_add_up(count: int, late: float) -> None:
 
 
 ACTS = ["bring 0", "bring 1", "drain", "drain all", "pause", "resume"]
-WAITS = ["0.001", "0.03", "0.1", "0.19", "0.21", "1.0", "4.0"]
+WAITS = ["0.001", "0.03", "0.1", "0.2", "0.95", "1.05", "4.0"]
 STEPS = st.lists(st.tuples(st.sampled_from(ACTS + WAITS), st.integers(0, 3)), min_size=20, max_size=120)
 
 
@@ -650,7 +650,7 @@ class Watched:
             self.scene.advance(step)
             for index, publisher in enumerate(self.scene.publishers):
                 self.paced[index] += int(step * SECOND) if publisher.host.paused else 0
-            if all(self.scene.now - at > 0.301 * SECOND for at in self.moved.values()):
+            if all(self.scene.now - at > 1.101 * SECOND for at in self.moved.values()):
                 assert not any(publisher.host.paused for publisher in self.scene.publishers)
 
     def check(self, patience: int) -> None:
