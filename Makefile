@@ -66,7 +66,7 @@ fuzz: $(STAMPS)/fuzz ## Look for input that Sluice does not stand. ARGS="--secon
 
 .PHONY: matrix
 matrix: $(STAMPS)/test ## Put other people's clients through all cases. ARGS="--clients paho,mqttjs --rounds 10 --cases burst".
-	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.clients $(ARGS)
+	$(BIN)/python -m tests.clients $(ARGS)
 
 .PHONY: soak
 soak: $(STAMPS)/test ## Many sessions on a bad network: nothing may be lost. ARGS="--minutes 60", "--seed 7", "--help".
