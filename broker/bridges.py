@@ -12,8 +12,8 @@ STATE_BEHIND: Final = b"/state"
 def is_own_state(client_id: str, topic: bytes, payload: bytes, retain: bool) -> bool:
     """Whether a message, or a will, is a client's word on its own connection, as bridges have it.
 
-    It goes to `$SYS/broker/connection/CLIENT_ID/state`, is retained, and is 1 (connected) or 0 (not). Who has yet to be
-    given a client id cannot know the topic of its own.
+    It goes to `$SYS/broker/connection/CLIENT_ID/state`, is retained, and is 1 (connected) or 0 (not). A
+    client that the broker has yet to name cannot know its topic.
     """
     if not client_id or not retain or (payload != b"1" and payload != b"0"):
         return False

@@ -1,4 +1,4 @@
-"""What the log says of connections: who was refused and why; with level debug, who came, went, and subscribed to what.
+"""Log lines about connections: refusals with their reason; at level debug also connects, disconnects and subscriptions.
 
 Nothing here is called per message, and what is for debug only if `Broker.debug` is set.
 """
@@ -22,7 +22,7 @@ _VERSIONS: Final = {4: "3.1.1", 5: "5.0"}
 
 
 def peer_of(transport: asyncio.Transport | None) -> str:
-    """The address that a client has connected from, as `host:port`; empty if nobody knows."""
+    """The address that a client has connected from, as `host:port`; empty if it is unknown."""
     name: Any = None if transport is None else transport.get_extra_info("peername")
     if not isinstance(name, tuple) or len(name) < 2:
         return ""

@@ -52,7 +52,7 @@ class HandshakeTimer(Timer):
     def due(self, now: int) -> None:
         """Close it."""
         if self.wanted():
-            self.connection.close(reason="no CONNECT, or no proof of who it is, within mqtt.connect_timeout")
+            self.connection.close(reason="no CONNECT, or no completed authentication, within mqtt.connect_timeout")
 
 
 @final

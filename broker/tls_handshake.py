@@ -66,7 +66,7 @@ class TlsListener:
         self.broker.log.info("tls_handshake_failed", listener=self.name, peer=peer, reason=reason, **more)
 
     def close(self) -> None:
-        """The server stops: nobody begins a connection any more."""
+        """The server stops: no handshake begins from now on."""
         for handshake in list(self.ongoing):
             handshake.abort()
 
@@ -175,7 +175,7 @@ class Handshake(Timer):
         transport.start(rest)
 
     def _fail(self, reason: str, detail: str = "") -> None:
-        """Log the first reason. Who asks whether a port is open, and says nothing, has none."""
+        """Log the first reason. A client that connects and leaves without a byte, as port scans do, is not logged."""
         if self._failed or self._tcp is None:
             return
         self._failed = True

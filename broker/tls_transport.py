@@ -1,8 +1,8 @@
 """A TLS connection behind its handshake: a transport for the protocol above, a protocol for the TCP transport below.
 
 It owns no buffer. What comes is decrypted and handed up at once, what is written is encrypted and handed down at once:
-only OpenSSL holds something, the record whose end is still missing. So nothing can be lost between the two, the marks
-of the TCP transport govern writing (FC-3), and a pause of reading is one of the TCP transport.
+only OpenSSL keeps bytes, those of an incomplete record. So no bytes are lost between the two transports. The TCP
+transport's water marks govern writing (FC-3), and pausing reading pauses the TCP transport.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ MOST_ANSWERS: Final = 65_536
 class Bios:
     """The two ends at which OpenSSL takes and gives what TLS makes of the bytes.
 
-    All connections of a listener share them, because OpenSSL never gives their memory back. Whoever uses them leaves
-    them empty before anybody else can run.
+    All connections of a listener share them, because OpenSSL never gives their memory back. Each use
+    empties them before it returns to the event loop.
     """
 
     def __init__(self) -> None:

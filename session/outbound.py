@@ -369,7 +369,7 @@ class Outbound:
         return self._pacing.patience.used_time.so_far(now) if self._pacing is not None else 0
 
     def _end_pacing(self, now: int) -> None:
-        """The connection is gone: the session holds nobody back, and nobody holds it back."""
+        """The connection is gone: the session paces no publisher, and no queue paces it."""
         self.paced = False
         if self._pacing is not None:
             self._pacing.end(now)
@@ -575,7 +575,7 @@ class Outbound:
         if self.mqueue is not None and self.mqueue.length:
             self._watch_backlog(now)
         if self._pacing is not None:
-            self._pacing.moved_at = now  # nobody could drain it before
+            self._pacing.moved_at = now  # without a connection it could not drain
 
     def disconnect(self, host: Host, now: int) -> None:
         """The client is gone, the session stays: what no pass has taken is stored as FC-7 has it."""

@@ -12,7 +12,7 @@ from session.patience import Patience
 
 STALLED: Final = 1_000_000
 """Microseconds after which a queue that has drained nothing holds nobody back. A client that reads without a pause may
-leave its queue as it is for most of that: its TCP opens the window in steps."""
+leave its queue unchanged for most of that on a busy machine: 630 ms were seen."""
 TIMER_DELAY: Final = 100_000
 """Microseconds that a host's timers may be late: a bucket with less in it counts as empty, so none is overdrawn."""
 
@@ -23,7 +23,7 @@ class Publisher:
 
     def __init__(self, host: Host, patience: int, now: int) -> None:
         self.host = host
-        """Whoever reads its client."""
+        """The connection of its client, which reads its PUBLISHes."""
         self.patience = Patience(patience, now)
         self._held_by: dict[Pacing, None] = {}
 
@@ -85,7 +85,7 @@ class Pacing:
 
         `host` is woken when they are no longer.
         """
-        self.look(now)  # nobody may be held back whose timer would have done so
+        self.look(now)  # it may hold no publisher yet, whose timer would look
         if not self.active:
             if self._exhausted or self._is_stalled(now):
                 return False
