@@ -15,56 +15,27 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 ROOT = Path(__file__).parent
-PACKAGES = ("protocol", "session")
 HOT = (
-    "broker/address_book.py",
-    "broker/addresses.py",
-    "broker/admission.py",
-    "broker/authentication/access.py",
-    "broker/authorization.py",
-    "broker/backlog.py",
-    "broker/bridges.py",
-    "broker/broker.py",
-    "broker/capabilities.py",
-    "broker/clients.py",
-    "broker/clock.py",
-    "broker/connection.py",
-    "broker/connection_log.py",
-    "broker/connection_rate.py",
-    "broker/connection_timers.py",
-    "broker/filter_tree.py",
-    "broker/handshake.py",
-    "broker/held_back.py",
-    "broker/left_over.py",
-    "broker/packets.py",
-    "broker/parking.py",
-    "broker/producers.py",
-    "broker/publishing.py",
-    "broker/reading.py",
-    "broker/refusals.py",
-    "broker/retained.py",
-    "broker/retained_feed.py",
-    "broker/route.py",
-    "broker/router.py",
-    "broker/session_task.py",
-    "broker/shared.py",
-    "broker/subscribers.py",
-    "broker/subscribing.py",
-    "broker/tls_transport.py",
-    "broker/totals.py",
-    "broker/unread.py",
-    "broker/wheel.py",
+    "protocol",
+    "session",
+    "broker",
+    "broker/addresses",
+    "broker/auth",
+    "broker/connection",
+    "broker/routing",
+    "broker/runtime",
 )
-"""The files of broker/ on the way of each message, and what they share objects with."""
+"""The folders on the way of a message. All their files are compiled, not those of folders in them."""
+ENTRY_POINT = "__main__.py"
+"""`python -m` runs its source."""
 COMPILING_COMMANDS = {"bdist_wheel", "build", "build_ext", "install"}
 """A build asks setup.py for names and requirements first; there is nothing to compile for that."""
 
 
 def hot_files() -> list[str]:
     """Return the files to compile, as paths from the root."""
-    files = [path for package in PACKAGES for path in sorted((ROOT / package).glob("*.py"))]
-    files += [ROOT / name for name in HOT if (ROOT / name).exists()]
-    return [str(path.relative_to(ROOT)) for path in files]
+    files = (path for folder in HOT for path in sorted((ROOT / folder).glob("*.py")))
+    return [str(path.relative_to(ROOT)) for path in files if path.name != ENTRY_POINT]
 
 
 def why_not() -> str:

@@ -1,5 +1,5 @@
 """`python -m broker`: the same as `sluice`."""
 
-from broker.cli import main
+from broker.cli.main import main
 
 main()

@@ -1,17 +1,27 @@
 """The broker's core: clients and their sessions, routing, retained messages, wills. `Server` gives it sockets."""
 
 from collections.abc import Callable
-from math import ceil
 from typing import TYPE_CHECKING, Final, final
 
 import structlog
 
-from broker.address_book import AddressBook, AddressFull
-from broker.addresses import Addresses
-from broker.authentication.access import Access
-from broker.authorization import Authorization
-from broker.capabilities import Capabilities
-from broker.clients import (
+from broker.addresses.book import AddressBook, AddressFull
+from broker.addresses.policy import Addresses
+from broker.auth.access import Access
+from broker.auth.topic_rules import Authorization
+from broker.connection.capabilities import Capabilities
+from broker.connection.connection import Connection
+from broker.connection.connection_rate import ConnectionRate
+from broker.connection.log import log_disconnected, log_refused
+from broker.connection.publishing import read_expiry
+from broker.connection.replies import PublishRefused, in_words
+from broker.routing.retained import Retained
+from broker.routing.router import Router
+from broker.routing.shared_groups import GroupsHost, SharedGroups
+from broker.runtime.clock import SECOND
+from broker.runtime.scheduler import RunQueue
+from broker.runtime.timers import Wheel
+from broker.sessions import (
     NEVER_EXPIRES,
     Away,
     Client,
@@ -21,101 +31,28 @@ from broker.clients import (
     will_delay,
     will_publish,
 )
-from broker.clock import SECOND
-from broker.connection import Connection
-from broker.connection_log import log_disconnected, log_refused
-from broker.connection_rate import ConnectionRate
-from broker.publishing import read_expiry
-from broker.refusals import PublishRefused, in_words
-from broker.retained import Retained
-from broker.router import Router
-from broker.session_task import RunQueue
-from broker.shared import GroupsHost, SharedGroups
+from broker.settings import address_rule, microseconds, session_limits, whole_seconds
 from broker.totals import Totals
-from broker.wheel import Wheel
-from config.address_settings import AddressSettings
 from config.models import Config
-from config.session import Session as SessionSettings
 from protocol import reason_codes
 from protocol.connect import Will
 from protocol.errors import MQTTError
 from protocol.publish import Publish
-from session.address import AddressRule
-from session.limits import Limits
 from session.outbound import Outbound
-from session.priorities import Priorities
 from session.session import Session
 
 if TYPE_CHECKING:
-    from broker.paging import Paging
+    from broker.addresses.paging.paging import Paging
 
 ENDED_SESSIONS: Final = 100_000
 """Last counters of ended sessions that are kept for the next export; past that the oldest are given up, and counted."""
-
-
-def microseconds(seconds: float) -> int:
-    """A configured duration for the clocks of `session`, where 0 stands for `infinity`."""
-    return 0 if seconds == float("inf") else int(seconds * SECOND)
-
-
-def whole_seconds(seconds: float) -> int:
-    """A configured duration as a Session Expiry Interval."""
-    return min(ceil(seconds), NEVER_EXPIRES) if seconds != float("inf") else NEVER_EXPIRES
-
-
-def session_limits(config: Config, gate: bool) -> Limits:
-    """What the configuration says of flow control, in the form that sessions use."""
-    own = config.session
-    slow = own.slow_consumer
-    weights = [(priority.match, priority.weight) for priority in own.mqueue_priorities]
-    return Limits(
-        max_inflight=own.max_inflight,
-        max_mqueue_len=own.max_mqueue_len,
-        max_mqueue_bytes=own.max_mqueue_bytes,
-        mqueue_overflow=own.mqueue_overflow,
-        mqueue_store_qos0=own.mqueue_store_qos0,
-        retry_interval=microseconds(own.retry_interval),
-        receive_maximum=own.receive_maximum,
-        tolerate_receive_maximum=own.receive_maximum_policy == "tolerate",
-        max_awaiting_rel=own.max_awaiting_rel,
-        producer_window_size=own.producer_window_size,
-        await_rel_timeout=microseconds(own.await_rel_timeout),
-        max_topic_alias_out=config.mqtt.max_topic_alias_out,
-        consumer_window_size=own.consumer_window_size,
-        consumer_max_rate=own.consumer_max_rate,
-        priorities=Priorities(weights) if weights else None,
-        slow_threshold=_slow_threshold(own),
-        slow_check_period=microseconds(slow.check_period),
-        slow_disconnect=slow.policy == "disconnect",
-        stalled_window=microseconds(own.stalled_window),
-        overflow_patience=microseconds(own.overflow_patience),
-        gate=gate,
-    )
-
-
-def address_rule(own: AddressSettings) -> AddressRule:
-    """What the configuration says of the addresses that match one filter."""
-    return AddressRule(
-        max_size_bytes=own.max_size_bytes,
-        full_policy=own.full_policy,
-        reject_threshold_bytes=own.reject_threshold_bytes,
-        block_timeout=microseconds(own.block_timeout),
-        page_limit_bytes=own.page_limit_bytes or -1,
-        page_full_policy=own.page_full_policy,
-    )
-
-
-def _slow_threshold(own: SessionSettings) -> float:
-    """FC-14: messages a second. Whom its rate holds back (FC-11) is not slow: it has to reach nine tenths of that."""
-    threshold = own.slow_consumer.threshold or 0.0
-    return min(threshold, own.consumer_max_rate * 0.9) if own.consumer_max_rate else threshold
 
 
 def open_paging(config: Config) -> "Paging | None":
     """Where addresses page, also if none does: earlier runs may have left pages there. Raises OSError."""
     if config.paging.directory is None:
         return None
-    from broker.paging import Paging
+    from broker.addresses.paging.paging import Paging
 
     return Paging(config.paging.directory, config.node_name)
 

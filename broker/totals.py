@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 from session.counters import Counters
 
 if TYPE_CHECKING:
-    from broker.clients import Client
+    from broker.sessions import Client
 
 
 @final

@@ -18,7 +18,7 @@ from session.mqueue import MQueue, too_big
 from session.outbox import PUBREL_HEAD, Outbox
 from session.overflow import drop_expired, drop_newcomer, make_room
 from session.pacing import TIMER_DELAY, Pacing, Publisher, has_relief
-from session.queues import new_mqueue
+from session.priority_mqueue import new_mqueue
 from session.resending import resend_held, retry
 from session.source import Source
 from session.stopwatch import Stopwatch

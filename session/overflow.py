@@ -29,9 +29,7 @@ def drop_newcomer(
     counters.count_drop("queue_full", newcomer.qos)
 
 
-def _begin_episode(
-    mqueue: MQueue, newcomer: Publish, limits: Limits, host: Host, event: str, group: str
-) -> None:
+def _begin_episode(mqueue: MQueue, newcomer: Publish, limits: Limits, host: Host, event: str, group: str) -> None:
     if mqueue.overflowing:
         return
     mqueue.overflowing = True

@@ -140,3 +140,8 @@ class PriorityMQueue(MQueue):
             if following is None and lane.length:
                 following = lane
         return following
+
+
+def new_mqueue(limits: Limits) -> MQueue:
+    """An empty queue: by the weight of topics where there are any (FC-12)."""
+    return MQueue() if limits.priorities is None else PriorityMQueue(limits.priorities)

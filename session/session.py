@@ -9,10 +9,9 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.aliases import Aliases
-from session.counters import Counters
+from session.counters import Counters, Life
 from session.host import Host
 from session.inbound import DUPLICATE, IGNORE, NO_ROOM, Inbound
-from session.life import Life
 from session.limits import Limits
 from session.outbound import Outbound
 from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREC_HEAD, PUBREL_HEAD, Outbox

@@ -11,7 +11,7 @@ from session.limits import Limits
 from session.mqueue import MQueue, too_big
 from session.overflow import drop_expired, drop_newcomer, make_room
 from session.pacing import Pacing, has_relief
-from session.queues import new_mqueue
+from session.priority_mqueue import new_mqueue
 from session.source import EMPTY, FED, PASSED_OVER, Source
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.admin import VERSION
-from broker.admin.peer import is_trusted, peer_uid
-from broker.admin.place import check_length
+from broker.admin.socket import check_length, is_trusted, peer_uid
 
 TIMEOUT: Final = 60.0
 """Seconds in which the broker has to go on: with very many sessions it rests for a while before it looks again."""

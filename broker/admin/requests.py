@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from broker.admin import DEFAULT_LIMIT, MOST_ROWS, VERSION
 from broker.admin.listing import Listing
-from broker.admin.top import Top
+from broker.admin.scan import Top
 
 _KEYS: Final = frozenset({"version", "command", "sort", "limit"})
 _QUOTED: Final = 64

@@ -8,12 +8,10 @@ import structlog
 from broker.admin.addresses import Addresses
 from broker.admin.groups import Groups
 from broker.admin.listing import Listing
-from broker.admin.opening import OpenSocket, SocketInUseError, open_socket
-from broker.admin.peer import is_trusted, peer_uid
-from broker.admin.place import place
 from broker.admin.requests import RequestError, answer, error, parse
+from broker.admin.scan import TopList
 from broker.admin.sessions import Sessions
-from broker.admin.top import TopList
+from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, peer_uid, place
 from config.admin import CHOSEN
 from config.models import Config
 

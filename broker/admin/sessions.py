@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from broker.admin.listing import Key, Listing, shortened
-from broker.clients import Client
+from broker.sessions import Client
 
 if TYPE_CHECKING:
     from broker.broker import Broker

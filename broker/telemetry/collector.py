@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from broker.clients import Ended
+from broker.sessions import Ended
 from broker.telemetry.schema import MetricsSchema
 from broker.telemetry.wall import WallClock
 from session.counters import Counters

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from broker.clock import monotonic_us
+from broker.runtime.clock import monotonic_us
 from broker.telemetry.collector import Rows
 from broker.telemetry.schema import metrics_schema
 from broker.telemetry.wall import WallClock

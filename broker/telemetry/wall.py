@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker.clock import monotonic_us, wall_us
+from broker.runtime.clock import monotonic_us, wall_us
 
 STEP: Final = 1_000_000
 """Microseconds: by less than that the two clocks differ because they are not read at once, by more because somebody has

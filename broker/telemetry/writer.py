@@ -4,14 +4,13 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
-
-from broker.telemetry.partition import partition_of
 
 SLOW: Final = 30.0
 """Seconds after which a file that is still being written is reported."""
@@ -105,3 +104,9 @@ def _in_thread(function: Callable[[], None]) -> "asyncio.Future[None]":
 
     threading.Thread(target=run, name="metrics", daemon=True).start()
     return done
+
+
+def partition_of(wall_us: int) -> str:
+    """The folders for a time of day in microseconds since 1970, such as `date=2026-11-21/hour=07`."""
+    moment = datetime.fromtimestamp(wall_us / 1e6, UTC)
+    return f"date={moment:%Y-%m-%d}/hour={moment:%H}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.bench import peers
 from tests.bench.peers import Candidate, output_of
-from tests.support.broker import HOST, TCP_ONLY, start_sluice
+from tests.support.brokers import HOST, TCP_ONLY, start_sluice
 from tests.support.cache import ROOT, cache_folder
 from tests.support.process import Address, BrokerProcess, clean_environment, free_port
 

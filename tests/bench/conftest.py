@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.bench.generator import LoadError, build
-from tests.support.broker import start_broker
+from tests.support.brokers import start_broker
 from tests.support.process import BrokerProcess
 
 

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.bench.mixed_load import Plan, drive, metrics_sections
-from tests.support.broker import start_sluice
+from tests.support.brokers import start_sluice
 
 RUNS: tuple[tuple[str, str, list[str]], ...] = (
     ("gate-off", "gate off", ["--no-developer-gate"]),

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from broker.broker import Broker
-from broker.clock import monotonic_us
+from broker.runtime.clock import monotonic_us
 from broker.telemetry.exporter import SWITCH_INTERVAL, Exporter
 from config.models import Config
 from protocol.publish import Publish

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.bench.machine import description
-from tests.support_spark.fleet.model import SECOND, Model
+from tests.support.spark.fleet.model import SECOND, Model
 
 
 def main(

@@ -31,7 +31,7 @@ from tests.bench.flow_clients import Consumer, Loop, Producer
 from tests.bench.generator import Result, command, finished
 from tests.bench.grids import Grid, rounded
 from tests.bench.run import show_grids
-from tests.support.broker import TCP_ONLY, start_sluice
+from tests.support.brokers import TCP_ONLY, start_sluice
 from tests.support.process import BrokerProcess
 
 KIB = 1024

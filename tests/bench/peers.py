@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.support import broker as support
+from tests.support import brokers as support
 from tests.support.node import install
 from tests.support.process import Address, BrokerProcess, free_port
 

@@ -24,7 +24,7 @@ from tests.bench.candidates import UNLIMITED
 from tests.bench.flow_clients import Consumer, Loop, Producer
 from tests.bench.grids import Grid, rounded
 from tests.bench.run import show_grids
-from tests.support.broker import TCP_ONLY, start_sluice
+from tests.support.brokers import TCP_ONLY, start_sluice
 
 OTHERS = 9
 TIMES = 100

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 
 from tests.bench.fairness.spent import CommandError, Spent, spend
-from tests.support_spark.fleet.generate import generate
-from tests.support_spark.fleet.model import SECOND, Model
-from tests.support_spark.fleet.planted import Planted
+from tests.support.spark.fleet.generate import generate
+from tests.support.spark.fleet.model import SECOND, Model
+from tests.support.spark.fleet.planted import Planted
 
 pytestmark = pytest.mark.once
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bench import full_address, shared_group
 from tests.bench.flow_clients import Consumer, Loop, Producer
-from tests.support.broker import start_broker
+from tests.support.brokers import start_broker
 
 pytestmark = pytest.mark.once
 

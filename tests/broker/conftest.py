@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Listener, sluice_config, start_sluice
+from tests.support.brokers import Listener, sluice_config, start_sluice
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.process import Address, BrokerProcess
 

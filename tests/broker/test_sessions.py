@@ -10,7 +10,7 @@ from protocol.disconnect import Disconnect
 from protocol.packet import Packet
 from protocol.properties import Properties
 from protocol.publish import Publish
-from tests.support_broker.local import LocalBroker, LocalClient
+from tests.support.broker.local import LocalBroker, LocalClient
 
 FOR_EVER = 0xFFFFFFFF
 

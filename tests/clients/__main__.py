@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tests.clients.cases import Case, Peers, Surroundings, all_cases, listeners, run, why_not
 from tests.clients.catalogue import CLIENTS, Client
-from tests.support.broker import broker_under_test, start_broker
+from tests.support.brokers import broker_under_test, start_broker
 from tests.support.certificates import make_certificates
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from tests.clients.agent import Agent, Received
 from tests.clients.agents.base import Link
 from tests.clients.catalogue import CLIENTS, Client
-from tests.support.broker import Listener
+from tests.support.brokers import Listener
 from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.clients.agent import Agent
-from tests.support.broker import find_mosquitto
+from tests.support.brokers import find_mosquitto
 from tests.support.cache import cache_folder
 from tests.support.node import install
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clients.cases import Peers, Surroundings, listeners
-from tests.support.broker import start_broker
+from tests.support.brokers import start_broker
 from tests.support.certificates import make_certificates
 
 

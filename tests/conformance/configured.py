@@ -4,7 +4,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from tests.support.broker import start_sluice
+from tests.support.brokers import start_sluice
 from tests.support.process import Address, BrokerProcess
 
 KEPT: Final = 4

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.configured import Configured, ConfiguredBrokers
 from tests.conformance.run import Run
-from tests.support.broker import start_sluice
+from tests.support.brokers import start_sluice
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 

@@ -16,7 +16,7 @@ from protocol.properties import Properties
 from protocol.subscribe import Subscription
 from tests.conformance.delivery import REFUSED, subscribe, unique
 from tests.conformance.scram import CONTINUE, METHOD, REAUTHENTICATE, Scram, settings, with_data
-from tests.support.broker import start_sluice
+from tests.support.brokers import start_sluice
 from tests.support.process import Address
 from tests.support.wire import WireClient
 

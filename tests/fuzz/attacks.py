@@ -16,7 +16,7 @@ from protocol.ping import Pingreq
 from protocol.publish import encode_publish
 from protocol.subscribe import Subscribe, Subscription
 from tests.support.process import Address
-from tests.support_protocol.malformed import MALFORMED, SECOND_CONNECT, Malformed
+from tests.support.protocol.malformed import MALFORMED, SECOND_CONNECT, Malformed
 
 PATIENCE = 20.0
 """Seconds in which the broker has to do what it must, however busy it is."""

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from broker.connection import Connection
+from broker.connection.connection import Connection
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec
 from protocol.auth import Auth
 from protocol.packet import Packet
 from tests.fuzz import users
 from tests.fuzz.observer import Observer
-from tests.support_broker.local import LocalBroker, Transport
+from tests.support.broker.local import LocalBroker, Transport
 
 
 class Tcp(Transport):

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Final, Self
 
-from broker import clock
+from broker.runtime import clock
 
 LOOKS: Final = (0, 40_000, 3_000_000)
 """Nanoseconds that go by from one look at the clock to the next, in turn: sometimes none, sometimes much happens."""

@@ -18,7 +18,7 @@ from protocol.publish import Publish
 from tests.fuzz import mutation
 from tests.fuzz.packets import any_packet
 from tests.fuzz.target import Native
-from tests.support_protocol.packets import Content, content, decode_one, decode_pieces, drain, plain
+from tests.support.protocol.packets import Content, content, decode_one, decode_pieces, drain, plain
 
 VERSIONS: Final = (0, 4, 5)
 LIMIT: Final = 64

@@ -23,7 +23,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.fuzz.attacks import ATTACKS, PATIENCE, Attack, Connection, NotClosedError
-from tests.support.broker import start_broker
+from tests.support.brokers import start_broker
 from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import connected

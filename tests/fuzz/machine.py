@@ -9,7 +9,7 @@ from tests.fuzz.packets import any_packet, connect
 from tests.fuzz.script import CONNECTIONS, MOST_STEPS, Script, Step
 from tests.fuzz.target import Native
 from tests.fuzz.world import play
-from tests.support_protocol.packets import content
+from tests.support.protocol.packets import content
 
 SHOWN = 90
 """Characters of a packet in a comment."""

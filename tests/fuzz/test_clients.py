@@ -15,7 +15,7 @@ from tests.fuzz.machine import Machine
 from tests.fuzz.script import Script, Step
 from tests.fuzz.target import CORPUS
 from tests.fuzz.world import World
-from tests.support_protocol import strategies
+from tests.support.protocol import strategies
 
 CONNECTION: Final = st.integers(0, 2)
 VERSION: Final = st.sampled_from([4, 5])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.fuzz.hostile import MIB, Plan, assault
-from tests.support.broker import start_broker
+from tests.support.brokers import start_broker
 
 PLAN = Plan(connections=400, at_once=50, seed=20)
 MOST_GROWTH = 16 * MIB

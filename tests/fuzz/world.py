@@ -4,9 +4,9 @@ import gc
 from collections.abc import Iterator
 from typing import Final
 
-from broker.clients import Away
-from broker.clock import monotonic_us
-from broker.connection import Connection
+from broker.connection.connection import Connection
+from broker.runtime.clock import monotonic_us
+from broker.sessions import Away
 from protocol.acknowledgements import Puback
 from protocol.packet import Packet
 from protocol.publish import Publish
@@ -16,8 +16,8 @@ from tests.fuzz import brokers, script
 from tests.fuzz.client import Client
 from tests.fuzz.clock import Clock
 from tests.fuzz.script import Script, Step
-from tests.support_broker.local import LocalBroker, LocalClient
-from tests.support_session.books import assert_balanced, by_qos
+from tests.support.broker.local import LocalBroker, LocalClient
+from tests.support.session.books import assert_balanced, by_qos
 
 TURNS: Final = 200
 """Rounds of the loop within which an honest message has to arrive."""

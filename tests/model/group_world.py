@@ -15,7 +15,7 @@ from tests.model.moves import EXPIRIES, SIZES, TOPICS, WAITS
 from tests.model.real import limits_of, publish_of
 from tests.model.source import OtherSource, Part, Source, pass_time
 from tests.model.world import START, World
-from tests.support_session.host import NotingHost
+from tests.support.session.host import NotingHost
 
 MOST_MEMBERS = 4
 OFTEN = {

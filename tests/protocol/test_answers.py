@@ -9,8 +9,8 @@ from protocol.connack import Connack, decode_connack, return_code
 from protocol.errors import MQTTError
 from protocol.suback import Suback, decode_suback
 from protocol.unsuback import Unsuback, decode_unsuback
-from tests.support_protocol.packets import decode_one
-from tests.support_protocol.strategies import packet_ids
+from tests.support.protocol.packets import decode_one
+from tests.support.protocol.strategies import packet_ids
 
 
 @pytest.mark.parametrize(("kind", "first"), [(Puback, 0x40), (Pubrec, 0x50), (Pubrel, 0x62), (Pubcomp, 0x70)])

@@ -5,7 +5,7 @@ import pytest
 from protocol.connect import Connect, Will, decode_connect, read_protocol_level
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError, UnsupportedProtocolVersion
-from tests.support_protocol.packets import decode_one
+from tests.support.protocol.packets import decode_one
 
 MQTT = b"\0\x04MQTT"
 

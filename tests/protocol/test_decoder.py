@@ -11,9 +11,9 @@ from protocol.errors import MalformedPacket, MQTTError, PacketTooLarge, Protocol
 from protocol.packet import Packet
 from protocol.ping import Pingreq
 from protocol.publish import Publish
-from tests.support_protocol import strategies
-from tests.support_protocol.malformed import MALFORMED, SECOND_CONNECT
-from tests.support_protocol.packets import content, decode_pieces, drain
+from tests.support.protocol import strategies
+from tests.support.protocol.malformed import MALFORMED, SECOND_CONNECT
+from tests.support.protocol.packets import content, decode_pieces, drain
 
 PINGREQ = b"\xc0\x00"
 

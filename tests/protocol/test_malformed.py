@@ -4,7 +4,7 @@ import pytest
 
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError
-from tests.support_protocol.malformed import MALFORMED, Malformed
+from tests.support.protocol.malformed import MALFORMED, Malformed
 
 
 def refuse(case: Malformed) -> MQTTError:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from protocol.most_specific import CACHED_BYTES, CACHED_TOPICS, NONE, MostSpecific
 from protocol.topics import matches
-from tests.support_protocol.strategies import topic_filters, topics
+from tests.support.protocol.strategies import topic_filters, topics
 
 WORDS = st.sampled_from(["a", "b", ""])
 short_topics = st.lists(WORDS, min_size=1, max_size=3).map("/".join).filter(bool)

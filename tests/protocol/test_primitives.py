@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from protocol import primitives
 from protocol.errors import MalformedPacket, MQTTError, ProtocolError
-from tests.support_protocol.strategies import texts
+from tests.support.protocol.strategies import texts
 
 # The bounds that table 1-1 of MQTT 5 gives for one to four bytes.
 BOUNDS = [

@@ -11,8 +11,8 @@ from paho.mqtt import properties as paho
 from protocol import packet_types, properties
 from protocol.errors import MalformedPacket, ProtocolError
 from protocol.properties import Properties, decode_properties, encode_properties
-from tests.support_protocol.packets import plain
-from tests.support_protocol.strategies import property_sets
+from tests.support.protocol.packets import plain
+from tests.support.protocol.strategies import property_sets
 
 PACKETS = [number for number in range(1, 17) if any(properties.is_allowed(i, number) for i in range(128))]
 PahoProperties: Any = paho.Properties

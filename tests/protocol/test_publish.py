@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from protocol.properties import MESSAGE_EXPIRY_INTERVAL, SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, Properties
 from protocol.publish import Publish, encode_publish, with_dup
 from protocol.publish_encoder import ALIAS_PROPERTY, encode_identifiers
-from tests.support_protocol import strategies
-from tests.support_protocol.packets import content, decode_one, plain
+from tests.support.protocol import strategies
+from tests.support.protocol.packets import content, decode_one, plain
 
 BIG = bytes(range(256)) * 64
 

@@ -8,8 +8,8 @@ from protocol.connect import Connect
 from protocol.decoder import Decoder
 from protocol.packet import Packet
 from protocol.publish import Publish
-from tests.support_protocol import strategies
-from tests.support_protocol.packets import content, decode_one
+from tests.support.protocol import strategies
+from tests.support.protocol.packets import content, decode_one
 
 VERSIONS = st.sampled_from([4, 5])
 

@@ -6,7 +6,7 @@ from protocol.auth import Auth
 from protocol.disconnect import Disconnect
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsubscribe import Unsubscribe
-from tests.support_protocol.packets import decode_one
+from tests.support.protocol.packets import decode_one
 
 
 def test_subscribe_example() -> None:

@@ -7,7 +7,7 @@ from paho.mqtt.client import topic_matches_sub
 
 from protocol.errors import MalformedPacket, ProtocolError
 from protocol.topics import matches, parse_share, validate_topic_filter, validate_topic_name
-from tests.support_protocol.strategies import topic_filters, topics
+from tests.support.protocol.strategies import topic_filters, topics
 
 WORDS = st.sampled_from(["a", "b", "", "$x"])
 

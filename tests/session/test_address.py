@@ -13,8 +13,8 @@ from protocol.publish import Publish
 from session.address import Address, AddressRule, Watcher, hold
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.priorities import Priorities
-from tests.support_session.messages import message
-from tests.support_session.peer import Peer
+from tests.support.session.messages import message
+from tests.support.session.peer import Peer
 
 TOPICS = ("a", "b")
 LIMITS = st.fixed_dictionaries(

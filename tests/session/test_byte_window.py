@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from protocol.publish import Publish
 from session.byte_window import ByteWindow
-from tests.support_session.messages import message
+from tests.support.session.messages import message
 
 
 def sized(size: int, qos: int = 1) -> Publish:

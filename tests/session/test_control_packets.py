@@ -8,8 +8,8 @@ from protocol.publish import Publish
 from session.limits import Limits
 from session.outbound import PASS_BYTES
 from session.outbox import PUBACK_HEAD
-from tests.support_session.inbound import from_client
-from tests.support_session.peer import Peer
+from tests.support.session.inbound import from_client
+from tests.support.session.peer import Peer
 
 PINGRESP = b"\xd0\x00"
 

@@ -4,10 +4,10 @@ import pytest
 
 from session.histogram import Histogram
 from session.limits import Limits
-from tests.support_session.books import assert_balanced, by_qos
-from tests.support_session.inbound import from_client
-from tests.support_session.messages import SECOND
-from tests.support_session.peer import START, Peer
+from tests.support.session.books import assert_balanced, by_qos
+from tests.support.session.inbound import from_client
+from tests.support.session.messages import SECOND
+from tests.support.session.peer import START, Peer
 
 
 def counts(histogram: Histogram | None) -> dict[int, int]:

@@ -4,8 +4,8 @@ import pytest
 
 from session import gate
 from session.limits import Limits
-from tests.support_session.messages import texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import texts
+from tests.support.session.peer import Peer
 
 
 def gated(peer: Peer) -> tuple[int, int, int, int]:

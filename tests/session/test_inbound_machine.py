@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from protocol import reason_codes
 from protocol.errors import MQTTError
 from session.limits import Limits
-from tests.support_session.inbound import Answer, answers, from_client, puback, pubcomp, pubrec
-from tests.support_session.messages import SECOND
-from tests.support_session.peer import Peer
+from tests.support.session.inbound import Answer, answers, from_client, puback, pubcomp, pubrec
+from tests.support.session.messages import SECOND
+from tests.support.session.peer import Peer
 
 PACKET_IDS = st.integers(1, 5)
 LIMITS = st.fixed_dictionaries(

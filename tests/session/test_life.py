@@ -1,9 +1,9 @@
 """Sums over a session's life: what the metrics take away is not lost for who looks at the whole."""
 
-from session.life import Life
+from session.counters import Life
 from session.limits import Limits
-from tests.support_session.messages import SECOND, message
-from tests.support_session.peer import Peer
+from tests.support.session.messages import SECOND, message
+from tests.support.session.peer import Peer
 
 
 def sums(life: Life) -> tuple[int, int, int, float]:

@@ -3,7 +3,7 @@
 import pytest
 
 from session.limits import DROP_OLDEST, PACKET_IDS, Limits
-from tests.support_session.messages import SECOND
+from tests.support.session.messages import SECOND
 
 
 def test_defaults() -> None:

@@ -18,10 +18,10 @@ from protocol import packet_types
 from protocol.errors import ProtocolError
 from protocol.packet import Packet
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, PACKET_IDS, Limits
-from tests.support_session.books import Books
-from tests.support_session.client import FAILED, Client
-from tests.support_session.messages import SECOND, message, text_of
-from tests.support_session.peer import Peer
+from tests.support.session.books import Books
+from tests.support.session.client import FAILED, Client
+from tests.support.session.messages import SECOND, message, text_of
+from tests.support.session.peer import Peer
 
 QOS = st.integers(0, 2)
 SIZES = st.sampled_from([4, 4, 20, 70, 40_000])

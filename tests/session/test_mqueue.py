@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from protocol.publish import Publish
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue
-from tests.support_session.messages import message, text_of, texts
+from tests.support.session.messages import message, text_of, texts
 
 POLICIES = [DROP_OLDEST, DROP_OLDEST_QOS0, DROP_NEWEST]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from session.limits import Limits
-from tests.support_session.messages import texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import texts
+from tests.support.session.peer import Peer
 
 
 @pytest.mark.parametrize(("store", "kept"), [(True, ["a", "b", "c"]), (False, ["b", "c"])])

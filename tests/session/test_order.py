@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from protocol import packet_types
 from session.limits import Limits
-from tests.support_session.messages import SECOND, message, publishes, texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import SECOND, message, publishes, texts
+from tests.support.session.peer import Peer
 
 
 def test_the_example_of_s2() -> None:

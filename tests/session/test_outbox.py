@@ -7,8 +7,8 @@ from protocol.properties import CONTENT_TYPE, MESSAGE_EXPIRY_INTERVAL, SUBSCRIPT
 from protocol.publish import Publish
 from session.limits import Limits
 from session.outbox import PUBREL_HEAD, Outbox
-from tests.support_session.messages import SECOND, message, publishes, resent, texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import SECOND, message, publishes, resent, texts
+from tests.support.session.peer import Peer
 
 
 def taken(outbox: Outbox) -> bytes:

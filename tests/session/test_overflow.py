@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
-from tests.support_session.messages import message, texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import message, texts
+from tests.support.session.peer import Peer
 
 POLICIES = [DROP_OLDEST, DROP_OLDEST_QOS0, DROP_NEWEST]
 

@@ -8,10 +8,10 @@ from protocol.subscribe import Subscription
 from session.limits import Limits
 from session.outbound import MAILBOX_ROOM
 from session.shared_queue import SharedQueue
-from tests.support_session.host import NotingHost
-from tests.support_session.messages import SECOND, texts
-from tests.support_session.pacing import PATIENCE, Scene, dropped
-from tests.support_session.peer import Peer
+from tests.support.session.host import NotingHost
+from tests.support.session.messages import SECOND, texts
+from tests.support.session.pacing import PATIENCE, Scene, dropped
+from tests.support.session.peer import Peer
 
 # -- when it begins
 

@@ -16,8 +16,8 @@ from hypothesis.stateful import (
 from protocol import reason_codes
 from protocol.publish import Publish
 from session.limits import Limits
-from tests.support_session.inbound import Answer, answers, from_client, puback, pubcomp, pubrec
-from tests.support_session.peer import Peer
+from tests.support.session.inbound import Answer, answers, from_client, puback, pubcomp, pubrec
+from tests.support.session.peer import Peer
 
 PACKET_IDS = st.integers(1, 5)
 CHUNKS = st.lists(st.tuples(st.integers(0, 2), PACKET_IDS, st.booleans(), st.booleans()), min_size=1, max_size=6)

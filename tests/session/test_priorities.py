@@ -4,8 +4,8 @@ import pytest
 
 from session.limits import Limits
 from session.priorities import UNLISTED, Priorities
-from tests.support_session.messages import texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import texts
+from tests.support.session.peer import Peer
 
 RULES = [("#", 2), ("alarm/#", 200), ("alarm/test", 5), ("+/temperature", 30), ("$SYS/#", 7)]
 

@@ -14,7 +14,7 @@ from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue
 from session.priorities import Priorities
 from session.priority_mqueue import PriorityMQueue
-from tests.support_session.messages import message, text_of, texts
+from tests.support.session.messages import message, text_of, texts
 
 POLICIES: Final = [DROP_OLDEST, DROP_OLDEST_QOS0, DROP_NEWEST]
 WEIGHTS: Final = {"light": 1, "low": 2, "high": 5, "also high": 5, "top": 255}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session.rate import Rate
-from tests.support_session.messages import SECOND
+from tests.support.session.messages import SECOND
 
 START = 1_000 * SECOND
 TICK = SECOND // 10

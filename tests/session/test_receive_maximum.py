@@ -5,9 +5,9 @@ import pytest
 from protocol import reason_codes
 from protocol.errors import MQTTError
 from session.limits import Limits
-from tests.support_session.inbound import answers, from_client, puback, pubcomp, pubrec
-from tests.support_session.messages import SECOND, texts
-from tests.support_session.peer import Peer
+from tests.support.session.inbound import answers, from_client, puback, pubcomp, pubrec
+from tests.support.session.messages import SECOND, texts
+from tests.support.session.peer import Peer
 
 
 @pytest.mark.parametrize("qos", [1, 2])

@@ -3,8 +3,8 @@
 import pytest
 
 from session.limits import NEVER, Limits
-from tests.support_session.messages import SECOND, message, publishes, resent, text_of, texts
-from tests.support_session.peer import START, Peer
+from tests.support.session.messages import SECOND, message, publishes, resent, text_of, texts
+from tests.support.session.peer import START, Peer
 
 INTERVAL = 30
 

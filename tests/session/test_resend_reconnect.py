@@ -3,8 +3,8 @@
 import pytest
 
 from session.limits import NEVER, Limits
-from tests.support_session.messages import resent, texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import resent, texts
+from tests.support.session.peer import Peer
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -6,8 +6,8 @@ import pytest
 
 from session.limits import Limits
 from session.outbound import PASS_BYTES, PASS_DELIVERIES
-from tests.support_session.messages import message, publishes, texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import message, publishes, texts
+from tests.support.session.peer import Peer
 
 # -- FC-2
 

@@ -3,9 +3,9 @@
 import pytest
 
 from session.limits import Limits
-from tests.support_session.inbound import from_client
-from tests.support_session.messages import SECOND, texts
-from tests.support_session.peer import START, Peer
+from tests.support.session.inbound import from_client
+from tests.support.session.messages import SECOND, texts
+from tests.support.session.peer import START, Peer
 
 
 def test_one_timer_serves_both_directions() -> None:

@@ -18,9 +18,9 @@ from protocol.packet import Packet
 from protocol.subscribe import Subscription
 from session.limits import Limits
 from session.shared_queue import SharedQueue
-from tests.support_session.host import NotingHost
-from tests.support_session.messages import message, publishes, texts
-from tests.support_session.peer import Peer
+from tests.support.session.host import NotingHost
+from tests.support.session.messages import message, publishes, texts
+from tests.support.session.peer import Peer
 
 NAME = "$share/g/t"
 

@@ -4,8 +4,8 @@ import pytest
 
 from protocol import reason_codes
 from session.limits import Limits
-from tests.support_session.messages import SECOND
-from tests.support_session.peer import Peer
+from tests.support.session.messages import SECOND
+from tests.support.session.peer import Peer
 
 PERIOD = 5
 

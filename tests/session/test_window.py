@@ -7,8 +7,8 @@ from protocol.errors import ProtocolError
 from protocol.publish import Publish
 from session.limits import PACKET_IDS, Limits
 from session.window import DONE, UNEXPECTED, WAIT_PUBACK, WAIT_PUBCOMP, WAIT_PUBREC, Inflight, Window
-from tests.support_session.messages import message, publishes, resent, texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import message, publishes, resent, texts
+from tests.support.session.peer import Peer
 
 OK, REFUSED, HIGHEST_SUCCESS = 0x00, 0x80, 0x7F
 

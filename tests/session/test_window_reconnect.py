@@ -2,8 +2,8 @@
 
 from protocol import packet_types
 from session.limits import Limits
-from tests.support_session.messages import resent, texts
-from tests.support_session.peer import Peer
+from tests.support.session.messages import resent, texts
+from tests.support.session.peer import Peer
 
 
 def peer_with_kept(count: int, *, waiting: int = 0, qos: int = 1) -> Peer:

@@ -12,7 +12,7 @@ import yaml
 
 from tests.soak.plan import draw
 from tests.soak.round import Outcome, run_round
-from tests.support.broker import SLUICE
+from tests.support.brokers import SLUICE
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 

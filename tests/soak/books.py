@@ -8,7 +8,7 @@ from tests.soak.checker import Lost, Missing, Violation
 from tests.soak.client import clock
 from tests.soak.observed import Seen
 from tests.soak.plan import RoundPlan
-from tests.support_broker.metrics import Row, by_session, check_books, read_rows, total
+from tests.support.broker.metrics import Row, by_session, check_books, read_rows, total
 
 Sessions = dict[tuple[str, Any], list[Row]]
 """Rows by client id and start of the session."""

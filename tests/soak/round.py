@@ -15,7 +15,7 @@ from tests.soak.observed import Observed
 from tests.soak.plan import RoundPlan, with_folders
 from tests.soak.publisher import Publisher
 from tests.soak.subscriber import Subscriber
-from tests.support.broker import SLUICE, TCP_ONLY, start_sluice
+from tests.support.brokers import SLUICE, TCP_ONLY, start_sluice
 from tests.support.process import BrokerProcess
 
 LOOK: Final = 0.1

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support_spark.metrics_files import Row, arrow_schema, histogram, row
+from tests.support.spark.metrics_files import Row, arrow_schema, histogram, row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

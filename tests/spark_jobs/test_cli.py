@@ -12,7 +12,7 @@ import pytest
 from spark_jobs import cli, spark
 from spark_jobs.job import Options
 from spark_jobs.progress import Progress
-from tests.support_spark.metrics_files import arrow_schema, row, write_file, write_metrics
+from tests.support.spark.metrics_files import arrow_schema, row, write_file, write_metrics
 
 pytestmark = pytest.mark.once
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.support_spark.metrics_files import row, write_metrics
+from tests.support.spark.metrics_files import row, write_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

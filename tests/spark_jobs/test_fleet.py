@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from tests.support_broker.metrics import Row, check_books, metrics_files, read_rows, total
-from tests.support_spark.fleet.generate import generate
-from tests.support_spark.fleet.model import SECOND, Model, ModelError
-from tests.support_spark.fleet.planted import Planted, Run, load
+from tests.support.broker.metrics import Row, check_books, metrics_files, read_rows, total
+from tests.support.spark.fleet.generate import generate
+from tests.support.spark.fleet.model import SECOND, Model, ModelError
+from tests.support.spark.fleet.planted import Planted, Run, load
 
 MODEL: Final = Model(sessions=90, brokers=2, length_us=3 * 3600 * SECOND, interval_us=300 * SECOND, rows=2200, files=10)
 GATED: Final = ("congested", "window_full", "mailbox_busy", "backlog", "rate")

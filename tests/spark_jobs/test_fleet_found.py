@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support_broker.metrics import metrics_files
-from tests.support_spark.fleet.generate import generate
-from tests.support_spark.fleet.model import SECOND, Model
-from tests.support_spark.fleet.planted import Planted
+from tests.support.broker.metrics import metrics_files
+from tests.support.spark.fleet.generate import generate
+from tests.support.spark.fleet.model import SECOND, Model
+from tests.support.spark.fleet.planted import Planted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ import pytest
 from spark_jobs.comparison.compare import with_comparison
 from spark_jobs.publish import PAGE, PICTURE, publish
 from spark_jobs.storage import open_storage
-from tests.support_spark.sample_result import sample_result
+from tests.support.spark.sample_result import sample_result
 
 pytestmark = pytest.mark.once
 

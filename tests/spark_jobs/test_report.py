@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark_jobs.conftest import slow_and_fast
-from tests.support_spark.metrics_files import arrow_schema, at, folder_of, row, write_file, write_metrics
+from tests.support.spark.metrics_files import arrow_schema, at, folder_of, row, write_file, write_metrics
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from tests.bench.fairness import compare
 from tests.bench.fairness.spent import Spent, spend
-from tests.support_spark.fleet.generate import generate
-from tests.support_spark.fleet.model import Model
-from tests.support_spark.fleet.planted import Planted, load, model_of
+from tests.support.spark.fleet.generate import generate
+from tests.support.spark.fleet.model import Model
+from tests.support.spark.fleet.planted import Planted, load, model_of
 
 _START: Final = """
 import sys

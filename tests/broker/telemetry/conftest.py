@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support_broker.exporting import Bench
+from tests.support.broker.exporting import Bench
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from broker.telemetry.exporter import SLICE
 from protocol import properties as props
 from protocol.properties import Properties
 from protocol.publish import Publish
-from tests.support_broker.exporting import Bench, send
-from tests.support_broker.metrics import check_books, metrics_files, of_client
+from tests.support.broker.exporting import Bench, send
+from tests.support.broker.metrics import check_books, metrics_files, of_client
 
 KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 1000}
 

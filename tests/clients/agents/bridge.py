@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.clients.agents.base import CALM, Agent, Link, serve
 from tests.clients.agents.paho_client import Paho
-from tests.support.broker import start_mosquitto
+from tests.support.brokers import start_mosquitto
 from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
 

@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.compaction import aggregation
 from spark_jobs.compaction.schema import DATASETS, FAIR_ONE, GAUGES, HOUR_US, SESSIONS, TIMELINE, TIMELINE_HISTOGRAMS
 from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
-from tests.support_spark.metrics_files import NOON, Row, histogram, row
+from tests.support.spark.metrics_files import NOON, Row, histogram, row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

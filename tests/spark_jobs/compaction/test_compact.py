@@ -20,7 +20,7 @@ from spark_jobs.progress import Progress
 from spark_jobs.storage import StorageError
 from spark_jobs.storage.local import LocalStorage
 from tests.support.damage import overstate, turn_a_bit
-from tests.support_spark.metrics_files import (
+from tests.support.spark.metrics_files import (
     SCHEMA,
     Row,
     arrow_schema,

@@ -13,7 +13,7 @@ from spark_jobs.compaction.footers import FOREIGN, TRUNCATED, UNREADABLE, damage
 from spark_jobs.compaction.state import READ, FileRecord
 from spark_jobs.compaction.thrift import Chunk, DamagedError, row_groups
 from spark_jobs.storage import Entry, open_storage
-from tests.support_spark.metrics_files import NOON, arrow_schema, at, row, write_file
+from tests.support.spark.metrics_files import NOON, arrow_schema, at, row, write_file
 
 FLIPS = 400
 CODECS = {"zstd": READ, "snappy": READ, "gzip": READ, "lz4": READ, "none": READ, "brotli": UNREADABLE}

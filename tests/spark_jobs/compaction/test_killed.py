@@ -13,8 +13,8 @@ import pytest
 from spark_jobs.compaction.compact import WORK, Options, compact
 from spark_jobs.compaction.store import open_store
 from spark_jobs.progress import Progress
+from tests.support.spark.metrics_files import row, write_metrics
 from tests.support.waiting import wait_until
-from tests.support_spark.metrics_files import row, write_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

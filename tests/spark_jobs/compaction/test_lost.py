@@ -15,7 +15,7 @@ from spark_jobs.errors import ReportError
 from spark_jobs.measures.measure import measure
 from spark_jobs.measures.quality import files_table
 from spark_jobs.progress import Progress
-from tests.support_spark.metrics_files import row, write_file
+from tests.support.spark.metrics_files import row, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from spark_jobs.compaction.footers import inspect
 from spark_jobs.compaction.state import FileRecord
 from spark_jobs.compaction.values import MOST_COUNTED, MOST_US
 from spark_jobs.storage.local import LocalStorage
-from tests.support_spark.metrics_files import BUCKETS, Row, arrow_schema, at, earlier_schema, histogram, row, write_file
+from tests.support.spark.metrics_files import BUCKETS, Row, arrow_schema, at, earlier_schema, histogram, row, write_file
 
 DAY = 86_400
 FAR = 9_223_372_036_854_775_807

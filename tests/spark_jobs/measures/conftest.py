@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support_spark.compacted import HOUR, MINUTE, NOON, Row, session_hour, slot, starved_run, store_frames
-from tests.support_spark.metrics_files import histogram
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, session_hour, slot, starved_run, store_frames
+from tests.support.spark.metrics_files import histogram
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.measures import histogram as h
 from spark_jobs.metrics import BUCKETS
-from tests.support_spark.metrics_files import histogram
+from tests.support.spark.metrics_files import histogram
 
 pytestmark = pytest.mark.once
 

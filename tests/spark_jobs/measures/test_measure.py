@@ -15,7 +15,7 @@ from spark_jobs.measures.measure import measure
 from spark_jobs.measures.summary import summary
 from spark_jobs.progress import Progress
 from tests.spark_jobs.measures.conftest import HOSTILE, HOURS
-from tests.support_spark.compacted import HOUR, MINUTE, NOON, store_frames
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, store_frames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from spark_jobs.compaction import schema
 from spark_jobs.measures import fairness, lorenz
 from spark_jobs.measures.sessions import listeners_of, per_session
 from spark_jobs.measures.top import window_full
-from tests.support_spark.compacted import HOUR, MINUTE, NOON, Row, frame, session_hour
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, frame, session_hour
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.compaction import schema
 from spark_jobs.measures import starvation
-from tests.support_spark.compacted import HOUR, MINUTE, NOON, SECOND, frame, starved_run
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, SECOND, frame, starved_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from spark_jobs.compaction import schema
 from spark_jobs.measures import timeline
-from tests.support_spark.compacted import MINUTE, NOON, frame, slot
-from tests.support_spark.metrics_files import histogram
+from tests.support.spark.compacted import MINUTE, NOON, frame, slot
+from tests.support.spark.metrics_files import histogram
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

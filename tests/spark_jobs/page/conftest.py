@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.page import render
-from tests.support_spark.sample_result import sample_comparison, sample_result
+from tests.support.spark.sample_result import sample_comparison, sample_result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

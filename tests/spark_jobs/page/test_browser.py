@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support_spark.looking import (
+from tests.support.spark.looking import (
     EMPTY_PLOTS,
     LABELS_THAT_COLLIDE,
     SCROLLBARS,

@@ -13,7 +13,7 @@ from spark_jobs.measures.layout import LAYOUTS
 from spark_jobs.measures.result import Result
 from spark_jobs.page import render
 from spark_jobs.page.document import LONGEST_LABEL
-from tests.support_spark.sample_result import HOSTILE, SCRIPT, replaced, sample_comparison, sample_result, without
+from tests.support.spark.sample_result import HOSTILE, SCRIPT, replaced, sample_comparison, sample_result, without
 
 pytestmark = pytest.mark.once
 

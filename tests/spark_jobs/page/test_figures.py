@@ -15,7 +15,7 @@ from spark_jobs.page.lorenz import Curve, lorenz
 from spark_jobs.page.multiples import Hour, session
 from spark_jobs.page.overtime import Band, Flow, Index, Latency, Point, TimeAxis
 from spark_jobs.page.picture import compared
-from tests.support_spark.sample_result import sample_comparison
+from tests.support.spark.sample_result import sample_comparison
 
 pytestmark = pytest.mark.once
 

@@ -7,7 +7,7 @@ import pytest
 from spark_jobs.measures.result import Result
 from spark_jobs.page import verdict
 from spark_jobs.page.verdict import Grade, changes, findings, headline, sentences
-from tests.support_spark.sample_result import HOUR, TROUBLE, replaced, sample_comparison, sample_result, without
+from tests.support.spark.sample_result import HOUR, TROUBLE, replaced, sample_comparison, sample_result, without
 
 pytestmark = pytest.mark.once
 

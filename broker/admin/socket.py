@@ -1,0 +1,208 @@
+"""The admin socket: where it lies, how it is opened and removed again, and who is on its other end."""
+
+import fcntl
+import os
+import socket
+import stat
+import struct
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from config.admin import CHOSEN, LONGEST_SOCKET
+from config.models import Config
+
+PROBE_TIMEOUT: Final = 1.0
+"""Seconds in which a socket that is there has to take a connection; one that is too busy for it is alive too."""
+
+BACKLOG: Final = 16
+
+
+FOLDER: Final = "sluice"
+
+
+_CREDENTIALS: Final = struct.Struct("3i")
+"""Linux's `struct ucred`: process, user and group."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path, and whether it is one of our own choosing."""
+
+    path: Path
+    chosen: bool = False
+
+
+class SocketInUseError(OSError):
+    """Another broker answers there."""
+
+
+class OpenSocket:
+    """A listening socket, and the file by which it is found."""
+
+    def __init__(self, sock: socket.socket, path: Path) -> None:
+        self.sock = sock
+        self.path = path
+        self._identity = _identity(path)
+
+    def remove(self) -> None:
+        """Remove the file, unless it is gone or somebody else's by now."""
+        try:
+            if _identity(self.path) == self._identity:
+                self.path.unlink()
+        except OSError:
+            pass  # what is left behind is found to be stale by the next broker
+
+
+def open_socket(place: Place) -> OpenSocket:
+    """Listen there. Raises SocketInUseError if another broker does, OSError for what else is in the way."""
+    path = place.path.absolute()  # wherever the process goes
+    check_length(path)
+    folder = path.parent
+    _make_private(folder)
+    if not place.chosen:
+        return _open(path)
+    _check_private(folder)
+    with _alone_in(folder):
+        return _open(path)
+
+
+def _open(path: Path) -> OpenSocket:
+    _remove_stale(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        before = os.umask(0o177)  # there is no moment at which others may open it
+        try:
+            sock.bind(str(path))
+        finally:
+            os.umask(before)
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+        return OpenSocket(sock, path)
+    except OSError:
+        sock.close()
+        raise
+
+
+def _make_private(folder: Path) -> None:
+    """Create the directory, for this user alone, if it is missing."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+
+
+def _check_private(folder: Path) -> None:
+    """Refuse a directory in which somebody else could put a socket in place of ours: anybody may write beside it."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(f"{folder} is {_kind(found.st_mode)}, not a directory: remove it")
+    if found.st_uid != os.geteuid():
+        raise PermissionError(f"{folder} belongs to user {found.st_uid}, not to {os.geteuid()}: set admin.socket")
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o077:
+        raise PermissionError(f"{folder} is open to other users (mode {mode:04o}): chmod 700 {folder}")
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other brokers of this user out for the moment between finding a stale socket and replacing it."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove a socket that nobody answers on. Raises OSError for what else is there."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise FileExistsError(f"{path} is {_kind(found.st_mode)}, not a socket: remove it")
+    if found.st_uid != os.geteuid() and os.geteuid() != 0:
+        raise PermissionError(f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(PROBE_TIMEOUT)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+        except (BlockingIOError, TimeoutError):
+            raise SocketInUseError(f"another broker listens on {path}") from None
+        else:
+            raise SocketInUseError(f"another broker listens on {path}")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "a symbolic link"
+    return "a directory" if stat.S_ISDIR(mode) else "a file"
+
+
+def place(config: Config) -> Place | None:
+    """Where this configuration has the socket; None = it has none. Raises OSError where there is nowhere to put it."""
+    wanted = config.admin.socket
+    if wanted is None:
+        return None
+    if wanted != CHOSEN:
+        return Place(Path(wanted))
+    return Place(default_places(config.node_name)[0], chosen=True)
+
+
+def default_places(node_name: str) -> list[Path]:
+    """Where the socket of a broker of this user is by default; which one depends on the environment that it has."""
+    folders = [Path(tempfile.gettempdir(), f"{FOLDER}-{os.geteuid()}")]
+    runtime = _runtime_folder()
+    if runtime is not None:
+        folders.insert(0, runtime / FOLDER)
+    return [folder / f"{node_name}.sock" for folder in folders]
+
+
+def _runtime_folder() -> Path | None:
+    """$XDG_RUNTIME_DIR, if it is this user's: `su` may leave somebody else's behind."""
+    path = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    if not path.is_absolute():
+        return None
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return path if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() else None
+
+
+def check_length(path: Path) -> None:
+    """Raise OSError for what is too long for a Unix socket."""
+    size = len(os.fsencode(path))
+    if size > LONGEST_SOCKET:
+        raise OSError(f"{path} has {size} bytes, a socket's path at most {LONGEST_SOCKET}: set admin.socket")
+
+
+class _Socket(Protocol):
+    def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
+        """As a socket's; loops hand out what only resembles one."""
+
+
+def peer_uid(sock: _Socket) -> int | None:
+    """The user id of the process that opened the other end; None where the system does not say."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return None
+    _, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size))
+    return int(uid)
+
+
+def is_trusted(uid: int | None) -> bool:
+    """Whether that is this process's own user, or root. Where the system does not say, the socket's mode has to do."""
+    return uid is None or uid in (os.geteuid(), 0)

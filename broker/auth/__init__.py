@@ -1,0 +1,1 @@
+"""Who a client is (SCRAM), and which topics are denied."""

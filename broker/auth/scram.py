@@ -1,0 +1,114 @@
+"""SCRAM-SHA-256 (RFC 5802 and 7677): the client proves that it knows the password, the broker that it knows the user.
+
+The password is neither sent nor stored, what is said in one exchange is of no use in another, and the costly part of
+the computation is the client's.
+"""
+
+from base64 import b64decode
+from collections.abc import Sequence
+from hashlib import shake_256
+from secrets import token_bytes
+from typing import Any, Final, NamedTuple
+
+from scramp import ScramException, ScramMechanism
+
+from broker.auth.method import Answer, Exchange, Method
+from config.access import ScramUser
+from config.credentials import KEY_BYTES
+from protocol import reason_codes
+from protocol.errors import MQTTError
+
+NAME: Final = "SCRAM-SHA-256"
+
+MESSAGE_BYTES: Final = 2_048
+"""The longest message that is looked at. No user name needs more, and normalizing one takes its time."""
+
+
+class _Entry(NamedTuple):
+    """What the computation asks for, in the order in which it does."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class Scram(Method):
+    """The method, with the users that the configuration lists."""
+
+    name = NAME
+
+    def __init__(self, users: Sequence[ScramUser]) -> None:
+        self._mechanism: Any = ScramMechanism(NAME)
+        self._entries = {user.username: _entry(user) for user in users}
+        self._likes = list(self._entries.values())
+        self._longest_salt = max(len(entry.salt) for entry in self._likes)
+        # Made anew in each process. One made from the keys would let passwords be tried on the stand-ins' salts.
+        self._secret = token_bytes(KEY_BYTES)
+
+    def begin(self) -> "_ScramExchange":
+        """Return a new exchange."""
+        return _ScramExchange(self, self._mechanism)
+
+    def knows(self, username: str) -> bool:
+        """Whether there is such a user."""
+        return username in self._entries
+
+    def entry(self, username: str) -> _Entry:
+        """The user's entry, or one that looks like it and that no password fits.
+
+        Nobody is told who is a user and who is not, not even by the time that it takes.
+        """
+        stand_in = self._stand_in(username)
+        return self._entries.get(username, stand_in)
+
+    def _stand_in(self, username: str) -> _Entry:
+        """Always the same for one name, with the iterations and the length of salt that some user has."""
+        stream = shake_256(self._secret + username.encode()).digest(3 * KEY_BYTES + self._longest_salt)
+        choice, stored_key, server_key = (stream[at : at + KEY_BYTES] for at in range(0, 3 * KEY_BYTES, KEY_BYTES))
+        like = self._likes[int.from_bytes(choice) % len(self._likes)]
+        salt = stream[3 * KEY_BYTES :][: len(like.salt)]
+        return _Entry(salt, stored_key, server_key, like.iterations)
+
+
+class _ScramExchange(Exchange):
+    """Two steps: client-first is answered with server-first, client-final with server-final."""
+
+    def __init__(self, method: Scram, mechanism: Any) -> None:
+        self._method = method
+        self._server: Any = mechanism.make_server(self._entry)
+        self._username: str | None = None
+
+    def step(self, data: bytes) -> Answer:
+        """Check a message of the client, and answer it."""
+        if len(data) > MESSAGE_BYTES:
+            raise self._failed(f"a message of {len(data)} bytes")
+        try:
+            message = data.decode()
+            if self._username is None:
+                self._server.set_client_first(message)
+                return Answer(self._server.get_server_first().encode())
+            self._server.set_client_final(message)
+            server_final: str = self._server.get_server_final()
+        except (ScramException, UnicodeDecodeError) as error:
+            raise self._failed(str(error)) from error
+        if not self._method.knows(self._username):
+            raise self._failed("nobody can prove to be a stand-in")
+        return Answer(server_final.encode(), self._username)
+
+    def _entry(self, username: str) -> _Entry:
+        self._username = username
+        return self._method.entry(username)
+
+    def _failed(self, reason: str) -> MQTTError:
+        """The refusal. It may reach the client, so it does not say whether there is such a user."""
+        return MQTTError(reason_codes.NOT_AUTHORIZED, f"{NAME} has failed for {self._username or '?'!r:.80}: {reason}")
+
+
+def _entry(user: ScramUser) -> _Entry:
+    return _Entry(
+        b64decode(user.salt),
+        b64decode(user.stored_key.get_secret_value()),
+        b64decode(user.server_key.get_secret_value()),
+        user.iterations,
+    )

@@ -1,0 +1,123 @@
+"""The command line: `sluice run`, `top`, `config`, `user`, `compact` and `report`."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+import typer
+
+import config
+from broker import __version__
+from broker.cli.options import CONFIG_PROBLEM, configured
+from broker.cli.top.command import top
+from broker.cli.user import user_app
+
+if TYPE_CHECKING:
+    from broker.server.server import Server
+
+CANNOT_SERVE: Final = 1
+"""Exit status when a listener cannot be opened."""
+
+_RUN_JOB: Final = "import sys; from spark_jobs.cli import main; sys.exit(main(program='sluice'))"
+
+PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Options are the Spark job's own."""
+
+app = typer.Typer(
+    help="Sluice: an MQTT 3.1.1 and 5.0 broker for fair, bounded delivery.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # in its tables, 80 columns are not enough for our flags
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+config_app = typer.Typer(help="Look at and check configuration.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+app.add_typer(user_app, name="user")
+
+Gate = Annotated[bool, typer.Option("--developer-gate/--no-developer-gate", hidden=True)]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"sluice {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+@configured
+def run(loaded: config.Loaded, developer_gate: Gate = True) -> None:
+    """Serve MQTT clients until interrupted."""
+    from broker.server.logs import configure
+    from broker.server.server import Server
+
+    configure(loaded.config.log)
+    try:
+        _serve(Server(loaded.config, gate=developer_gate))
+    except OSError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        raise typer.Exit(CANNOT_SERVE) from None
+
+
+app.command()(top)
+
+
+@config_app.command("show")
+@configured
+def show(loaded: config.Loaded) -> None:
+    """Print the effective configuration, and where each value came from."""
+    print(config.render(loaded))
+
+
+@config_app.command("check")
+def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> None:
+    """Report every mistake in a configuration file, with its path and what would be right."""
+    problems = config.check(file)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        raise typer.Exit(CONFIG_PROBLEM)
+    print(f"{file}: no mistakes found")
+
+
+@app.command(context_settings=PASSED_ON, add_help_option=False)
+def compact(context: typer.Context) -> None:
+    """Add up exported metrics by session and hour.
+
+    It runs PySpark, which comes with the extra `report`.
+    """
+    _spark_jobs("compact", context)
+
+
+@app.command(context_settings=PASSED_ON, add_help_option=False)
+def report(context: typer.Context) -> None:
+    """Make the fairness report from exported metrics.
+
+    It runs PySpark, which comes with the extra `report`.
+    """
+    _spark_jobs("report", context)
+
+
+def main() -> None:
+    """Entry point of the `sluice` command."""
+    app(prog_name="sluice")
+
+
+def _spark_jobs(command: str, context: typer.Context) -> NoReturn:
+    """Become the job: who stops this process stops the job, and the job's status is ours."""
+    arguments = [sys.executable, "-c", _RUN_JOB, command, *context.args]
+    os.execv(sys.executable, arguments)  # noqa: S606 - without a shell what the user wrote arrives as it is
+
+
+def _serve(server: "Server") -> None:
+    """Run the server on uvloop, or on asyncio's own loop where that is missing."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(server.run())
+    else:
+        uvloop.run(server.run())

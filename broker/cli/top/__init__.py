@@ -1,0 +1,1 @@
+"""`sluice top`: a running broker's sessions, groups and addresses in a terminal."""

@@ -1,0 +1,138 @@
+"""What this broker offers and what it does not: told to MQTT 5 clients in CONNACK, and held to for all."""
+
+import re
+from typing import Final, final
+
+from broker.routing.router import is_wildcard
+from broker.routing.shared_groups import split_share
+from config.models import Config
+from protocol import properties as props
+from protocol import reason_codes
+from protocol.connect import Connect
+from protocol.errors import MQTTError
+from protocol.primitives import MAXIMUM_UINT16
+from protocol.properties import Properties
+from protocol.subscribe import Subscribe
+from session.limits import PACKET_IDS
+
+_NOT_PLAIN: Final = re.compile(r"[/+#%\x00-\x1f\x7f-\x9f]|^\$")
+"""What would make a client id more, or something else, than one level of a topic."""
+
+
+@final
+class Capabilities:
+    """The features of the protocol as they are configured."""
+
+    def __init__(self, config: Config) -> None:
+        mqtt = config.mqtt
+        self.receive_maximum: int = config.session.receive_maximum
+        self.max_packet_size: int = mqtt.max_packet_size
+        self.topic_alias_maximum: int = mqtt.topic_alias_maximum
+        self.maximum_qos: int = mqtt.maximum_qos
+        self.retain_available: bool = mqtt.retain_available
+        self.wildcards_available: bool = mqtt.wildcard_subscription_available
+        self.identifiers_available: bool = mqtt.subscription_identifiers_available
+        self.shared_available: bool = mqtt.shared_subscription_available
+        self.server_keep_alive: int = int(mqtt.server_keep_alive or 0)
+        """Seconds of the longest keepalive; 0 = no limit."""
+        self.response_information: str = mqtt.response_information or ""
+        self.check_payload_format: bool = mqtt.check_payload_format
+        self.server_reference: str = mqtt.redirect_to or ""
+        """Where all clients are sent instead; empty = they may stay."""
+        permanent = mqtt.redirect == "permanent"
+        self.redirection: int = reason_codes.SERVER_MOVED if permanent else reason_codes.USE_ANOTHER_SERVER
+
+    # -- what clients are told
+
+    def tell(self, connack: Properties, asked: Properties, client_id: str) -> None:
+        """Add what differs from the standard's defaults, and what the CONNECT has `asked` for."""
+        if self.receive_maximum != PACKET_IDS:
+            connack[props.RECEIVE_MAXIMUM] = self.receive_maximum  # FC-20
+        connack[props.MAXIMUM_PACKET_SIZE] = self.max_packet_size
+        if self.topic_alias_maximum:
+            connack[props.TOPIC_ALIAS_MAXIMUM] = self.topic_alias_maximum  # [MQTT-3.3.2-9]
+        if self.maximum_qos < 2:
+            connack[props.MAXIMUM_QOS] = self.maximum_qos  # [MQTT-3.2.2-9]
+        if not self.retain_available:
+            connack[props.RETAIN_AVAILABLE] = 0
+        if not self.wildcards_available:
+            connack[props.WILDCARD_SUBSCRIPTION_AVAILABLE] = 0
+        if not self.identifiers_available:
+            connack[props.SUBSCRIPTION_IDENTIFIER_AVAILABLE] = 0
+        if not self.shared_available:
+            connack[props.SHARED_SUBSCRIPTION_AVAILABLE] = 0
+        if self.response_information and asked.get(props.REQUEST_RESPONSE_INFORMATION) == 1:  # [MQTT-3.1.2-28]
+            information = self.response_information.replace("{client_id}", as_level(client_id))
+            if len(information.encode()) <= MAXIMUM_UINT16:
+                connack[props.RESPONSE_INFORMATION] = information
+
+    def keep_alive(self, connect: Connect) -> int:
+        """The keepalive that counts, in seconds [MQTT-3.2.2-21, -22]: 3.1.1 has no word for another than its own."""
+        own = connect.keep_alive
+        most = self.server_keep_alive
+        return most if most and connect.version == 5 and (own == 0 or own > most) else own
+
+    # -- what they are held to
+
+    @property
+    def selective(self) -> bool:
+        """Whether a PUBLISH without properties may be one that is not supported."""
+        return self.maximum_qos < 2 or not self.retain_available
+
+    def check_message(self, what: str, qos: int, retain: bool) -> None:
+        """Raise MQTTError for a message that is not supported, be it a PUBLISH or a will."""
+        if qos > self.maximum_qos:  # [MQTT-3.2.2-11, -12]
+            raise MQTTError(
+                reason_codes.QOS_NOT_SUPPORTED, f"{what} at QoS {qos}; the highest here is {self.maximum_qos}"
+            )
+        if retain and not self.retain_available:  # [MQTT-3.2.2-13, -14]
+            raise MQTTError(reason_codes.RETAIN_NOT_SUPPORTED, f"{what} with RETAIN; nothing is retained here")
+
+    def must_be_text(self, properties: Properties | None) -> bool:
+        """Whether the payload that comes with these properties has to be UTF-8 (section 3.3.2.3.2)."""
+        if properties is None or not self.check_payload_format:
+            return False
+        return properties.get(props.PAYLOAD_FORMAT_INDICATOR) == 1
+
+    def check_subscribe(self, packet: Subscribe) -> None:
+        """Raise MQTTError for a SUBSCRIBE of MQTT 5 that is not supported: its sender has been told so."""
+        if not self.identifiers_available and packet.properties and props.SUBSCRIPTION_IDENTIFIER in packet.properties:
+            raise MQTTError(
+                reason_codes.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,
+                "SUBSCRIBE with a Subscription Identifier, which is not available here",
+            )
+        for subscription in packet.subscriptions:
+            code = self.lacks(subscription.topic_filter)
+            if code:
+                raise MQTTError(
+                    code, f"SUBSCRIBE to {subscription.topic_filter!r:.100}, which asks for what is not available here"
+                )
+
+    def lacks(self, topic_filter: str) -> int:
+        """The reason code for what a filter needs and is not available; 0 = nothing."""
+        if self.wildcards_available and self.shared_available:
+            return 0
+        share, inner = split_share(topic_filter)
+        if share and not self.shared_available:
+            return reason_codes.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
+        if is_wildcard(inner) and not self.wildcards_available:
+            return reason_codes.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED
+        return 0
+
+
+def as_level(client_id: str) -> str:
+    """The client id as one level of a topic, different for different ids: percent-encoded where it has to be."""
+    return _NOT_PLAIN.sub(_percent_encode, client_id)
+
+
+def _percent_encode(found: re.Match[str]) -> str:
+    return "".join([f"%{byte:02X}" for byte in found.group().encode()])
+
+
+def is_text(payload: bytes) -> bool:
+    """Whether a payload is well-formed UTF-8."""
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

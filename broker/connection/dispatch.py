@@ -1,0 +1,55 @@
+"""What a connected client may send, but for PUBLISH and PUBACK, which the connection handles itself."""
+
+from typing import TYPE_CHECKING
+
+from broker.auth.exchange import reauthenticate
+from broker.connection.subscribing import subscribe, unsubscribe
+from protocol import packet_types, reason_codes
+from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
+from protocol.auth import Auth
+from protocol.disconnect import Disconnect
+from protocol.errors import ProtocolError
+from protocol.packet import Packet
+from protocol.ping import PINGRESP_BYTES, Pingreq
+from protocol.subscribe import Subscribe
+from protocol.unsubscribe import Unsubscribe
+from session.session import Session
+
+if TYPE_CHECKING:
+    from broker.connection.connection import Connection
+
+
+def on_packet(connection: "Connection", session: Session, packet: Packet, now: int) -> None:
+    """Do what the packet asks for. Raises MQTTError when the connection must be closed."""
+    if isinstance(packet, Pubrec):
+        session.acknowledge(packet_types.PUBREC, packet.packet_id, packet.reason_code, now)
+    elif isinstance(packet, Pubrel):
+        session.release(packet.packet_id)
+        if session.inbound.waiting is not None:
+            connection.let_in(now)  # FC-22
+    elif isinstance(packet, Pubcomp):
+        session.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
+    elif isinstance(packet, Pingreq):
+        session.outbound.outbox.add_control(PINGRESP_BYTES)  # [MQTT-3.12.4-1]
+    elif isinstance(packet, Subscribe):
+        if connection.client is not None:
+            subscribe(connection.broker, connection.client, packet, now)
+    elif isinstance(packet, Unsubscribe):
+        if connection.client is not None:
+            unsubscribe(connection.broker, connection.client, packet)
+    elif isinstance(packet, Auth):
+        reauthenticate(connection, session, packet)
+    elif isinstance(packet, Disconnect):
+        _on_disconnect(connection, packet)
+    else:  # a second CONNECT is refused by the decoder
+        raise ProtocolError(f"{type(packet).__name__} is not for a client to send here")
+
+
+def _on_disconnect(connection: "Connection", packet: Disconnect) -> None:
+    if connection.client is not None:
+        connection.client.change_expiry(packet, connection.broker.max_session_expiry_interval)
+    if packet.reason_code == reason_codes.SUCCESS:
+        connection.will = None  # [MQTT-3.14.4-3]
+    connection.broker.totals.disconnects_received += 1
+    connection.why = f"DISCONNECT by the client: {reason_codes.name(packet.reason_code, packet_types.DISCONNECT)}"
+    connection.close()

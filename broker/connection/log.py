@@ -1,0 +1,109 @@
+"""Log lines about connections: refusals with their reason; at level debug also connects, disconnects and subscriptions.
+
+Nothing here is called per message, and what is for debug only if `Broker.debug` is set.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.connection.replies import in_words
+from protocol import reason_codes
+from protocol.connect import Connect
+from protocol.errors import MQTTError, PacketTooLarge
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection.connection import Connection
+
+MOST_FILTERS: Final = 20
+"""Topic filters of one packet that a line names."""
+_VERSIONS: Final = {4: "3.1.1", 5: "5.0"}
+
+
+def peer_of(transport: asyncio.Transport | None) -> str:
+    """The address that a client has connected from, as `host:port`; empty if it is unknown."""
+    name: Any = None if transport is None else transport.get_extra_info("peername")
+    if not isinstance(name, tuple) or len(name) < 2:
+        return ""
+    host = f"[{name[0]}]" if ":" in name[0] else name[0]
+    return f"{host}:{name[1]}"
+
+
+def _peer(connection: "Connection") -> str:
+    return connection.peer or peer_of(connection.transport)
+
+
+def log_refused(broker: "Broker", connection: "Connection", error: MQTTError) -> None:
+    """A client broke the protocol, or may not come in. The line is of bounded length: it quotes what has been sent."""
+    more: dict[str, object] = {}
+    if isinstance(error, PacketTooLarge) and error.size:
+        more = {"size": error.size, "limit": error.limit, "key": "mqtt.max_packet_size"}
+    broker.log.info(
+        "client_refused",
+        client_id=in_words(connection.client_id or error.client_id),
+        peer=_peer(connection),
+        listener=connection.listener,
+        reason=reason_codes.name(error.reason_code),
+        detail=in_words(error.message),
+        **more,
+    )
+
+
+def log_connected(connection: "Connection", connect: Connect, expiry: int, session_present: bool) -> None:
+    """A client has its session; `expiry` in seconds."""
+    connection.broker.log.debug(
+        "connected",
+        client_id=in_words(connection.client_id),
+        peer=_peer(connection),
+        listener=connection.listener,
+        version=_VERSIONS[connect.version],
+        bridge=connect.bridge,
+        clean_start=connect.clean_start,
+        keep_alive=connect.keep_alive,
+        session_expiry=expiry,
+        session_present=session_present,
+        will=connect.will is not None,
+    )
+
+
+def log_disconnected(connection: "Connection") -> None:
+    """A connection is over, or about to be; said once."""
+    if connection.told_gone:
+        return
+    connection.told_gone = True
+    connection.broker.log.debug(
+        "disconnected",
+        client_id=in_words(connection.client_id),
+        peer=_peer(connection),
+        listener=connection.listener,
+        detail=in_words(connection.why),
+    )
+
+
+def log_subscribed(broker: "Broker", client_id: str, filters: Sequence[str], codes: Sequence[int]) -> None:
+    """A SUBSCRIBE has been answered: each filter with the QoS that was granted, or why it was refused."""
+    granted = {
+        in_words(topic_filter): code if code < reason_codes.UNSPECIFIED_ERROR else _why_not(code)
+        for topic_filter, code in zip(filters[:MOST_FILTERS], codes, strict=False)
+    }
+    _log_filters(broker, "subscribed", client_id, granted, len(filters))
+
+
+def log_unsubscribed(broker: "Broker", client_id: str, filters: Sequence[str], codes: Sequence[int]) -> None:
+    """An UNSUBSCRIBE has been answered: each filter with its reason code in words."""
+    ended = {
+        in_words(topic_filter): reason_codes.name(code)
+        for topic_filter, code in zip(filters[:MOST_FILTERS], codes, strict=False)
+    }
+    _log_filters(broker, "unsubscribed", client_id, ended, len(filters))
+
+
+def _why_not(code: int) -> str:
+    """Why a filter was refused; clients are told 0x80 of one that is denied, if `refused_subscribe` wants it so."""
+    return reason_codes.name(reason_codes.NOT_AUTHORIZED if code == reason_codes.UNSPECIFIED_ERROR else code)
+
+
+def _log_filters(broker: "Broker", event: str, client_id: str, shown: "dict[str, Any]", count: int) -> None:
+    more = {"more": count - MOST_FILTERS} if count > MOST_FILTERS else {}
+    broker.log.debug(event, client_id=in_words(client_id), filters=shown, **more)

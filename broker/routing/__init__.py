@@ -1,0 +1,1 @@
+"""From a topic to those who get the message: subscriptions, shared groups, retained messages."""

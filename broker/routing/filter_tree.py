@@ -1,0 +1,153 @@
+"""Topic filters with wildcards as a tree of levels: from a topic name to those who
+subscribe to filters that match it (section 4.7).
+"""
+
+from typing import Final, final
+
+from broker.routing.shared_groups import SharedGroups
+from protocol.subscribe import Subscription
+from session.outbound import Outbound
+from session.shared_queue import SharedQueue
+
+NOT_SHARED: Final = ""
+"""In place of a share name, which is never empty [MQTT-4.8.2-1]."""
+
+
+@final
+class Subscribers:
+    """The subscriptions to one topic filter."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[Outbound, Subscription] = {}
+        self.groups: dict[str, SharedQueue] | None = None
+        """By share name; None until the first."""
+
+    def add(self, share: str, outbound: Outbound, subscription: Subscription, shared: SharedGroups) -> None:
+        """Add a subscription, or replace that of the same session and share name."""
+        if share == NOT_SHARED:
+            self.sessions[outbound] = subscription
+            return
+        if self.groups is None:
+            self.groups = {}
+        group = self.groups.get(share)
+        if group is None:
+            group = self.groups[share] = shared.queue(subscription.topic_filter)
+        group.add(outbound, subscription)
+
+    def remove(self, share: str, outbound: Outbound, shared: SharedGroups) -> None:
+        """Remove a subscription; nothing happens if there is none."""
+        if share == NOT_SHARED:
+            self.sessions.pop(outbound, None)
+            return
+        if self.groups is None:
+            return
+        group = self.groups.get(share)
+        if group is not None:
+            group.remove(outbound)
+            if not group.members:
+                del self.groups[share]
+                shared.close(group)
+
+    def empty(self) -> bool:
+        """Whether nobody is left."""
+        return not self.sessions and not self.groups
+
+
+@final
+class Node:
+    """One level of the filters that share their beginning."""
+
+    def __init__(self) -> None:
+        self.children: dict[bytes, Node] | None = None
+        self.subscribers: Subscribers | None = None
+
+    def deserted(self) -> bool:
+        """Whether no filter needs this level."""
+        return self.subscribers is None and not self.children
+
+
+@final
+class FilterTree:
+    """Subscribers by topic filter."""
+
+    def __init__(self) -> None:
+        self._root = Node()
+
+    def at(self, topic_filter: bytes) -> Subscribers:
+        """The subscribers of a filter, for adding to them."""
+        node = self._root
+        for level in topic_filter.split(b"/"):
+            children = node.children
+            if children is None:
+                children = node.children = {}
+            child = children.get(level)
+            if child is None:
+                child = children[level] = Node()
+            node = child
+        if node.subscribers is None:
+            node.subscribers = Subscribers()
+        return node.subscribers
+
+    def get(self, topic_filter: bytes) -> Subscribers | None:
+        """The subscribers of a filter; None if there are none."""
+        node = self._root
+        for level in topic_filter.split(b"/"):
+            child = node.children.get(level) if node.children is not None else None
+            if child is None:
+                return None
+            node = child
+        return node.subscribers
+
+    def forget(self, topic_filter: bytes) -> None:
+        """Remove a filter without subscribers, and the levels that it alone kept. It must be there."""
+        node = self._root
+        path: list[tuple[Node, bytes]] = []
+        for level in topic_filter.split(b"/"):
+            assert node.children is not None
+            path.append((node, level))
+            node = node.children[level]
+        node.subscribers = None
+        for parent, level in reversed(path):
+            if not node.deserted():
+                break
+            assert parent.children is not None
+            del parent.children[level]
+            node = parent
+
+    def match(self, topic: bytes) -> list[Subscribers]:
+        """The subscribers of every filter that matches `topic`."""
+        found: list[Subscribers] = []
+        if self._root.children:
+            levels = topic.split(b"/")
+            self._match(self._root, levels, 0, not topic.startswith(b"$"), found)
+        return found
+
+    def _match(
+        self,
+        node: Node,
+        levels: list[bytes],
+        depth: int,
+        wildcards: bool,
+        found: list[Subscribers],
+    ) -> None:
+        """`wildcards` is False at the first level of a `$` topic only [MQTT-4.7.2-1]."""
+        children = node.children
+        if children is None:
+            if depth == len(levels) and node.subscribers is not None:
+                found.append(node.subscribers)
+            return
+        if wildcards:
+            rest = children.get(b"#")
+            if rest is not None and rest.subscribers is not None:
+                found.append(rest.subscribers)  # "#" also matches the level above it (section 4.7.1.2)
+        if depth == len(levels):
+            if node.subscribers is not None:
+                found.append(node.subscribers)
+            return
+        child = children.get(levels[depth])
+        if child is not None:
+            self._match(child, levels, depth + 1, True, found)
+        if wildcards:
+            plus = children.get(b"+")
+            if plus is not None and plus is not child:  # a filter is looked up too, and its "+" is that one
+                self._match(plus, levels, depth + 1, True, found)

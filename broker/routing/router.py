@@ -1,0 +1,218 @@
+"""Routing: from topic names to subscribed sessions, by a dictionary, a tree and a bounded cache in front of both."""
+
+from itertools import islice
+from typing import Final, final
+
+from broker.addresses.book import AddressBook, AddressFull
+from broker.auth.topic_rules import Authorization
+from broker.connection.replies import PublishRefused
+from broker.routing.filter_tree import FilterTree, Subscribers
+from broker.routing.receivers import Receivers, Route
+from broker.routing.shared_groups import SharedGroups, split_share
+from protocol import reason_codes
+from protocol.errors import TopicNameInvalid
+from protocol.publish import Publish
+from protocol.subscribe import Subscription
+from session.address import Address
+from session.outbound import Outbound
+
+CACHED_TOPICS: Final = 65_536
+"""Topics whose receivers are kept ready; past that those cached first make room."""
+CACHED_WEIGHT: Final = 1_000_000
+"""The same for how much they hold together, in receivers: wildcards and long topics need memory."""
+_RECEIVER_BYTES: Final = 64
+"""Bytes of a topic name that weigh as much as a receiver."""
+_QUOTED: Final = 100
+"""Bytes of a topic name that a refusal quotes: it is made for each message."""
+
+
+@final
+class Router:
+    """Who gets what."""
+
+    def __init__(
+        self,
+        max_topic_levels: int,
+        merge: bool = True,
+        cached_topics: int = CACHED_TOPICS,
+        cached_weight: int = CACHED_WEIGHT,
+        authorization: Authorization | None = None,
+        shared: SharedGroups | None = None,
+        addresses: AddressBook | None = None,
+    ) -> None:
+        self.cache: dict[bytes, Receivers] = {}
+        """Topic name to its receivers; a topic that is in here is known to be a valid name."""
+        self._max_topic_levels = max_topic_levels
+        self._authorization = Authorization() if authorization is None else authorization
+        self.shared = SharedGroups() if shared is None else shared
+        self.addresses = AddressBook([]) if addresses is None else addresses
+        self._merge = merge
+        """Whether overlapping subscriptions of a session give one delivery together, or one each [MQTT-3.3.4-2]."""
+        self._cached_topics = cached_topics
+        self._most_weight = cached_weight
+        self._cached_weight = 0
+        self._exact: dict[bytes, Subscribers] = {}
+        self._wildcard = FilterTree()
+
+    def route(self, publish: Publish, publisher: Outbound | None) -> bool:
+        """Hand `publish` to every session that is subscribed to its topic; returns whether there is any.
+
+        `publisher` is None for the broker itself. Raises TopicNameInvalid for a topic with too many levels,
+        PublishRefused where clients may not publish, and AddressFull where there is no room for what they publish.
+        """
+        receivers = self.cache.get(publish.topic)
+        if receivers is None:
+            receivers = self._find(publish.topic)
+        routes = receivers.routes
+        qos = publish.qos
+        retain = publish.retain
+        for route in routes:
+            delivery = publish
+            if route.qos < qos or retain:
+                delivery = publish.at(min(route.qos, qos), retain and route.retain_as_published)
+            outbound = route.outbound
+            if outbound.paced and not outbound.admits(delivery, publisher, publish.received_at):
+                continue  # FC-16
+            outbound.mailbox.append(delivery)
+            if outbound.idle:
+                outbound.idle = False
+                outbound.host.wake()
+        if receivers.others:
+            if publisher is not None:
+                if receivers.closed:
+                    raise _not_permitted(publish.topic)
+                address = receivers.address
+                if address is not None and (
+                    address.waiting  # FC-25: first in, first out
+                    or not address.takes(receivers.size(publish, publisher))  # FC-24
+                ):
+                    raise AddressFull(address)
+            publish.address = receivers.address
+            receivers.deliver_to_others(publish, publisher)
+            return receivers.address is None or len(receivers) > 0
+        return len(routes) > 0
+
+    def route_late(self, publish: Publish, publisher: Outbound | None) -> bool:
+        """The same for what has waited, or does not wait, for room in an address: there is no question of that here."""
+        receivers = self._receivers(publish.topic)
+        publish.address = receivers.address
+        receivers.deliver_to_others(publish, publisher)
+        return len(receivers) > 0
+
+    def size(self, publish: Publish, publisher: Outbound | None) -> int:
+        """Payload bytes that a message would add to its address."""
+        return self._receivers(publish.topic).size(publish, publisher)
+
+    def address(self, topic: bytes) -> Address | None:
+        """What limits a topic; None if nothing does."""
+        return self.addresses.find(topic, self.cache)
+
+    def subscribe(self, outbound: Outbound, subscription: Subscription) -> None:
+        """Add a subscription, or replace that of the same session and filter [MQTT-3.8.4-3]."""
+        share, topic_filter = split_share(subscription.topic_filter)
+        if is_wildcard(topic_filter):
+            self._wildcard.at(topic_filter).add(share, outbound, subscription, self.shared)
+            self._forget_all()
+            return
+        subscribers = self._exact.get(topic_filter)
+        if subscribers is None:
+            subscribers = self._exact[topic_filter] = Subscribers()
+        subscribers.add(share, outbound, subscription, self.shared)
+        self._forget(topic_filter)  # what is cached for other topics still holds
+
+    def unsubscribe(self, outbound: Outbound, subscribed: str) -> None:
+        """Remove the subscription with the filter `subscribed`; nothing happens if there is none."""
+        share, topic_filter = split_share(subscribed)
+        wildcard = is_wildcard(topic_filter)
+        subscribers = self._wildcard.get(topic_filter) if wildcard else self._exact.get(topic_filter)
+        if subscribers is None:
+            return
+        subscribers.remove(share, outbound, self.shared)
+        if wildcard:
+            if subscribers.empty():
+                self._wildcard.forget(topic_filter)
+            self._forget_all()
+        else:
+            if subscribers.empty():
+                del self._exact[topic_filter]
+            self._forget(topic_filter)
+
+    def _receivers(self, topic: bytes) -> Receivers:
+        receivers = self.cache.get(topic)
+        return self._find(topic) if receivers is None else receivers
+
+    def _find(self, topic: bytes) -> Receivers:
+        if topic.count(b"/") >= self._max_topic_levels:
+            raise TopicNameInvalid(
+                f"PUBLISH to a topic of {topic.count(b'/') + 1} levels; at most {self._max_topic_levels} are accepted"
+            )
+        receivers = Receivers()
+        if not self._authorization.may_publish(topic):
+            receivers.close()
+        address = self.address(topic)
+        if address is not None:
+            receivers.limit(address)
+        if self._authorization.may_receive(topic):
+            self._fill(receivers, topic)
+        self._remember(topic, receivers)
+        return receivers
+
+    def _fill(self, receivers: Receivers, topic: bytes) -> None:
+        matching = self._wildcard.match(topic)
+        exact = self._exact.get(topic)
+        if exact is not None:
+            matching.append(exact)
+        for route in self._routes(matching):
+            receivers.add(route)
+        for subscribers in matching:
+            if subscribers.groups is not None:
+                for group in subscribers.groups.values():
+                    receivers.add_group(group)
+
+    def _routes(self, matching: list[Subscribers]) -> list[Route]:
+        """The routes to sessions: one for each, or one for each of its subscriptions."""
+        routes: list[Route] = []
+        found: dict[Outbound, Route] = {}
+        for subscribers in matching:
+            for outbound, subscription in subscribers.sessions.items():
+                route = found.get(outbound)
+                if route is not None and self._merge:
+                    route.merge(subscription)
+                else:
+                    route = found[outbound] = Route(outbound, subscription)
+                    routes.append(route)
+        return routes
+
+    def _remember(self, topic: bytes, receivers: Receivers) -> None:
+        cache = self.cache
+        weight = _weight(topic, receivers)
+        while cache and (len(cache) >= self._cached_topics or self._cached_weight + weight > self._most_weight):
+            # Many at once: looking for a dictionary's first key means passing over all that were deleted before it.
+            for oldest in list(islice(cache, len(cache) // 16 + 1)):
+                self._forget(oldest)
+        cache[topic] = receivers
+        self._cached_weight += weight
+
+    def _forget(self, topic: bytes) -> None:
+        receivers = self.cache.pop(topic, None)
+        if receivers is not None:
+            self._cached_weight -= _weight(topic, receivers)
+
+    def _forget_all(self) -> None:
+        self.cache.clear()
+        self._cached_weight = 0
+
+
+def _weight(topic: bytes, receivers: Receivers) -> int:
+    """What a topic in the cache counts for, in receivers."""
+    return 1 + len(receivers) + len(topic) // _RECEIVER_BYTES
+
+
+def _not_permitted(topic: bytes) -> PublishRefused:
+    name = topic[:_QUOTED].decode(errors="ignore")
+    return PublishRefused(reason_codes.NOT_AUTHORIZED, f"PUBLISH to {name!r} is not permitted")
+
+
+def is_wildcard(topic_filter: bytes) -> bool:
+    """Whether a valid topic filter matches more than the one topic that it spells."""
+    return b"+" in topic_filter or topic_filter.endswith(b"#")

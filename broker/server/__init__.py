@@ -1,0 +1,1 @@
+"""The process: sockets and TLS for its listeners, its log, and how it ends."""

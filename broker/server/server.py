@@ -1,0 +1,203 @@
+"""The server: listeners, the ticking of the wheel, signals and the order of stopping."""
+
+import asyncio
+import errno
+import gc
+import resource
+import signal
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import structlog
+
+from broker.admin.server import start_admin
+from broker.broker import Broker
+from broker.connection.connection import Connection
+from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.timers import TICK
+from broker.server.listening import BACKLOG, open_sockets, server_context
+from broker.server.shutdown import take_leave
+from broker.server.tls_handshake import TlsListener
+from broker.telemetry.sys_topics import SysTopics
+from config.models import Config, Listener
+
+if TYPE_CHECKING:
+    from broker.telemetry.exporter import Exporter
+
+STOP_TIMEOUT: Final = 5.0
+"""Seconds that connections have to take what is left for them when the server stops."""
+
+ABORT_TIMEOUT: Final = 1.0
+"""Seconds until connections that were cut off are gone; the loop needs one or two turns."""
+
+METRICS_TIMEOUT: Final = 5.0
+"""Seconds that the last metrics have to get to the disk when the server stops."""
+
+EXHAUSTED_PAUSE: Final = 60 * SECOND
+"""Microseconds between two reports that file descriptors or memory for connections have run out."""
+
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Server:
+    """One broker with its sockets."""
+
+    def __init__(self, config: Config, gate: bool = True) -> None:
+        self.config = config
+        self.broker = Broker(config, monotonic_us(), gate)
+        self.addresses: dict[str, tuple[str, int]] = {}
+        """Listener name to the host and port that it really listens on; of several addresses the first."""
+        self._log = structlog.get_logger("sluice")
+        self._servers: list[asyncio.Server] = []
+        self._tls: list[TlsListener] = []
+        self._opened: list[dict[str, Any]] = []  # what the log says of each listener
+        self._stopping = asyncio.Event()
+        self._exhausted_until = 0
+
+    async def run(self) -> None:
+        """Serve until `stop` or a signal. Raises OSError if a listener or configured admin socket cannot be opened."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._crashed)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stop)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` wants it ignored
+            loop.add_signal_handler(signal.SIGHUP, self.stop)
+        raise_file_limit()
+        try:
+            for listener in self.config.listeners:
+                await self._open(listener)
+            admin = await start_admin(self.broker, self.config)
+        except OSError:
+            self._close_listeners()
+            if self.broker.addresses.paging is not None:
+                self.broker.addresses.paging.discard()
+            raise
+        for opened in self._opened:  # only now: who reads it finds all of the broker there
+            self._log.info("listening", **opened)
+        sys_topics = self._start_sys_topics(loop)
+        exporter = self._start_exporter()
+        paging = self.broker.addresses.paging
+        if paging is not None:
+            paging.start()
+        gc.freeze()  # what has been loaded stays: no collection needs to look through it again, with everybody waiting
+        self._tick(loop)
+        await self._stopping.wait()
+        if admin is not None:
+            admin.stop()
+        if sys_topics is not None:
+            sys_topics.cancel()
+        connections = await self._close()
+        if paging is not None:
+            await paging.close()
+        if exporter is not None:
+            await self._finish(exporter)
+        self._log.info("stopped", connections=connections)
+
+    def stop(self) -> None:
+        """Ask `run` to end."""
+        self._stopping.set()
+
+    async def _open(self, listener: Listener) -> None:
+        try:
+            context = server_context(listener.tls) if listener.tls is not None else None
+            sockets = await open_sockets(listener.host, listener.port)
+        except OSError as error:
+            raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error
+        loop = asyncio.get_running_loop()
+
+        def new_connection() -> asyncio.Protocol:
+            # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
+            return cast("asyncio.Protocol", Connection(self.broker, listener.name))
+
+        accept = new_connection
+        if context is not None:
+            tls = TlsListener(self.broker, listener.name, context, new_connection)
+            self._tls.append(tls)
+            accept = tls.accept
+        for sock in sockets:
+            # asyncio's own loop takes the backlog for how often to accept at once too, and before Python 3.13 it goes
+            # on when file descriptors have run out, with a report for each.
+            tries = 1 if isinstance(loop, asyncio.SelectorEventLoop) else BACKLOG
+            server = await loop.create_server(accept, sock=sock, backlog=tries)
+            sock.listen(BACKLOG)
+            self._servers.append(server)
+            host, port = sock.getsockname()[:2]
+            self.addresses.setdefault(listener.name, (host, port))
+            self._opened.append({"listener": listener.name, "host": host, "port": port, "tls": context is not None})
+
+    def _start_sys_topics(self, loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
+        mqtt = self.config.mqtt
+        if mqtt.sys_interval == float("inf"):
+            return None
+        topics = SysTopics(self.broker, mqtt.sys_interval, mqtt.retain_available, bool(self.config.addresses))
+        return loop.create_task(topics.run())
+
+    def _start_exporter(self) -> "Exporter | None":
+        if self.config.metrics.directory is None:
+            return None
+        from broker.telemetry.exporter import Exporter
+
+        exporter = Exporter(self.broker, self.config)
+        exporter.start()
+        return exporter
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_later(TICK / SECOND, self._tick, loop)  # first: whatever a timer does, the clock goes on
+        self.broker.wheel.advance(monotonic_us())
+
+    def _crashed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback has raised what it must not. The loop has closed the connection if it was one's."""
+        exception = context.get("exception")
+        if isinstance(exception, OSError) and exception.errno in _EXHAUSTED:
+            self._report_exhausted(exception)
+        else:
+            self._log.error("crash", detail=context.get("message", ""), exc_info=exception)
+
+    def _report_exhausted(self, error: OSError) -> None:
+        """Say once in a while that no connection can be accepted; the loop tries again each second."""
+        now = monotonic_us()
+        if now >= self._exhausted_until:
+            self._exhausted_until = now + EXHAUSTED_PAUSE
+            self._log.error("cannot_accept", detail=str(error), connections=len(self.broker.connections))
+
+    async def _close(self) -> int:
+        """Stop listening, tell the clients, cut off who has not gone in time; returns how many there were."""
+        self._close_listeners()
+        count = len(self.broker.connections)
+        gone = asyncio.Event()
+        self.broker.on_last_gone = gone.set
+        lost = take_leave(self.broker, monotonic_us())
+        if lost:
+            self._log.warning("wills_lost", count=lost)
+        if not await self._wait(gone, STOP_TIMEOUT):
+            for connection in list(self.broker.connections):
+                connection.abort()
+            await self._wait(gone, ABORT_TIMEOUT)
+        return count
+
+    async def _finish(self, exporter: "Exporter") -> None:
+        """Write the last metrics, unless the disk takes too long."""
+        try:
+            await asyncio.wait_for(exporter.stop(), METRICS_TIMEOUT)
+        except TimeoutError:
+            self._log.error("metrics_lost", detail=f"the last ones were not written within {METRICS_TIMEOUT:g} s")
+
+    async def _wait(self, gone: asyncio.Event, seconds: float) -> bool:
+        if not self.broker.connections:
+            return True
+        try:
+            await asyncio.wait_for(gone.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _close_listeners(self) -> None:
+        for server in self._servers:
+            server.close()
+        for tls in self._tls:
+            tls.close()
+
+
+def raise_file_limit() -> None:
+    """Use as many file descriptors as the system lets this user have: each connection is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

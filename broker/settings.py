@@ -1,0 +1,70 @@
+"""What the configuration says, in the form that the broker and its sessions use."""
+
+from math import ceil
+
+from broker.runtime.clock import SECOND
+from broker.sessions import NEVER_EXPIRES
+from config.address_settings import AddressSettings
+from config.models import Config
+from config.session import Session as SessionSettings
+from session.address import AddressRule
+from session.limits import Limits
+from session.priorities import Priorities
+
+
+def microseconds(seconds: float) -> int:
+    """A configured duration for the clocks of `session`, where 0 stands for `infinity`."""
+    return 0 if seconds == float("inf") else int(seconds * SECOND)
+
+
+def whole_seconds(seconds: float) -> int:
+    """A configured duration as a Session Expiry Interval."""
+    return min(ceil(seconds), NEVER_EXPIRES) if seconds != float("inf") else NEVER_EXPIRES
+
+
+def session_limits(config: Config, gate: bool) -> Limits:
+    """What the configuration says of flow control, in the form that sessions use."""
+    own = config.session
+    slow = own.slow_consumer
+    weights = [(priority.match, priority.weight) for priority in own.mqueue_priorities]
+    return Limits(
+        max_inflight=own.max_inflight,
+        max_mqueue_len=own.max_mqueue_len,
+        max_mqueue_bytes=own.max_mqueue_bytes,
+        mqueue_overflow=own.mqueue_overflow,
+        mqueue_store_qos0=own.mqueue_store_qos0,
+        retry_interval=microseconds(own.retry_interval),
+        receive_maximum=own.receive_maximum,
+        tolerate_receive_maximum=own.receive_maximum_policy == "tolerate",
+        max_awaiting_rel=own.max_awaiting_rel,
+        producer_window_size=own.producer_window_size,
+        await_rel_timeout=microseconds(own.await_rel_timeout),
+        max_topic_alias_out=config.mqtt.max_topic_alias_out,
+        consumer_window_size=own.consumer_window_size,
+        consumer_max_rate=own.consumer_max_rate,
+        priorities=Priorities(weights) if weights else None,
+        slow_threshold=_slow_threshold(own),
+        slow_check_period=microseconds(slow.check_period),
+        slow_disconnect=slow.policy == "disconnect",
+        stalled_window=microseconds(own.stalled_window),
+        overflow_patience=microseconds(own.overflow_patience),
+        gate=gate,
+    )
+
+
+def address_rule(own: AddressSettings) -> AddressRule:
+    """What the configuration says of the addresses that match one filter."""
+    return AddressRule(
+        max_size_bytes=own.max_size_bytes,
+        full_policy=own.full_policy,
+        reject_threshold_bytes=own.reject_threshold_bytes,
+        block_timeout=microseconds(own.block_timeout),
+        page_limit_bytes=own.page_limit_bytes or -1,
+        page_full_policy=own.page_full_policy,
+    )
+
+
+def _slow_threshold(own: SessionSettings) -> float:
+    """FC-14: messages a second. Whom its rate holds back (FC-11) is not slow: it has to reach nine tenths of that."""
+    threshold = own.slow_consumer.threshold or 0.0
+    return min(threshold, own.consumer_max_rate * 0.9) if own.consumer_max_rate else threshold

@@ -1,0 +1,251 @@
+"""The walk that finds the top of a list: who comes first, how often it walks, and how long it holds the loop."""
+
+import asyncio
+import json
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+from broker.admin import scan
+from broker.admin.scan import REST, Top, TopList
+from broker.admin.sessions import Sessions
+from broker.runtime.clock import monotonic_us
+from broker.sessions import Client
+from tests.support.broker.exporting import until
+from tests.support.broker.local import LocalBroker
+from tests.support.session.messages import message
+
+pytestmark = pytest.mark.once
+
+T = TypeVar("T")
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = monotonic_us()
+        self.step = 0
+        """Microseconds that pass at each look."""
+        monkeypatch.setattr(scan, "monotonic_us", self.read)
+
+    def read(self) -> int:
+        """The time, which then goes on."""
+        self.now += self.step
+        return self.now
+
+
+class Listed(Sessions):
+    """The sessions of a broker without sockets; counts walks."""
+
+    def __init__(self, local: LocalBroker) -> None:
+        super().__init__(local.broker)
+        self.walks = 0
+
+    def items(self) -> list[Client]:
+        """All clients."""
+        self.walks += 1
+        return super().items()
+
+
+class Bench:
+    """A broker, and the top of its sessions."""
+
+    def __init__(self, local: LocalBroker) -> None:
+        self.local = local
+        self.listed = Listed(local)
+        self.list = TopList(self.listed)
+
+    def client(self, name: str, waiting: int = 0, in_mailbox: int = 0, size: int = 0) -> Client:
+        """A client that is away, with so many deliveries waiting."""
+        client = self.local.broker.new_client(name, monotonic_us())
+        outbound = client.session.outbound
+        outbound.mailbox += [message(number, 1, size=size, now=0) for number in range(waiting)]
+        outbound.store_offline(0)
+        outbound.mailbox += [message(number, 1, now=0) for number in range(in_mailbox)]
+        return client
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Let the loop run until this is done."""
+        return self.local.loop.run_until_complete(work)
+
+    def top(self, sort: str = "mqueue", count: int = 1000) -> list[str]:
+        """Who is at the top."""
+        return names(self.run(self.list.top(sort, count)))
+
+
+def names(found: Top) -> list[str]:
+    """The client ids, in their order."""
+    return [json.loads(row)[0] for row in found.rows]
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """A broker without sockets."""
+    with LocalBroker() as local:
+        yield Bench(local)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time as the walks see it."""
+    return Clock(monkeypatch)
+
+
+@pytest.mark.parametrize("sort", ["mqueue", "bytes", "drops", "window_full", "mailbox"])
+def test_equals_in_order(bench: Bench, sort: str) -> None:
+    """Of those that have the same, who was there first comes first."""
+    for number in range(30):
+        bench.client(f"c{number}")
+    assert bench.top(sort, 3) == ["c0", "c1", "c2"]
+
+
+def test_highest_first(bench: Bench) -> None:
+    """Whoever has most comes first, wherever in the walk it is found."""
+    for number in (3, 9, 1, 7, 5, 8, 2, 6, 4):
+        bench.client(str(number), waiting=number)
+    assert bench.top("mqueue", 4) == ["9", "8", "7", "6"]
+
+
+def test_mailbox(bench: Bench) -> None:
+    """What a session has not taken up is what `mailbox` sorts by."""
+    bench.client("queue", waiting=9)
+    bench.client("one", in_mailbox=1)
+    bench.client("three", in_mailbox=3)
+    assert bench.top("mailbox") == ["three", "one", "queue"]
+
+
+def test_who_waits_shares_a_walk(bench: Bench) -> None:
+    """All that ask at once, whatever for, are answered by one walk."""
+    bench.client("many", waiting=3)
+    bench.client("large", waiting=1, size=100)
+
+    questions = [("mqueue", 1), ("bytes", 1), ("mqueue", 2), ("drops", 1)]
+
+    async def ask() -> list[Top]:
+        return await asyncio.gather(*[bench.list.top(sort, count) for sort, count in questions])
+
+    assert [names(found)[0] for found in bench.run(ask())] == ["many", "large", "many", "many"]
+    assert bench.listed.walks == 1
+
+
+def test_rest_between_walks(bench: Bench, clock: Clock) -> None:
+    """Who asks again within a second is told the same; later it is walked again."""
+    bench.client("a")
+    assert bench.top() == ["a"]
+    bench.client("b", waiting=1)
+    clock.now += REST - 1
+    assert bench.top() == ["a"]
+    clock.now += 1
+    assert bench.top() == ["b", "a"]
+    assert bench.listed.walks == 2
+
+
+def test_another_question_waits_for_the_rest(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the last walk has not looked for has to wait until there may be another."""
+    monkeypatch.setattr(scan, "REST", 1_000)
+    for number in range(5):
+        bench.client(str(number), waiting=number)
+    assert bench.top("mqueue", 2) == ["4", "3"]
+    assert bench.top("mqueue", 4)[:4] == ["4", "3", "2", "1"]
+    assert bench.top("drops", 1) == ["0"]
+    assert bench.listed.walks == 3
+
+
+def test_long_walks_are_rare(bench: Bench, clock: Clock) -> None:
+    """However many sessions there are, walks take a tenth of the time."""
+    for number in range(1_000):
+        bench.client(str(number))
+    clock.step = 100_000
+    before = clock.now
+    bench.top("mqueue", 1)
+    clock.step = 0
+    walked = clock.now - before
+    assert walked > 10 * 100_000
+    bench.client("new", waiting=1)
+    clock.now += REST
+    assert bench.top("mqueue", 1) == ["0"]
+    clock.now += 9 * walked
+    assert bench.top("mqueue", 1) == ["new"]
+
+
+def test_the_loop_has_its_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk gives way after each slice of sessions, and of rows."""
+    monkeypatch.setattr(scan, "SLICE", 10)
+    monkeypatch.setattr(scan, "ROWS", 5)
+    for number in range(100):
+        bench.client(str(number))
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def ask() -> None:
+        counting = asyncio.create_task(count_turns())
+        await bench.list.top("mqueue", 50)
+        counting.cancel()
+
+    bench.run(ask())
+    assert turns >= 100 // 10 + 50 // 5
+
+
+def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that ends while it is walked is not in the list, and one whose client id another has taken neither."""
+    monkeypatch.setattr(scan, "SLICE", 1)
+    broker = bench.local.broker
+    clients = [bench.client(str(number), waiting=number + 1) for number in range(6)]
+
+    async def ask() -> Top:
+        asking = asyncio.create_task(bench.list.top("mqueue", 10))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        for ended in (clients[0], clients[5]):  # one that has been looked at, and one that has not
+            broker.end_session(ended, 0)
+        bench.client("5", waiting=100)
+        return await asking
+
+    assert names(bench.run(ask())) == ["4", "3", "2", "1"]
+
+
+def test_who_has_ended_takes_nobodys_place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a session has dropped by ending does not bring it to the top in place of one that is there."""
+    monkeypatch.setattr(scan, "SLICE", 1)
+    bench.client("there").session.outbound.counters.count_drop("too_large", 1)
+    ended = bench.client("ended", waiting=5)
+
+    async def ask() -> Top:
+        asking = asyncio.create_task(bench.list.top("drops", 1))
+        await until(lambda: bench.listed.walks)
+        bench.local.broker.end_session(ended, 0)
+        return await asking
+
+    assert names(bench.run(ask())) == ["there"]
+
+
+def test_who_goes_away_takes_it_from_nobody(bench: Bench) -> None:
+    """When somebody does not wait for the walk, the others get their answers."""
+    bench.client("a")
+
+    async def ask() -> Top:
+        impatient = asyncio.create_task(bench.list.top("mqueue", 1))
+        asking = asyncio.create_task(bench.list.top("mqueue", 1))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        return await asking
+
+    assert names(bench.run(ask())) == ["a"]
+
+
+def test_a_failed_walk_is_not_the_last(bench: Bench, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a walk that fails learns of it; the next one is another."""
+    bench.client("a")
+    with monkeypatch.context() as context:
+        context.setattr(bench.listed, "is_there", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            bench.top()
+    clock.now += REST
+    assert bench.top() == ["a"]

@@ -1,0 +1,342 @@
+"""Authentication by SCRAM-SHA-256 over sockets: who is let in, and what stays as it was while somebody asks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from protocol import properties as props
+from protocol import reason_codes
+from protocol.auth import Auth
+from protocol.connack import Connack
+from protocol.connect import Connect, Will
+from protocol.disconnect import Disconnect
+from protocol.packet import Packet
+from protocol.ping import Pingreq
+from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
+from tests.broker.conftest import Start
+from tests.conformance.scram import CONTINUE, METHOD, PASSWORD, Scram, data_of, with_data
+from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.guarded import GUARDED, OTHER_USER, answer, ask, authenticated, expect_refusal
+from tests.support.broker.local import LocalBroker
+from tests.support.brokers import Listener, start_sluice
+from tests.support.certificates import Certificates
+from tests.support.process import Address, BrokerProcess
+from tests.support.wire import WireClient, connected
+
+KEYS = ("stored_key", "server_key")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[BrokerProcess]:
+    """A broker that lets in whom it knows, with a listener for client certificates beside the ordinary one."""
+    listeners = (Listener(), Listener("mutual", certificates, True))
+    log = {"level": "debug", "format": "json"}
+    folder = tmp_path_factory.mktemp("guarded")
+    with start_sluice(folder, listeners, {**GUARDED, "log": log}) as running:
+        yield running
+        secrets = [PASSWORD, *(user[key] for user in GUARDED["authentication"]["scram"] for key in KEYS)]
+        assert not [secret for secret in secrets if secret in running.stderr]
+
+
+@pytest.fixture
+def address(guarded: BrokerProcess) -> Address:
+    """Where it is."""
+    return guarded.address()
+
+
+# -- who is let in
+
+
+def test_known_user(address: Address) -> None:
+    """Whoever proves to know the password is let in, and learns that the broker knows the user."""
+    with authenticated(address) as client, authenticated(address, user=OTHER_USER) as other:
+        client.expect_nothing_more()
+        other.expect_nothing_more()
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, 5), (5, reason_codes.NOT_AUTHORIZED)])
+@pytest.mark.parametrize("password", [None, PASSWORD.encode()])
+def test_without_authentication(address: Address, version: int, code: int, password: bytes | None) -> None:
+    """Where there are users nobody else is let in; a password in CONNECT is no authentication yet."""
+    username = "user" if password else None
+    with WireClient(address, version) as client:
+        client.send(Connect("anyone", True, username=username, password=password, version=version))
+        expect_refusal(client, code)
+
+
+@pytest.mark.parametrize(("setting", "let_in"), [(None, False), (False, False), (True, True)])
+def test_allow_anonymous(start: Start, setting: bool | None, let_in: bool) -> None:
+    """allow_anonymous: true lets in everyone as well; but who authenticates has to convince."""
+    address = start(sections={**GUARDED, "allow_anonymous": setting}).address()
+    for version in (4, 5):
+        with WireClient(address, version) as client:
+            assert (client.connect().reason_code == 0) == let_in
+    with authenticated(address) as client, WireClient(address, 5) as stranger:
+        client.expect_nothing_more()
+        scram = Scram(password="wrong")
+        ask(stranger, scram)
+        answer(stranger, scram)
+        expect_refusal(stranger, reason_codes.NOT_AUTHORIZED)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_client_certificate(guarded: BrokerProcess, certificates: Certificates, version: int) -> None:
+    """A certificate that the listener requires is authentication enough."""
+    context = certificates.client_context(with_certificate=True)
+    with WireClient(guarded.address("mutual"), version, tls=context) as client:
+        assert client.connect().reason_code == 0
+        client.expect_nothing_more()
+
+
+@pytest.mark.parametrize("name", ["PLAIN", "SCRAM-SHA-1", "scram-sha-256", "", "x" * 65_535])
+def test_unknown_method(address: Address, name: str) -> None:
+    """A method that there is not is refused as such [MQTT-4.12.0-1]."""
+    with WireClient(address, 5) as client:
+        client.send(Connect("x", True, properties=with_data(b"", name), version=5))
+        refused = expect_refusal(client, reason_codes.BAD_AUTHENTICATION_METHOD)
+        assert list(refused.properties or {}) == [props.REASON_STRING]
+
+
+def test_no_users(start: Start) -> None:
+    """Without users there is no method, and everyone is let in on loopback."""
+    address = start(sections={"allow_anonymous": None}).address()
+    with WireClient(address, 5) as client, connected(address, 4) as anyone:
+        ask(client, Scram())
+        expect_refusal(client, reason_codes.BAD_AUTHENTICATION_METHOD)
+        anyone.expect_nothing_more()
+
+
+# -- what does not convince
+
+
+def test_unknown_user_looks_like_a_known_one(guarded: BrokerProcess) -> None:
+    """Who does not know a password does not learn who has one: the exchange is the same to the end, and in the log."""
+    salts, reasons = [], []
+    before = len(events(guarded, "client_refused"))
+    for user, password in (("user", "wrong"), ("nobody", PASSWORD), ("nobody", PASSWORD), ("somebody", PASSWORD)):
+        with WireClient(guarded.address(), 5) as client:
+            scram = Scram(user, password)
+            ask(client, scram)
+            challenge = client.expect(Auth)
+            _, salt, iterations = data_of(challenge.properties).split(",")
+            salts.append(salt)
+            assert iterations == "i=4096"
+            client.send(Auth(CONTINUE, scram.final(challenge.properties)))
+            refused = expect_refusal(client, reason_codes.NOT_AUTHORIZED).properties or {}
+            assert list(refused) == [props.REASON_STRING]
+            reasons.append(str(refused[props.REASON_STRING]).replace(repr(user), "?"))
+    assert len(set(reasons)) == 1
+    assert salts[1] == salts[2]
+    assert len(set(salts)) == 3
+    assert len({len(salt) for salt in salts}) == 1
+    logged = wait_for_event(guarded, "client_refused", before + 4)[before:]
+    assert len({event["detail"].partition(": ")[2] for event in logged}) == 1
+
+
+def spoil(final: str, what: str) -> bytes:
+    """A client-final that is wrong in one thing."""
+    binding, nonce, proof = final.split(",")
+    return {
+        "nonce": f"{binding},{nonce}x,{proof}",
+        "cut nonce": f"{binding},{nonce[:-1]},{proof}",
+        "binding": f"c=eSws,{nonce},{proof}",
+        "proof": f"{binding},{nonce},p={'A' * 43}=",
+        "short proof": f"{binding},{nonce},p=AAAA",
+        "no proof": f"{binding},{nonce}",
+        "cut": final[:-1],
+        "extension": f"m=x,{final}",
+        "twice": f"{final},{final}",
+        "large": final + "," * 65_000,
+    }[what].encode()
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["nonce", "cut nonce", "binding", "proof", "short proof", "no proof", "cut", "extension", "twice", "large"],
+)
+def test_wrong_final(address: Address, what: str) -> None:
+    """A last message with anything wrong in it is refused [MQTT-4.12.0-4]."""
+    with WireClient(address, 5) as client:
+        scram = Scram()
+        ask(client, scram)
+        final = data_of(scram.final(client.expect(Auth).properties))
+        client.send(Auth(CONTINUE, with_data(spoil(final, what))))
+        expect_refusal(client, reason_codes.NOT_AUTHORIZED)
+
+
+def test_replayed_final(address: Address) -> None:
+    """What was said in one exchange convinces in no other, even if it began in the same words."""
+    with WireClient(address, 5) as client, WireClient(address, 5) as thief:
+        scram = Scram()
+        first = scram.first()
+        for one in (client, thief):
+            one.send(Connect("", True, properties=first, version=5))
+        final = scram.final(client.expect(Auth).properties)
+        thief.expect(Auth)
+        thief.send(Auth(CONTINUE, final))
+        expect_refusal(thief, reason_codes.NOT_AUTHORIZED)
+        client.send(Auth(CONTINUE, final))
+        assert client.expect(Connack).reason_code == reason_codes.SUCCESS
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\xff", b"n,,n=user", b"n,a=ben,n=user,r=x", b"n,,n=" + b"x" * 65_000])
+def test_wrong_first(address: Address, data: bytes | None) -> None:
+    """So is a first message that is none."""
+    with WireClient(address, 5) as client:
+        client.send(Connect("", True, properties=with_data(data), version=5))
+        expect_refusal(client, reason_codes.NOT_AUTHORIZED)
+
+
+# -- the exchange as such
+
+
+@pytest.mark.parametrize(
+    "packet", [Pingreq(), Publish(b"a", b"x"), Subscribe(1, [Subscription("a")]), Connect("x", True, version=5)]
+)
+def test_other_packets(address: Address, packet: Packet) -> None:
+    """Before CONNACK a client sends AUTH or DISCONNECT and nothing else [MQTT-3.1.2-30]."""
+    with WireClient(address, 5) as client:
+        ask(client, Scram())
+        client.expect(Auth)
+        client.send(packet)
+        expect_refusal(client, reason_codes.PROTOCOL_ERROR)
+
+
+@pytest.mark.parametrize(
+    ("code", "method", "expected"),
+    [
+        (0x00, METHOD, reason_codes.PROTOCOL_ERROR),
+        (0x19, METHOD, reason_codes.PROTOCOL_ERROR),
+        (CONTINUE, "SCRAM-SHA-1", reason_codes.BAD_AUTHENTICATION_METHOD),
+    ],
+)
+def test_wrong_auth(address: Address, code: int, method: str, expected: int) -> None:
+    """The answer to a challenge has the reason code 0x18 and the same method [MQTT-4.12.0-3, MQTT-4.12.0-5]."""
+    with WireClient(address, 5) as client:
+        scram = Scram()
+        ask(client, scram)
+        final = scram.final(client.expect(Auth).properties)
+        client.send(Auth(code, {**final, props.AUTHENTICATION_METHOD: method}))
+        expect_refusal(client, expected)
+
+
+def test_empty_auth(address: Address) -> None:
+    """An AUTH without anything in it means Success, which no client says."""
+    with WireClient(address, 5) as client:
+        ask(client, Scram())
+        client.expect(Auth)
+        client.send(Auth())
+        expect_refusal(client, reason_codes.PROTOCOL_ERROR)
+
+
+def test_leaving(address: Address) -> None:
+    """A client may leave in the middle; what it asked for is forgotten, its will too."""
+    with authenticated(address) as watcher, WireClient(address, 5) as client:
+        watcher.subscribe("left")
+        ask(client, Scram(), "leaving", will=Will(b"left", b"x"))
+        client.expect(Auth)
+        client.send(Disconnect(reason_codes.DISCONNECT_WITH_WILL_MESSAGE))
+        assert client.expect_close() is None
+        watcher.expect_nothing_more()
+
+
+def test_byte_by_byte(address: Address) -> None:
+    """However the bytes come in, and whatever the client sends right behind its proof, it is the same exchange."""
+    with WireClient(address, 5) as client:
+        scram = Scram()
+        for byte in Connect("", True, properties=scram.first(), version=5).encode(5):
+            client.send(bytes([byte]))
+        final = Auth(CONTINUE, scram.final(client.expect(Auth).properties))
+        client.send(final, Subscribe(1, [Subscription("behind")]), Publish(b"behind", b"x"))
+        assert client.expect(Connack).reason_code == reason_codes.SUCCESS
+        assert {type(client.receive()).__name__ for _ in range(2)} == {"Suback", "Publish"}
+
+
+def test_maximum_packet_size(address: Address) -> None:
+    """A client that cannot take the challenge does not get it [MQTT-3.1.2-24]."""
+    with WireClient(address, 5) as client:
+        ask(client, Scram(), maximum_packet_size=150)
+        expect_refusal(client, reason_codes.PACKET_TOO_LARGE)
+
+
+# -- what an exchange leaves as it is
+
+
+def test_take_over(address: Address) -> None:
+    """An older connection with the same client id is closed only when the new one has convinced [MQTT-3.1.4-3]."""
+    with authenticated(address, "mine") as older, WireClient(address, 5) as thief, WireClient(address, 5) as newer:
+        scram = Scram(password="wrong")
+        ask(thief, scram, "mine")
+        older.expect_nothing_more()
+        answer(thief, scram)
+        expect_refusal(thief, reason_codes.NOT_AUTHORIZED)
+        older.expect_nothing_more()
+        scram = Scram()
+        ask(newer, scram, "mine")
+        challenge = newer.expect(Auth)
+        older.expect_nothing_more()
+        newer.send(Auth(CONTINUE, scram.final(challenge.properties)))
+        assert newer.expect(Connack).reason_code == reason_codes.SUCCESS
+        assert older.expect(Disconnect).reason_code == reason_codes.SESSION_TAKEN_OVER
+
+
+def test_time_limit(start: Start) -> None:
+    """connect_timeout is for the whole exchange: who does not go on is closed without a word."""
+    address = start(sections={**GUARDED, "mqtt": {"connect_timeout": "300ms"}}).address()
+    with WireClient(address, 5) as client:
+        ask(client, Scram())
+        client.expect(Auth)
+        assert client.expect_close() is None
+    with authenticated(address) as client:
+        client.expect_nothing_more()
+
+
+def local(**sections: Any) -> LocalBroker:
+    """A broker without sockets that lets in whom it knows."""
+    return LocalBroker(**{**GUARDED, **sections})
+
+
+def test_nothing_is_opened_before() -> None:
+    """Until the proof has come there is no session, no keepalive and no will; the time limit cannot be drawn out."""
+    with local() as broker:
+        client = broker.client()
+        will = Will(b"w", b"x", 0, True)
+        client.send(Connect("early", True, 1, will=will, properties=Scram().first(), version=5))
+        client.expect(Auth)
+        assert broker.broker.clients == {}
+        assert broker.broker.online == 0
+        broker.pass_time(14.5)
+        assert not client.gone
+        broker.pass_time(1)
+        assert client.gone
+        assert client.received() == []
+        assert broker.broker.clients == {}
+        assert not broker.broker.retained.matching(b"w", 0)
+
+
+def test_max_connections() -> None:
+    """Those who ask take no place; who has convinced gets one if there is one left."""
+    with local(mqtt={"max_connections": 1}) as broker:
+        clients = [(broker.client(), Scram()) for _ in range(2)]
+        for client, scram in clients:
+            client.send(Connect("", True, properties=scram.first(), version=5))
+        codes = []
+        for client, scram in clients:
+            client.send(Auth(CONTINUE, scram.final(client.expect(Auth).properties)))
+            codes.append(client.expect(Connack).reason_code)
+        assert codes == [reason_codes.SUCCESS, reason_codes.QUOTA_EXCEEDED]
+
+
+def test_refusals_are_logged(guarded: BrokerProcess) -> None:
+    """The log says who was refused, as far as that was said, and nothing that was a secret."""
+    with WireClient(guarded.address(), 5) as client:
+        scram = Scram("mallory " + "m" * 500, "wrong")
+        ask(client, scram)
+        answer(client, scram)
+        expect_refusal(client, reason_codes.NOT_AUTHORIZED)
+    guarded.wait_for_output(lambda lines: any("mallory" in line for line in lines), "mallory")
+    (event,) = [event for event in events(guarded, "client_refused") if "mallory" in event["detail"]]
+    assert event["reason"] == "Not authorized"
+    assert len(event["detail"]) < 200

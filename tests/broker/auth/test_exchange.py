@@ -1,0 +1,199 @@
+"""Re-authentication over sockets: AUTH from a client that is connected, with everything else going on."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from protocol import properties as props
+from protocol import reason_codes
+from protocol.acknowledgements import Puback
+from protocol.auth import Auth
+from protocol.connack import Connack
+from protocol.connect import Connect, Will
+from protocol.ping import Pingreq, Pingresp
+from protocol.publish import Publish, encode_publish
+from tests.conformance.scram import CONTINUE, METHOD, REAUTHENTICATE, Scram, data_of, with_data
+from tests.support.broker.guarded import (
+    GUARDED,
+    OTHER_USER,
+    answer,
+    ask,
+    authenticated,
+    expect_disconnect,
+    reauthenticate,
+)
+from tests.support.brokers import start_sluice
+from tests.support.process import Address
+from tests.support.wire import WireClient, connected
+
+MESSAGES = 400
+"""Enough for several exchanges to begin and end among them."""
+BATCH = 20
+"""Messages that are sent before the next exchange begins, if none is under way; fewer than receive_maximum."""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A broker with users that lets in others too."""
+    sections = {**GUARDED, "allow_anonymous": True}
+    with start_sluice(tmp_path_factory.mktemp("again"), sections=sections) as running:
+        yield running.address()
+
+
+def test_again_and_again(address: Address) -> None:
+    """A client may authenticate again as often as it likes, and stays what it was."""
+    with authenticated(address) as client:
+        client.subscribe("again")
+        for _ in range(3):
+            reauthenticate(client)
+        client.publish("again", b"x")
+        assert client.receive_message().payload == b"x"
+
+
+def test_under_traffic(address: Address) -> None:
+    """Messages come and go in order while exchanges begin, go on and end among them [MQTT5 4.12.1]."""
+    received: list[bytes] = []
+    exchanges = 0
+    scram: Scram | None = None
+    with authenticated(address) as client:
+        client.subscribe("traffic", qos=1)
+        for start in range(0, MESSAGES, BATCH):
+            packets = [
+                encode_publish(b"traffic", b"%d" % number, 1, False, False, 1 + number % BATCH, None, 5)
+                for number in range(start, start + BATCH)
+            ]
+            if scram is None:
+                scram = Scram()
+                packets.insert(BATCH // 2, Auth(REAUTHENTICATE, scram.first()).encode(5))
+            client.send(*packets)
+            acknowledged = 0
+            while len(received) < start + BATCH or acknowledged < BATCH:
+                packet = client.receive()
+                if isinstance(packet, Puback):
+                    acknowledged += 1
+                elif isinstance(packet, Publish):
+                    received.append(packet.payload)
+                    client.send(Puback(packet.packet_id))
+                elif scram is not None and isinstance(packet, Auth) and packet.reason_code == CONTINUE:
+                    client.send(Auth(CONTINUE, scram.final(packet.properties)))
+                elif scram is not None and isinstance(packet, Auth):
+                    scram.check(packet.properties)
+                    exchanges += 1
+                    scram = None
+    assert received == [b"%d" % number for number in range(MESSAGES)]
+    assert exchanges >= MESSAGES // BATCH // 2 - 1
+
+
+def test_in_the_middle(address: Address) -> None:
+    """Between the steps the client is served as it was, for as long as it likes, and others are too."""
+    with authenticated(address) as client, connected(address, 5) as other:
+        client.subscribe("middle", qos=2)
+        scram = Scram()
+        client.send(Auth(REAUTHENTICATE, scram.first()))
+        challenge = client.expect(Auth)
+        for _ in range(3):
+            other.publish("middle", b"x", 2)
+            assert client.receive_message().payload == b"x"
+            client.publish("elsewhere", b"x", 2)
+        client.send(Pingreq(), Auth(CONTINUE, scram.final(challenge.properties)))
+        client.expect(Pingresp)
+        outcome = client.expect(Auth)
+        assert outcome.reason_code == reason_codes.SUCCESS
+        scram.check(outcome.properties)
+
+
+def test_wrong_password(address: Address) -> None:
+    """Who does not convince is told so and disconnected, which publishes the will [MQTT-4.12.1-2]."""
+    with connected(address, 5) as watcher:
+        watcher.subscribe("failed")
+        with authenticated(address, will=Will(b"failed", b"gone")) as client:
+            scram = Scram(password="wrong")
+            client.send(Auth(REAUTHENTICATE, scram.first()))
+            answer(client, scram)
+            expect_disconnect(client, reason_codes.NOT_AUTHORIZED)
+        assert watcher.receive_message().payload == b"gone"
+
+
+def test_another_user(address: Address) -> None:
+    """It has to be the same user: what the session holds is that user's."""
+    with authenticated(address) as client:
+        scram = Scram(OTHER_USER)
+        client.send(Auth(REAUTHENTICATE, scram.first()))
+        answer(client, scram)
+        expect_disconnect(client, reason_codes.NOT_AUTHORIZED)
+
+
+def test_unknown_user(address: Address) -> None:
+    """Nor can a user be another whom nobody knows."""
+    with authenticated(address) as client:
+        scram = Scram("nobody")
+        client.send(Auth(REAUTHENTICATE, scram.first()))
+        answer(client, scram)
+        expect_disconnect(client, reason_codes.NOT_AUTHORIZED)
+
+
+@pytest.mark.parametrize(
+    ("code", "method", "expected"),
+    [
+        (REAUTHENTICATE, "SCRAM-SHA-1", reason_codes.BAD_AUTHENTICATION_METHOD),  # [MQTT-4.12.1-1]
+        (CONTINUE, METHOD, reason_codes.PROTOCOL_ERROR),
+        (0x00, METHOD, reason_codes.PROTOCOL_ERROR),
+    ],
+)
+def test_wrong_beginning(address: Address, code: int, method: str, expected: int) -> None:
+    """An exchange begins with the reason code 0x19 and the method of CONNECT."""
+    with authenticated(address) as client:
+        client.send(Auth(code, {**Scram().first(), props.AUTHENTICATION_METHOD: method}))
+        expect_disconnect(client, expected)
+
+
+@pytest.mark.parametrize(
+    ("code", "method", "expected"),
+    [
+        (REAUTHENTICATE, METHOD, reason_codes.PROTOCOL_ERROR),
+        (0x00, METHOD, reason_codes.PROTOCOL_ERROR),
+        (CONTINUE, "SCRAM-SHA-1", reason_codes.BAD_AUTHENTICATION_METHOD),
+    ],
+)
+def test_wrong_continuation(address: Address, code: int, method: str, expected: int) -> None:
+    """It goes on with the reason code 0x18 and the same method."""
+    with authenticated(address) as client:
+        scram = Scram()
+        client.send(Auth(REAUTHENTICATE, scram.first()))
+        final = scram.final(client.expect(Auth).properties)
+        client.send(Auth(code, {**final, props.AUTHENTICATION_METHOD: method}))
+        expect_disconnect(client, expected)
+
+
+def test_replayed_proof(address: Address) -> None:
+    """The proof by which a client was let in does not convince a second time."""
+    with WireClient(address, 5) as client:
+        scram = Scram()
+        first = scram.first()
+        client.send(Connect("", True, properties=first, version=5))
+        final = scram.final(client.expect(Auth).properties)
+        client.send(Auth(CONTINUE, final))
+        assert client.expect(Connack).reason_code == reason_codes.SUCCESS
+        client.send(Auth(REAUTHENTICATE, first))
+        client.expect(Auth)
+        client.send(Auth(CONTINUE, final))
+        expect_disconnect(client, reason_codes.NOT_AUTHORIZED)
+
+
+@pytest.mark.parametrize("code", [CONTINUE, REAUTHENTICATE, 0x00])
+def test_without_a_method_at_connect(address: Address, code: int) -> None:
+    """Who named no method in CONNECT cannot authenticate later [MQTT-4.12.0-7]."""
+    with connected(address, 5) as client:
+        client.send(Auth(code, Scram().first()))
+        expect_disconnect(client, reason_codes.PROTOCOL_ERROR)
+
+
+def test_maximum_packet_size(address: Address) -> None:
+    """What the client cannot take is not sent again either [MQTT-3.1.2-24]."""
+    with WireClient(address, 5) as client:
+        scram = Scram()
+        ask(client, scram, maximum_packet_size=260)
+        answer(client, scram)
+        assert client.expect(Connack).reason_code == reason_codes.SUCCESS
+        client.send(Auth(REAUTHENTICATE, with_data(data_of(Scram().first()) + "r" * 200)))
+        expect_disconnect(client, reason_codes.PACKET_TOO_LARGE)

@@ -1,0 +1,192 @@
+"""The command line: what `sluice` prints, and with which status it ends."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from broker import __version__
+from broker.cli.main import app
+from tests.support.certificates import Certificates
+from tests.support.process import clean_environment
+
+pytestmark = pytest.mark.once
+
+SECONDS = 20
+
+
+def sluice(*arguments: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself."""
+    command = [sys.executable, "-m", "broker", *arguments]
+    environment = clean_environment(**env)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+
+
+def invoke(*arguments: str) -> tuple[int, str, str]:
+    """The same in this process: status, standard output, standard error."""
+    result = CliRunner().invoke(app, arguments, env={name: None for name in os.environ if name.startswith("SLUICE_")})
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A configuration file with one value of its own."""
+    path = tmp_path / "sluice.yaml"
+    path.write_text("session:\n  max_inflight: 7\n")
+    return path
+
+
+# -- config
+
+
+def test_show(file: Path, tmp_path: Path) -> None:
+    """`config show` prints the effective configuration as YAML, each value with where it comes from."""
+    shown = sluice(
+        "config", "show", "-c", str(file), "-l", "127.0.0.1:5000", folder=tmp_path, SLUICE_SESSION__RECEIVE_MAXIMUM="9"
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    config = yaml.safe_load(shown.stdout)
+    assert (config["session"]["max_inflight"], config["session"]["receive_maximum"]) == (7, 9)
+    lines = {line.split(":")[0].strip(): line.partition("#")[2].strip() for line in shown.stdout.splitlines()}
+    assert lines["max_inflight"] == f"{file}:2"
+    assert lines["receive_maximum"] == "SLUICE_SESSION__RECEIVE_MAXIMUM"
+    assert lines["max_mqueue_len"] == "default"
+    assert lines["bind"] == "--listen"
+
+
+def test_check(file: Path, tmp_path: Path) -> None:
+    """`config check` says that a right file is right."""
+    checked = sluice("config", "check", str(file), folder=tmp_path)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, f"{file}: no mistakes found\n", "")
+
+
+def test_check_finds_every_mistake(file: Path, tmp_path: Path) -> None:
+    """`config check` reports each mistake in a line of its own, with its place and path, and ends with 2."""
+    file.write_text("session:\n  max_inflght: 7\n  receive_maximum: many\nlog: {level: loud}\n")
+    checked = sluice("config", "check", str(file), folder=tmp_path)
+    assert (checked.returncode, checked.stdout) == (2, "")
+    problems = checked.stderr.splitlines()
+    assert len(problems) == 3
+    assert problems[0].startswith(f"{file}:2: session.max_inflght: ")
+    assert problems[1].startswith(f"{file}:3: session.receive_maximum: ")
+    assert problems[2].startswith(f"{file}:4: log.level: ")
+
+
+@pytest.mark.parametrize("command", [("config", "check"), ("config", "show", "-c"), ("run", "-c")])
+def test_missing_file(command: tuple[str, ...], tmp_path: Path) -> None:
+    """A file that is not there is named; the status is 2."""
+    status, out, err = invoke(*command, str(tmp_path / "nowhere.yaml"))
+    assert (status, out) == (2, "")
+    assert "nowhere.yaml: there is no such file" in err
+
+
+# -- the command itself
+
+
+def test_version() -> None:
+    """`--version` prints name and version."""
+    assert invoke("--version") == (0, f"sluice {__version__}\n", "")
+
+
+def test_module_is_the_command(tmp_path: Path) -> None:
+    """`python -m broker` is `sluice`, and says so."""
+    helped = sluice("--help", folder=tmp_path, COLUMNS="80")
+    assert helped.returncode == 0
+    assert helped.stdout.startswith("Usage: sluice ")
+    for command in ("run", "compact", "report", "config"):
+        assert f"\n  {command} " in helped.stdout
+
+
+def test_help_of_run() -> None:
+    """`run --help` names every flag whole, and not the developers' switch."""
+    status, out, _ = invoke("run", "--help")
+    assert status == 0
+    for flag in ("-c, --config FILE", "-l, --listen HOST:PORT", "--node-name NAME", "--metrics-directory DIR"):
+        assert flag in out
+    for flag in ("--allow-anonymous / --no-allow-anonymous", "--log-level LEVEL", "--log-format FORMAT"):
+        assert flag in out
+    assert "developer" not in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--wrong",), ("run", "--wrong"), ("config", "show", "--wrong"), ("serve",), ("config", "check")]
+)
+def test_unknown_option(arguments: tuple[str, ...]) -> None:
+    """What the command does not know ends with 2 and a hint."""
+    status, out, err = invoke(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("Usage: ")
+
+
+def test_no_arguments() -> None:
+    """Without arguments there is help."""
+    _, out, err = invoke()
+    assert "Usage: " in out + err
+
+
+# -- run
+
+
+def test_wrong_configuration(tmp_path: Path) -> None:
+    """Mistakes in flags and variables end `run` with 2, all of them named as they were written."""
+    ran = sluice("run", "-l", "[::]:0", "--log-level", "loud", folder=tmp_path, SLUICE_MQTT__MAX_CONNECTIONS="-1")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    first, *problems = ran.stderr.splitlines()
+    assert first == "sluice: the configuration has 3 mistakes:"
+    for name, problem in zip(
+        ("--listen: listeners[0].bind", "SLUICE_MQTT__MAX_CONNECTIONS", "--log-level: log.level"),
+        sorted(problems, key=lambda line: ("--log" in line, "SLUICE" in line)),
+        strict=True,
+    ):
+        assert problem.startswith(f"  {name}: ")
+
+
+def test_port_in_use(tmp_path: Path) -> None:
+    """A listener that cannot be opened is one clear line and status 1; no other is said to be open."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        bind = f"127.0.0.1:{taken.getsockname()[1]}"
+        ran = sluice("run", "-l", "127.0.0.1:0", "-l", bind, "--log-format", "json", folder=tmp_path)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    (failed,) = ran.stderr.splitlines()
+    assert failed.startswith(f"sluice: listener flag2: cannot listen on {bind}: ")
+    assert failed.endswith("Address already in use")
+
+
+def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
+    """A certificate with another's key is one clear line and status 1."""
+    tls = {"certfile": str(certificates.server.certfile), "keyfile": str(certificates.client.keyfile)}
+    (tmp_path / "tls.yaml").write_text(yaml.safe_dump({"listeners": [{"bind": "127.0.0.1:0", "tls": tls}]}))
+    ran = sluice("run", "-c", "tls.yaml", folder=tmp_path)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    (failed,) = ran.stderr.splitlines()
+    assert failed.startswith("sluice: listener default: cannot listen on 127.0.0.1:0: certificate ")
+    assert str(certificates.client.keyfile) in failed
+
+
+@pytest.mark.parametrize(("command", "needed"), [("report", "required: --out"), ("compact", "required: --metrics")])
+def test_jobs_are_passed_on(tmp_path: Path, command: str, needed: str) -> None:
+    """`report` and `compact` hand their arguments to the Spark job's own command, and its status back."""
+    ran = sluice(command, "--quiet", folder=tmp_path)
+    assert ran.returncode == 2
+    assert needed in ran.stderr
+    assert ran.stderr.startswith(f"usage: sluice {command} ")
+
+
+def test_who_stops_the_command_stops_the_job(tmp_path: Path) -> None:
+    """The job runs in the process that was started: nothing goes on when a supervisor has ended that."""
+    (tmp_path / "spark_jobs").mkdir()
+    (tmp_path / "spark_jobs" / "__init__.py").touch()
+    (tmp_path / "spark_jobs" / "cli.py").write_text("import os\ndef main(program): print(os.getpid())")
+    command = [sys.executable, "-m", "broker", "compact"]
+    environment = clean_environment() | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        printed, _ = process.communicate(timeout=SECONDS)
+    assert printed == f"{process.pid}\n"

@@ -1,0 +1,58 @@
+"""FC-16: what a client has sent while it is held back as a publisher."""
+
+from broker.connection.held_back import MOST_BYTES, HeldBack
+from protocol import properties as props
+from protocol.acknowledgements import Puback, Pubrel
+from protocol.ping import Pingreq
+from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
+
+
+def test_full_by_bytes() -> None:
+    """FC-16: past 64 KiB nothing more is read, and there is room again when some of it has been handled."""
+    held = HeldBack()
+    while not held.full:
+        held.add(Publish(b"t", bytes(10_000)))
+    held.take()
+    assert not held.full
+
+
+def test_properties_count() -> None:
+    """FC-16: large properties count as well as a large payload."""
+    held = HeldBack()
+    held.add(Publish(b"t", b"", 0, False, {props.USER_PROPERTY: [("k", "v" * 60_000)] * 2}))
+    assert held.full
+    assert MOST_BYTES < 120_000
+
+
+def test_full_by_another_packet() -> None:
+    """FC-16: behind a SUBSCRIBE nothing is read until it has been handled itself, whatever was before it."""
+    held = HeldBack()
+    subscribe = Subscribe(1, [Subscription("t", 0)])
+    held.add(Publish(b"t", b""))
+    held.add(subscribe)
+    held.take()
+    assert held.full
+    assert held.take() is subscribe
+    assert not held.full
+    assert held.take() is None
+
+
+def test_what_goes_on() -> None:
+    """FC-16: acknowledgements and PINGREQ are handled, PUBLISH and SUBSCRIBE wait."""
+    waits = [Publish(b"t", b""), Subscribe(1, [Subscription("t", 0)])]
+    held = HeldBack()
+    assert all(held.goes_on(packet) for packet in (Puback(1), Pubrel(1), Pingreq()))
+    assert not any(held.goes_on(packet) for packet in waits)
+
+
+def test_pubrel_behind_its_publish() -> None:
+    """FC-16, FC-21: PUBREL waits while a QoS 2 PUBLISH with its id does, however often that has come."""
+    held = HeldBack()
+    for _ in range(2):
+        held.add(Publish(b"t", b"", 2, packet_id=7))
+    held.take()
+    assert not held.goes_on(Pubrel(7))
+    assert held.goes_on(Pubrel(8))
+    held.take()
+    assert held.goes_on(Pubrel(7))

@@ -1,0 +1,90 @@
+"""FC-16: what a client sends while it is held back keeps its meaning: nothing is lost, mixed up or delivered twice."""
+
+from protocol import properties as props
+from protocol.acknowledgements import Puback, Pubrec, Pubrel
+from protocol.publish import Publish
+from tests.support.broker.local import LocalBroker, LocalClient
+
+SMALL = {"max_inflight": 1, "max_mqueue_len": 10}
+
+
+class Scene:
+    """A subscriber that takes one message at a time, and a publisher that is held back for it."""
+
+    def __init__(self, local: LocalBroker) -> None:
+        self.slow, self.publisher = local.client(4), local.client(4)
+        self.slow.connect("slow")
+        self.slow.subscribe("t", 1)
+        self.publisher.connect("publisher")
+
+    def hold_back(self) -> None:
+        """Fill the queue of the one, until the other is held back."""
+        self.publisher.send(*[Publish(b"t", b"fill", 1, packet_id=number) for number in range(1, 13)])
+        self.publisher.send(Publish(b"t", b"fill", 1, packet_id=13))
+        self.publisher.received()
+        assert self.publisher.connection.paced
+
+    def drained(self) -> list[bytes]:
+        """Every payload that the subscriber gets, which acknowledges each."""
+        return [bytes(packet.payload) for packet in drain(self.slow)]
+
+
+def drain(client: LocalClient) -> list[Publish]:
+    """Every message that comes to a client, which acknowledges as if all were QoS 1 or 0."""
+    messages: list[Publish] = []
+    while packets := client.received():
+        found = [packet for packet in packets if isinstance(packet, Publish)]
+        messages += found
+        client.send(*[Puback(packet.packet_id) for packet in found if packet.qos])
+    return messages
+
+
+def test_pubrel_does_not_overtake_its_publish() -> None:
+    """FC-16, FC-21: a PUBLISH that comes again waits with its PUBREL behind it, and is not delivered twice."""
+    with LocalBroker(session=SMALL) as local:
+        scene = Scene(local)
+        scene.publisher.send(Publish(b"t", b"once", 2, packet_id=100))
+        scene.publisher.expect(Pubrec)
+        scene.hold_back()
+        scene.publisher.send(Publish(b"t", b"once", 2, dup=True, packet_id=100), Pubrel(100))
+        scene.publisher.send(Publish(b"t", b"next", 2, packet_id=100))
+        assert scene.drained() == [b"once"] + [b"fill"] * 13 + [b"next"]
+
+
+def test_what_came_before_a_malformed_packet() -> None:
+    """FC-16: PUBLISHes that were held back when the client sent a malformed packet have come before it, and count."""
+    with LocalBroker(session=SMALL) as local:
+        scene = Scene(local)
+        scene.hold_back()
+        scene.publisher.send(Publish(b"t", b"before"), b"\xf0\x00")
+        assert scene.publisher.transport.closed
+        assert scene.drained() == [b"fill"] * 13 + [b"before"]
+
+
+def test_what_came_before_a_take_over() -> None:
+    """FC-16: PUBLISHes that were held back when the client's next connection came have been sent before it."""
+    with LocalBroker(session=SMALL) as local:
+        scene = Scene(local)
+        scene.hold_back()
+        scene.publisher.send(Publish(b"t", b"before"))
+        local.client(4).connect("publisher")
+        assert scene.drained() == [b"fill"] * 13 + [b"before"]
+
+
+def test_expiry_of_what_waited_for_an_id() -> None:
+    """FC-22, FC-13 [MQTT-3.3.2-5]: what has expired while it waited for a packet id is not given to a group either."""
+    with LocalBroker(session={"max_awaiting_rel": 1}) as local:
+        member, publisher = local.client(5), local.client(5)
+        member.connect("member")
+        member.subscribe("$share/g/t", 1)
+        publisher.connect("publisher")
+        first = Publish(b"t", b"first", 2, packet_id=1)
+        publisher.send(first, Publish(b"t", b"second", 2, False, {props.MESSAGE_EXPIRY_INTERVAL: 60}, packet_id=2))
+        publisher.expect(Pubrec)
+        waiting = local.broker.clients["publisher"].session.inbound.waiting
+        assert waiting is not None
+        parked = waiting.publishes[2]
+        parked.received_at -= 61_000_000
+        parked.expires_at -= 61_000_000
+        publisher.send(Pubrel(1))
+        assert [bytes(packet.payload) for packet in drain(member)] == [b"first"]

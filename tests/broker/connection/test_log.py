@@ -1,0 +1,196 @@
+"""What the log says of connections: who was refused and why; with level debug, who came, went, subscribed to what."""
+
+import asyncio
+import socket
+import ssl
+from typing import Any
+
+import pytest
+
+from protocol import properties as props
+from protocol.connect import Connect, Will
+from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
+from tests.broker.conftest import Start
+from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.tls_client import TlsClient
+from tests.support.brokers import Listener
+from tests.support.certificates import Certificates
+from tests.support.process import BrokerProcess
+from tests.support.wire import WireClient, connected
+
+
+def peer(client: WireClient) -> str:
+    """The client's address as the broker sees it."""
+    host, port = client.socket.getsockname()
+    return f"{host}:{port}"
+
+
+def refusal(broker: BrokerProcess, before: int) -> dict[str, Any]:
+    """The line about the one that was refused after so many."""
+    return wait_for_event(broker, "client_refused", before + 1)[before]
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_refused_connect(broker: BrokerProcess, version: int) -> None:
+    """A CONNECT that is refused is logged with its client id and where it came from, even if it cannot be read."""
+    for topic, words in (("a/+", "wildcard"), ("$SYS/x", "not permitted")):
+        before = len(events(broker, "client_refused"))
+        with WireClient(broker.address(), version) as client:
+            client.send(Connect("refused-one", will=Will(topic.encode(), b""), version=version))
+            client.expect_close()
+            event = refusal(broker, before)
+            assert (event["client_id"], event["peer"], event["listener"]) == ("refused-one", peer(client), "tcp")
+            assert words in event["detail"]
+
+
+def test_refused_later(broker: BrokerProcess) -> None:
+    """A connected client that breaks a rule is logged with both too."""
+    before = len(events(broker, "client_refused"))
+    with WireClient(broker.address(), 4) as client:
+        client.connect("breaks-later")
+        client.send(b"\x00\x00")
+        client.expect_close()
+        event = refusal(broker, before)
+        assert (event["client_id"], event["peer"]) == ("breaks-later", peer(client))
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_packet_too_large(start: Start, version: int) -> None:
+    """Too large a packet leaves a line with its size, the limit and its key, though 3.1.1 has no word for it."""
+    broker = start(sections={"mqtt": {"max_packet_size": 1000}})
+    with WireClient(broker.address(), version) as client:
+        client.connect("too-large")
+        client.send(Publish(b"t", bytes(2000)))
+        client.expect_close()
+    event = refusal(broker, 0)
+    assert event["client_id"] == "too-large"
+    assert (event["size"], event["limit"], event["key"]) == (2006 + (version == 5), 1000, "mqtt.max_packet_size")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(b"GET / HTTP/1.1\r\n\r\n", "HTTP"), (bytes.fromhex("16030100c8010000c40303"), "listener with tls")],
+)
+def test_other_protocols(broker: BrokerProcess, data: bytes, words: str) -> None:
+    """Who speaks another protocol to an MQTT port is told of as such."""
+    before = len(events(broker, "client_refused"))
+    with socket.create_connection(broker.address()) as client:
+        client.sendall(data)
+        assert client.recv(1) == b""
+    assert words in refusal(broker, before)["detail"]
+
+
+# -- debug
+
+
+@pytest.fixture
+def talkative(start: Start) -> BrokerProcess:
+    """A broker that logs connections."""
+    return start(flags=["--log-level", "debug"], sections={"authorization": {"deny_subscribe": ["no/#"]}})
+
+
+def test_connects(talkative: BrokerProcess) -> None:
+    """A client that connects is logged with what it asked for and what it found."""
+    with WireClient(talkative.address(), 5) as client:
+        client.connect("comes", clean_start=False, keep_alive=7, properties={props.SESSION_EXPIRY_INTERVAL: 9})
+        (event,) = wait_for_event(talkative, "connected")
+        expected = {"client_id": "comes", "peer": peer(client), "listener": "tcp", "version": "5.0", "keep_alive": 7}
+        expected |= {"clean_start": False, "session_expiry": 9, "session_present": False, "bridge": False}
+        assert expected.items() <= event.items()
+    with WireClient(talkative.address(), 5) as client:
+        client.connect("comes", clean_start=False)
+        assert wait_for_event(talkative, "connected", 2)[1]["session_present"]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("disconnect", "DISCONNECT by the client: Normal disconnection"),
+        ("with will", "Disconnect with will message"),
+        ("close", "closed by the client"),
+        ("reset", "reset by peer"),
+        ("silent", "Keep Alive"),
+        ("taken over", "another connection has come"),
+        ("wrong", "reserved"),
+        ("before connect", "closed by the client"),
+        ("stop", "the server is stopping"),
+    ],
+)
+@pytest.mark.parametrize("version", [4, 5])
+def test_disconnects(talkative: BrokerProcess, version: int, how: str, words: str) -> None:
+    """A connection that ends is logged once, with the reason."""
+    client = WireClient(talkative.address(), version)
+    address = peer(client)
+    if how != "before connect":
+        client.connect("goes", keep_alive=1 if how == "silent" else 0)
+    if how in {"disconnect", "with will"}:
+        client.disconnect(4 if how == "with will" and version == 5 else 0)
+        words = words if version == 5 else "DISCONNECT by the client"
+    elif how in {"close", "before connect"}:
+        client.close()
+    elif how == "reset":
+        client.reset()
+    elif how == "taken over":
+        with connected(talkative.address(), version, client_id="goes"):
+            client.expect_close()
+    elif how == "wrong":
+        client.send(b"\x00\x00")
+    elif how == "stop":
+        talkative.ask_to_end()
+    event = wait_for_event(talkative, "disconnected")[0]
+    assert (event["client_id"], event["peer"]) == ("" if how == "before connect" else "goes", address)
+    assert words in event["detail"]
+    client.close()
+    talkative.stop()
+    assert [each["peer"] for each in events(talkative, "disconnected")].count(address) == 1
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_subscriptions(talkative: BrokerProcess, version: int) -> None:
+    """SUBSCRIBE and UNSUBSCRIBE are logged, each filter with what was granted or why not, and no more than 20."""
+    with WireClient(talkative.address(), version) as client:
+        client.connect("subscribes")
+        client.send(Subscribe(1, [Subscription("a/#", 2), Subscription("no/x", 1), Subscription("/".join("x" * 129))]))
+        (event,) = wait_for_event(talkative, "subscribed")
+        assert event["client_id"] == "subscribes"
+        assert list(event["filters"].values()) == [2, "Not authorized", "Topic filter invalid"]
+        client.receive()
+        client.unsubscribe("a/#", "b")
+        (event,) = wait_for_event(talkative, "unsubscribed")
+        assert event["filters"] == {"a/#": "Success", "b": "No subscription found"}
+        client.subscribe(*[f"many/{number}" for number in range(100)])
+        event = wait_for_event(talkative, "subscribed", 2)[1]
+        assert (len(event["filters"]), event["more"]) == (20, 80)
+
+
+def test_nothing_of_it_by_default(broker: BrokerProcess) -> None:
+    """With level info none of this is written."""
+    with connected(broker.address(), 5) as client:
+        client.subscribe("quiet")
+    assert {"connected", "disconnected", "subscribed"}.isdisjoint(event["event"] for event in events(broker))
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_tls_that_fails_later(start: Start, certificates: Certificates, qos: int) -> None:
+    """A connection that ends because what comes is no TLS any more is not said to have been closed by its client."""
+    broker = start((Listener("tls", certificates),), flags=["--log-level", "debug"])
+    context = certificates.client_context(with_certificate=False)
+    address = broker.address("tls")
+
+    async def fail() -> None:
+        client = await TlsClient(context).connect((address.host, address.port))
+        await client.send(client.seal(Connect("fails", version=4).encode(4)))
+        assert len(await client.read(4)) == 4
+        publish = client.seal(Publish(b"t", b"", qos, packet_id=qos).encode(4))  # the PUBACK cannot be written any more
+        await client.send(publish + b"\x17\x03\x03\x00\x20" + bytes(32))
+        with pytest.raises(ssl.SSLError, match="alert"):
+            await client.read(100)
+        client.socket.close()
+
+    asyncio.run(fail())
+    (event,) = wait_for_event(broker, "disconnected")
+    assert event["detail"] == "TLS has failed: decryption failed or bad record mac"

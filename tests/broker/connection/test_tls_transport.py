@@ -1,0 +1,369 @@
+"""The TLS layer between a TCP transport and the protocol above it: pauses, ends, marks, on both loops."""
+
+import asyncio
+import shutil
+import socket
+import ssl
+from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+import pytest
+import uvloop
+
+from broker.broker import Broker
+from broker.connection.tls_transport import MOST_ANSWERS, Bios, TlsTransport
+from broker.connection.transport import left_in_socket
+from broker.runtime.clock import monotonic_us
+from broker.server.listening import server_context
+from broker.server.tls_handshake import TlsListener
+from config.models import Config, Tls
+from tests.support.broker.tls_client import TlsClient
+from tests.support.certificates import Certificates
+
+LOOPS: Final[dict[str, Callable[[], asyncio.AbstractEventLoop]]] = {
+    "uvloop": uvloop.new_event_loop,
+    "asyncio": asyncio.SelectorEventLoop,
+}
+MARK: Final = 65_536
+ENDS: Final = ["close_notify", "fin", "reset", "garbage"]
+
+
+class Upper(asyncio.Protocol):
+    """Takes a note of what it is told."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport
+        self.told: list[str] = []
+        self.data = b""
+        self.left = b""
+        """What it could still read when it was told that the connection is lost."""
+        self.pauses = False
+        """Whether it reads no further at the first data."""
+        self.stays = False
+        """Whether it has more to say when the client has ended."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.told.append("made")
+
+    def data_received(self, data: bytes) -> None:
+        if self.told[-1] != "data":
+            self.told.append("data")
+        self.data += data
+        if self.pauses:
+            self.transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        self.told.append("eof")
+        return self.stays
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.left = left_in_socket(self.transport)
+        self.told.append("lost")
+
+    def pause_writing(self) -> None:
+        self.told.append("pause")
+
+    def resume_writing(self) -> None:
+        self.told.append("resume")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until it holds."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - what it waits for is told to protocols, not to events
+            await asyncio.sleep(0.001)
+
+
+async def turns() -> None:
+    """Let the loop notice everything that it is going to notice."""
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+
+
+Script = Callable[[Upper, TlsClient], Awaitable[None]]
+Play = Callable[[Script], None]
+
+
+@pytest.fixture(params=LOOPS)
+def play(request: pytest.FixtureRequest, certificates: Certificates) -> Play:
+    """Run a script with a client and what is at the other end of its TLS connection."""
+    tls = Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile)
+
+    async def run(script: Script) -> None:
+        upper = Upper()
+        listener = TlsListener(Broker(Config(), monotonic_us()), "tls", server_context(tls), lambda: upper)
+        server = await asyncio.get_running_loop().create_server(listener.accept, "127.0.0.1", 0)
+        client = TlsClient(certificates.client_context(with_certificate=False))
+        try:
+            await client.connect(server.sockets[0].getsockname()[:2])
+            await until(lambda: upper.told == ["made"])
+            await script(upper, client)
+        finally:
+            client.socket.close()
+            await until(lambda: "lost" in upper.told)
+            server.close()
+
+    def start(script: Script) -> None:
+        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
+            runner.run(run(script))
+
+    return start
+
+
+async def end_stream(client: TlsClient, end: str, data: bytes) -> None:
+    """Send these records, and end the stream right behind them."""
+    if end == "close_notify":
+        data += client.goodbye()
+    elif end == "garbage":
+        data += b"\x17\x03\x03\x00\x20" + bytes(32)
+    await client.send(data)
+    if end == "reset":
+        client.reset()
+    elif end != "garbage":
+        client.socket.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_ends(play: Play, end: str) -> None:
+    """What has come is handed up before the end, whatever the end is."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        await end_stream(client, end, client.seal(b"x" * 30_000))
+        await until(lambda: upper.told[-1] == "lost")
+        assert upper.data == b"x" * 30_000
+        assert upper.told == (["made", "data", "lost"] if end == "reset" else ["made", "data", "eof", "lost"])
+
+    play(script)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_end_during_a_pause(play: Play, end: str) -> None:
+    """While reading is paused neither data nor the end is handed up; afterwards it all is, in order."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        upper.pauses = True
+        await client.send(client.seal(b"first"))
+        await until(lambda: upper.data == b"first")
+        await end_stream(client, end, client.seal(b"second"))
+        await turns()
+        assert upper.data == b"first"
+        assert upper.told == ["made", "data"]
+        upper.pauses = False
+        upper.transport.resume_reading()
+        await until(lambda: upper.told[-1] == "lost")
+        assert upper.data == b"firstsecond"
+        assert upper.told == (["made", "data", "lost"] if end == "reset" else ["made", "data", "eof", "lost"])
+
+    play(script)
+
+
+@pytest.mark.parametrize("end", ["close_notify", "garbage"])
+def test_end_in_the_chunk_that_pauses(play: Play, end: str) -> None:
+    """An end that comes in one piece with the data waits until reading goes on."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        upper.pauses = True
+        await end_stream(client, end, client.seal(b"all"))
+        await until(lambda: upper.data == b"all")
+        await turns()
+        assert upper.told == ["made", "data"]
+        upper.transport.resume_reading()
+        await until(lambda: upper.told[-1] == "lost")
+        assert upper.told == ["made", "data", "eof", "lost"]
+
+    play(script)
+
+
+def test_write_that_fails_during_a_pause(play: Play) -> None:
+    """A write that meets a reset connection closes it; what has come before the reset is handed up all the same."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        upper.pauses = True
+        await client.send(client.seal(b"first"))
+        await until(lambda: upper.data == b"first")
+        await client.send(client.seal(b"second"))
+        client.reset()
+        for _ in range(2):
+            upper.transport.write(b"answer")
+        await until(lambda: upper.told[-1] == "lost")
+        assert upper.data == b"firstsecond"
+
+    play(script)
+
+
+@pytest.mark.parametrize("end", ["close_notify", "garbage"])
+def test_plaintext_behind_the_end(play: Play, end: str) -> None:
+    """What comes behind the end of TLS reaches nobody, not even as what a connection that breaks has left unread."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        upper.pauses = True
+        data = client.seal(b"first")
+        await client.send(data + (client.goodbye() if end == "close_notify" else b"\x17\x03\x03\x00\x20" + bytes(32)))
+        await until(lambda: upper.data == b"first")
+        await client.send(b"forged")
+        client.reset()
+        for _ in range(2):
+            upper.transport.write(b"answer")
+        await until(lambda: upper.told[-1] == "lost")
+        assert (upper.data, upper.left) == (b"first", b"")
+
+    play(script)
+
+
+def test_half_open(play: Play) -> None:
+    """A client that has said close_notify gets what the protocol above still has to say, then close_notify."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        upper.stays = True
+        await client.send(client.seal(b"question") + client.goodbye())
+        await until(lambda: upper.told[-1] == "eof")
+        upper.transport.write(b"answer")
+        assert await client.read(6) == b"answer"
+        upper.transport.write(b"x" * 300_000)
+        upper.transport.close()
+        assert await client.read(400_000) == b"x" * 300_000
+
+    play(script)
+
+
+def test_write_eof(play: Play) -> None:
+    """Who has written the end is still told what the client sends, until it ends as well."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        upper.transport.write(b"bye")
+        assert upper.transport.can_write_eof()
+        upper.transport.write_eof()
+        upper.transport.write(b"too late")
+        assert await client.read(100) == b"bye"
+        await client.send(client.seal(b"well"))
+        await until(lambda: upper.data == b"well")
+        await end_stream(client, "fin", client.seal(b", bye"))
+        await until(lambda: upper.told[-1] == "lost")
+        assert upper.data == b"well, bye"
+
+    play(script)
+
+
+def test_marks(play: Play) -> None:
+    """The marks count what goes out, wherever it waits; what waits is written in the end."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        transport = upper.transport
+        transport.set_write_buffer_limits(MARK)
+        written = 0
+        while upper.told == ["made"]:
+            transport.writelines([b"x" * 10_000, b"x" * 10_000])
+            written += 20_000
+            assert written < 20_000_000
+        assert upper.told[-1] == "pause"
+        assert MARK < transport.get_write_buffer_size() < MARK + 25_000
+        assert await client.read(written) == b"x" * written
+        await until(lambda: upper.told[-1] == "resume")
+        assert transport.get_write_buffer_size() == 0
+
+    play(script)
+
+
+def test_many_records(play: Play) -> None:
+    """Records small and large, sent byte by byte or all at once, come out as they went in."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        sent = b""
+        for size in (1, 16_384, 16_385, 100, 40_000):
+            piece = bytes([size % 251]) * size
+            sent += piece
+            await client.send(client.seal(piece))
+        for byte in client.seal(b"slowly"):
+            await client.send(bytes([byte]))
+        await until(lambda: upper.data == sent + b"slowly")
+        upper.transport.write(sent)
+        assert await client.read(len(sent)) == sent
+
+    play(script)
+
+
+class Talkative:
+    """In place of OpenSSL: it answers all that comes, as with KeyUpdate, and finds no data in it."""
+
+    def __init__(self, bios: Bios) -> None:
+        self.bios = bios
+
+    def read(self, _: int) -> bytes:
+        self.bios.outgoing.write(self.bios.incoming.read())
+        raise ssl.SSLWantReadError
+
+
+class Full:
+    """In place of a TCP transport whose client reads nothing."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.written += len(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.written
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_answers_that_nobody_reads() -> None:
+    """Who makes TLS itself answer, and reads none of it, is cut off."""
+    bios = Bios()
+    tcp = Full()
+    tls = cast(ssl.SSLObject, Talkative(bios))
+    transport = TlsTransport(cast(asyncio.Transport, tcp), tls, bios, Upper())
+    transport.data_received(bytes(MOST_ANSWERS))
+    assert not tcp.aborted
+    transport.data_received(b"x")
+    assert tcp.aborted
+    transport.data_received(b"x")
+    assert tcp.written == MOST_ANSWERS + 1
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed (Debian: openssl)")
+def test_key_update(play: Play) -> None:
+    """A client may change its keys at any time and ask us to; both sides go on with new ones."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        host, port = client.socket.getpeername()
+        command = ["openssl", "s_client", "-connect", f"{host}:{port}"]
+        upper.told.clear()
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=STDOUT)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            await until(lambda: upper.told == ["made"])
+            process.stdin.write(b"K\n")
+            await asyncio.wait_for(process.stdout.readuntil(b"KEYUPDATE\n"), 5)
+            process.stdin.write(b"question\n")
+            await until(lambda: upper.data == b"question\n")
+            upper.transport.write(b"answer\n")
+            await asyncio.wait_for(process.stdout.readuntil(b"answer\n"), 5)
+        finally:
+            process.kill()
+            await process.communicate()
+
+    play(script)
+
+
+def test_what_is_known(play: Play) -> None:
+    """TLS and the socket below can be asked about."""
+
+    async def script(upper: Upper, client: TlsClient) -> None:
+        transport = upper.transport
+        assert transport.get_extra_info("peername") == client.socket.getsockname()
+        assert transport.get_extra_info("ssl_object").version() == "TLSv1.3"
+        assert transport.get_extra_info("cipher") == client.tls.cipher()
+        assert transport.get_extra_info("peercert") is None
+        assert transport.get_extra_info("nothing", "so") == "so"
+        assert not transport.is_closing()
+        transport.abort()
+        assert transport.is_closing()
+
+    play(script)

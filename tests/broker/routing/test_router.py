@@ -1,0 +1,353 @@
+"""Routing by itself: the trie and the cache against the reference matcher, and what the cache keeps."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.routing.filter_tree import FilterTree
+from broker.routing.retained import Retained
+from broker.routing.router import Router, is_wildcard
+from broker.routing.shared_groups import SharedGroups
+from broker.runtime.timers import Wheel
+from protocol import properties as props
+from protocol.decoder import Decoder
+from protocol.errors import TopicNameInvalid
+from protocol.publish import Publish
+from protocol.publish_encoder import encode_identifiers
+from protocol.subscribe import Subscription
+from protocol.topics import matches
+from session.host import Nobody
+from session.limits import Limits
+from session.outbound import Outbound
+
+LEVELS = ["", "a", "b", "$s", "ä"]
+LIMITS = Limits()
+topics = st.lists(st.sampled_from(LEVELS), min_size=1, max_size=4).map("/".join).filter(bool)
+
+
+def _filter(levels: list[str], rest: bool) -> str:
+    return "/".join([*levels, "#"] if rest else levels)
+
+
+filters = st.builds(_filter, st.lists(st.sampled_from([*LEVELS, "+"]), max_size=4), st.booleans()).filter(bool)
+
+
+class Change(NamedTuple):
+    """One step of a test: a session subscribes, or unsubscribes (qos None)."""
+
+    session: int
+    topic_filter: str
+    qos: int | None
+
+
+changes = st.lists(
+    st.builds(Change, st.integers(0, 2), filters, st.none() | st.integers(0, 2)),
+    max_size=25,
+)
+
+
+def outbound() -> Outbound:
+    """A receiver whose mailbox nobody takes up."""
+    made = Outbound(LIMITS, Nobody(), 0)
+    made.idle = False
+    return made
+
+
+def router(cached_topics: int = 65_536) -> Router:
+    """A router with the default depth."""
+    return Router(128, cached_topics=cached_topics)
+
+
+def received(receiver: Outbound) -> list[tuple[str, int]]:
+    """Topic and QoS of what has been handed over since the last call."""
+    deliveries, receiver.mailbox = receiver.mailbox, []
+    return [(delivery.topic.decode(), delivery.qos) for delivery in deliveries]
+
+
+def expected(held: dict[str, int], topic: str) -> list[tuple[str, int]]:
+    """What one session gets of a QoS 2 message: one delivery at the highest QoS of all that match."""
+    matching = [qos for topic_filter, qos in held.items() if matches(topic_filter, topic)]
+    return [(topic, max(matching))] if matching else []
+
+
+@given(steps=changes, published=st.lists(topics, min_size=1, max_size=6), cached=st.sampled_from([1, 2, 65_536]))
+def test_against_the_reference(steps: list[Change], published: list[str], cached: int) -> None:
+    """After any subscribing and unsubscribing, with messages in between, everybody gets what the reference says."""
+    subject = router(cached)
+    receivers = [outbound() for _ in range(3)]
+    held: list[dict[str, int]] = [{} for _ in receivers]
+
+    def check() -> None:
+        for topic in published:
+            matched = subject.route(Publish(topic.encode(), b"x", 2), None)
+            wanted = [expected(subscriptions, topic) for subscriptions in held]
+            assert [received(receiver) for receiver in receivers] == wanted
+            assert matched == any(wanted)
+
+    for session, topic_filter, qos in steps:
+        if qos is None:
+            held[session].pop(topic_filter, None)
+            subject.unsubscribe(receivers[session], topic_filter)
+        else:
+            held[session][topic_filter] = qos
+            subject.subscribe(receivers[session], Subscription(topic_filter, qos))
+        check()
+    check()
+    assert len(subject.cache) <= cached
+
+
+@given(subscribed=st.lists(filters, max_size=20, unique=True), topic=topics)
+def test_tree_matches(subscribed: list[str], topic: str) -> None:
+    """The tree finds each matching filter once, and no other."""
+    tree = FilterTree()
+    receivers = {outbound(): topic_filter for topic_filter in subscribed}
+    for receiver, topic_filter in receivers.items():
+        tree.at(topic_filter.encode()).add("", receiver, Subscription(topic_filter, 0), SharedGroups())
+    found = [receivers[receiver] for subscribers in tree.match(topic.encode()) for receiver in subscribers.sessions]
+    assert sorted(found) == sorted(topic_filter for topic_filter in subscribed if matches(topic_filter, topic))
+
+
+@given(subscribed=st.lists(filters, max_size=20, unique=True))
+def test_tree_is_empty_again(subscribed: list[str]) -> None:
+    """Ending every subscription, shared ones too, leaves nothing behind; ending what is not there does nothing."""
+    subject, receiver = router(), outbound()
+    prefixes = ("", "$share/a/", "$share/b/")
+    for topic_filter in subscribed:
+        for prefix in prefixes:
+            subject.subscribe(receiver, Subscription(prefix + topic_filter, 0))
+    for topic_filter in subscribed:
+        for prefix in prefixes:
+            subject.unsubscribe(receiver, prefix + topic_filter)
+            subject.unsubscribe(receiver, prefix + topic_filter)
+        subject.unsubscribe(receiver, "never/there")
+        subject.unsubscribe(receiver, "$share/c/never/#")
+    assert subject._wildcard._root.deserted()
+    assert not subject._exact
+
+
+@given(stored=st.lists(topics, max_size=15), removed=st.lists(topics, max_size=5), topic_filter=filters)
+def test_retained_matches(stored: list[str], removed: list[str], topic_filter: str) -> None:
+    """A filter finds the latest message of each matching topic, once."""
+    retained = Retained(Wheel(0))
+    kept: dict[str, bytes] = {}
+    for number, topic in enumerate(stored):
+        kept[topic] = b"%d" % number
+        retained.store(Publish(topic.encode(), kept[topic], retain=True), "c")
+    for topic in removed:
+        kept.pop(topic, None)
+        retained.store(Publish(topic.encode(), b"", retain=True), "c")
+    assert len(retained) == len(kept)
+    found = [(message.topic.decode(), message.payload) for message in retained.matching(topic_filter.encode(), 0)]
+    assert sorted(found) == sorted(item for item in kept.items() if matches(topic_filter, item[0]))
+    for topic in list(kept):
+        retained.remove(topic.encode())
+    assert not retained._root.children
+    assert not retained._publishers
+
+
+def test_retained_expire() -> None:
+    """A retained message whose time has passed is not found, and forgotten."""
+    retained = Retained(Wheel(0))
+    for topic, expires_at in ((b"a/1", 0), (b"a/2", 100), (b"a/3", 200)):
+        message = Publish(topic, b"x", retain=True)
+        message.expires_at = expires_at
+        retained.store(message, "c")
+    assert len(retained.matching(b"a/+", 99)) == 3
+    assert [message.topic for message in retained.matching(b"a/+", 100)] == [b"a/1", b"a/3"]
+    assert len(retained) == 2
+    assert retained.matching(b"a/3", 200) == []
+    assert [message.topic for message in retained.matching(b"#", 10**9)] == [b"a/1"]
+    assert len(retained) == 1
+
+
+# -- the cache
+
+
+def cached(subject: Router) -> set[bytes]:
+    """The topics whose receivers are kept ready."""
+    return set(subject.cache)
+
+
+def test_cache_is_bounded() -> None:
+    """Past its bound the topics cached first make room; routing is right all the same."""
+    subject, receiver = router(10), outbound()
+    subject.subscribe(receiver, Subscription("t/#", 0))
+    for number in range(100):
+        assert subject.route(Publish(b"t/%d" % number, b"x"), None)
+        assert len(subject.cache) <= 10
+    assert len(received(receiver)) == 100
+    assert b"t/99" in cached(subject)
+    assert b"t/0" not in cached(subject)
+
+
+def test_topics_without_receivers_are_cached_too() -> None:
+    """A publisher whom nobody listens to costs one lookup per message."""
+    subject = router()
+    assert not subject.route(Publish(b"nobody", b"x"), None)
+    assert cached(subject) == {b"nobody"}
+
+
+def test_an_exact_subscription_leaves_other_topics_cached() -> None:
+    """A new, changed or ended exact subscription throws away what is cached for its own topic only."""
+    subject, receiver = router(), outbound()
+    for topic in (b"a", b"b", b"c"):
+        subject.route(Publish(topic, b"x"), None)
+    for qos in (0, 1):
+        subject.subscribe(receiver, Subscription("a", qos))
+        assert cached(subject) == {b"b", b"c"}
+        assert subject.route(Publish(b"a", b"x", 1), None)
+        assert received(receiver) == [("a", qos)]
+    subject.unsubscribe(receiver, "a")
+    assert cached(subject) == {b"b", b"c"}
+    assert not subject.route(Publish(b"a", b"x"), None)
+
+
+def test_a_wildcard_subscription_is_seen_at_once() -> None:
+    """What is cached never hides a new wildcard subscription, nor keeps an ended one."""
+    subject, receiver = router(), outbound()
+    assert not subject.route(Publish(b"a/b", b"x"), None)
+    subject.subscribe(receiver, Subscription("a/+", 0))
+    assert subject.route(Publish(b"a/b", b"x"), None)
+    subject.unsubscribe(receiver, "a/+")
+    assert not subject.route(Publish(b"a/b", b"x"), None)
+
+
+def test_the_cache_stays_the_same_object() -> None:
+    """Decoders look topics up in the cache to know them valid: it is emptied, never replaced."""
+    subject, receiver = router(), outbound()
+    before = subject.cache
+    subject.route(Publish(b"a", b"x"), None)
+    subject.subscribe(receiver, Subscription("#", 0))
+    subject.unsubscribe(receiver, "#")
+    assert subject.cache is before
+
+
+# -- options
+
+
+class Wanted(NamedTuple):
+    """A subscription of one session."""
+
+    topic_filter: str
+    qos: int
+    no_local: bool
+    identifier: int
+
+
+wanted = st.lists(
+    st.builds(Wanted, filters, st.integers(0, 2), st.booleans(), st.integers(0, 3)),
+    max_size=6,
+    unique_by=lambda subscription: subscription.topic_filter,
+)
+
+
+def subscription_of(wish: Wanted) -> Subscription:
+    """The same as the packet has it."""
+    subscription = Subscription(wish.topic_filter, wish.qos, wish.no_local)
+    subscription.identifiers = encode_identifiers([wish.identifier] if wish.identifier else [])
+    return subscription
+
+
+def identifiers_of(publish: Publish) -> list[int]:
+    """The subscription identifiers of a delivery, as its client reads them."""
+    encoded = b"".join((publish.frame5 or publish.build5(), *([b"\0\1", publish.rest5 or b""] if publish.qos else [])))
+    decoder = Decoder(version=5)
+    decoder.feed(encoded)
+    packet = decoder.next_packet()
+    assert isinstance(packet, Publish)
+    found = (packet.properties or {}).get(props.SUBSCRIPTION_IDENTIFIER, [])
+    assert isinstance(found, list)
+    return sorted(int(str(number)) for number in found)
+
+
+@given(wishes=wanted, topic=topics, qos=st.integers(0, 2), own=st.booleans(), merge=st.booleans())
+def test_overlapping(wishes: list[Wanted], topic: str, qos: int, own: bool, merge: bool) -> None:
+    """What matches and is not barred by No Local gives one delivery with all identifiers, or one each if so wished.
+
+    [MQTT-3.3.4-2 to -4] [MQTT-3.8.3-3]
+    """
+    subject, receiver = Router(128, merge), outbound()
+    for wish in wishes:
+        subject.subscribe(receiver, subscription_of(wish))
+    subject.route(Publish(topic.encode(), b"x", qos), receiver if own else outbound())
+    serving = [wish for wish in wishes if matches(wish.topic_filter, topic) and not (own and wish.no_local)]
+    deliveries = [(delivery.qos, identifiers_of(delivery)) for delivery in receiver.mailbox]
+    each = [(min(qos, wish.qos), [wish.identifier] if wish.identifier else []) for wish in serving]
+    if merge and each:
+        together = sorted(identifier for _, identifiers in each for identifier in identifiers)
+        assert deliveries == [(max(granted for granted, _ in each), together)]
+    else:
+        assert sorted(deliveries) == sorted(each)
+
+
+def test_retain_as_published_of_overlapping() -> None:
+    """One subscription that wants RETAIN as published is enough."""
+    subject, receiver = router(), outbound()
+    subject.subscribe(receiver, Subscription("a/#", 0))
+    subject.route(Publish(b"a", b"x", retain=True), None)
+    subject.subscribe(receiver, Subscription("a", 0, retain_as_published=True))
+    subject.route(Publish(b"a", b"x", retain=True), None)
+    assert [delivery.retain for delivery in receiver.mailbox] == [False, True]
+
+
+def test_all_share_one_message() -> None:
+    """Receivers at one QoS get the very same object: what is built for one serves all."""
+    subject = router()
+    receivers = [outbound() for _ in range(5)]
+    for receiver in receivers:
+        subject.subscribe(receiver, Subscription("t", 1))
+    message = Publish(b"t", b"x", 2)
+    subject.route(message, None)
+    deliveries = [receiver.mailbox[0] for receiver in receivers]
+    assert all(delivery is deliveries[0] for delivery in deliveries)
+    assert deliveries[0].qos == 1
+    assert message.qos == 2
+
+
+def test_depth() -> None:
+    """A topic with too many levels is refused, whoever is subscribed."""
+    subject, receiver = Router(3), outbound()
+    subject.subscribe(receiver, Subscription("#", 0))
+    assert subject.route(Publish(b"a/b/c", b"x"), None)
+    with pytest.raises(TopicNameInvalid):
+        subject.route(Publish(b"a/b/c/d", b"x"), None)
+    assert cached(subject) == {b"a/b/c"}
+
+
+@pytest.mark.parametrize(("topic_filter", "wildcard"), [(b"a/b", False), (b"a/+", True), (b"#", True), (b"$a", False)])
+def test_is_wildcard(topic_filter: bytes, wildcard: bool) -> None:
+    """Filters with `+` or `#` stand for several topics."""
+    assert is_wildcard(topic_filter) == wildcard
+
+
+@pytest.mark.parametrize(("receivers", "topic_bytes"), [(100, 1), (1, 6_000)])
+def test_cache_is_bounded_by_what_it_holds(receivers: int, topic_bytes: int) -> None:
+    """Neither many receivers nor long topic names make the cache large; what is forgotten is found again."""
+    routing = Router(128, cached_weight=10_000)
+    for _ in range(receivers):
+        routing.subscribe(outbound(), Subscription("#"))
+    for number in range(500):
+        assert routing.route(Publish(b"x" * topic_bytes + b"%d" % (number % 300), b""), None)
+        held = sum(len(routes) + len(topic) // 64 for topic, routes in routing.cache.items())
+        assert held <= 10_000
+    assert len(routing.cache) > 80
+    routing.subscribe(outbound(), Subscription("#"))  # empties it
+    assert routing.route(Publish(b"t", b""), None)
+    assert len(routing.cache) == 1
+
+
+def test_shared_with_itself() -> None:
+    """FC-13: a session that is in thousands of groups gets what their queues take; the rest is dropped, and counted."""
+    shared = SharedGroups(Limits(max_mqueue_len=100))
+    subject = Router(128, shared=shared)
+    receiver = outbound()
+    for number in range(2_000):
+        subject.subscribe(receiver, Subscription(f"$share/{number}/t", 1))
+    for _ in range(150):
+        subject.route(Publish(b"t", b"", 1), None)
+    assert not receiver.mailbox
+    for queue in shared.queues.values():
+        assert queue.mqueue is not None
+        assert (len(queue.mqueue), queue.counters.dropped_qos1, queue.counters.offered_qos1) == (100, 50, 150)

@@ -1,0 +1,139 @@
+"""Wills over sockets: when they are published, and when they are not."""
+
+from collections.abc import Callable
+
+import pytest
+
+from protocol import properties as props
+from protocol.connect import Will
+from protocol.disconnect import Disconnect
+from protocol.properties import Properties
+from protocol.publish import Publish
+from tests.support.broker.collecting import collect
+from tests.support.process import Address, BrokerProcess
+from tests.support.wire import WireClient, connected
+
+Start = Callable[..., BrokerProcess]
+
+
+def malformed(client: WireClient) -> None:
+    """Send what no client may send."""
+    client.send(b"\x00\x00")
+
+
+ENDINGS: dict[str, Callable[[WireClient], None]] = {
+    "closed": WireClient.close,
+    "reset": WireClient.reset,
+    "malformed": malformed,
+    "half closed": lambda client: client.socket.shutdown(1),
+}
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_published(address: Address, ending: str, version: int) -> None:
+    """A connection that ends without DISCONNECT has its will published [MQTT-3.1.2-8]."""
+    topic = f"will/{ending}/{version}"
+    with connected(address, 5) as watcher, WireClient(address, version) as client:
+        watcher.subscribe("will/#", qos=2)
+        client.connect(will=Will(topic.encode(), b"gone", 2, False, None))
+        ENDINGS[ending](client)
+        message = watcher.receive_message()
+        assert (message.topic.decode(), message.payload, message.qos, message.retain) == (topic, b"gone", 2, False)
+
+
+def test_keepalive(address: Address) -> None:
+    """Silence beyond the keepalive is such an end too."""
+    with connected(address, 5) as watcher, WireClient(address, 4) as client:
+        watcher.subscribe("will/silent")
+        client.connect(keep_alive=1, will=Will(b"will/silent", b"gone", 0, False, None))
+        assert watcher.receive_message().payload == b"gone"
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_not_after_disconnect(address: Address, version: int) -> None:
+    """DISCONNECT takes the will away [MQTT-3.14.4-3]."""
+    with connected(address, 5) as watcher, WireClient(address, version) as client:
+        watcher.subscribe("will/none")
+        client.connect(will=Will(b"will/none", b"gone", 0, False, None))
+        client.send(Disconnect())
+        client.expect_close()
+        assert collect(watcher) == []
+
+
+def test_disconnect_with_will(address: Address) -> None:
+    """An MQTT 5 client may take leave and have its will published, 0x04."""
+    with connected(address, 5) as watcher, WireClient(address, 5) as client:
+        watcher.subscribe("will/leave")
+        client.connect(will=Will(b"will/leave", b"gone", 0, False, None))
+        client.disconnect(0x04)
+        assert watcher.receive_message().payload == b"gone"
+
+
+@pytest.mark.parametrize("retain", [False, True])
+def test_properties_and_retain(address: Address, retain: bool) -> None:
+    """A will is published with its properties but the delay, and kept if it says so [MQTT-3.1.2-14, -15]."""
+    properties: Properties = {
+        props.WILL_DELAY_INTERVAL: 1,
+        props.CONTENT_TYPE: "text/plain",
+        props.MESSAGE_EXPIRY_INTERVAL: 50,
+        props.USER_PROPERTY: [("b", "1"), ("a", "2")],
+        props.CORRELATION_DATA: b"1",
+        props.RESPONSE_TOPIC: "r",
+        props.PAYLOAD_FORMAT_INDICATOR: 1,
+    }
+    expected = {key: value for key, value in properties.items() if key != props.WILL_DELAY_INTERVAL}
+    topic = f"will/properties/{retain}"
+    with connected(address, 5) as watcher, WireClient(address, 5) as client:
+        watcher.subscribe(topic)
+        will = Will(topic.encode(), b"gone", 1, retain, dict(properties))
+        client.connect("willing", will=will, properties={props.SESSION_EXPIRY_INTERVAL: 9})
+        client.reset()
+        message = watcher.receive_message()
+        assert (message.payload, message.properties, message.retain) == (b"gone", expected, False)
+        with connected(address, 5) as late:
+            late.subscribe(topic, qos=1)
+            kept = collect(late)
+        assert [(message.payload, message.retain, message.qos) for message in kept] == [(b"gone", True, 1)] * retain
+        watcher.publish(topic, b"", 1, retain=True)
+
+
+def test_cancelled_by_coming_back(address: Address) -> None:
+    """A client that comes back before the delay is over is not reported gone [MQTT-3.1.3-9]."""
+    delayed = Will(b"will/back", b"first", 0, False, {props.WILL_DELAY_INTERVAL: 1})
+    later = Will(b"will/back", b"second", 0, False, {props.WILL_DELAY_INTERVAL: 2})
+    with connected(address, 5) as watcher:
+        watcher.subscribe("will/back")
+        for will in (delayed, later):
+            with WireClient(address, 5) as client:
+                client.connect(
+                    "coming-back", clean_start=False, will=will, properties={props.SESSION_EXPIRY_INTERVAL: 60}
+                )
+                client.reset()
+        assert watcher.receive_message().payload == b"second"
+
+
+def test_to_a_session_that_is_away(address: Address) -> None:
+    """A will reaches kept sessions like any message."""
+    with WireClient(address, 4) as away:
+        away.connect("away", clean_start=False)
+        away.subscribe("will/away", qos=1)
+        away.disconnect()
+    with WireClient(address, 5) as client:
+        client.connect(will=Will(b"will/away", b"gone", 1, False, None))
+    with WireClient(address, 4) as away:
+        assert away.connect("away", clean_start=False).session_present
+        assert away.receive_message().payload == b"gone"
+    connected(address, 4, client_id="away").disconnect()
+
+
+def test_at_a_stop(start: Start) -> None:
+    """A broker that stops publishes the wills of whom it closes, to those that are still there to read."""
+    with start() as broker, connected(broker.address(), 4) as keeper:
+        keeper.subscribe("will/#")
+        with WireClient(broker.address(), 5) as client:
+            client.connect(will=Will(b"will/stop", b"gone", 0, False, None))
+            broker.ask_to_end()
+            client.expect_close()
+        last = keeper.expect_close()
+        assert last is None or isinstance(last, Publish)

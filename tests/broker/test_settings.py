@@ -1,0 +1,49 @@
+"""What the configuration says of flow control, as sessions get it."""
+
+import inspect
+
+import pytest
+
+from broker.settings import session_limits
+from config.models import Config
+from session.limits import Limits
+
+pytestmark = pytest.mark.once
+
+
+def limits(**session: object) -> Limits:
+    """The limits of a broker with this section `session`."""
+    return session_limits(Config.model_validate({"session": session}), True)
+
+
+def test_the_defaults_are_the_same_on_both_sides() -> None:
+    """A session with the limits of an empty configuration works as one without any configuration."""
+    configured, default = limits(), Limits()
+    for name in inspect.signature(Limits).parameters:
+        assert getattr(configured, name) == getattr(default, name), name
+
+
+def test_byte_window_and_rate() -> None:
+    """FC-10, FC-11: a window of 0 stays one, and a rate without a limit is 0."""
+    assert limits(consumer_window_size=0, consumer_max_rate=500).consumer_window_size == 0
+    assert limits(consumer_window_size="1KiB").consumer_window_size == 1024
+    assert limits(consumer_max_rate=500).consumer_max_rate == 500
+    assert limits(consumer_max_rate=-1).consumer_max_rate == 0
+
+
+def test_priorities() -> None:
+    """FC-12: the weights of topics, and none at all where none are configured."""
+    priorities = limits(mqueue_priorities=[{"match": "a/#", "weight": 9}, {"match": "a/+", "weight": 7}]).priorities
+    assert priorities is not None
+    assert [priorities.weight(topic) for topic in (b"a/b/c", b"a/b", b"b")] == [9, 7, 1]
+    assert limits(mqueue_priorities=[]).priorities is None
+
+
+def test_slow_consumers() -> None:
+    """FC-14: times are microseconds, and never is 0."""
+    slow = limits(
+        slow_consumer={"threshold": 0.5, "check_period": "2s", "policy": "disconnect"}, stalled_window="infinity"
+    )
+    assert (slow.slow_threshold, slow.slow_check_period, slow.slow_disconnect) == (0.5, 2_000_000, True)
+    assert slow.stalled_window == 0
+    assert limits(stalled_window="90s").stalled_window == 90_000_000

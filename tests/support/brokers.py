@@ -1,0 +1,161 @@
+"""Starts Sluice, or Mosquitto in its place, on free ports of the loopback interface.
+
+`SLUICE_TEST_BROKER=mosquitto` runs the tests that only need some MQTT broker against Mosquitto: it shows
+whether a failure is the broker's or the test's.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.support.certificates import Certificates
+from tests.support.process import Address, BrokerError, BrokerProcess, clean_environment, free_port
+
+HOST = "127.0.0.1"
+SLUICE = (sys.executable, "-m", "broker")
+LOOPS = {
+    "uvloop": SLUICE,
+    "asyncio": (sys.executable, "-c", "import sys; sys.modules['uvloop'] = None; import broker.__main__"),
+}
+"""Commands that start Sluice on either event loop."""
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What a broker is to listen on: plain TCP, or TLS with or without client certificates."""
+
+    name: str = "tcp"
+    certificates: Certificates | None = None
+    require_client_certificate: bool = False
+
+
+TCP_ONLY = (Listener(),)
+
+
+def broker_under_test() -> str:
+    """Return `sluice` or `mosquitto`."""
+    return os.environ.get("SLUICE_TEST_BROKER", "sluice")
+
+
+def start_broker(folder: Path, listeners: Sequence[Listener] = TCP_ONLY) -> BrokerProcess:
+    """Start the broker under test with default settings and wait until it accepts connections."""
+    if broker_under_test() == "mosquitto":
+        return start_mosquitto(folder, listeners)
+    return start_sluice(folder, listeners)
+
+
+def sluice_config(listeners: Sequence[Listener], sections: Mapping[str, object] | None = None) -> str:
+    """Return a configuration file (YAML) with these listeners; `sections` are further top-level keys."""
+    config: dict[str, object] = {
+        "node_name": "test",
+        "allow_anonymous": True,
+        "listeners": [_sluice_listener(listener) for listener in listeners],
+        "log": {"level": "info", "format": "json"},
+    }
+    return yaml.safe_dump(config | dict(sections or {}))
+
+
+def _sluice_listener(listener: Listener) -> dict[str, object]:
+    settings: dict[str, object] = {"name": listener.name, "bind": f"{HOST}:0"}
+    if listener.certificates:
+        settings["tls"] = {
+            "certfile": str(listener.certificates.server.certfile),
+            "keyfile": str(listener.certificates.server.keyfile),
+            "cafile": str(listener.certificates.cafile),
+            "require_client_certificate": listener.require_client_certificate,
+        }
+    return settings
+
+
+def start_sluice(
+    folder: Path,
+    listeners: Sequence[Listener] = TCP_ONLY,
+    sections: Mapping[str, object] | None = None,
+    *,
+    command: Sequence[str] = SLUICE,
+    flags: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> BrokerProcess:
+    """Start Sluice and wait until it has said on which port each listener is.
+
+    It runs in `folder`: which `broker` package it finds depends on what is installed and on PYTHONPATH
+    only, as it does for the tests themselves.
+    """
+    file = folder / "sluice.yaml"
+    file.write_text(sluice_config(listeners, sections))
+    # Brokers that run at once would meet at the same admin socket.
+    environment = clean_environment(**({"XDG_RUNTIME_DIR": str(folder)} | dict(env or {})))
+    broker = BrokerProcess([*command, "run", "--config", str(file), *flags], folder, environment)
+    try:
+        broker.wait_for_output(lambda lines: len(_listening(lines)) >= len(listeners), "listening")
+    except BrokerError:
+        broker.stop()
+        raise
+    broker.listeners = _listening(broker.stderr.splitlines())
+    return broker
+
+
+def _listening(lines: Sequence[str]) -> dict[str, Address]:
+    """Return the listeners that the log reports; where one is bound twice, its IPv4 address."""
+    found: dict[str, Address] = {}
+    for line in lines:
+        event = _event(line)
+        if event.get("event") == "listening":
+            name, host, port = str(event["listener"]), str(event["host"]), int(str(event["port"]))
+            found.setdefault(name, Address(host, port))
+    return found
+
+
+def _event(line: str) -> dict[str, object]:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def find_mosquitto() -> str | None:
+    """Return Mosquitto's path; Debian puts it where ordinary users do not look."""
+    return shutil.which("mosquitto", path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/usr/local/sbin")
+
+
+def mosquitto_config(ports: Mapping[str, int], listeners: Sequence[Listener], extra: Sequence[str]) -> str:
+    """Return a configuration file with these listeners; `extra` are further settings."""
+    config = ["user root", "allow_anonymous true", "persistence false", *extra]
+    for listener in listeners:
+        config.append(f"listener {ports[listener.name]} {HOST}")
+        if listener.certificates:
+            config += [
+                f"cafile {listener.certificates.cafile}",
+                f"certfile {listener.certificates.server.certfile}",
+                f"keyfile {listener.certificates.server.keyfile}",
+                f"require_certificate {str(listener.require_client_certificate).lower()}",
+            ]
+    return "\n".join(config) + "\n"
+
+
+def start_mosquitto(
+    folder: Path, listeners: Sequence[Listener] = TCP_ONLY, extra: Sequence[str] = ("log_type error",)
+) -> BrokerProcess:
+    """Start Mosquitto and wait until each listener accepts connections."""
+    program = find_mosquitto()
+    if program is None:
+        raise BrokerError("Mosquitto is not installed (Debian: apt install mosquitto)")
+    ports = {listener.name: free_port(HOST) for listener in listeners}
+    file = folder / "mosquitto.conf"
+    file.write_text(mosquitto_config(ports, listeners, extra))
+    broker = BrokerProcess([program, "-c", str(file)], folder)
+    broker.listeners = {name: Address(HOST, port) for name, port in ports.items()}
+    try:
+        for address in broker.listeners.values():
+            broker.wait_until_accepting(address)
+    except (BrokerError, TimeoutError):
+        broker.stop()
+        raise
+    return broker

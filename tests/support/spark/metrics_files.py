@@ -1,0 +1,112 @@
+"""Writes metrics files as a broker exports them, from literal rows, by the columns of metrics_schema.json."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SCHEMA: dict[str, Any] = json.loads(files("spark_jobs").joinpath("metrics_schema.json").read_text(encoding="utf-8"))
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+BUCKETS: int = SCHEMA["histogram_buckets"]
+
+_TYPES = {
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "bool": pa.bool_(),
+    "list<int64>": pa.list_(pa.int64()),
+}
+_DEFAULTS: dict[str, Any] = {"int32": 0, "int64": 0, "bool": False, "list<int64>": None}
+
+Row = dict[str, Any]
+
+
+def at(seconds: float) -> datetime:
+    """A moment so many seconds after noon of the tests' day."""
+    return NOON + timedelta(seconds=seconds)
+
+
+def row(client_id: str = "a", end: float = 10, length: float = 10, **values: Any) -> Row:
+    """One row: everything 0 but what is given; what still waits is set so that the books balance.
+
+    Args:
+        client_id: the session's client id.
+        end: interval_end in seconds after noon.
+        length: seconds from interval_start to interval_end.
+        values: any columns.
+    """
+    made: Row = {field["name"]: _DEFAULTS.get(field["type"]) for field in SCHEMA["fields"]}
+    made |= {
+        "broker": "b1",
+        "client_id": client_id,
+        "session_started": NOON,
+        "listener": "tcp",
+        "protocol_version": 5,
+    }
+    made |= {"connected": True, "interval_start": at(end - length), "interval_end": at(end)}
+    unknown = values.keys() - made.keys()
+    assert not unknown, f"no such columns: {unknown}"
+    made |= values
+    for qos in range(3):
+        if f"waiting_qos{qos}" not in values:
+            came = made[f"waiting_start_qos{qos}"] + made[f"offered_qos{qos}"]
+            made[f"waiting_qos{qos}"] = came - made[f"sent_qos{qos}"] - made[f"dropped_qos{qos}"]
+    return made
+
+
+def histogram(values: Iterable[int]) -> list[int]:
+    """The histogram of some values, as the exporter makes it."""
+    counts = [0] * BUCKETS
+    for value in values:
+        counts[min(value.bit_length(), BUCKETS - 1)] += 1
+    return counts
+
+
+def arrow_schema(name: str | None = None, version: str | None = None) -> pa.Schema:
+    """The file schema, with name and version in its metadata; other ones to order, with all columns."""
+    metadata = {
+        "sluice.schema": name or SCHEMA["name"],
+        "sluice.schema_version": version or str(SCHEMA["version"]),
+    }
+    fields = [pa.field(f["name"], _TYPES[f["type"]], f["nullable"]) for f in SCHEMA["fields"]]
+    return pa.schema(fields, metadata=metadata)
+
+
+def earlier_schema(version: int) -> pa.Schema:
+    """The file schema as an earlier version had it."""
+    schema = arrow_schema(version=str(version))
+    there = [f["name"] for f in SCHEMA["fields"] if f.get("since", 1) <= version]
+    return pa.schema([schema.field(name) for name in there], schema.metadata)
+
+
+def write_file(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None = None) -> Path:
+    """Write rows as one file; columns that the schema lacks are left out."""
+    schema = schema or arrow_schema()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = [pa.array([r[field.name] for r in rows], field.type) for field in schema]
+    pq.write_table(pa.Table.from_arrays(columns, schema=schema), path, compression="zstd", write_page_checksum=True)
+    return path
+
+
+def folder_of(root: Path, moment: datetime) -> Path:
+    """The date and hour folder of a moment."""
+    utc = moment.astimezone(UTC)
+    return root / f"date={utc:%Y-%m-%d}" / f"hour={utc:%H}"
+
+
+_sequence = count()
+
+
+def write_metrics(root: Path, rows: Iterable[Row]) -> list[Path]:
+    """Write rows below `root` as the exporter lays them out, one file per hour; returns the files."""
+    hours: dict[Path, list[Row]] = {}
+    for made in rows:
+        hours.setdefault(folder_of(root, made["interval_end"]), []).append(made)
+    return [write_file(folder / f"b1-{next(_sequence)}.parquet", part) for folder, part in hours.items()]
