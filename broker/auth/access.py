@@ -16,9 +16,9 @@ class Access:
         users = config.authentication.scram
         self._methods: dict[str, Method] = {}
         if users:
-            from broker.auth.scram import Scram  # takes a while to load, and few brokers need it
+            from broker.auth.scram import NAME, Scram  # takes a while to load, and few brokers need it
 
-            self._methods[Scram.name] = Scram(users)
+            self._methods[NAME] = Scram(users)
         anonymous = config.allow_anonymous
         self._anonymous = not users if anonymous is None else anonymous
         self._certified = {

@@ -1,7 +1,7 @@
 """The seam between the AUTH exchange, which is the same for all methods, and a method, which knows nothing of MQTT."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 
 class Answer(NamedTuple):
@@ -24,7 +24,7 @@ class Exchange(ABC):
 class Method(ABC):
     """A way for clients to show who they are."""
 
-    name: str
+    name: ClassVar[str]
     """What clients call it in Authentication Method."""
 
     @abstractmethod
