@@ -52,6 +52,10 @@ lint: $(STAMPS)/test ## Check style with ruff.
 types: $(STAMPS)/test ## Check types with mypy.
 	$(BIN)/mypy
 
+.PHONY: cluster
+cluster: $(STAMPS)/test ## Compact on a real Spark cluster, and report by spark-submit. (make test leaves it out: minutes.)
+	PYTHONPATH="$(CURDIR)" SLUICE_EXPECT=interpreted $(BIN)/pytest -m slow $(PYTEST_ARGS)
+
 .PHONY: conformance
 conformance: $(STAMPS)/test ## Hold Sluice, or ARGS="--host H --port P", to every statement of MQTT 3.1.1 and 5.0.
 	$(BIN)/python -m tests.conformance $(ARGS)

@@ -28,6 +28,8 @@ HOT = (
 """The folders on the way of a message. All their files are compiled, not those of folders in them."""
 ENTRY_POINT = "__main__.py"
 """`python -m` runs its source."""
+CALL_DIRECTLY = ["-fno-semantic-interposition"] if sys.platform != "win32" else []
+"""By itself a compiler lets every function of a shared library be replaced from outside."""
 COMPILING_COMMANDS = {"bdist_wheel", "build", "build_ext", "install"}
 """A build asks setup.py for names and requirements first; there is nothing to compile for that."""
 
@@ -72,6 +74,9 @@ def extensions() -> list[Extension]:
     # Whatever else they import is type-checked by `make types`, with the stubs that this takes.
     options = ["--follow-imports=silent", *hot_files()]
     modules: list[Extension] = mypycify(options, opt_level="3", debug_level="0", group_name="sluice")
+    for module in modules:
+        # All modules are one C file: its functions may call each other directly, and be inlined.
+        module.extra_compile_args += CALL_DIRECTLY
     return modules
 
 

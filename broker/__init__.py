@@ -1,7 +1,6 @@
-"""The broker: listeners, connections, session tasks, routing, retained messages, telemetry and the command line.
+"""The broker: listeners, connections, scheduling, routing, retained messages, telemetry and the command line.
 
-The only package that knows asyncio, ssl and sockets. MQTT's bytes are `protocol`'s business,
-flow control is `session`'s.
+Only this package uses asyncio, ssl and sockets. `protocol` encodes and decodes packets, `session` does flow control.
 """
 
 __version__ = "0.1.0"

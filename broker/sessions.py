@@ -1,62 +1,30 @@
-"""The clients that the broker knows: for each client id its session, its connection, and what is to happen later."""
+"""Starts, detaches, expires and ends sessions, and publishes wills."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
-from broker.runtime.clock import monotonic_us
-from broker.runtime.timers import Timer
+from broker.addresses.policy import Addresses
+from broker.clients import NEVER_EXPIRES, Client, Clients
+from broker.events import Events
+from broker.routing.messages import Messages, read_expiry
+from broker.routing.router import FULL
+from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.timers import Timer, Wheel
+from broker.totals import Totals
 from protocol import properties as props
 from protocol.connect import Will
-from protocol.disconnect import Disconnect
-from protocol.errors import ProtocolError
 from protocol.publish import Publish
 from session.counters import Counters
 from session.host import Host
+from session.limits import Limits
 from session.session import Session
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.connection.connection import Connection
-    from broker.routing.retained_feed import RetainedFeed
-
-NEVER_EXPIRES: Final = 0xFFFFFFFF
-"""MQTT 5's Session Expiry Interval for a session that stays (section 3.1.2.11.2)."""
-
-
-@final
-class Client:
-    """One client id: the broker's record of it, for as long as its session lives."""
-
-    def __init__(self, client_id: str, broker: "Broker", now: int) -> None:
-        self.session = Session(client_id, broker.limits, Away(broker, self), now)
-        self.connection: Connection | None = None
-        self.expiry_interval = 0
-        """Seconds that the session outlives its connection; 0 = not at all, NEVER_EXPIRES = until it is taken over."""
-        self.bridge = False
-        """Whether it has connected as a bridge by MQTT 3.1.1 (protocol level 0x84)."""
-        self.asked_to_last = False
-        """Whether CONNECT asked for a Session Expiry Interval above zero, even if it was not given one."""
-        self.expires_at = 0
-        """When an offline session ends, in microseconds; 0 = it does not."""
-        self.will: WillTimer | None = None
-        """A will that waits for its delay."""
-        self.feed: RetainedFeed | None = None
-        """Retained messages that new subscriptions bring; None until the first."""
-        self.walk = 0
-        """The last walk of $SYS over all sessions that has been here."""
-
-    def change_expiry(self, packet: Disconnect, longest: int) -> None:
-        """DISCONNECT may set another expiry, up to `longest`; where it is zero it stays so (section 3.14.2.2.2)."""
-        if packet.properties is None or props.SESSION_EXPIRY_INTERVAL not in packet.properties:
-            return
-        wanted = props.integer(packet.properties, props.SESSION_EXPIRY_INTERVAL)
-        if wanted and not self.asked_to_last:
-            raise ProtocolError("DISCONNECT gives a session an expiry that CONNECT set to zero")
-        self.expiry_interval = min(wanted, longest)
+ENDED_SESSIONS: Final = 100_000
+"""Ended sessions whose last counters are kept for the next export; those past that are lost, and counted."""
 
 
 @final
 class Ended:
-    """What the metrics still have to tell of a session that is over, and no more: clients may come and go fast."""
+    """The last row of an ended session for the metrics. It keeps only that, because many sessions may end quickly."""
 
     def __init__(self, session: Session, counters: Counters) -> None:
         self.client_id = session.client_id
@@ -67,96 +35,188 @@ class Ended:
 
 
 @final
-class Away(Host):
-    """Stands in for a client that is not connected: what is delivered to it is stored (FC-7)."""
+class Sessions:
+    """Starts and ends sessions."""
 
-    def __init__(self, broker: "Broker", client: Client) -> None:
-        self.broker = broker
-        self.client = client
+    def __init__(
+        self,
+        clients: Clients,
+        limits: Limits,
+        wheel: Wheel,
+        messages: Messages,
+        addresses: Addresses,
+        totals: Totals,
+        events: Events,
+    ) -> None:
+        self.clients = clients
+        self.wheel = wheel
+        self.totals = totals
+        self.events = events
+        self.ended: list[Ended] = []
+        """The sessions that ended since the last export."""
+        self.ended_lost = 0
+        self.keep_ended = False
+        """Whether `ended` is exported."""
+        self._limits = limits
+        self._messages = messages
+        self._addresses = addresses
+
+    def new(self, client_id: str, now: int) -> Client:
+        """Register a client with a new session. The id must not be in use."""
+        host = Away(self)
+        client = Client(client_id, self._limits, host, now)
+        host.session = client.session
+        self.clients.by_id[client_id] = client
+        return client
+
+    def detach(self, client: Client, will: Will | None, now: int, stays: bool) -> None:
+        """Detach a session from its closed connection; `stays` is False if a clean start ends the session."""
+        self.clients.online -= 1
+        away = Away(self)
+        away.session = client.session
+        client.session.disconnect(away, now)
+        expiry = client.expiry_interval if stays else 0
+        if will is not None:
+            self._schedule_will(client, will, expiry, now)
+        if expiry == 0:
+            self.end(client, now)
+        elif expiry != NEVER_EXPIRES:
+            client.expires_at = now + expiry * SECOND
+            self.wheel.add(client.expires_at, ExpiryTimer(self, client))
+
+    def end(self, client: Client, now: int) -> None:
+        """Discard a detached session with its subscriptions and queues; a delayed will is published now."""
+        session = client.session
+        client.expires_at = 0
+        del self.clients.by_id[session.client_id]
+        subscriptions = session.subscriptions
+        if subscriptions is not None:
+            for topic_filter in subscriptions:
+                self._messages.router.unsubscribe(session.outbound, topic_filter)
+        session.end(now)
+        self._addresses.end_session(session, now)
+        self.totals.take(client.walk, session.counters)
+        if self.keep_ended:
+            if len(self.ended) >= ENDED_SESSIONS:
+                self.ended_lost += 1
+            else:
+                self.ended.append(Ended(session, session.take_counters(now)))
+        if client.will is not None:
+            client.will.due(now)  # section 3.1.3.2.2: the will is published when the session ends
+
+    # -- wills
+
+    def _schedule_will(self, client: Client, will: Will, expiry: int, now: int) -> None:
+        delay = will_delay(will, expiry)
+        publish = will_publish(will)
+        if delay == 0:
+            self.publish_will(client.session, publish, now)
+            return
+        timer = client.will = WillTimer(self, client, publish)
+        self.wheel.add(now + delay * SECOND, timer)
+
+    def publish_will(self, session: Session, publish: Publish, now: int) -> None:
+        """Publish a will; its client is the publisher, which matters for No Local [MQTT-3.8.3-3]."""
+        publish.received_at = now
+        if publish.properties is not None:
+            read_expiry(publish, publish.properties, now)
+        if self._messages.publish(publish, session) == FULL:
+            self._addresses.overflow_will(session, publish, now)
+
+
+@final
+class Away(Host):
+    """The host of a session without a connection: deliveries are stored in its mqueue (FC-7)."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.session: Session | None = None
+        self._sessions = sessions
 
     def wake(self) -> None:
-        """Store at once: nobody else will take up the mailbox."""
-        self.client.session.outbound.store_offline(monotonic_us())
+        """Store the mailbox at once: a detached session has no passes."""
+        if self.session is not None:
+            self.session.store_offline(monotonic_us())
 
     def arm(self, at: int) -> None:
-        """Have the session's timers looked at."""
-        self.broker.wheel.add(at, SessionTimer(self.client.session))
+        """Set a timer for the session."""
+        if self.session is not None:
+            self._sessions.wheel.add(at, SessionTimer(self.session))
 
     def report(self, event: str, detail: str = "") -> None:
-        """Log it, with who it is about."""
-        self.broker.report(event, self.client, detail)
+        """Log an event with the client id."""
+        self._sessions.events.report(event, "" if self.session is None else self.session.client_id, detail)
 
     def let_in(self, now: int) -> None:
-        """Nothing waits: what did is forgotten when the client goes."""
+        """Nothing to do: detaching discards what the client has parked."""
 
     def disconnect(self, reason_code: int, reason: str) -> None:
-        """The client is not connected."""
+        """Nothing to do: the client is not connected."""
 
     def pause_publishing(self) -> None:
-        """It publishes nothing."""
+        """Nothing to do: the client is not connected."""
 
     def resume_publishing(self) -> None:
-        """It publishes nothing."""
+        """Nothing to do: the client is not connected."""
 
 
 @final
 class SessionTimer(Timer):
-    """Calls a session when something in it is due (FC-8, FC-22)."""
+    """The timer of a detached session (FC-8, FC-22)."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
 
     def wanted(self) -> bool:
-        """Not when another call has replaced this one, or the session is over."""
-        return self.session.outbound.timer_at == self.at
+        """False if another timer has replaced this one, or the session has ended."""
+        return self.session.timer_at == self.at
 
     def due(self, now: int) -> None:
-        """Let the session look, and its host write what it has to say."""
+        """Run what is due in the session, then store its mailbox."""
         self.session.on_timer(now)
-        self.session.outbound.host.wake()
+        self.session.wake()
 
 
 @final
 class ExpiryTimer(Timer):
-    """Ends an offline session when its expiry has passed (section 3.1.2.11.2)."""
+    """Ends a detached session when its expiry interval has passed (section 3.1.2.11.2)."""
 
-    def __init__(self, broker: "Broker", client: Client) -> None:
-        self.broker = broker
+    def __init__(self, sessions: Sessions, client: Client) -> None:
+        self.sessions = sessions
         self.client = client
 
     def wanted(self) -> bool:
-        """Not when the client has come back, even if it has gone again, or the session is over."""
+        """False if the client has connected again since, or the session has ended."""
         return self.client.expires_at == self.at
 
     def due(self, now: int) -> None:
-        """End it, unless the client has come back meanwhile."""
+        """End the session, unless the client has connected again."""
         if self.wanted():
-            self.broker.totals.expired += 1
-            self.broker.end_session(self.client, now)
+            self.sessions.totals.expired += 1
+            self.sessions.end(self.client, now)
 
 
 @final
 class WillTimer(Timer):
     """Publishes a will when its delay has passed [MQTT-3.1.2-8]."""
 
-    def __init__(self, broker: "Broker", client: Client, publish: Publish) -> None:
-        self.broker = broker
+    def __init__(self, sessions: Sessions, client: Client, publish: Publish) -> None:
+        self.sessions = sessions
         self.client = client
         self.publish = publish
 
     def wanted(self) -> bool:
-        """Not when the client has come back [MQTT-3.1.3-9] or the session's end has published the will already."""
+        """False if the client has connected again [MQTT-3.1.3-9], or the session has ended and published the will."""
         return self.client.will is self
 
     def due(self, now: int) -> None:
-        """Publish it."""
+        """Publish the will."""
         if self.wanted():
             self.client.will = None
-            self.broker.publish_will(self.client, self.publish, now)
+            self.sessions.publish_will(self.client.session, self.publish, now)
 
 
 def will_publish(will: Will) -> Publish:
-    """The PUBLISH that a will becomes; its delay is not part of it."""
+    """The PUBLISH of a will, without its Will Delay Interval."""
     properties = will.properties
     if properties is not None:
         properties = {key: value for key, value in properties.items() if key != props.WILL_DELAY_INTERVAL}

@@ -1,9 +1,10 @@
-"""What the configuration says, in the form that the broker and its sessions use."""
+"""The configuration in the form that the broker and its sessions use."""
 
 from math import ceil
+from typing import Final, final
 
+from broker.clients import NEVER_EXPIRES
 from broker.runtime.clock import SECOND
-from broker.sessions import NEVER_EXPIRES
 from config.address_settings import AddressSettings
 from config.models import Config
 from config.session import Session as SessionSettings
@@ -12,8 +13,33 @@ from session.limits import Limits
 from session.priorities import Priorities
 
 
+@final
+class Settings:
+    """Constant settings, from a valid configuration. Times are microseconds (0 = never) unless documented otherwise."""
+
+    def __init__(self, config: Config, gate: bool) -> None:
+        mqtt = config.mqtt
+        self.limits: Final = session_limits(config, gate)
+        self.max_packet_size: Final[int] = mqtt.max_packet_size
+        self.max_topic_levels: Final[int] = mqtt.max_topic_levels
+        self.max_clientid_len: Final[int] = mqtt.max_clientid_len
+        self.max_connections: Final[int] = mqtt.max_connections
+        self.max_connection_rate: Final[int] = mqtt.max_connection_rate or 0
+        """CONNECTs a second from one peer address; 0 = no limit."""
+        self.connect_timeout: Final = microseconds(mqtt.connect_timeout)
+        self.keepalive_multiplier: Final[float] = mqtt.keepalive_multiplier
+        self.session_expiry_interval: Final = whole_seconds(mqtt.session_expiry_interval)
+        """Seconds until a 3.1.1 session ends after its connection."""
+        self.max_session_expiry_interval: Final = whole_seconds(mqtt.max_session_expiry_interval)
+        """Seconds."""
+        self.producer_max_rate: Final[int] = config.session.producer_max_rate
+        """FC-23: PUBLISHes a second; 0 = no limit."""
+        self.debug: Final[bool] = config.log.level == "debug"
+        """Whether connections and subscriptions are logged."""
+
+
 def microseconds(seconds: float) -> int:
-    """A configured duration for the clocks of `session`, where 0 stands for `infinity`."""
+    """A configured duration in microseconds; 0 stands for `infinity`."""
     return 0 if seconds == float("inf") else int(seconds * SECOND)
 
 
@@ -23,7 +49,7 @@ def whole_seconds(seconds: float) -> int:
 
 
 def session_limits(config: Config, gate: bool) -> Limits:
-    """What the configuration says of flow control, in the form that sessions use."""
+    """The configuration of flow control, in the form that sessions use."""
     own = config.session
     slow = own.slow_consumer
     weights = [(priority.match, priority.weight) for priority in own.mqueue_priorities]
@@ -53,7 +79,7 @@ def session_limits(config: Config, gate: bool) -> Limits:
 
 
 def address_rule(own: AddressSettings) -> AddressRule:
-    """What the configuration says of the addresses that match one filter."""
+    """The configuration of the addresses that match one filter."""
     return AddressRule(
         max_size_bytes=own.max_size_bytes,
         full_policy=own.full_policy,
@@ -65,6 +91,6 @@ def address_rule(own: AddressSettings) -> AddressRule:
 
 
 def _slow_threshold(own: SessionSettings) -> float:
-    """FC-14: messages a second. Whom its rate holds back (FC-11) is not slow: it has to reach nine tenths of that."""
+    """FC-14: messages a second; at most 90 % of `consumer_max_rate`, since a rate limit (FC-11) is not slowness."""
     threshold = own.slow_consumer.threshold or 0.0
     return min(threshold, own.consumer_max_rate * 0.9) if own.consumer_max_rate else threshold

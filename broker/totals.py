@@ -1,39 +1,36 @@
-"""What the broker has counted since it started, for the topics under $SYS.
+"""The broker's totals since its start, for the topics under $SYS.
 
-What happens to messages is counted by their sessions, and whoever exports those counters takes them away, as does the
-end of a session. So what is taken is added up here, and the sum over all sessions is that plus what they hold. Such a
-sum is made in slices; counters that are taken from a session which the walk has been at already are for the next one.
+Messages are counted by their sessions. An export, or the end of a session, takes the session's counters; these are
+added up here. A total is this sum plus the counters that all sessions still hold. A walk over all sessions computes it
+in slices; counters taken from a session that the current walk has already counted are added when the next walk begins.
 """
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from session.counters import Counters
-
-if TYPE_CHECKING:
-    from broker.sessions import Client
 
 
 @final
 class Sums:
-    """Sums of what sessions have counted."""
+    """Sums of the counters of sessions."""
 
     def __init__(self) -> None:
         self.received = 0
         self.received_qos0 = 0
         self.received_bytes = 0
         self.sent = 0
-        """PUBLISHes, resent ones too."""
+        """PUBLISHes, with resent ones."""
         self.pubrels_resent = 0
         self.sent_bytes = 0
         """Payload bytes, without those of resent ones."""
         self.acknowledged = 0
         self.dropped = 0
-        """Deliveries that a full queue has dropped."""
+        """Deliveries that were dropped because a queue was full."""
         self.past_awaiting_rel = 0
-        """QoS 2 PUBLISHes that had to wait for a packet id (FC-22)."""
+        """QoS 2 PUBLISHes that were parked because of `max_awaiting_rel` (FC-22)."""
 
     def add(self, counters: Counters) -> None:
-        """Add what one session has counted."""
+        """Add the counters of one session."""
         self.received_qos0 += counters.received_qos0
         self.received += counters.received_qos0 + counters.received_qos1 + counters.received_qos2
         self.received_bytes += counters.received_bytes
@@ -45,7 +42,7 @@ class Sums:
         self.past_awaiting_rel += counters.awaiting_rel_refused
 
     def include(self, other: "Sums") -> None:
-        """Add all of another."""
+        """Add other sums."""
         self.received_qos0 += other.received_qos0
         self.received += other.received
         self.received_bytes += other.received_bytes
@@ -59,46 +56,46 @@ class Sums:
 
 @final
 class Totals:
-    """Everything that has been counted, but for what live sessions still hold."""
+    """All totals, without the counters that sessions still hold."""
 
     def __init__(self) -> None:
         self.sockets = 0
-        """Connections that were opened."""
+        """Connections that have been opened."""
         self.connects = 0
-        """CONNECTs that have come."""
+        """CONNECTs received."""
         self.most_online = 0
         self.expired = 0
-        """Sessions that have ended because their client stayed away."""
+        """Sessions that have expired."""
         self.bytes_received = 0
         self.bytes_sent = 0
         self.packets_received = 0
         self.disconnects_received = 0
         self.disconnects_sent = 0
         self.slow_consumers = 0
-        """Reports of sessions that were too slow (FC-14)."""
+        """Reports of slow consumers (FC-14)."""
         self.stalled_windows = 0
-        """Reports of windows that were full for too long (FC-14)."""
+        """Reports of stalled windows (FC-14)."""
         self.taken = Sums()
-        """What sessions do not hold any more."""
-        self._taken_behind = Sums()  # the walk's back
+        """Counters that were taken from sessions."""
+        self._taken_behind = Sums()  # taken from sessions that the current walk has already counted
         self._walk = 0
 
     def count_event(self, event: str) -> None:
-        """Count what a session has reported, if it is one of the events that have a total."""
+        """Count an event of a session, if it has a total."""
         if event == "slow_consumer":
             self.slow_consumers += 1
         elif event == "stalled_window":
             self.stalled_windows += 1
 
-    def take(self, client: "Client", counters: Counters) -> None:
-        """Keep what a session gives away, to an export or because it ends."""
-        if client.walk == self._walk:
-            self._taken_behind.add(counters)  # it is in the walk's sum
+    def take(self, walk: int, counters: Counters) -> None:
+        """Add counters that an export or the session's end takes; `walk`: the last walk that counted the session."""
+        if walk == self._walk:
+            self._taken_behind.add(counters)  # the walk's sum already has them
         else:
             self.taken.add(counters)
 
     def begin_walk(self) -> int:
-        """The number of a walk that begins, for the clients that it has been at. One at a time."""
+        """Begin a walk; returns its number, which the walk stores in each client that it counts. One walk at a time."""
         self.taken.include(self._taken_behind)
         self._taken_behind = Sums()
         self._walk += 1

@@ -1,4 +1,4 @@
-"""The sections `authentication` and `authorization`: who may come in, and what they may do."""
+"""The sections `authentication` and `authorization`: which clients may connect, and what they may do."""
 
 from typing import Annotated, Final, Literal
 
@@ -11,41 +11,41 @@ LEAST_ITERATIONS: Final = 4096
 """Fewer make guessing too cheap (RFC 7677, section 4)."""
 
 MOST_ITERATIONS: Final = 10_000_000
-"""More than clients will compute."""
+"""More takes clients too long to compute."""
 
 Key = Annotated[SecretStr, BeforeValidator(check_key)]
-"""A key of a user, in base64: whoever knows both can pass for the server, or try passwords without asking it."""
+"""A key of a user, in base64. Both together are secret: they allow to impersonate the server and to test passwords."""
 
 
 class ScramUser(Model):
-    """One user of SCRAM-SHA-256 as `sluice user scram` writes it: not the password, but what can check it."""
+    """One user of SCRAM-SHA-256 as `sluice user scram` writes it: what verifies the password, not the password."""
 
     username: Annotated[str, BeforeValidator(check_username)]
     salt: Annotated[str, BeforeValidator(check_salt)]
-    """Base64; clients are told."""
+    """Base64; sent to clients."""
     iterations: FiniteCount = Field(ge=LEAST_ITERATIONS, le=MOST_ITERATIONS)
-    """How often the password is hashed; clients are told, and do it."""
+    """How often the client hashes the password; sent to clients."""
     stored_key: Key
     server_key: Key
 
 
 class Authentication(Model):
-    """How clients show who they are."""
+    """How clients authenticate."""
 
     scram: Annotated[list[ScramUser], AfterValidator(check_different)] = Field(default_factory=list)
-    """The users of SCRAM-SHA-256, which MQTT 5 clients can authenticate by; empty = it is not offered."""
+    """The users of SCRAM-SHA-256, a method for MQTT 5 clients; empty = the method is not offered."""
 
 
 class Authorization(Model):
     """What clients may publish and subscribe to."""
 
     deny_publish: list[TopicFilter] = Field(default_factory=list)
-    """Topics that nobody may publish to."""
+    """Topics that no client may publish to."""
     deny_subscribe: list[TopicFilter] = Field(default_factory=list)
-    """Topics that nobody receives: neither by a filter that they cover nor by a wider one."""
+    """Topics that no client receives, whichever topic filter it subscribes to."""
     bridge_state: bool = True
-    """Whether a client may tell its own state under $SYS/broker/connection, as bridges do."""
+    """Whether a client may publish its own state under $SYS/broker/connection, as bridges do."""
     refused_subscribe: Literal["unspecified", "not_authorized"] = "unspecified"
-    """What SUBACK says to MQTT 5 clients of a denied filter: 0x80, as to 3.1.1 clients, or 0x87."""
+    """The reason code of a denied filter in SUBACK, in MQTT 5: 0x80, as in 3.1.1, or 0x87."""
     refused_publish: Literal["acknowledge", "close"] = "acknowledge"
-    """What 3.1.1, which has no word for it, makes of a refused PUBLISH [MQTT-3.3.5-2]."""
+    """What happens to a denied PUBLISH in 3.1.1, which has no reason code for it [MQTT-3.3.5-2]."""

@@ -1,7 +1,7 @@
-"""What must hold between several keys of addresses, and between the entries of lists that match topics.
+"""Rules between keys of addresses, and between the entries of lists that match topics.
 
-Like the rules for listeners (`config.rules`) these work on whatever could be understood: an entry of a list is a
-mapping of those of its keys whose values are right, defaults included.
+Like the rules for listeners (`config.rules`) they work on what could be parsed: an entry is a mapping of the keys with
+valid values, defaults included.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from config.rules import BrokenRule
 from config.units import UNBOUNDED, format_size, format_window, found
 
 Entry = Mapping[str, Any]
-"""The keys of one entry that could be understood."""
+"""The keys of one entry that could be parsed."""
 
 _ONLY_WITH: Final = {
     "block_timeout": "block",
@@ -21,11 +21,11 @@ _ONLY_WITH: Final = {
     "page_limit_bytes": "page",
     "page_full_policy": "page",
 }
-"""Keys that mean something under one full_policy only."""
+"""Keys that have an effect with one full_policy only."""
 
 
 def broken(addresses: Sequence[Entry], paging: bool | None, priorities: Sequence[Entry]) -> list[BrokenRule]:
-    """All the rules that are broken; `paging`: whether there is a directory for it, None = not understood."""
+    """All broken rules; `paging`: whether a directory is configured, None = could not be parsed."""
     problems = _same_match(("addresses",), addresses) + _same_match(("session", "mqueue_priorities"), priorities)
     for index, address in enumerate(addresses):
         path = ("addresses", index)
@@ -38,7 +38,7 @@ def broken(addresses: Sequence[Entry], paging: bool | None, priorities: Sequence
 
 
 def _same_match(path: Path, entries: Sequence[Entry]) -> list[BrokenRule]:
-    """Each filter stands once; the later one is the mistake."""
+    """Each filter may occur once; the later one is the mistake."""
     problems: list[BrokenRule] = []
     first: dict[str, int] = {}
     for index, entry in enumerate(entries):
@@ -47,7 +47,7 @@ def _same_match(path: Path, entries: Sequence[Entry]) -> list[BrokenRule]:
             continue
         earlier = first.setdefault(match, index)
         if earlier != index:
-            message = f"found {found(match)}, which {dotted((*path, earlier))} has already: keep one of them"
+            message = f"found {found(match)}, which {dotted((*path, earlier))} has too: keep one of them"
             problems.append(BrokenRule((*path, index, "match"), message))
     return problems
 
@@ -64,7 +64,7 @@ def _reject_threshold(path: Path, address: Entry) -> list[BrokenRule]:
 
 
 def _foreign_keys(path: Path, address: Entry) -> list[BrokenRule]:
-    """A key without any effect is a mistake, unless it says what its default says."""
+    """A key without effect is a mistake, unless it has its default value."""
     policy = address.get("full_policy")
     problems: list[BrokenRule] = []
     for key, needed in _ONLY_WITH.items():

@@ -1,4 +1,4 @@
-"""The section `admin`: how this machine's operators reach the running broker."""
+"""The section `admin`: the Unix socket for operators on this machine."""
 
 from typing import Annotated, Final
 
@@ -8,14 +8,14 @@ from config.units import found
 from config.value_types import Model
 
 CHOSEN: Final = "default"
-"""Written in place of a path: the broker chooses one."""
+"""Value that lets the broker choose the path."""
 
 LONGEST_SOCKET: Final = 107
-"""Bytes of a Unix socket's path; the kernel has room for no more."""
+"""Bytes of a Unix socket's path, the kernel's limit."""
 
 
 def _socket(value: object) -> object:
-    """Refuse what cannot be the path of a Unix socket."""
+    """Check the path of a Unix socket."""
     if value is None:
         return None
     if not isinstance(value, str) or not value or "\0" in value or len(value.encode()) > LONGEST_SOCKET:
@@ -27,7 +27,7 @@ def _socket(value: object) -> object:
 
 
 class Admin(Model):
-    """How this machine's operators reach the running broker."""
+    """The Unix socket for operators on this machine."""
 
     socket: Annotated[str | None, BeforeValidator(_socket)] = CHOSEN
-    """The path of the Unix socket that `sluice top` reads; `default` = one that the broker chooses, None = none."""
+    """The path of the socket that `sluice top` reads; `default` = the broker chooses, None = no socket."""

@@ -1,4 +1,4 @@
-"""How the entries of users are checked. What may be a secret is never quoted in a message."""
+"""Checks of users' entries. Messages never quote a value that may be secret."""
 
 import binascii
 from base64 import b64decode
@@ -18,13 +18,13 @@ MIN_SALT: Final = 12
 """Bytes of the shortest salt."""
 
 KEY_BYTES: Final = 32
-"""Bytes of a key: SHA-256 gives as many."""
+"""Bytes of a key, the length of a SHA-256 digest."""
 
-_MAKE: Final = "`sluice user scram NAME` makes such entries"
+_HINT: Final = "`sluice user scram NAME` prints such entries"
 
 
 def check_username(value: object) -> object:
-    """Refuse what no client could send as its name: SCRAM's clients normalize it first (RFC 4013)."""
+    """Refuse names that no client can send: SCRAM clients normalize the name first (RFC 4013)."""
     if isinstance(value, str):
         if not value or not value.isprintable() or len(value.encode()) > MAX_USERNAME:
             raise ValueError(f"found {units.found(value)}: write 1 to {MAX_USERNAME} bytes of printable characters")
@@ -36,7 +36,7 @@ def check_username(value: object) -> object:
 def check_salt(value: object) -> object:
     """Base64 of at least MIN_SALT bytes."""
     if len(_decode(value)) < MIN_SALT:
-        raise ValueError(f"found something else than {MIN_SALT} or more bytes in base64; {_MAKE}")
+        raise ValueError(f"expected at least {MIN_SALT} bytes in base64; {_HINT}")
     return value
 
 
@@ -45,7 +45,7 @@ def check_key(value: object) -> object:
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     if len(_decode(value)) != KEY_BYTES:
-        raise ValueError(f"found something else than {KEY_BYTES} bytes in base64; {_MAKE}")
+        raise ValueError(f"expected {KEY_BYTES} bytes in base64; {_HINT}")
     return value
 
 
@@ -58,7 +58,7 @@ def check_different(users: Sequence[Any]) -> Sequence[Any]:
 
 
 def _decode(value: object) -> bytes:
-    """What a base64 text stands for; nothing if it is none."""
+    """The decoded bytes; empty if the value is not base64."""
     try:
         return b64decode(value, validate=True) if isinstance(value, str) else b""
     except (binascii.Error, ValueError):

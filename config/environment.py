@@ -1,8 +1,8 @@
 """Reads `SLUICE_...` environment variables into a layer, and finds those that name no key.
 
-`SLUICE_SESSION__MAX_INFLIGHT=64` sets session.max_inflight; lists and whole sections are JSON. Names and
-nesting are pydantic-settings' work, one variable at a time, so that each mistake knows its variable. Where a key may be
-null, the word `null` means that, as it does in a file.
+`SLUICE_SESSION__MAX_INFLIGHT=64` sets session.max_inflight; lists and whole sections are JSON. pydantic-settings parses
+names and nesting, one variable at a time, so that each mistake names its variable. `null` means None where a key may be
+null, as in a file.
 """
 
 import re
@@ -18,26 +18,26 @@ from config.models import Config
 from config.schema import ENV_NESTED, ENV_PREFIX, field_at, holds_secrets, suggest_variable
 
 NOT_SETTINGS: Final = re.compile(
-    r"SLUICE_(COMPILE|EXPECT)"  # how it is built and tested
-    r"|SLUICE_DEV_\w+"  # switches for developers, which are no configuration
-    # What Kubernetes tells every container about a service named sluice, sluice-mqtt ...
+    r"SLUICE_(COMPILE|EXPECT)"  # for builds and tests
+    r"|SLUICE_DEV_\w+"  # switches for developers
+    # Set by Kubernetes in every container for a service named sluice, sluice-mqtt ...
     r"|SLUICE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)",
     re.ASCII,
 )
-"""Variables that begin like ours and are not meant for the configuration."""
+"""Variables with our prefix that are not configuration."""
 
 _SERVICE_PORT: Final = re.compile(r"SLUICE_(\w+_)?PORT", re.ASCII)
 _SERVICE_URL: Final = re.compile(r"(tcp|udp|sctp)://.+", re.ASCII)
 
 
 class _Environment(BaseSettings, Config):
-    """Config as pydantic-settings needs it to find the variables; never instantiated."""
+    """Config in the form that pydantic-settings needs; never instantiated."""
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=ENV_NESTED)
 
 
 def read(environ: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
-    """Read all variables that are ours. Returns their layer and the mistakes in them."""
+    """Read all our variables. Returns their layer and the mistakes in them."""
     layer, problems = Layer(), list[Problem]()
     # Whole sections first, so that a variable for one key prevails over the JSON for its section.
     for name in sorted((name for name in environ if is_ours(name, environ[name])), key=_by_depth):
@@ -50,7 +50,7 @@ def read(environ: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
 
 
 def is_ours(name: str, value: str) -> bool:
-    """Whether a variable is meant for the configuration."""
+    """Whether a variable is configuration."""
     if not name.startswith(ENV_PREFIX) or NOT_SETTINGS.fullmatch(name):
         return False
     return not (_SERVICE_PORT.fullmatch(name) and _SERVICE_URL.fullmatch(value))
@@ -61,7 +61,7 @@ def _by_depth(name: str) -> tuple[int, str]:
 
 
 def _values(name: str, value: str) -> dict[str, object] | str:
-    """The tree that one variable stands for, or what is wrong with it."""
+    """The tree of values in one variable, or a message about what is wrong with it."""
     if name != name.upper():
         return f"unknown variable; did you mean {name.upper()}?"
     source = EnvSettingsSource(_Environment)
@@ -78,7 +78,7 @@ def _values(name: str, value: str) -> dict[str, object] | str:
 
 
 def _read_null(values: dict[str, object], path: Path) -> None:
-    """Put None in place of the one value in a tree if its key may be null; otherwise it is text."""
+    """Replace the one value in the tree with None if its key may be null; otherwise it stays text."""
     for key, value in values.items():
         field = field_at((*path, key))
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""How mistakes in a configuration are reported: all at once, each with its place and what would be right.
+"""How mistakes in a configuration are reported: all at once, each with its place and what was expected.
 
 ConfigError(ValueError)      one or more Problems
 """

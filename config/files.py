@@ -1,4 +1,4 @@
-"""Checks the certificate files that a configuration names, as far as that goes without TLS itself."""
+"""Checks the certificate files that a configuration names, without loading them into TLS."""
 
 from collections.abc import Iterator
 from pathlib import Path as FilePath
@@ -15,7 +15,7 @@ _ENCRYPTED: Final = (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,EN
 
 
 def broken(listeners: object) -> Iterator[tuple[Path, str]]:
-    """Find TLS files that are missing, unreadable or not what they should be, in raw or loaded values."""
+    """Find TLS files that are missing, unreadable or of the wrong kind, in raw or loaded values."""
     for index, listener in enumerate(listeners if isinstance(listeners, list) else ()):
         tls = listener.get("tls") if isinstance(listener, dict) else None
         if isinstance(tls, dict):
@@ -43,11 +43,11 @@ def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 hint = ", and there is no keyfile" if key == "certfile" and what == "private key" else ""
                 yield key, f"{name!r} holds no {what} in PEM form{hint}"
         if any(mark in text for mark in _ENCRYPTED):
-            yield key, f"the private key in {name!r} is encrypted: write it out without a passphrase"
+            yield key, f"the private key in {name!r} is encrypted: store it without a passphrase"
 
 
 def _read(name: str) -> tuple[bytes, str]:
-    """The start of a file, or what keeps it from being read."""
+    """The start of a file, or why it cannot be read."""
     try:
         with FilePath(name).open("rb") as file:
             return file.read(MAX_BYTES), ""

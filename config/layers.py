@@ -1,4 +1,4 @@
-"""Where values come from: layers (file, environment, flags) of raw values, each with its origin.
+"""Layers (file, environment, flags) of raw values, each value with its origin.
 
 A layer is a tree of dicts as YAML gives it, not validated yet. A path holds names, and indexes in lists.
 """
@@ -34,12 +34,12 @@ class Layer:
     origins: dict[Path, Origin] = field(default_factory=dict)
 
     def put(self, layer: "Layer") -> None:
-        """Lay `layer` over this one: sections are merged, everything else (lists too) is replaced whole."""
+        """Put `layer` on top of this one: sections are merged, everything else (lists too) is replaced."""
         self._put((), self.values, layer.values)
         self.origins.update(layer.origins)
 
     def origin(self, path: Path) -> Origin | None:
-        """Where the value at `path`, or else the nearest section or list around it, was written."""
+        """The origin of the value at `path`, or of the nearest section or list around it."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.origins:
                 return self.origins[path[:length]]
@@ -68,7 +68,7 @@ def origins_of(values: object, origin: Origin, path: Path = ()) -> dict[Path, Or
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """Write a path the way messages do: `listeners[0].bind`."""
+    """A path as messages write it: `listeners[0].bind`."""
     text = ""
     for key in path:
         text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else str(key)

@@ -1,4 +1,4 @@
-"""Loads a configuration: flags over environment over file over defaults, and every mistake at once.
+"""Loads a configuration (flags over environment over file over defaults) and reports all mistakes at once.
 
 loaded = load(Path("sluice.yaml"))
 loaded.config.session.max_inflight, loaded.sources["session.max_inflight"]
@@ -20,10 +20,10 @@ from config.schema import field_at
 from config.value_types import WRITTEN
 
 DEFAULT: Final = "default"
-"""The source of values that nobody wrote."""
+"""The source of values that are not set."""
 
 DEFAULT_LISTENERS: Final = [{"bind": DEFAULT_BIND}]
-"""The raw form of the listeners that there are when nobody wrote any."""
+"""The default listeners as raw values."""
 
 
 class Flag(NamedTuple):
@@ -35,7 +35,7 @@ class Flag(NamedTuple):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A configuration that is right, and for each dotted key where its value comes from."""
+    """A valid configuration, and the source of the value of each dotted key."""
 
     config: Config
     sources: dict[str, str]
@@ -48,11 +48,11 @@ def load(
 ) -> Loaded:
     """Load the configuration.
 
-    `path` is a YAML file (None = no file), `environ` the variables to read (None = this process's own) and
-    `flags` maps dotted keys to values or Flags, where None means not given. Values are as written: durations
-    have a unit. Raises ConfigError with all mistakes.
+    `path` is a YAML file (None = no file), `environ` the variables to read (None = those of this process) and `flags`
+    maps dotted keys to values or Flags (None = not given). Values are in written form: durations have a unit. Raises
+    ConfigError with all mistakes.
     """
-    raw, problems, whole = _read(path, os.environ if environ is None else environ, flags or {})
+    raw, problems, readable = _read(path, os.environ if environ is None else environ, flags or {})
     config: Config | None = None
     try:
         config = Config.model_validate(raw.values, context={WRITTEN: True})
@@ -62,7 +62,7 @@ def load(
             for details in error.errors(include_url=False)
             if details["type"] != rules.ERROR_TYPE
         ]
-    if whole:
+    if readable:
         problems += _between_keys(raw)
     if config is None or problems:
         raise ConfigError(sorted(set(problems), key=_order))
@@ -70,7 +70,7 @@ def load(
 
 
 def check(path: FilePath) -> list[Problem]:
-    """Find every mistake in one file, whatever the environment; an empty list means that it is right."""
+    """Find every mistake in one file, without the environment; an empty list means that it is valid."""
     try:
         load(path, environ={})
     except ConfigError as error:
@@ -81,20 +81,20 @@ def check(path: FilePath) -> list[Problem]:
 def _read(
     path: FilePath | None, environ: Mapping[str, str], flags: Mapping[str, object]
 ) -> tuple[Layer, list[Problem], bool]:
-    """Lay all layers over each other. The last of the three: whether the file could be understood at all."""
-    raw, problems, whole = Layer(), list[Problem](), True
+    """Merge all layers. Returns also the mistakes, and whether the file could be parsed."""
+    raw, problems, readable = Layer(), list[Problem](), True
     if path is not None:
-        layer, problems, whole = yaml_file.read(path)
+        layer, problems, readable = yaml_file.read(path)
         raw.put(layer)
         _drop_empty_sections(raw.values)
     layer, more = environment.read(environ)
     raw.put(layer)
     raw.put(_flags(flags))
-    return raw, problems + more, whole
+    return raw, problems + more, readable
 
 
 def _drop_empty_sections(values: Tree, path: Path = ()) -> None:
-    """Take `session:` with nothing (or only comments) under it as the section without any keys."""
+    """Read `session:` with nothing (or only comments) under it as a section without keys."""
     for key, value in values.items():
         here = (*path, key)
         field = field_at(here)
@@ -120,7 +120,7 @@ def _flags(flags: Mapping[str, object]) -> Layer:
 
 
 def _between_keys(raw: Layer) -> Iterator[Problem]:
-    """Find what is wrong between keys and on the disk, in whatever part of the values could be understood."""
+    """Check the rules between keys and the files on disk, for the values that could be parsed."""
     listeners = raw.values.get("listeners", DEFAULT_LISTENERS)
     facts = partial.listeners(listeners)
     broken_rules = rules.broken(facts, partial.allow_anonymous(raw.values), partial.users(raw.values))
@@ -139,12 +139,12 @@ def _problem(path: Path, message: str, raw: Layer) -> Problem:
 
 
 def _order(problem: Problem) -> tuple[bool, int, str, str, str]:
-    """In the order of the file's lines, then the variables and flags by name."""
+    """Sort by line of the file, then variables and flags by name."""
     return problem.line is None, problem.line or 0, problem.source, problem.path, problem.message
 
 
 def _sources(value: object, path: Path, raw: Layer) -> Iterator[tuple[str, str]]:
-    """Name the origin of every value that is not a section."""
+    """The source of every value that is not a section."""
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _sources(getattr(value, name), (*path, name), raw)

@@ -1,4 +1,4 @@
-"""Turns validation errors into messages that say what was found and what would be right."""
+"""Turns validation errors into messages that say what was found and what was expected."""
 
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin
@@ -24,7 +24,7 @@ _BOUNDS = {
     "less_than": ("lt", "less than"),
     "less_than_equal": ("le", "at most"),
 }
-_EXPECTED = {
+_KINDS = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "finite_number": "a finite value",
@@ -37,34 +37,34 @@ _EXPECTED = {
 
 
 def explain(error: ErrorDetails, raw: Layer) -> str:
-    """Say what is wrong with the value at the error's place, and what would be right."""
+    """What is wrong with the value at the error's place, and what was expected."""
     path, kind, context = error["loc"], error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown(path, raw)
     if kind == "missing":
         return "is missing: write it"
     if kind == "value_error":
-        return str(context["error"])  # a parser of ours, which says both by itself
+        return str(context["error"])  # raised by our own parsers, complete
     value = _raw_value(raw.values, path)
     shown = "something else" if isinstance(value, str | int | float) and holds_secrets(path) else found(value)
-    return f"found {shown}: {_right(error, raw)}"
+    return f"found {shown}: {_expected(error, raw)}"
 
 
-def _right(error: ErrorDetails, raw: Layer) -> str:
-    """What would be right in place of a value that is of the wrong kind or out of bounds."""
+def _expected(error: ErrorDetails, raw: Layer) -> str:
+    """What was expected instead of a value of the wrong kind or out of bounds."""
     path, kind, context = error["loc"], error["type"], error.get("ctx", {})
     if kind == "literal_error":
         return f"write {_choices(path)}"
     if kind == "too_short":
         return "write at least one, or leave the key out for the default"
     if kind in _BOUNDS:
-        name, words = _BOUNDS[kind]
-        return f"write {words} {written(path, context[name])}"
+        name, bound = _BOUNDS[kind]
+        return f"write {bound} {written(path, context[name])}"
     if kind == "model_type":
         section = section_at(path)
         return f"write keys under it ({', '.join(section.model_fields) if section is not None else ''})"
-    if kind in _EXPECTED:
-        return f"write {_EXPECTED[kind]}{_as_json(path, raw)}"
+    if kind in _KINDS:
+        return f"write {_KINDS[kind]}{_as_json(path, raw)}"
     return error["msg"]
 
 
@@ -76,14 +76,14 @@ def _unknown(path: Path, raw: Layer) -> str:
 
 
 def _choices(path: Path) -> str:
-    """The values that a field of literals takes: `console or json`."""
+    """The values of a field of literals: `console or json`."""
     field = field_at(path)
     names = [str(choice) for choice in get_args(field.annotation)] if field is not None else []
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _as_json(path: Path, raw: Layer) -> str:
-    """Lists from a variable are JSON, and whole."""
+    """Hint for lists from a variable: they are JSON."""
     origin, field = raw.origin(path), field_at(path)
     is_list = field is not None and get_origin(field.annotation) is list
     if not is_list or origin is None or not origin.source.startswith(ENV_PREFIX):
@@ -92,7 +92,7 @@ def _as_json(path: Path, raw: Layer) -> str:
 
 
 def _raw_value(values: Mapping[str, Any], path: Path) -> object:
-    """The value as it was written; the validator's own view may be converted already."""
+    """The value as written; the validator may have converted its own already."""
     value: Any = values
     for key in path:
         value = value[key]

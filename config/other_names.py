@@ -1,9 +1,9 @@
-"""What other brokers call our keys: for whoever looks for them here by those names."""
+"""Other brokers' names of our keys, for suggestions in error messages."""
 
 from typing import Final
 
 OTHER_NAMES: Final = {
-    # Mosquitto, and VerneMQ where it has the same
+    # Mosquitto and VerneMQ
     "max_queued_messages": "session.max_mqueue_len",
     "max_queued_bytes": "session.max_mqueue_bytes",
     "queue_qos0_messages": "session.mqueue_store_qos0",
@@ -49,7 +49,7 @@ OTHER_NAMES: Final = {
     "max_conn_rate": "mqtt.max_connection_rate",
     "messages_rate": "session.producer_max_rate",
     "sys_msg_interval": "mqtt.sys_interval",
-    # HiveMQ, whose hyphens are underscores here
+    # HiveMQ, hyphens replaced with underscores
     "max_queue_size": "session.max_mqueue_len",
     "server_receive_maximum": "session.receive_maximum",
     "max_keep_alive": "mqtt.server_keep_alive",
@@ -59,10 +59,10 @@ OTHER_NAMES: Final = {
     "wildcard_subscriptions": "mqtt.wildcard_subscription_available",
     "shared_subscriptions": "mqtt.shared_subscription_available",
     "subscription_identifier": "mqtt.subscription_identifiers_available",
-    # what the packets call them
+    # names in MQTT packets
     "keepalive": "mqtt.server_keep_alive",
     "keep_alive": "mqtt.server_keep_alive",
     "maximum_packet_size": "mqtt.max_packet_size",
     "server_reference": "mqtt.redirect_to",
 }
-"""A name that others use (no section, small letters) to the key, or keys, here; `[]` stands for each item of a list."""
+"""Another broker's name (no section, lower case) -> our key or keys; `[]` stands for each item of a list."""

@@ -1,6 +1,6 @@
-"""Understands as much as possible of raw values that may hold mistakes, for the rules between keys.
+"""Parses raw values that may hold mistakes, as far as possible, for the rules between keys.
 
-What cannot be understood becomes None, so that one mistake neither hides another nor causes a false one.
+A value that cannot be parsed becomes None: one mistake must not hide another or cause a false one.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from config.address_rules import Entry
 from config.address_settings import AddressSettings
-from config.addresses import Address, parse
+from config.bind_address import BindAddress, parse
 from config.rules import ListenerFacts
 from config.session import Priority
 from config.value_types import WRITTEN
@@ -19,46 +19,46 @@ _BOOL: Final = TypeAdapter[bool](bool)
 
 
 def listeners(raw: object) -> list[ListenerFacts]:
-    """The facts of each listener that is a mapping at all."""
+    """The facts of each listener that is a mapping."""
     items = raw if isinstance(raw, list) else []
     return [_facts(index, item) for index, item in enumerate(items) if isinstance(item, dict)]
 
 
 def allow_anonymous(raw: Mapping[str, Any]) -> bool | None:
-    """The raw setting; one that cannot be understood counts as true, which breaks no rule."""
+    """The raw setting; one that cannot be parsed counts as true, which breaks no rule."""
     value = raw.get("allow_anonymous")
     if value is None:
         return None
-    understood = _bool(value)
-    return True if understood is None else understood
+    parsed = _bool(value)
+    return True if parsed is None else parsed
 
 
 def users(raw: Mapping[str, Any]) -> bool | None:
-    """Whether there are users who can authenticate; entries with mistakes in them count."""
+    """Whether there are users; entries with mistakes count."""
     section = raw.get("authentication", {})
     entries = section.get("scram", []) if isinstance(section, dict) else None
     return bool(entries) if isinstance(entries, list) else None
 
 
 def addresses(raw: Mapping[str, Any]) -> list[Entry]:
-    """What can be understood of each address."""
+    """The keys of each address that can be parsed."""
     return _entries(AddressSettings, raw.get("addresses"))
 
 
 def priorities(raw: Mapping[str, Any]) -> list[Entry]:
-    """What can be understood of each priority."""
+    """The keys of each priority that can be parsed."""
     section = raw.get("session")
     return _entries(Priority, section.get("mqueue_priorities") if isinstance(section, dict) else None)
 
 
 def paging(raw: Mapping[str, Any]) -> bool | None:
-    """Whether there is a directory for paging; one with a mistake in it counts."""
+    """Whether there is a directory for paging; an invalid one counts."""
     section = raw.get("paging", {})
     return section.get("directory") is not None if isinstance(section, dict) else None
 
 
 def _entries(model: type[BaseModel], items: object) -> list[Entry]:
-    """The entries of a list; one that is no mapping is empty, so that the others keep their places."""
+    """The entries of a list; an entry that is not a mapping is empty, so that indexes stay."""
     return [_entry(model, item) for item in items] if isinstance(items, list) else []
 
 
@@ -98,7 +98,7 @@ def _tls(raw: object) -> tuple[bool | None, bool | None]:
     return _bool(raw.get("require_client_certificate", False)), raw.get("cafile") is not None
 
 
-def _address(raw: object) -> Address | None:
+def _address(raw: object) -> BindAddress | None:
     try:
         return parse(raw)
     except ValueError:

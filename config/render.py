@@ -1,6 +1,6 @@
-"""Writes a loaded configuration as YAML, each value with a comment that says where it comes from.
+"""Writes a loaded configuration as YAML, each value with a comment that names its source.
 
-The text can be loaded again and gives the same configuration; only secrets are not in it.
+The text can be loaded again and gives the same configuration, without the secrets.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from config.load import Loaded
 from config.schema import written
 
 HIDDEN: Final = "***"
-"""What stands in place of a secret."""
+"""Replaces a secret."""
 
 INDENT: Final = "  "
 
@@ -29,7 +29,7 @@ def render(loaded: Loaded) -> str:
 
 
 def _section(model: BaseModel, path: Path, sources: dict[str, str], indent: str) -> Iterator[tuple[str, str]]:
-    """Each line of a section, and where its value comes from ("" for the headings)."""
+    """Each line of a section, and the source of its value ("" for headings)."""
     for name in type(model).model_fields:
         value, here = getattr(model, name), (*path, name)
         if isinstance(value, BaseModel):
@@ -44,7 +44,7 @@ def _section(model: BaseModel, path: Path, sources: dict[str, str], indent: str)
 
 
 def _item(item: object, path: Path, sources: dict[str, str], indent: str) -> Iterator[tuple[str, str]]:
-    """The lines of one item of a list; a dash takes the place of the first indent."""
+    """The lines of one item of a list, the first one with a dash."""
     if isinstance(item, BaseModel):
         dash = "- "
         for text, source in _section(item, path, sources, indent + INDENT):
@@ -59,7 +59,7 @@ def _scalar(value: object) -> str:
         value = HIDDEN
     elif isinstance(value, FilePath):
         value = str(value)
-    # What YAML 1.2 would not read back as text without quotes, such as 1e3, gets them.
+    # Text that YAML 1.2 would read as something else, such as 1e3, gets quotes.
     style = "'" if isinstance(value, str) and yaml_file.plain(value) != value else None
     text: str = yaml.safe_dump(value, allow_unicode=True, default_style=style, width=10**6)
     return text.removesuffix("...\n").rstrip("\n")

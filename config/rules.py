@@ -1,14 +1,14 @@
-"""What must hold between several keys: TLS, names and addresses of listeners, authentication.
+"""Rules between keys: TLS, names and bind addresses of listeners, authentication.
 
-The rules work on facts, not on finished models, so that the loader can apply them to whatever part of a
-configuration could be understood, and so report every mistake at once.
+They work on facts, not on models, so that the loader can apply them to the part of a configuration that could be parsed
+and report every mistake at once.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from config.addresses import Address
+from config.bind_address import BindAddress
 from config.layers import Path, dotted
 
 ERROR_TYPE: Final = "config_rules"
@@ -17,17 +17,17 @@ ERROR_TYPE: Final = "config_rules"
 
 @dataclass(frozen=True)
 class ListenerFacts:
-    """What the rules need to know of one listener; None = not understood, so no rule speaks about it."""
+    """What the rules need to know of one listener; None = could not be parsed, no rule applies."""
 
     index: int
     name: str | None
-    address: Address | None
+    address: BindAddress | None
     client_certificate: bool | None
     has_cafile: bool | None
 
     @property
     def path(self) -> Path:
-        """Where this listener stands."""
+        """The path of this listener."""
         return ("listeners", self.index)
 
     def __str__(self) -> str:
@@ -36,14 +36,14 @@ class ListenerFacts:
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """One broken rule: the key to change and what would be right."""
+    """One broken rule: the key to change, what was found and what was expected."""
 
     path: Path
     message: str
 
 
 def broken(listeners: Sequence[ListenerFacts], allow_anonymous: bool | None, users: bool | None) -> list[BrokenRule]:
-    """All the rules that these listeners break; `users`: whether there are any who can authenticate."""
+    """All rules that these listeners break; `users`: whether any are configured."""
     problems: list[BrokenRule] = []
     for position, listener in enumerate(listeners):
         earlier = listeners[:position]
@@ -70,7 +70,7 @@ def _tls(listener: ListenerFacts) -> list[BrokenRule]:
 def _same_name(listener: ListenerFacts, earlier: Sequence[ListenerFacts]) -> list[BrokenRule]:
     for other in earlier:
         if listener.name is not None and listener.name == other.name:
-            message = f"found {listener.name!r}, which is the name of {other} already: give each its own name"
+            message = f"found {listener.name!r}, which is the name of {other} too: give each its own name"
             return [BrokenRule((*listener.path, "name"), message)]
     return []
 
@@ -78,20 +78,20 @@ def _same_name(listener: ListenerFacts, earlier: Sequence[ListenerFacts]) -> lis
 def _same_address(listener: ListenerFacts, earlier: Sequence[ListenerFacts]) -> list[BrokenRule]:
     for other in earlier:
         if listener.address and other.address and listener.address.clashes(other.address):
-            message = f"found {listener.address.text!r}, which {other} takes already: give each its own port"
+            message = f"found {listener.address.text!r}, which {other} uses too: give each its own port"
             return [BrokenRule((*listener.path, "bind"), message)]
     return []
 
 
 def _authentication(listener: ListenerFacts, allow_anonymous: bool | None) -> list[BrokenRule]:
-    """Never open to a network by accident, never a listener that could let no one in."""
+    """A listener must not be open to the network by accident, and clients must be able to connect."""
     if listener.client_certificate is not False or listener.address is None or allow_anonymous is True:
         return []
     text = listener.address.text
     if allow_anonymous is False:
         message = (
-            f"found false, but {listener} has no authentication, so that no client could ever "
-            "connect there: set tls.require_client_certificate: true on it, or list users under "
+            f"found false, but {listener} has no authentication, so that no client can "
+            "connect to it: set tls.require_client_certificate: true on it, or list users under "
             "authentication.scram, or set allow_anonymous: true"
         )
         return [BrokenRule(("allow_anonymous",), message)]
@@ -100,6 +100,6 @@ def _authentication(listener: ListenerFacts, allow_anonymous: bool | None) -> li
     message = (
         f"{text} can be reached from other machines and has no authentication: set "
         "tls.require_client_certificate: true on this listener, or list users under authentication.scram, "
-        "or bind it to 127.0.0.1 or [::1], or write out allow_anonymous: true to let everyone in"
+        "or bind it to 127.0.0.1 or [::1], or set allow_anonymous: true to accept all clients"
     )
     return [BrokenRule((*listener.path, "bind"), message)]

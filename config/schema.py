@@ -1,4 +1,4 @@
-"""What the models know of each key, by path: field, section, written form, what it was meant to be."""
+"""Facts about keys, by path: field, section, written form, suggestions for unknown keys."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -13,10 +13,10 @@ from config.other_names import OTHER_NAMES
 from config.value_types import Written
 
 ENV_PREFIX = "SLUICE_"
-"""What the names of all environment variables begin with."""
+"""Prefix of all environment variables."""
 
 ENV_NESTED = "__"
-"""What separates section and key in them."""
+"""Separator of section and key in them."""
 
 
 def section_of(annotation: object) -> type[BaseModel] | None:
@@ -30,7 +30,7 @@ def section_of(annotation: object) -> type[BaseModel] | None:
 
 
 def section_at(path: Path) -> type[BaseModel] | None:
-    """The model whose keys stand directly under `path`, or None if no section is there."""
+    """The model whose keys are directly under `path`, or None if that is not a section."""
     section: type[BaseModel] | None = Config
     for key in path:
         if section is None:
@@ -42,14 +42,14 @@ def section_at(path: Path) -> type[BaseModel] | None:
 
 
 def field_at(path: Path) -> FieldInfo | None:
-    """The field that `path` names, or None if it names a list item or nothing known."""
+    """The field that `path` names, or None if it names a list item or is unknown."""
     section = section_at(path[:-1])
     key = path[-1] if path else None
     return section.model_fields.get(key) if section is not None and isinstance(key, str) else None
 
 
 def holds_secrets(path: Path) -> bool:
-    """Whether what is written at `path`, or anything under it, is not for others to see."""
+    """Whether the value at `path`, or any value under it, is secret."""
     field = field_at(path)
     if field is not None and section_of(field.annotation) is None:
         return field.annotation is SecretStr
@@ -58,7 +58,7 @@ def holds_secrets(path: Path) -> bool:
 
 
 def written(path: Path, value: object) -> object:
-    """Write a loaded value the way a person would at `path`: 7200.0 as `2h`, 0 as `infinity`."""
+    """The written form of a loaded value at `path`: `2h` for 7200.0, `infinity` for 0."""
     field = field_at(path)
     for mark in field.metadata if field is not None else ():
         if isinstance(mark, Written) and value is not None:
@@ -80,7 +80,7 @@ def variable(path: Path) -> str:
 
 
 def suggest_key(path: Path) -> str:
-    """What an unknown key was probably meant to be, or which keys there are."""
+    """Suggest a known key for an unknown one, or list the keys."""
     section = section_at(path[:-1])
     siblings = list(section.model_fields) if section is not None else []
     key = str(path[-1]).replace("-", "_").lower()
@@ -96,7 +96,7 @@ def suggest_key(path: Path) -> str:
 
 
 def _seen_from(section: Path, keys: str) -> str:
-    """Keys as one writes them in a section: in quotes if they are its own, whole if they are elsewhere."""
+    """Keys relative to a section: in quotes if they are in it, else with their whole path."""
     here = dotted("[]" if isinstance(key, int) else key for key in section).replace(".[]", "[]")
     own = f"{here}." if here else ""
     shown = [repr(key.removeprefix(own)) if "." not in key.removeprefix(own) else key for key in keys.split(" or ")]
@@ -104,7 +104,7 @@ def _seen_from(section: Path, keys: str) -> str:
 
 
 def suggest_variable(name: str) -> str:
-    """What an unknown variable was probably meant to be, or where the names come from."""
+    """Suggest a known variable for an unknown one, or explain the names."""
     names = [variable(path).removeprefix(ENV_PREFIX) for path in known_keys()]
     asked = name.upper().removeprefix(ENV_PREFIX)
     other = OTHER_NAMES.get(asked.rpartition(ENV_NESTED)[2].lower(), "")

@@ -1,9 +1,8 @@
-"""Durations, sizes, counts and rates as people write them (`30s`, `10MiB`, `infinity`), parsed and formatted.
+"""Parses and formats durations, sizes, counts and rates (`30s`, `10MiB`, `infinity`).
 
-After loading, a duration is a float in seconds (math.inf = never), a size an int in bytes, a count an int and a rate
-an int a second; for the last three 0 means "no limit". A window is a size of which 0 has a meaning, so there UNBOUNDED
-means "no limit". Parsing is exact (decimal fractions; durations to the microsecond), so formatting and parsing again
-gives the same value.
+After loading, a duration is a float in seconds (math.inf = never), a size an int in bytes, a count an int and a rate an
+int a second; for the last three 0 means "no limit". A window is a size for which 0 is a value, so UNBOUNDED means "no
+limit". Parsing is exact (decimal fractions; durations to the microsecond): formatting and parsing give the same value.
 """
 
 import math
@@ -13,21 +12,21 @@ from difflib import get_close_matches
 from typing import Final
 
 INFINITY: Final = "infinity"
-"""How "no limit" and "never" are written."""
+"""The written form of "no limit" and "never"."""
 
 UNBOUNDED: Final = -1
-"""No limit where 0 is one; it can be written in place of `infinity` for windows and rates."""
+"""No limit where 0 is a value; an alternative to `infinity` for windows and rates."""
 
 LARGEST_RATE: Final = 1_000_000
-"""A second: one each microsecond, which is as fine as the clocks are."""
+"""A second: one each microsecond, the resolution of the clocks."""
 
 LONGEST_DURATION: Final = 2**32 - 2
-"""Seconds; the longest interval that MQTT itself can express short of "never" (136 years)."""
+"""Seconds; the longest interval that MQTT can express except "never" (136 years)."""
 
 LARGEST_NUMBER: Final = 2**63 - 1
-"""The largest count or size: what a signed 64-bit column of the exported metrics can hold."""
+"""The largest count or size: the metrics' columns are signed 64-bit numbers."""
 
-_UNBOUNDED_WORDS: Final = (INFINITY, str(UNBOUNDED))
+_UNBOUNDED_FORMS: Final = (INFINITY, str(UNBOUNDED))
 _SECONDS: Final = {
     "us": Decimal("0.000001"),
     "ms": Decimal("0.001"),
@@ -53,56 +52,55 @@ _WHOLE: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 
 def parse_duration(value: object, *, bare_numbers: bool = True, unlimited: bool = True) -> float:
-    """Turn a written duration into seconds; `infinity` gives math.inf, which is never.
+    """Parse a duration into seconds; `infinity` gives math.inf.
 
-    `bare_numbers` accepts ints and floats as seconds, which is what Python code hands in; in a file a number
-    without a unit could mean anything, so the loader does not accept it. Without `unlimited`, infinity is
-    refused. Raises ValueError saying what was found and what would be right.
+    `bare_numbers` accepts ints and floats as seconds, from Python code; in a file a number without a unit is ambiguous.
+    Without `unlimited`, infinity is refused. Raises ValueError with what was found and what was expected.
     """
-    right = "write a number with a unit (us, ms, s, m, h, d) such as 30s" + _or_infinity(unlimited)
+    expected = "write a number with a unit (us, ms, s, m, h, d) such as 30s" + _or_infinity(unlimited)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not bare_numbers:
-            raise ValueError(f"found {value!r}, a number without a unit: {right}")
+            raise ValueError(f"found {value!r}, a number without a unit: {expected}")
         if math.isnan(value) or value < 0 or (math.isinf(value) and not unlimited):
-            raise ValueError(f"found {value!r}: {right}")
+            raise ValueError(f"found {value!r}: {expected}")
         seconds = float(value)
     elif isinstance(value, str):
         if value.strip() == INFINITY and unlimited:
             return math.inf
-        seconds = float(_parse_quantity(value, _SECONDS, right))
+        seconds = float(_parse_quantity(value, _SECONDS, expected))
     else:
-        raise ValueError(f"found {found(value)}: {right}")
+        raise ValueError(f"found {found(value)}: {expected}")
     if LONGEST_DURATION < seconds < math.inf:
         raise ValueError(f"found {value!r}, more than {LONGEST_DURATION}s (136 years): write {INFINITY} for never")
     return round(seconds, 6)
 
 
 def parse_size(value: object, *, unlimited: bool = True) -> int:
-    """Turn a written size into bytes; `infinity` gives 0, which is no limit. Raises ValueError."""
-    right = "write a size such as 10MiB (units B, KB, MB, GB, KiB, MiB, GiB) or a number of bytes"
-    right += _or_infinity(unlimited)
+    """Parse a size into bytes; `infinity` gives 0 (no limit). Raises ValueError."""
+    expected = "write a size such as 10MiB (units B, KB, MB, GB, KiB, MiB, GiB) or a number of bytes"
+    expected += _or_infinity(unlimited)
     number = _infinite_or_whole(value, unlimited)
     if number is None:
         if not isinstance(value, str):
-            raise ValueError(f"found {found(value)}: {right}")
-        exact = _parse_quantity(value, {unit: Decimal(factor) for unit, factor in _BYTES.items()}, right)
+            raise ValueError(f"found {found(value)}: {expected}")
+        exact = _parse_quantity(value, {unit: Decimal(factor) for unit, factor in _BYTES.items()}, expected)
         if exact != exact.to_integral_value():
-            raise ValueError(f"found {value!r}, which is not a whole number of bytes: {right}")
+            raise ValueError(f"found {value!r}, which is not a whole number of bytes: {expected}")
         number = int(exact)
-    return _in_range(number, value, right)
+    return _in_range(number, value, expected)
 
 
 def parse_count(value: object, *, unlimited: bool = True) -> int:
-    """Turn a written count into an int; `infinity` gives 0, which is no limit. Raises ValueError."""
-    right = "write a whole number" + _or_infinity(unlimited)
+    """Parse a count; `infinity` gives 0 (no limit). Raises ValueError."""
+    expected = "write a whole number" + _or_infinity(unlimited)
     number = _infinite_or_whole(value, unlimited)
     if number is None:
-        raise ValueError(f"found {found(value)}: {right}")
-    return _in_range(number, value, right)
+        raise ValueError(f"found {found(value)}: {expected}")
+    return _in_range(number, value, expected)
 
 
 def parse_window(value: object) -> int:
-    """Turn a written size into bytes; `infinity` and -1 give UNBOUNDED, and 0 is a size. Raises ValueError."""
+    """Parse a size into bytes; `infinity` and -1 give UNBOUNDED, 0 is a size. Raises ValueError."""
     if _is_unbounded(value):
         return UNBOUNDED
     try:
@@ -112,9 +110,9 @@ def parse_window(value: object) -> int:
 
 
 def parse_rate(value: object, *, zero: bool = True) -> int:
-    """Turn a written rate into an int a second; `infinity` and -1 give 0, which is no limit. Raises ValueError.
+    """Parse a rate into an int a second; `infinity` and -1 give 0 (no limit). Raises ValueError.
 
-    `zero` accepts 0 for no limit, which is what Python code hands in; in a file it could mean that nothing may pass.
+    `zero` accepts 0 as no limit, from Python code; in a file it could also mean that nothing may pass.
     """
     if _is_unbounded(value):
         return 0
@@ -161,7 +159,7 @@ def format_window(size: int) -> str:
 
 
 def found(value: object) -> str:
-    """Name a value the way a person who wrote the YAML would: `null` and `true`, not `None` and `True`."""
+    """The value as messages show it, in YAML's terms: `null` and `true`, not `None` and `True`."""
     if value is None:
         return "nothing (null)"
     if isinstance(value, bool):
@@ -179,12 +177,12 @@ def _or_infinity(unlimited: bool) -> str:
 
 
 def _is_unbounded(value: object) -> bool:
-    """Whether this is one of the two ways to write that there is no limit."""
-    return not isinstance(value, bool) and isinstance(value, int | str) and str(value).strip() in _UNBOUNDED_WORDS
+    """Whether this is one of the two forms of "no limit"."""
+    return not isinstance(value, bool) and isinstance(value, int | str) and str(value).strip() in _UNBOUNDED_FORMS
 
 
 def _infinite_or_whole(value: object, unlimited: bool) -> int | None:
-    """The int that `value` stands for without any unit, or None if it stands for none."""
+    """The int in a value without a unit, or None if there is none."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -198,28 +196,28 @@ def _infinite_or_whole(value: object, unlimited: bool) -> int | None:
     return None
 
 
-def _in_range(number: int, value: object, right: str) -> int:
+def _in_range(number: int, value: object, expected: str) -> int:
     if number < 0:
-        raise ValueError(f"found {found(value)}, which is below zero: {right}")
+        raise ValueError(f"found {found(value)}, which is below zero: {expected}")
     if number > LARGEST_NUMBER:
-        raise ValueError(f"found {found(value)}, more than {LARGEST_NUMBER}: {right}")
+        raise ValueError(f"found {found(value)}, more than {LARGEST_NUMBER}: {expected}")
     return number
 
 
-def _parse_quantity(text: str, units: dict[str, Decimal], right: str) -> Decimal:
+def _parse_quantity(text: str, units: dict[str, Decimal], expected: str) -> Decimal:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"found {found(text)}: {right}")
+        raise ValueError(f"found {found(text)}: {expected}")
     number, unit = match.groups()
     if not unit:
-        raise ValueError(f"found {text!r}, a number without a unit: {right}")
+        raise ValueError(f"found {text!r}, a number without a unit: {expected}")
     if unit not in units:
-        raise ValueError(f"found {text!r}, and {unit!r} is not a unit{_meant_unit(unit, units)}: {right}")
+        raise ValueError(f"found {text!r}, and {unit!r} is not a unit{_meant_unit(unit, units)}: {expected}")
     return Decimal(number) * units[unit]
 
 
 def _meant_unit(unit: str, units: dict[str, Decimal]) -> str:
-    """`, did you mean 'MiB'?` for what is nearly a unit (`mib`, `Mib`, `secs`), else nothing."""
+    """` (did you mean 'MiB'?)` for what resembles a unit (`mib`, `Mib`, `secs`), else nothing."""
     same_but_case = [known for known in units if known.lower() == unit.lower()]
     meant = same_but_case or get_close_matches(unit, units, n=1) or [known for known in units if unit[:1] == known]
     return f" (did you mean {meant[0]!r}?)" if meant else ""

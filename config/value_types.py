@@ -1,4 +1,4 @@
-"""The types of configuration values: how each is written, checked and written again."""
+"""The types of configuration values: parsing, checks, written form."""
 
 import re
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 
-from config import addresses, units
+from config import bind_address, units
 
 WRITTEN: Final = "written"
-"""Key of the validation context that says: a person wrote these values, so a duration needs its unit."""
+"""Key of the validation context: the values are in written form, so durations need a unit."""
 
 MAX_NAME: Final = 64
-"""Characters of a node or listener name: it becomes part of file names."""
+"""Characters of a node or listener name, which becomes part of file names."""
 
 MAX_UINT16: Final = 65_535
 """Packet ids, Receive Maximum and string lengths are 16-bit numbers in MQTT."""
@@ -22,20 +22,20 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
 
 class Model(BaseModel):
-    """What all models share: nothing changes after loading, and an unknown key is a mistake."""
+    """Base of all models: immutable, and unknown keys are mistakes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)
 class Written:
-    """Marks a field whose written form differs from its loaded value, and says how to write it."""
+    """Marks a field whose written form differs from its loaded value; `format` converts."""
 
     format: Callable[[Any], object]
 
 
 def _written(info: ValidationInfo) -> bool:
-    """Whether a person wrote this value, and not Python code."""
+    """Whether the value is in written form, not from Python code."""
     return bool((info.context or {}).get(WRITTEN, False))
 
 
@@ -56,7 +56,7 @@ def _finite_count(value: object) -> int:
 
 
 def _limited_size(value: object, info: ValidationInfo) -> int:
-    """A size for which 0 written out would be a trap: it reads as nothing at all and would be no limit."""
+    """A size for which a written 0 is refused: it looks like no bytes and would mean no limit."""
     size = units.parse_size(value)
     if size == 0 and str(value).strip() != units.INFINITY and _written(info):
         raise ValueError(f"found {units.found(value)}: write 1B or more, or {units.INFINITY} for no limit")
@@ -68,7 +68,7 @@ def _rate(value: object, info: ValidationInfo) -> int:
 
 
 def _name(value: object) -> object:
-    """Refuse what could not begin a file name; Spark skips files that begin with a dot or underscore."""
+    """Refuse names that cannot begin a file name; Spark skips files that begin with a dot or underscore."""
     if isinstance(value, str) and (not _NAME.fullmatch(value) or len(value) > MAX_NAME):
         raise ValueError(
             f"found {units.found(value)}: write 1 to {MAX_NAME} of the characters A-Z a-z 0-9 . _ -, "
@@ -78,8 +78,8 @@ def _name(value: object) -> object:
 
 
 def check_bind(value: object) -> str:
-    """Check an address to listen on."""
-    return addresses.parse(value).text
+    """Check a bind address."""
+    return bind_address.parse(value).text
 
 
 def check_directory(value: object) -> object:
@@ -90,39 +90,39 @@ def check_directory(value: object) -> object:
 
 
 def check_factor(value: object) -> object:
-    """Refuse true and false, which pydantic takes for numbers."""
+    """Refuse true and false, which pydantic accepts as numbers."""
     if isinstance(value, bool):
         raise ValueError(f"found {units.found(value)}: write a number such as 1.5")
     return value
 
 
 def check_version(value: object) -> object:
-    """Take `1.2` and `1.3` without quotes too, which YAML reads as numbers."""
+    """Accept `1.2` and `1.3` without quotes too, which YAML reads as numbers."""
     return str(value) if isinstance(value, float) else value
 
 
 def _topic_filter(value: object) -> object:
-    """Refuse what is no topic filter (section 4.7.1)."""
+    """Check a topic filter (section 4.7.1)."""
     if not isinstance(value, str):
         return value
     levels = value.split("/")
     wrong = any(len(level) > 1 and ("+" in level or "#" in level) for level in levels) or "#" in levels[:-1]
     if not value or wrong or "\0" in value or len(value.encode()) > MAX_UINT16:
         raise ValueError(f"found {units.found(value)}: write a topic filter such as secret/# or +/private")
-    if levels[0] == "$share":  # it would deny nothing: a shared subscription is denied for the filter in it
+    if levels[0] == "$share":  # shared subscriptions are matched by the filter in them
         raise ValueError(f"found {units.found(value)}: write the filter alone, without $share and the group")
     return value
 
 
 def _text(value: object) -> object:
-    """Refuse what MQTT cannot carry as a string."""
+    """Check a string for MQTT."""
     if isinstance(value, str) and (not value or "\0" in value or len(value.encode()) > MAX_UINT16):
         raise ValueError(f"found {units.found(value)}: write 1 to {MAX_UINT16} bytes without the null character")
     return value
 
 
 def _keep_alive(value: object, info: ValidationInfo) -> object:
-    """A duration that fits into MQTT's keepalive: whole seconds."""
+    """A keep-alive: whole seconds, 16 bits."""
     if value is None:
         return None
     seconds = _finite_duration(value, info)

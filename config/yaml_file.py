@@ -1,7 +1,7 @@
-"""Reads a YAML file into a layer that knows the line of each value, and finds keys that are given twice.
+"""Reads a YAML file into a layer with the line of each value, and finds duplicate keys.
 
-Plain words are read as YAML 1.2 has it: only `true` and `false` are booleans, `010` is ten, `12:30` is text.
-Aliases, tags and several documents have no use in a configuration and are refused.
+Plain scalars are read as in YAML 1.2: only `true` and `false` are booleans, `010` is ten, `12:30` is text. Aliases,
+tags and several documents are refused.
 """
 
 import re
@@ -14,11 +14,11 @@ from config.errors import Problem
 from config.layers import Layer, Origin, Path, dotted
 
 MAX_BYTES: Final = 1024 * 1024
-"""The largest file that is read: far above any real configuration, far below what hurts."""
+"""The largest file that is read."""
 
 _INT: Final = re.compile(r"[-+]?[0-9]{1,20}", re.ASCII)
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]{1,20}|[0-9]{1,20}(\.[0-9]{0,20})?)([eE][-+]?[0-9]{1,3})?", re.ASCII)
-_WORDS: Final = {
+_CONSTANTS: Final = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -27,7 +27,7 @@ _PLAIN_TAGS: Final = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yam
 
 
 class _UnreadableError(Exception):
-    """The file as a whole cannot be understood: the reason, and the line if there is one."""
+    """The file cannot be parsed: the reason, and the line if there is one."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class _UnreadableError(Exception):
 
 
 class _Loader(yaml.BaseLoader):
-    """Composes nodes, all scalars as text; aliases are errors."""
+    """Composes nodes with all scalars as text; aliases are errors."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -45,7 +45,7 @@ class _Loader(yaml.BaseLoader):
 
 
 def read(path: FilePath) -> tuple[Layer, list[Problem], bool]:
-    """Read `path`. Returns its layer, its mistakes, and whether it could be understood at all."""
+    """Read `path`. Returns its layer, its mistakes, and whether it could be parsed."""
     source = str(path)
     try:
         node = _compose(_text(path))
@@ -103,7 +103,7 @@ def _is_empty(node: yaml.Node) -> bool:
 
 
 class _Reading:
-    """One walk over the nodes of a file: values, their lines, and the mistakes on the way."""
+    """One walk over the nodes of a file: collects values, lines and mistakes."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -111,7 +111,7 @@ class _Reading:
         self.problems: list[Problem] = []
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
-        """Turn a mapping into a dict. A key that comes again is a mistake; its first value stays."""
+        """Turn a mapping into a dict. A duplicate key is a mistake; the first value is kept."""
         values: dict[str, object] = {}
         lines: dict[str, int] = {}
         for key_node, value_node in node.value:
@@ -148,9 +148,9 @@ class _Reading:
 
 
 def plain(text: str) -> object:
-    """Read a word without quotes as YAML 1.2's core schema does, numbers in decimal only."""
-    if text in _WORDS:
-        return _WORDS[text]
+    """Read a plain scalar as YAML 1.2's core schema does, numbers in decimal only."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     if _INT.fullmatch(text):
         return int(text)
     if _FLOAT.fullmatch(text):

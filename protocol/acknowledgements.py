@@ -29,7 +29,7 @@ class Acknowledgement(Packet):
 @mypyc_attr(acyclic=True)
 @final
 class Puback(Acknowledgement):
-    """Answer to a QoS 1 PUBLISH."""
+    """Acknowledges a QoS 1 PUBLISH."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class Puback(Acknowledgement):
 @mypyc_attr(acyclic=True)
 @final
 class Pubrec(Acknowledgement):
-    """First answer to a QoS 2 PUBLISH."""
+    """First acknowledgement of a QoS 2 PUBLISH."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class Pubrec(Acknowledgement):
 @mypyc_attr(acyclic=True)
 @final
 class Pubrel(Acknowledgement):
-    """Answer to PUBREC: the sender has let go of the message."""
+    """Follows PUBREC: the sender no longer keeps the message."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class Pubrel(Acknowledgement):
 @mypyc_attr(acyclic=True)
 @final
 class Pubcomp(Acknowledgement):
-    """Answer to PUBREL: the last packet of QoS 2."""
+    """Follows PUBREL: the last packet of QoS 2."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ def _encode(packet_type: int, packet: Acknowledgement, version: int) -> bytes:
     body = encode_packet_id(packet.packet_id, NAMES[packet_type])
     if version == 5 and (packet.reason_code or packet.properties):
         body += bytes((packet.reason_code,))
-        if packet.properties:  # without them the property length is left out too (section 3.4.2.2.1)
+        if packet.properties:  # without properties the property length is omitted too (section 3.4.2.2.1)
             body += encode_properties(packet.properties, packet_type)
     return encode_packet(packet_type << 4 | FLAGS[packet_type], body)
 

@@ -34,7 +34,7 @@ class Auth(Packet):
 
 
 def decode_auth(data: bytes, position: int, end: int, version: int) -> Auth:
-    """Read what follows the fixed header of an AUTH, which version 5 only has."""
+    """Read what follows the fixed header of an AUTH, which only version 5 has."""
     if position == end:  # Success and no properties (section 3.15.2.1)
         return Auth()
     reason_code = read_reason_code(data, position, end, AUTH)

@@ -30,7 +30,7 @@ from protocol.topics import validate_topic_name
 MQTT_3_1_1: Final = 4
 MQTT_5: Final = 5
 BRIDGE: Final = 0x80
-"""Bit 7 of the protocol level: how Mosquitto's bridges (`try_private`, on by default) mark MQTT 3.1.1."""
+"""Bit 7 of the protocol level, set by Mosquitto's bridges in MQTT 3.1.1 (`try_private`, on by default)."""
 
 _NAME: Final = b"\0\x04MQTT"
 
@@ -62,7 +62,7 @@ class Will:
 
 @final
 class Connect(Packet):
-    """CONNECT. In 3.1.1 `clean_start` is the Clean Session flag; `bridge`: its level has the bit that marks bridges."""
+    """CONNECT. In 3.1.1 `clean_start` is the Clean Session flag; `bridge`: the protocol level has the BRIDGE bit."""
 
     __slots__ = (
         "bridge",
@@ -143,7 +143,7 @@ def read_protocol_level(data: bytes, position: int, end: int) -> int:
     """
     name, position = read_binary(data, position, end, "CONNECT protocol name")
     if name != b"MQTT":  # [MQTT-3.1.2-1]
-        # MQIsdp is MQTT 3.1, whose clients know return code 1. Whoever else this is knows no CONNACK.
+        # MQIsdp is MQTT 3.1, whose clients know return code 1. Other names are not MQTT: send no CONNACK.
         answer = _REFUSED_3_1_1 if name == b"MQIsdp" else b""
         raise UnsupportedProtocolVersion(f"CONNECT protocol name: is {name[:32]!r}, but must be b'MQTT'", 0, answer)
     level = read_byte(data, position, end, "CONNECT protocol level")
@@ -173,7 +173,7 @@ def decode_connect(data: bytes, position: int, end: int) -> Connect:
     except MQTTError as error:
         limit = properties.get(MAXIMUM_PACKET_SIZE) if properties is not None else None
         if isinstance(limit, int):
-            error.maximum_packet_size = limit  # the answer has to keep to it [MQTT-3.1.2-24]
+            error.maximum_packet_size = limit  # the answer must not exceed it [MQTT-3.1.2-24]
         error.client_id = _client_id(data, position, end)
         raise
     connect.bridge = bridge
@@ -199,7 +199,7 @@ def _decode_payload(
 
 
 def _client_id(data: bytes, position: int, end: int) -> str:
-    """Who sends a CONNECT that cannot be read, as far as that can be: the client id is the first of the payload."""
+    """The client id, first in the payload, of a CONNECT with an error; empty if it cannot be read."""
     try:
         return read_string(data, position, end, "CONNECT client identifier")[0]
     except MQTTError:

@@ -1,4 +1,4 @@
-"""The decoder: bytes in as they come, packets out."""
+"""The decoder: turns received bytes into packets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from protocol.subscribe import decode_subscribe
 from protocol.unsuback import decode_unsuback
 from protocol.unsubscribe import decode_unsubscribe
 
-# Packet type -> what reads it; the others are more frequent, or (CONNECT) first of all.
+# Packet type -> decoder function; the types that are not here are handled before this table.
 _DECODERS: Final[dict[int, Callable[[bytes, int, int, int], Packet]]] = {
     CONNACK: decode_connack,
     SUBSCRIBE: decode_subscribe,
@@ -50,21 +50,21 @@ _DECODERS: Final[dict[int, Callable[[bytes, int, int, int], Packet]]] = {
     AUTH: decode_auth,
 }
 
-# Pieces of a packet that is still incomplete are put together up to this size, so that a peer which sends
-# byte by byte cannot make us keep an object per byte.
+# Pieces of an incomplete packet are joined up to this size, so that a peer which sends byte by byte does not
+# cost an object per byte.
 _PIECE: Final = 4096
 
-# Longer topic names are not kept from one PUBLISH to the next: an idle connection should own next to nothing.
+# Longer topic names are not kept from one PUBLISH to the next: an idle connection should need little memory.
 _REMEMBERED: Final = 256
 
 
 @final
 class Decoder:
-    """Turns a stream of bytes, split anyhow, into packets.
+    """Turns a stream of bytes, split at any position, into packets.
 
-    `version` is 0 until a CONNECT says 4 (3.1.1) or 5; a client sets it itself. `maximum_packet_size` counts
+    `version` is 0 until a CONNECT sets it to 4 (3.1.1) or 5; a client sets it itself. `maximum_packet_size` counts
     the whole packet and is checked as soon as its length is known (0 = none); `known_topics` holds topic
-    names that are valid for sure. All three may be changed between packets. After an error the decoder holds
+    names known to be valid. All three may be changed between packets. After an error the decoder holds
     nothing, and `next_packet` raises the same error again.
     """
 
@@ -89,23 +89,23 @@ class Decoder:
         self.version: int = version
         self.maximum_packet_size: int = maximum_packet_size
         self.known_topics: dict[bytes, Any] = known_topics if known_topics is not None else {}
-        # What is being read, and from where on.
+        # The chunk that is being read, and the position in it.
         self._chunk: bytes = b""
         self._position: int = 0
         # The beginning of one incomplete packet, and how many bytes it still lacks.
         self._pieces: list[bytes] | None = None
         self._missing: int = 0
-        # The chunk whose beginning has completed it (then _chunk is that packet), and where it goes on.
+        # The chunk whose beginning has completed it (then _chunk is that packet), and the position after that.
         self._next: bytes | None = None
         self._next_position: int = 0
-        # The topic of the last PUBLISH is often that of the next, and is not checked again: at first any valid one.
+        # The topic of the last PUBLISH; the next one often has the same: not checked again. At first any valid topic.
         self._last_topic: bytes = b"/"
         self._connected: bool = False
         self._error: MQTTError | None = None
 
     @property
     def buffered(self) -> int:
-        """How many bytes are held: once `next_packet` has said None, those of one incomplete packet."""
+        """How many bytes are held; after `next_packet` has returned None, those of one incomplete packet."""
         count = len(self._chunk) - self._position
         if self._next is not None:
             count += len(self._next) - self._next_position
@@ -115,7 +115,7 @@ class Decoder:
         return count
 
     def feed(self, data: bytes) -> None:
-        """Take what was read from the peer. Best called when `next_packet` has said None."""
+        """Add bytes received from the peer. Best called when `next_packet` has returned None."""
         if self._error is not None:
             return
         if self._pieces is not None:
@@ -132,7 +132,7 @@ class Decoder:
             self._position = 0
 
     def next_packet(self) -> Packet | None:
-        """Return the next packet, or None if more bytes are needed; raises MQTTError for what is wrong."""
+        """Return the next packet, or None if more bytes are needed; raises MQTTError for an invalid packet."""
         data = self._chunk
         start = self._position
         available = len(data) - start
@@ -149,7 +149,7 @@ class Decoder:
                     return self._advance()
             end = position + remaining
             if end - start > self.maximum_packet_size > 0:  # [MQTT-3.2.2-15], for clients [MQTT-3.1.2-24]
-                self._check_first_byte(first)  # what is no packet that may come here has no size either
+                self._check_first_byte(first)  # an invalid first byte is the first error
                 raise _too_large(first, end - start, self.maximum_packet_size)
             if end - start > available:
                 self._check_first_byte(first)
@@ -169,7 +169,7 @@ class Decoder:
         except MQTTError as error:
             if self.version == 0:
                 if may_become(data[start:]):
-                    return self._advance()  # whatever it becomes, it is not MQTT
+                    return self._advance()  # not MQTT; with more bytes the error can name the protocol
                 error.rename(recognise(data[start:]))
             self._fail(error)
             raise
@@ -177,7 +177,7 @@ class Decoder:
         return packet
 
     def _advance(self) -> Packet | None:
-        """Go on where the chunk has come to its end (but for the bytes of an incomplete fixed header)."""
+        """Continue at the end of the chunk (an incomplete fixed header may be left)."""
         if self._error is not None:
             raise self._error
         following = self._next
@@ -191,7 +191,7 @@ class Decoder:
         return None
 
     def _keep(self, missing: int) -> None:
-        """Keep the beginning of a packet that is not complete, and nothing else."""
+        """Keep the beginning of an incomplete packet, and nothing else."""
         self._pieces = [self._chunk[self._position :] if self._position else self._chunk]
         self._missing = missing
         self._chunk = b""
@@ -218,7 +218,7 @@ class Decoder:
             self._next_position = missing
 
     def _fail(self, error: MQTTError) -> None:
-        """Let go of everything: what follows an error cannot be read."""
+        """Release all bytes: what follows an error cannot be decoded."""
         self._error = error
         self._chunk = b""
         self._position = 0
@@ -226,7 +226,7 @@ class Decoder:
         self._next = None
 
     def _check_first_byte(self, first: int) -> None:
-        """Refuse what can be refused before a packet is complete, or even kept."""
+        """Check the first byte before the packet is complete, and before any of it is kept."""
         packet_type = first >> 4
         flags = FLAGS[packet_type]
         if flags >= 0 and first & 0x0F != flags:
@@ -243,16 +243,16 @@ class Decoder:
             raise ProtocolError("CONNECT: came a second time on the same connection")
 
     def _decode_padded(self, data: bytes, start: int, position: int, end: int) -> Packet:
-        """Read a packet whose Remaining Length has needless bytes: MQTT 5 forbids it, 3.1.1 does not say."""
+        """Read a packet whose Remaining Length has more bytes than needed: MQTT 5 forbids it, 3.1.1 does not."""
         first = data[start]
         self._check_first_byte(first)
         if first & 0xF0 == 0x30 and self.version == 4:
-            # Rebuilt, because others will get these very bytes.
+            # Rebuilt, because subscribers will get these bytes.
             head = bytes((first,)) + encode_variable_byte_integer(end - position)
             packet = head + data[position:end]
             return decode_publish(packet, 0, len(head), len(packet), 4, self.known_topics, self._last_topic)
         decoded = self._decode(first >> 4, data, position, end) if self.version != 5 else None
-        if decoded is None or self.version == 5:  # [MQTT-1.5.5-1]; a CONNECT says its version only now
+        if decoded is None or self.version == 5:  # [MQTT-1.5.5-1]; the version of a CONNECT is known only now
             raise MalformedPacket(f"fixed header: Remaining Length {end - position} is not encoded in the fewest bytes")
         return decoded
 
@@ -266,7 +266,7 @@ class Decoder:
         if PUBACK <= packet_type <= PUBCOMP:
             return decode_acknowledgement(packet_type, data, position, end, version)
         if packet_type == CONNECT:
-            # Known before the rest is read, so that what is wrong there is answered in the right version.
+            # Set before the rest is read, so that an error there is answered in the right version.
             self.version = read_protocol_level(data, position, end)
             connect = decode_connect(data, position, end)
             self._connected = True
@@ -275,7 +275,7 @@ class Decoder:
 
 
 def _long_length(data: bytes, position: int, value: int) -> tuple[int, int]:
-    """Read a Remaining Length from its second byte on; -1 if it is not there yet (section 2.1.4)."""
+    """Read a Remaining Length from its second byte on; -1 if it is incomplete (section 2.1.4)."""
     stop = len(data)
     if position < stop and 0 < data[position] < 0x80:
         return value | data[position] << 7, position + 1

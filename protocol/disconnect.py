@@ -37,7 +37,7 @@ def decode_disconnect(data: bytes, position: int, end: int, version: int) -> Dis
     """Read what follows the fixed header of a DISCONNECT."""
     reason_code = 0
     properties: Properties | None = None
-    if version == 5 and position < end:  # both parts may be left out from the end (section 3.14.2)
+    if version == 5 and position < end:  # properties, or both parts, may be omitted (section 3.14.2)
         reason_code = read_reason_code(data, position, end, DISCONNECT)
         position += 1
         if position < end:

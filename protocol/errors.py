@@ -1,4 +1,4 @@
-"""What may be wrong with what a peer sent. Each error carries the reason code to answer with.
+"""Errors in what a peer sent. Each carries the reason code to answer with.
 
     MQTTError
     +-- MalformedPacket              0x81  the bytes cannot be read as the standard says
@@ -8,11 +8,11 @@
     +-- TopicAliasInvalid            0x94
     +-- PacketTooLarge               0x95
 
-"Need more bytes" is no error: the decoder says None. A mistake of our own side (a packet that cannot be
-encoded) is a ValueError.
+"Need more bytes" is no error: the decoder returns None. Our own error, a packet that cannot be encoded, is a
+ValueError.
 """
 
-# ruff: noqa: N818 - they are named as the standard names what they stand for
+# ruff: noqa: N818 - named after the standard's terms
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from protocol.reason_codes import (
 
 
 class MQTTError(Exception):
-    """The peer broke the protocol: `reason_code` is for the answer, the message says it in words."""
+    """The peer broke the protocol: `reason_code` is for the answer, the message is for people."""
 
     def __init__(self, reason_code: int, message: str) -> None:
         super().__init__(message)
         self.reason_code = reason_code
         self.message = message
         self.maximum_packet_size = 0
-        """What the peer takes as an answer, where it has said so in a CONNECT that cannot be read; 0 = anything."""
+        """The peer's limit for the answer, if a CONNECT with an error states one; 0 = none."""
         self.client_id = ""
-        """The client id in a CONNECT that cannot be read, as far as that could be."""
+        """The client id in a CONNECT with an error; empty if it could not be read."""
 
     def rename(self, message: str) -> None:
-        """Say it in better words, if there are any."""
+        """Replace the message, unless the new one is empty."""
         if message:
             self.message = message
             self.args = (message,)
@@ -87,7 +87,7 @@ class TopicAliasInvalid(MQTTError):
 
 
 class PacketTooLarge(MQTTError):
-    """A packet is larger than the Maximum Packet Size (0x95). `size` and `limit`: bytes, of one that has come."""
+    """A packet is larger than the Maximum Packet Size (0x95). `size` and `limit`: bytes, of a received packet."""
 
     def __init__(self, message: str, size: int = 0, limit: int = 0) -> None:
         super().__init__(PACKET_TOO_LARGE, message)

@@ -1,4 +1,4 @@
-"""Other protocols, by the bytes that their connections begin with: what MQTT calls them would help nobody."""
+"""Recognises other protocols by their first bytes: an error message in MQTT's terms would not help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HTTP: Final = "an HTTP request on an MQTT port"
 _PROXY: Final = "a PROXY protocol header, which is not supported: have the proxy send none"
 _SSH: Final = "an SSH client on an MQTT port"
 
-# MQTT begins with 0x10, so that none of these can be meant as MQTT.
+# An MQTT connection begins with 0x10, so none of these can be MQTT.
 _BEGINNINGS: Final[list[tuple[bytes, str]]] = [
     (b"\x16\x03", _TLS),
     (b"PROXY ", _PROXY),
@@ -31,7 +31,7 @@ _BEGINNINGS: Final[list[tuple[bytes, str]]] = [
 
 
 def recognise(data: bytes) -> str:
-    """Say what these first bytes of a connection are, if another protocol begins so; else nothing."""
+    """Describe the other protocol that begins with these bytes; empty if there is none."""
     for beginning, words in _BEGINNINGS:
         if data.startswith(beginning):
             return words
@@ -39,7 +39,7 @@ def recognise(data: bytes) -> str:
 
 
 def may_become(data: bytes) -> bool:
-    """Whether more of the words that another protocol begins with may be on its way: some send them piece by piece."""
-    if not data[:1].isalpha():  # the others come in one piece, and empty lines from anybody
+    """Whether these may be the first bytes of a text protocol whose next ones have not arrived yet."""
+    if not data[:1].isalpha():  # binary beginnings arrive in one piece, and an empty line identifies no protocol
         return False
     return any(len(data) < len(beginning) and beginning.startswith(data) for beginning, _ in _BEGINNINGS)

@@ -1,13 +1,13 @@
-"""Which of several topic filters says most about a topic: that one applies (FC-12, FC-24)."""
+"""Finds the most specific of several topic filters for a topic: that one applies (FC-12, FC-24)."""
 
 from typing import Final, final
 
 from protocol.topics import matches
 
 CACHED_TOPICS: Final = 65_536
-"""Topics whose answer is kept; past that all are forgotten and looked up anew."""
+"""Topics whose result is cached; above that the cache is cleared."""
 CACHED_BYTES: Final = 4 * 1024 * 1024
-"""The same for the bytes of their names."""
+"""The same limit for the bytes of their names."""
 NONE: Final = -1
 """No filter matches."""
 
@@ -16,7 +16,7 @@ NONE: Final = -1
 class MostSpecific:
     """Topic filters by number, of which the most specific one that matches a topic applies.
 
-    Level by level from the left, a name says more than `+`, and `+` says more than `#`.
+    Level by level from the left, a name is more specific than `+`, and `+` than `#`.
     """
 
     def __init__(self, filters: list[str]) -> None:
@@ -48,5 +48,5 @@ class MostSpecific:
 
 
 def _rank(topic_filter: str) -> list[int]:
-    """What sorts the most specific first: level by level 0 for a name, 1 for `+`, 2 for `#`; `a` comes before `a/#`."""
+    """Sort key, most specific first: level by level 0 for a name, 1 for `+`, 2 for `#`; `a` comes before `a/#`."""
     return [{"+": 1, "#": 2}.get(level, 0) for level in topic_filter.split("/")]

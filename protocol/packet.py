@@ -7,7 +7,7 @@ from typing import ClassVar
 from mypy_extensions import mypyc_attr
 
 
-@mypyc_attr(acyclic=True)  # hot packets are acyclic, and so their base must be: none refers back to itself
+@mypyc_attr(acyclic=True)  # hot packets are acyclic, so their base class must be too: none refers to itself
 class Packet:
     """A control packet. `fields` names the attributes that make up its content."""
 
@@ -23,7 +23,7 @@ class Packet:
     def __repr__(self) -> str:
         parts = []
         for field in self.fields:
-            # A secret never gets into a log by way of a repr.
+            # Keeps passwords out of logs.
             shown = "..." if field == "password" else repr(getattr(self, field))
             parts.append(f"{field}={shown}")
         return f"{type(self).__name__}({', '.join(parts)})"

@@ -22,7 +22,7 @@ PINGRESP: Final = 13
 DISCONNECT: Final = 14
 AUTH: Final = 15
 
-# Not a packet: stands for the will inside CONNECT where a table is asked which properties are allowed.
+# Not a packet type: the will inside CONNECT, in the table of allowed properties.
 WILL: Final = 16
 
 _SOURCE: Final[Any] = packettypes.PacketTypes
@@ -31,7 +31,7 @@ _SOURCE: Final[Any] = packettypes.PacketTypes
 NAMES: Final[tuple[str, ...]] = (*(str(name).upper() for name in _SOURCE.Names), "CONNECT will")
 
 # Packet type -> the low four bits that its first byte must have [MQTT-2.1.3-1] (3.1.1: [MQTT-2.2.2-1]).
-# PUBLISH is absent from the rule (its four bits are DUP, QoS and RETAIN): -1.
+# -1 for PUBLISH, whose four bits are DUP, QoS and RETAIN.
 FLAGS: Final[tuple[int, ...]] = tuple(
     -1 if number == PUBLISH else 2 if number in (PUBREL, SUBSCRIBE, UNSUBSCRIBE) else 0 for number in range(16)
 )

@@ -1,4 +1,4 @@
-"""PINGREQ and PINGRESP: the heartbeat (sections 3.12 and 3.13)."""
+"""PINGREQ and PINGRESP: the packets of keep-alive (sections 3.12 and 3.13)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PINGRESP_BYTES: Final = b"\xd0\x00"
 
 @final
 class Pingreq(Packet):
-    """Sign of life from the client."""
+    """Sent by the client to keep its connection alive."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class Pingreq(Packet):
 
 @final
 class Pingresp(Packet):
-    """The server's answer to it."""
+    """The server's answer to PINGREQ."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """The data representations of MQTT (section 1.5): bounds-checked readers and their writers.
 
-A reader gets the bytes, where to start, where the enclosing packet or property block ends, and what it is
-reading (for the message of the error). It never looks beyond that end.
+A reader gets the bytes, the start position, the end of the enclosing packet or property block, and the name of
+the field (for the error message). It never reads beyond that end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAXIMUM_VARIABLE_BYTE_INTEGER: Final = 268_435_455  # four bytes of seven bits, 
 MAXIMUM_UINT16: Final = 65_535
 MAXIMUM_UINT32: Final = 4_294_967_295
 ONE_BYTE: Final = [bytes((value,)) for value in range(256)]
-"""Every byte by itself: taking one costs a fifth of making one."""
+"""All 256 single bytes: a lookup costs a fifth of creating one."""
 
 
 def _short(where: str, needed: int, left: int) -> MalformedPacket:
@@ -45,7 +45,7 @@ def read_uint32(data: bytes, position: int, end: int, where: str) -> int:
 
 
 def read_variable_byte_integer(data: bytes, position: int, end: int, where: str) -> tuple[int, int]:
-    """Read a variable byte integer of MQTT 5; returns the value and the position behind it."""
+    """Read a variable byte integer of MQTT 5; returns the value and the position after it."""
     value = 0
     for shift in (0, 7, 14, 21):
         if position >= end:
@@ -61,7 +61,7 @@ def read_variable_byte_integer(data: bytes, position: int, end: int, where: str)
 
 
 def read_binary(data: bytes, position: int, end: int, where: str) -> tuple[bytes, int]:
-    """Read length-prefixed binary data; returns the bytes and the position behind them."""
+    """Read length-prefixed binary data; returns the bytes and the position after them."""
     length = read_uint16(data, position, end, where)
     position += 2
     if position + length > end:
@@ -72,13 +72,13 @@ def read_binary(data: bytes, position: int, end: int, where: str) -> tuple[bytes
 
 
 def read_string(data: bytes, position: int, end: int, where: str) -> tuple[str, int]:
-    """Read a UTF-8 encoded string; returns the text and the position behind it."""
+    """Read a UTF-8 encoded string; returns the text and the position after it."""
     raw, position = read_binary(data, position, end, where)
     return decode_utf8(raw, where), position
 
 
 def decode_utf8(raw: bytes, where: str) -> str:
-    """Decode UTF-8 as section 1.5.4 demands it: well-formed, no surrogates, no U+0000."""
+    """Decode UTF-8 as section 1.5.4 requires: well-formed, no surrogates, no U+0000."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:  # [MQTT-1.5.4-1] (3.1.1: [MQTT-1.5.3-1])
@@ -107,7 +107,7 @@ def read_reason_code(data: bytes, position: int, end: int, packet_type: int) -> 
 
 
 def expect_end(position: int, end: int, packet_type: int) -> None:
-    """Refuse bytes that are left over when a packet has been read."""
+    """Raise MalformedPacket if bytes are left after a packet has been read."""
     if position != end:
         raise MalformedPacket(f"{NAMES[packet_type]}: {end - position} bytes are left over at the end of the packet")
 
@@ -154,7 +154,7 @@ def encode_string(text: str) -> bytes:
 
 
 def encode_packet(first_byte: int, body: bytes) -> bytes:
-    """Put the fixed header before the rest of a packet."""
+    """Prepend the fixed header to the rest of a packet."""
     return ONE_BYTE[first_byte] + encode_variable_byte_integer(len(body)) + body
 
 

@@ -58,7 +58,7 @@ WILDCARD_SUBSCRIPTION_AVAILABLE: Final = 40
 SUBSCRIPTION_IDENTIFIER_AVAILABLE: Final = 41
 SHARED_SUBSCRIPTION_AVAILABLE: Final = 42
 
-# Types, as entries of TYPES. 0 is no property at all.
+# Types, as entries of TYPES; 0 = no such property.
 BYTE: Final = 1
 TWO_BYTE_INTEGER: Final = 2
 FOUR_BYTE_INTEGER: Final = 3
@@ -127,7 +127,7 @@ def name(identifier: int) -> str:
 
 
 def integer(properties: Properties | None, identifier: int) -> int:
-    """The value of a property that is a number; 0 if the packet does not have it."""
+    """The value of a numeric property; 0 if the packet does not have it."""
     value = properties.get(identifier, 0) if properties is not None else 0
     assert isinstance(value, int)  # the codec's type for it
     return value
@@ -136,7 +136,7 @@ def integer(properties: Properties | None, identifier: int) -> int:
 def decode_properties(data: bytes, position: int, end: int, packet_type: int) -> tuple[Properties | None, int]:
     """Read a property block with its length field.
 
-    Returns the properties (None if there are none) and the position behind them.
+    Returns the properties (None if there are none) and the position after them.
     """
     length, position = read_variable_byte_integer(data, position, end, "property length")
     if length == 0:
@@ -158,7 +158,7 @@ def decode_properties(data: bytes, position: int, end: int, packet_type: int) ->
 def _decode_property(
     properties: Properties, data: bytes, position: int, stop: int, identifier: int, packet_type: int
 ) -> int:
-    """Read one value into the properties; returns the position behind it."""
+    """Read one value into the properties; returns the position after it."""
     where = _WHERE[packet_type << 8 | identifier]
     kind = TYPES[identifier]
     if kind == UTF8_STRING_PAIR:
@@ -168,7 +168,7 @@ def _decode_property(
             properties[identifier] = cast(list[tuple[str, str]], [])
         cast(list[tuple[str, str]], properties[identifier]).append((key, text))
         return position
-    if kind == VARIABLE_BYTE_INTEGER and packet_type == PUBLISH:  # the one other that may be repeated
+    if kind == VARIABLE_BYTE_INTEGER and packet_type == PUBLISH:  # the only other property that may be repeated
         number, position = read_variable_byte_integer(data, position, stop, where)
         _check_number(identifier, number, where)
         if identifier not in properties:
@@ -208,7 +208,7 @@ def _decode_number(properties: Properties, data: bytes, position: int, stop: int
 
 
 def _check_number(identifier: int, number: int, where: str) -> None:
-    """Refuse numbers that fit their type but that the property's own section rules out."""
+    """Raise an error for numbers that fit their type but that the property's own section forbids."""
     if number > 1 and identifier in _FLAGS:
         raise ProtocolError(f"{where}: must be 0 or 1, not {number}")
     if number == 0:
@@ -219,7 +219,7 @@ def _check_number(identifier: int, number: int, where: str) -> None:
 
 
 def check_authentication(properties: Properties | None, packet_type: int) -> None:
-    """Refuse authentication data without a method (sections 3.1.2.11.10 and 3.15.2.2.3)."""
+    """Raise an error for authentication data without a method (sections 3.1.2.11.10 and 3.15.2.2.3)."""
     if properties is not None and AUTHENTICATION_DATA in properties and AUTHENTICATION_METHOD not in properties:
         raise ProtocolError(f"{NAMES[packet_type]}: has Authentication Data but no Authentication Method")
 
@@ -233,7 +233,7 @@ def encode_properties(properties: Properties | None, packet_type: int) -> bytes:
 
 
 def encode_property_list(properties: Properties, packet_type: int) -> bytes:
-    """Encode properties one behind the other, without the length; ValueError for what the packet does not allow."""
+    """Encode properties one after the other, without the length; ValueError for what the packet does not allow."""
     parts: list[bytes] = []
     for identifier, value in properties.items():
         if not is_allowed(identifier, packet_type):

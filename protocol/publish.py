@@ -1,7 +1,7 @@
 """PUBLISH: one application message, and its outgoing forms (section 3.3).
 
-This is the hot path. A received message is two or three slices of what was read, and where it goes out as it
-came in, those slices are what is sent: to every subscriber the same objects.
+This is the hot path. A received message is two or three slices of the bytes read. If its outgoing form is the same,
+all subscribers are sent these slices.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["Publish", "encode_publish", "with_dup"]
 class Publish(Packet):
     """An application message.
 
-    `topic` is UTF-8 as on the wire and `size` is the length of the payload. `received_at` and `expires_at`
-    (microseconds of a monotonic clock, 0 = unset, never) are for the broker to set, as is `address`, whatever it counts
-    the message's deliveries for; it does so before it calls `at`.
+    `topic` is UTF-8 as on the wire and `size` is the length of the payload. Before it calls `at`, the broker sets
+    `received_at` and `expires_at` (microseconds of a monotonic clock, 0 = unset, never) and `address`, the object for
+    which it counts the message's deliveries.
 
     The outgoing forms have this object's QoS and RETAIN, DUP clear, no topic alias and the subscription
     identifiers in `identifiers` (encoded properties, for one subscriber; empty = none). `frame4` and `frame5`
     are, at QoS 0, the whole packet; at QoS 1 and 2 all that comes before the packet identifier, and then
-    `rest4` and `rest5` are all that comes after it. None: not built yet. A Message Expiry Interval is in frame5
-    as it was received: who sends later than that uses `delivery`.
+    `rest4` and `rest5` are all that comes after it. None: not built yet. frame5 has the Message Expiry Interval as
+    received; `delivery` reduces it.
     """
 
     __slots__ = (
@@ -92,11 +92,11 @@ class Publish(Packet):
         self.rest4: bytes | None = None
         self.rest5: bytes | None = None
         self._wire: bytes = payload  # its last `size` bytes are the payload
-        self._variant: Publish | None = None  # what `at` has made, as a chain
+        self._variant: Publish | None = None  # what `at` has returned, as a linked list
 
     @property
     def payload(self) -> bytes:
-        """The application message itself; sliced at each call unless it is an object of its own."""
+        """The application message itself; sliced at each call unless it is a separate object."""
         wire = self._wire
         start = len(wire) - self.size
         return wire if start == 0 else wire[start:]
@@ -135,9 +135,9 @@ class Publish(Packet):
         return frame
 
     def at(self, qos: int, retain: bool) -> Publish:
-        """Return the same message as it goes out at another QoS or RETAIN flag.
+        """Return the same message for sending with another QoS or RETAIN flag.
 
-        What was made once is kept, so all subscribers at that level share one object, its frames and the
+        The result is cached, so all subscribers with that QoS and flag share one object, its frames and the
         payload. Its packet identifier is 0 and its DUP clear.
         """
         if qos == self.qos and retain == self.retain:
@@ -173,7 +173,7 @@ class Publish(Packet):
         # What follows the packet identifier is the same at every QoS; at QoS 0 build5 begins with it too.
         variant.rest4 = self.rest4
         variant.rest5 = self.rest5
-        if (qos == 0) == (self.qos == 0):  # the same shape: only the first byte differs
+        if (qos == 0) == (self.qos == 0):  # the same layout: only the first byte differs
             first = ONE_BYTE[0x30 | qos << 1 | (1 if retain else 0)]
             if self.frame4 is not None:
                 variant.frame4 = join(first, self.frame4, len(self.frame4) - 1)
@@ -182,7 +182,7 @@ class Publish(Packet):
         return variant
 
     def encode(self, version: int) -> bytes:
-        """Return the packet as it stands: its own packet identifier, DUP, RETAIN and all properties."""
+        """Return the packet unchanged: its own packet identifier, DUP, RETAIN and all properties."""
         return encode_publish(
             self.topic,
             self.payload,
@@ -197,8 +197,8 @@ class Publish(Packet):
     def delivery(self, topic: bytes, more: bytes, expiry: int) -> tuple[bytes, bytes, bytes]:
         """Return what comes before the packet identifier and after it, and the payload, for one MQTT 5 subscriber.
 
-        For where the shared frames do not serve: `topic` is empty where an alias stands for it, `more` are the encoded
-        properties of this delivery, `expiry` is what is left of the Message Expiry Interval in seconds, -1 = as it was
+        For deliveries that cannot use the shared frames: `topic` is empty if an alias replaces it, `more` are the
+        encoded properties of this delivery, `expiry` is what is left of the Message Expiry Interval in seconds, -1 = as
         received [MQTT-3.3.2-6].
         """
         payload = self.rest4

@@ -1,4 +1,4 @@
-"""PUBLISH as it comes in: the hottest function of the codec."""
+"""Decodes a received PUBLISH: the hottest function of the codec."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def decode_publish(
 ) -> Publish:
     """Read the PUBLISH at data[start:end], whose variable header begins at `position`.
 
-    `last_topic` and all in `known_topics` are valid topic names and are not looked at again.
+    `last_topic` and all in `known_topics` are valid topic names and are not checked again.
     """
     first = data[start]
     qos = first >> 1 & 3
@@ -37,7 +37,7 @@ def decode_publish(
     if qos != 0:
         packet_id = read_packet_id(data, position, end, "PUBLISH packet identifier")
         position += 2
-    shared_from = position if qos != 0 else start  # what is passed on, if all of it may be
+    shared_from = position if qos != 0 else start  # start of the bytes to pass on unchanged, -1 = none
     properties: Properties | None = None
     if version == 5:
         if position < end and data[position] == 0:
@@ -47,13 +47,13 @@ def decode_publish(
             if properties is not None and (TOPIC_ALIAS in properties or SUBSCRIPTION_IDENTIFIER in properties):
                 shared_from = -1
     if topic == last_topic:
-        topic = last_topic  # one object for all of them: its hash is known, and a queue of them is smaller
+        topic = last_topic  # one shared object: its hash is cached, and queues need less memory
     elif topic not in known_topics:
         _check_topic(topic, version, properties)
     if shared_from < 0:
         wire = data[position:end]
     elif end - shared_from == len(data):
-        wire = data  # a packet put together from two chunks is one object already: no need to copy it
+        wire = data  # a packet joined from two chunks is a separate object already: no copy needed
     else:
         wire = data[shared_from:end]
     publish = Publish(topic, wire, qos, first & 1 == 1, properties, packet_id, first & DUP != 0)
@@ -64,7 +64,7 @@ def decode_publish(
 
 
 def _share(publish: Publish, version: int, frame: bytes, rest: bytes) -> None:
-    """Let the bytes that came in be the ones that go out."""
+    """Use the received bytes as the outgoing frames."""
     if publish.dup:
         frame = without_dup(frame)
     if version == 5:
@@ -91,7 +91,7 @@ def _check_topic(topic: bytes, version: int, properties: Properties | None) -> N
     if topic == b"" and version == 5:
         if properties is None or TOPIC_ALIAS not in properties:  # section 3.3.2.1
             raise ProtocolError("PUBLISH topic name: is empty, and no Topic Alias stands for it")
-        return  # whether the alias is known is for the session to say
+        return  # whether the alias is known is checked later
     validate_topic_name(topic)
 
 

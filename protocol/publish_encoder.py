@@ -1,4 +1,4 @@
-"""PUBLISH as bytes: the general encoder, and the pieces that outgoing frames are put together from."""
+"""PUBLISH as bytes: the general encoder, and the parts of outgoing frames."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from protocol.properties import (
 DUP: Final = 0x08
 
 ALIAS_PROPERTY: Final = bytes((TOPIC_ALIAS,))
-"""What stands before the two bytes of a Topic Alias, for `Publish.delivery`."""
+"""The property identifier before the two bytes of a Topic Alias, for `Publish.delivery`."""
 
 # Below this a second copy of the payload is cheaper than the memoryview that avoids it.
 _COPY_LIMIT: Final = 2048
 
 
 def with_dup(frame: bytes) -> bytes:
-    """Return a frame of QoS 1 or 2 with DUP set, for sending again [MQTT-3.3.1-1]."""
+    """Return a frame of QoS 1 or 2 with DUP set, to resend it [MQTT-3.3.1-1]."""
     return ONE_BYTE[frame[0] | DUP] + frame[1:]
 
 
@@ -62,7 +62,7 @@ def head(first: int, topic: bytes, remaining: int) -> bytes:
 
 
 def join(head: bytes, wire: bytes, size: int) -> bytes:
-    """Return head and the last `size` bytes of wire, copying them once only."""
+    """Return head and the last `size` bytes of wire, copied only once."""
     start = len(wire) - size
     if start == 0:
         return head + wire
@@ -72,10 +72,10 @@ def join(head: bytes, wire: bytes, size: int) -> bytes:
 
 
 def encode_outgoing_properties(properties: Properties | None, more: bytes = b"", expiry: int = -1) -> bytes:
-    """Encode what goes on to subscribers: aliases and subscription identifiers belong to one connection.
+    """Encode what is passed on to subscribers: not aliases and subscription identifiers, which are per connection.
 
-    `more` are properties of one delivery that are encoded already, `expiry` is what is left of the Message Expiry
-    Interval in seconds, -1 = as it was received.
+    `more` are encoded properties of one delivery, `expiry` is what is left of the Message Expiry Interval in seconds,
+    -1 = as received.
     """
     if properties is None:
         return encode_variable_byte_integer(len(more)) + more if more else b"\0"
@@ -86,7 +86,7 @@ def encode_outgoing_properties(properties: Properties | None, more: bytes = b"",
         if expiry >= 0:
             received = properties.get(MESSAGE_EXPIRY_INTERVAL, expiry)
             assert isinstance(received, int)  # the codec's type for this property
-            # Who sends may have looked at the clock before the message came: waiting never adds to it [MQTT-3.3.2-6].
+            # The sender's time may be earlier than the message: the interval never grows [MQTT-3.3.2-6].
             properties[MESSAGE_EXPIRY_INTERVAL] = min(expiry, received)
     block = encode_property_list(properties, PUBLISH)
     return encode_variable_byte_integer(len(block) + len(more)) + block + more

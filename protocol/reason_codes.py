@@ -68,7 +68,7 @@ def _read_paho() -> tuple[list[int], dict[int, str], dict[tuple[int, int], str]]
                 number = from_paho(int(packet))
                 masks[int(code)] |= 1 << number
                 names_in_packet[(int(code), number)] = str(text)
-    # Section 3.2.2.2 lists 0x99 for a will payload that is not what its format indicator says; paho's table
+    # Section 3.2.2.2 lists 0x99 for a will payload that does not match its format indicator; paho's table
     # has it for PUBACK, PUBREC and DISCONNECT only.
     masks[PAYLOAD_FORMAT_INVALID] |= 1 << CONNACK
     return masks, names, names_in_packet

@@ -15,7 +15,7 @@ from protocol.properties import Properties, decode_properties, encode_properties
 class Suback(Packet):
     """SUBACK: one reason code for each subscription, in their order [MQTT-3.9.3-1].
 
-    For version 4 a code of 0x80 or above is sent as 0x80, the only failure that 3.1.1 knows.
+    For version 4 a code of 0x80 or above is sent as 0x80, the only failure code of 3.1.1.
     """
 
     __slots__ = ("packet_id", "properties", "reason_codes")

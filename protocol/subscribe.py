@@ -21,9 +21,9 @@ from protocol.topics import parse_share, validate_topic_filter
 
 @final
 class Subscription:
-    """One topic filter with its options. 3.1.1 knows the QoS only.
+    """One topic filter with its options. 3.1.1 has only the QoS.
 
-    `identifiers` is for the broker to set: the Subscription Identifier, encoded as PUBLISH has it; empty = none.
+    The broker sets `identifiers`: the Subscription Identifier, encoded as in PUBLISH; empty = none.
     """
 
     __slots__ = ("identifiers", "no_local", "qos", "retain_as_published", "retain_handling", "topic_filter")

@@ -11,7 +11,7 @@ SHARE_PREFIX: Final = "$share/"
 
 
 def validate_topic_name(topic: bytes, where: str = "PUBLISH topic name") -> None:
-    """Check a topic name as it came over the wire.
+    """Check a topic name as received.
 
     Raises ProtocolError for an empty name (section 3.3.2.1 of MQTT 5), MalformedPacket for wildcards and bad UTF-8.
     """
@@ -42,7 +42,7 @@ def validate_topic_filter(topic_filter: str | bytes, where: str = "topic filter"
 def parse_share(topic_filter: str) -> tuple[str, str] | None:
     """Split "$share/group/filter" into (group, filter); None if it is no shared subscription.
 
-    Raises MalformedPacket if it begins like one and is not well-formed.
+    Raises MalformedPacket if it begins with $share/ and is not well-formed.
     """
     if not topic_filter.startswith(SHARE_PREFIX):
         return None
@@ -58,7 +58,7 @@ def parse_share(topic_filter: str) -> tuple[str, str] | None:
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """Tell whether a valid filter matches a valid topic name: plain and slow, the measure for faster ones."""
+    """Tell whether a valid filter matches a valid topic name: simple and slow, the reference for faster ones."""
     if topic[:1] == "$" and topic_filter[:1] in ("+", "#"):  # [MQTT-4.7.2-1]
         return False
     levels = topic.split("/")

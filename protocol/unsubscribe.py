@@ -1,4 +1,4 @@
-"""UNSUBSCRIBE: the client no longer wants topics (section 3.10)."""
+"""UNSUBSCRIBE: the client ends subscriptions (section 3.10)."""
 
 from __future__ import annotations
 

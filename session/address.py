@@ -16,7 +16,7 @@ NOT_WATCHED: Final = -1
 
 @final
 class AddressRule:
-    """An entry of `addresses`. Sizes are payload bytes (on disk all), -1 = no limit; times microseconds, 0 = never."""
+    """An entry of `addresses`. Sizes: payload bytes (on disk: all), -1 = no limit. Times: microseconds, 0 = never."""
 
     def __init__(
         self,
@@ -37,19 +37,19 @@ class AddressRule:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Watcher:
-    """Somebody who waits until an address has shrunk."""
+    """Waits until an address has room."""
 
     def on_room(self) -> None:
-        """The address is down to its mark. Called at each release while it is, so this only takes a note."""
+        """The address is at or below its mark. Called at each release there, so this only sets a flag."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
 
 @final
 class Address:
-    """One topic with a limit, and what the sessions hold of it.
+    """One topic with a limit, and the payload bytes that all sessions hold of it.
 
-    Messages point to their address, and nothing finds cycles through a message. So it knows nobody, except for a
-    watcher while it is full.
+    Messages refer to their address, and the garbage collector does not find cycles through messages. So an address
+    refers to no other object, except for a watcher while it is full.
     """
 
     def __init__(self, topic: bytes, rule: AddressRule) -> None:
@@ -60,38 +60,46 @@ class Address:
         self.waiting = 0
         """PUBLISHes that wait for room: parked, or paged."""
         self.parked = 0
-        """PUBLISHes that have had to wait, and so on, since the address is known."""
+        """This counter and the next three count PUBLISHes since the address was created."""
         self.paged = 0
         self.refused = 0
         self.dropped = 0
         self.watcher: Watcher | None = None
         self.mark: int = NOT_WATCHED
-        """The size from which downwards the watcher is told of each release."""
+        """At this size or below, each release calls the watcher."""
 
     def takes(self, size: int) -> bool:
-        """Whether deliveries of `size` bytes together fit. What is larger than the limit goes alone."""
+        """Whether deliveries of `size` bytes together fit. More than the limit fits only into an empty address."""
         return size == 0 or self.size == 0 or self.size + size <= self.rule.max_size_bytes
 
     def watch(self, size: int) -> None:
-        """Have the watcher told as soon as deliveries of `size` bytes together fit."""
+        """Call the watcher as soon as deliveries of `size` bytes together fit."""
         self.mark = max(self.rule.max_size_bytes - size, 0)
 
     def hold(self, size: int) -> None:
-        """A session holds a delivery of `size` bytes."""
+        """Add a delivery of `size` bytes that a session holds."""
         self.size += size
 
     def release(self, size: int) -> None:
-        """It holds it no longer."""
+        """Subtract a delivery that a session no longer holds."""
         self.size -= size
         if self.size <= self.mark and self.watcher is not None:
             self.watcher.on_room()
 
 
 def hold(publish: Publish) -> None:
-    """A mailbox, mqueue, window or shared queue has taken up a delivery that counts for an address."""
+    """A delivery that counts for an address has entered a mailbox, mqueue, window or shared queue."""
     cast("Address", publish.address).hold(publish.size)
 
 
 def release(publish: Publish) -> None:
-    """It has let go of it. Whoever moves a delivery on takes it up first, or its address looks empty in between."""
+    """It has left. To move a delivery, hold it in the new place first: else its address looks empty in between."""
     cast("Address", publish.address).release(publish.size)
+
+
+def is_blocking(publish: Publish) -> bool:
+    """Whether PUBLISHes wait for room in the address of this delivery (FC-25)."""
+    if publish.address is None:
+        return False
+    address = cast("Address", publish.address)
+    return address.waiting > 0 and address.rule.full_policy == BLOCK

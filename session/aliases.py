@@ -1,11 +1,11 @@
-"""Topic aliases towards one client: its most used topics have them, as many as it takes (section 3.3.2.3.4)."""
+"""Topic aliases in deliveries to one client: its most used topics get them, up to its maximum (section 3.3.2.3.4)."""
 
 from typing import Final, final
 
 PERIOD: Final = 1_024
-"""Deliveries after which the aliases go to the topics that were used most since the last time."""
+"""Deliveries from one review to the next; a review reassigns aliases to the topics used most since the last one."""
 SHORTEST: Final = 4
-"""Bytes of the shortest topic that gets an alias: the property itself has three, and a topic without one has none."""
+"""Bytes of the shortest topic that gets an alias: the property itself takes three."""
 
 
 @final
@@ -17,13 +17,13 @@ class Aliases:
         self._aliases: dict[bytes, int] = {}
         self._free: list[int] = []
         self._promoted: set[bytes] = set()
-        """Topics that what is in `_free` is meant for."""
+        """Topics for which the aliases in `_free` are reserved."""
         self._uses: dict[bytes, int] = {}
         """Uses in this period, by topic."""
         self._left: int = PERIOD
 
     def known(self, topic: bytes) -> int:
-        """The alias that the client has been told for `topic`; 0 = none. Call it once for each delivery."""
+        """The alias that the client already has for `topic`; 0 = none. Call it once per delivery."""
         uses = self._uses
         uses[topic] = uses.get(topic, 0) + 1
         self._left -= 1
@@ -32,7 +32,7 @@ class Aliases:
         return self._aliases.get(topic, 0)
 
     def assign(self, topic: bytes) -> int:
-        """A new alias, which the client is told together with the topic; 0 = it has to do without."""
+        """A new alias, to be sent together with the topic; 0 = none is available."""
         if len(topic) < SHORTEST:
             return 0
         given = len(self._aliases) + len(self._free)
@@ -46,7 +46,7 @@ class Aliases:
         return alias
 
     def _review(self) -> None:
-        """Take aliases from topics that others were used more often than; these get them when they come next."""
+        """Free the aliases of topics used less than topics without one; these get them at their next delivery."""
         uses = self._uses
         aliases = self._aliases
         wanting = [(count, topic) for topic, count in uses.items() if topic not in aliases and len(topic) >= SHORTEST]

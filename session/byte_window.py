@@ -1,4 +1,4 @@
-"""The byte window: how many payload bytes may be on their way to one session (FC-10)."""
+"""The byte window: the limit of payload bytes on their way to one session (FC-10)."""
 
 from typing import final
 
@@ -25,7 +25,7 @@ class ByteWindow:
         self._uncompleted = 0
 
     def closed(self, publish: Publish) -> bool:
-        """Whether a delivery must wait. One that is larger than the window goes when nothing else counts."""
+        """Whether a delivery must wait. One that is larger than the window is sent when the window is empty."""
         if not self.unwritten and not self._uncompleted:
             return False
         return self._size == 0 or self.bytes + publish.size > self._size
@@ -51,7 +51,7 @@ class ByteWindow:
         self.unwritten = 0
 
     def clear(self) -> None:
-        """The session is over: nothing is on its way any more."""
+        """The session has ended: empty the window."""
         self.written()
         self.bytes = 0
         self._uncompleted = 0

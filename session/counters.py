@@ -1,7 +1,7 @@
-"""What is counted of one session in one metrics interval ("What must be countable" in FLOW-CONTROL.md).
+"""The counters of one session in one metrics interval ("What must be countable" in FLOW-CONTROL.md).
 
-The attributes are named as the columns of the exported files. At the end of an interval the whole object is swapped for
-a fresh one, so the hot path only ever adds to integers.
+The attributes are named as the columns of the exported files. At the end of an interval a new object replaces the old
+one, so the hot path only adds to integers.
 """
 
 from typing import final
@@ -20,7 +20,7 @@ from session.window import Window
 class Counters:
     """One session's counts since `interval_start` (microseconds of the monotonic clock)."""
 
-    # First what each message touches: an interval is then a few cache lines of each of thousands of sessions.
+    # Attributes that each message updates come first, so that they share few cache lines.
     offered_qos0: int = 0
     offered_qos1: int = 0
     offered_qos2: int = 0
@@ -82,7 +82,7 @@ class Counters:
     waiting_start_qos1: int = 0
     waiting_start_qos2: int = 0
 
-    # How it stands when the interval ends.
+    # Gauges at the end of the interval.
     window_len: int = 0
     window_limit: int = 0
     window_bytes: int = 0
@@ -96,7 +96,7 @@ class Counters:
     def __init__(self, interval_start: int) -> None:
         self.interval_start = interval_start
         self.drops: dict[str, int] | None = None
-        """Column name, `dropped_<reason>_qos<n>`, to count: most sessions never drop."""
+        """Counts by column name, `dropped_<reason>_qos<n>`; None until the first drop: most sessions have none."""
 
     def count_received(self, qos: int, size: int) -> None:
         """Count one PUBLISH accepted from the client, of `size` payload bytes."""
@@ -109,7 +109,7 @@ class Counters:
         self.received_bytes += size
 
     def count_offered(self, qos: int) -> None:
-        """Count one delivery that the router handed over."""
+        """Count one delivery that the router offered."""
         if qos == 0:
             self.offered_qos0 += 1
         elif qos == 1:
@@ -131,7 +131,7 @@ class Counters:
             self.gated_rate += 1
 
     def count_sent(self, publish: Publish, now: int) -> None:
-        """Count one first transmission, and the time that it took from the router to here."""
+        """Count one first transmission, and the time since its message was received."""
         qos = publish.qos
         if qos == 0:
             self.sent_qos0 += 1
@@ -187,7 +187,7 @@ class Counters:
         hist.add(length)
 
     def count_acknowledged(self, qos: int, sent_at: int, now: int) -> None:
-        """Count one delivery that the client has completed, and how long it took since it was first sent."""
+        """Count one delivery that the client has completed, and the time since it was first sent."""
         if qos == 1:
             self.acknowledged_qos1 += 1
             hist = self.ack_qos1_hist
@@ -215,10 +215,10 @@ class Counters:
     def end_interval(
         self, following: "Counters", window: Window, mqueue: MQueue | None, mailbox: list[Publish]
     ) -> None:
-        """Fill in what holds at the end of the interval, and what the `following` one begins with.
+        """Fill in the gauges of this interval and the initial values of the `following` one.
 
-        What is in the mailbox has been handed over in this interval and will be counted as offered when it is taken up:
-        this interval claims it, the following one starts in debt.
+        Deliveries in the mailbox were offered in this interval, but a pass counts them as offered when it takes them.
+        So this interval counts them, and the following one starts below zero by their number.
         """
         self.window_len = len(window.entries)
         self.window_limit = window.limit
@@ -250,7 +250,7 @@ class Counters:
 
     @property
     def dropped_queue_full(self) -> int:
-        """Deliveries of whatever QoS that an overflow has dropped."""
+        """Deliveries of any QoS that were dropped on overflow."""
         drops = self.drops
         if drops is None:
             return 0
@@ -272,10 +272,25 @@ class Counters:
         )
 
 
+@final
+class Gauges:
+    """What a session holds at one moment."""
+
+    def __init__(self, window: Window, mqueue: MQueue | None, mailbox_len: int) -> None:
+        self.mailbox_len = mailbox_len
+        self.mqueue_len = 0
+        self.mqueue_bytes = 0
+        self.window_len = len(window.entries)
+        self.window_limit = window.limit
+        if mqueue is not None:
+            self.mqueue_len = mqueue.length
+            self.mqueue_bytes = mqueue.bytes
+
+
 @mypyc_attr(acyclic=True)
 @final
 class Life:
-    """What a session has counted since it began, or in those intervals whose counters it has given away."""
+    """Totals of a session since it began, or over its finished intervals."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -285,7 +300,7 @@ class Life:
         self.paced_for_us = 0
 
     def add(self, counters: Counters) -> None:
-        """Add what one interval has counted."""
+        """Add the counters of one interval."""
         self.sent += counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
         self.dropped += counters.dropped_qos0 + counters.dropped_qos1 + counters.dropped_qos2
@@ -293,7 +308,7 @@ class Life:
         self.paced_for_us += counters.paced_for_us
 
     def include(self, other: "Life") -> None:
-        """Add all of another."""
+        """Add the totals of another."""
         self.sent += other.sent
         self.acknowledged += other.acknowledged
         self.dropped += other.dropped

@@ -1,4 +1,4 @@
-"""FC-3: the gate that keeps QoS 0 from running past QoS 1 and 2 when a client is slow."""
+"""FC-3: the gate that keeps QoS 0 from overtaking QoS 1 and 2 when a client is slow."""
 
 from typing import Final
 
@@ -8,12 +8,12 @@ WINDOW_FULL: Final = 2
 MAILBOX_BUSY: Final = 3
 BACKLOG: Final = 4
 RATE: Final = 5
-"""Not the gate's own: `consumer_max_rate` is used up (FC-11)."""
+"""Set by the throttle, not by the gate: `consumer_max_rate` is used up (FC-11)."""
 
 MAILBOX_BUSY_HIGH: Final = 10
 """A mailbox longer than this sets "busy" ..."""
 MAILBOX_BUSY_LOW: Final = 5
-"""... and one of this length or below clears it. Constants, as the proposal has it (S3), not configuration."""
+"""... and one of this length or below clears it. Constants, as in the proposal (S3), not configuration."""
 SENDS_PER_SAMPLE: Final = 100
 
 

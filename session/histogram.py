@@ -1,4 +1,4 @@
-"""Histograms with powers of two as bounds: merged by adding them up, bucket by bucket."""
+"""Histograms with powers of two as bounds, which are merged by adding bucket to bucket."""
 
 from typing import Final, final
 
@@ -9,7 +9,7 @@ _NO_BOUND: Final = 1 << 62
 
 
 def bucket_of(value: int) -> int:
-    """The bucket that counts `value`: its bit length; the last bucket counts everything above as well."""
+    """The bucket that counts `value`: its bit length; the last bucket also counts all larger values."""
     if value <= 0:
         return 0
     return min(value.bit_length(), BUCKETS - 1)
@@ -20,8 +20,8 @@ def bucket_of(value: int) -> int:
 class Histogram:
     """Counts of values by bit length.
 
-    What follows one another is mostly alike, so a run of values of one bucket is counted in one plain integer and
-    reaches its bucket when the run ends.
+    Consecutive values are mostly in the same bucket, so a run of them is counted in one integer, which is added to the
+    bucket when the run ends.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,11 @@
-"""What a session asks of whoever runs it: the one seam between flow control and the event loop."""
+"""What a session asks of its host: the only interface between flow control and the event loop."""
 
 from mypy_extensions import mypyc_attr
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # the hosts of the tests are not compiled
 class Host:
-    """Runs sessions. The broker's connections are hosts; so is whatever stands in for a client that is away."""
+    """Runs a session: a connection, or its substitute while the session is detached."""
 
     def wake(self) -> None:
         """The mailbox has got its first delivery: run passes until it is empty. Called once per batch."""
@@ -16,50 +16,50 @@ class Host:
         raise NotImplementedError  # abstract
 
     def report(self, event: str, detail: str = "") -> None:
-        """Something that an operator should read once, such as `mqueue_full`; never per message. `detail`: in words."""
+        """Log an event for the operator, such as `mqueue_full`: not per message. `detail` is text."""
         raise NotImplementedError  # abstract
 
     def report_group(self, event: str, group: str, detail: str) -> None:
-        """The same of the queue that a group shares (FC-13); `group` is its name."""
+        """Log an event of the shared queue of a group (FC-13); `group` is its name."""
         self.report(event, f"{group}: {detail}")
 
     def let_in(self, now: int) -> None:
-        """Route what `Session.let_in` hands out, until there is no more (FC-22)."""
+        """Route what `Inbound.let_in` returns, until it returns None (FC-22)."""
         raise NotImplementedError  # abstract
 
     def disconnect(self, reason_code: int, reason: str) -> None:
-        """Close the client's connection, with the reason in code and words; the session may outlive it."""
+        """Disconnect the client with a reason code and a text; the session may outlive the connection."""
         raise NotImplementedError  # abstract
 
     def pause_publishing(self) -> None:
-        """Handle no PUBLISH of the client from now on (FC-16); its acknowledgements and PINGREQs go on."""
+        """Stop handling the client's PUBLISHes (FC-16); its acknowledgements and PINGREQs are still handled."""
         raise NotImplementedError  # abstract
 
     def resume_publishing(self) -> None:
-        """Handle the client's PUBLISHes again, those first that have come meanwhile."""
+        """Handle the client's PUBLISHes again, first those that arrived during the pause."""
         raise NotImplementedError  # abstract
 
 
 class Nobody(Host):
-    """The host of a session that is over: nothing will run it any more."""
+    """The host of a session that has ended: does nothing."""
 
     def wake(self) -> None:
-        """Nothing is left to do."""
+        """No pass is needed."""
 
     def arm(self, at: int) -> None:
-        """Nothing will come due."""
+        """No timer is needed."""
 
     def report(self, event: str, detail: str = "") -> None:
-        """Nobody is concerned."""
+        """No event is logged."""
 
     def let_in(self, now: int) -> None:
-        """Nothing waits."""
+        """No PUBLISH waits."""
 
     def disconnect(self, reason_code: int, reason: str) -> None:
-        """Nobody is connected."""
+        """No client is connected."""
 
     def pause_publishing(self) -> None:
-        """Nobody publishes."""
+        """No client publishes."""
 
     def resume_publishing(self) -> None:
-        """Nobody publishes."""
+        """No client publishes."""

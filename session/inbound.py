@@ -1,239 +1,199 @@
-"""The receiving side of QoS 1 and 2: the client's quota and the packet ids that wait for PUBREL (FC-20 to FC-22)."""
+"""PUBLISHes that one client sends: which are routed, and how each is acknowledged (FC-20 to FC-22, FC-25)."""
 
-from typing import Final, final
+from typing import final
 
+from protocol import properties as props
 from protocol import reason_codes
-from protocol.errors import MQTTError
+from protocol.acknowledgements import Puback, Pubrec
+from protocol.properties import Properties
 from protocol.publish import Publish
-from session.counters import Counters
 from session.limits import Limits
-from session.parked import ParkedIds, ParkedPublishes
-
-ROUTE: Final = 0
-DUPLICATE: Final = 1
-"""Answer it again, do not route it again."""
-NO_ROOM: Final = 2
-"""As many ids wait for PUBREL as may: `wait` comes next (FC-22)."""
-IGNORE: Final = 3
-"""Neither route nor acknowledge it: it is parked already, and its answer is coming (FC-22, FC-25)."""
+from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREC_HEAD
+from session.received_ids import DUPLICATE, IGNORE, NO_ROOM, ReceivedIds
+from session.sender import Sender
 
 
 @final
 class Inbound:
-    """What the server must remember of the PUBLISHes that one client sends."""
+    """Accepts, parks and acknowledges PUBLISHes. Acknowledgements enter the outbox in order (FC-9)."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.connection = 0
-        """The number of the present connection, or else of the last."""
-        self.waiting: ParkedPublishes | None = None
-        """What waits for an id to come free (FC-22); None = nothing."""
-        self._overflowing = False  # an episode goes on
-        self._parked: ParkedIds | None = None
-        self._awaiting_rel: dict[int, int] | None = None  # packet id -> microseconds when it came, oldest first
-        self._earlier: set[int] | None = None  # those among them that came on earlier connections
+    def __init__(self, limits: Limits, sender: Sender) -> None:
+        self.version = 4
+        self.problem_information = True
+        """Whether the client wants a Reason String in acknowledgements too [MQTT-3.1.2-29]."""
+        self._limits = limits
+        self._sender = sender
+        self._ids = ReceivedIds(limits)
 
-    def connect(self) -> None:
-        """A new connection: the client's quota begins anew (section 4.9)."""
-        self.connection += 1
-        if self._parked is not None:
-            self._parked.connect()
-        awaiting = self._awaiting_rel
-        self._earlier = set(awaiting) if awaiting else None
+    def connect(self, version: int, problem_information: bool) -> None:
+        """Attach a client."""
+        self.version = version
+        self.problem_information = problem_information
+        self._ids.connect()
 
     def disconnect(self) -> None:
-        """The client is gone. It has no answer to what waits for an id, so it sends that again if it comes back."""
-        self.waiting = None
-        self._overflowing = False
+        """Detach the client."""
+        self._ids.disconnect()
+
+    @property
+    def connection(self) -> int:
+        """The number of the current connection, or of the last one."""
+        return self._ids.connection
 
     @property
     def awaiting_rel_len(self) -> int:
         """How many QoS 2 packet ids wait for PUBREL."""
-        awaiting = self._awaiting_rel
-        return len(awaiting) if awaiting is not None else 0
+        return self._ids.awaiting_rel_len
 
-    def accept_qos1(self, packet_id: int, version: int, counters: Counters) -> int:
-        """Decide on a QoS 1 PUBLISH, DUP or not (FC-21): ROUTE, or IGNORE where it is parked already (FC-25).
+    def accept(self, publish: Publish) -> bool:
+        """Count a received PUBLISH and decide whether it is to be routed (FC-20 to FC-22).
 
-        Raises MQTTError 0x93 past the Receive Maximum (FC-20).
+        If it returns True, call `answer`, `refuse` or `park` next. A PUBLISH that waits for a packet id (FC-22) is
+        returned later by `let_in`. Raises MQTTError when the connection must be closed.
         """
-        if self._parked is not None and self._parked.has_qos1(packet_id):
-            return IGNORE
-        if version == 5 and self._unacknowledged() >= self.limits.receive_maximum:
-            self._past_receive_maximum(counters)
-        return ROUTE
+        counters = self._sender.counters
+        if publish.qos == 1:
+            if self._ids.accept_qos1(publish.packet_id, self.version, counters) == IGNORE:
+                return False
+        elif publish.qos == 2:
+            verdict = self._ids.accept_qos2(publish.packet_id, self.version, counters)
+            if verdict == DUPLICATE:
+                self._sender.outbox.add_acknowledgement(PUBREC_HEAD, publish.packet_id)
+                return False
+            if verdict == NO_ROOM:
+                self._wait(publish)
+                return False
+            if verdict == IGNORE:
+                return False
+        counters.count_received(publish.qos, publish.size)
+        return True
 
-    def accept_qos2(self, packet_id: int, version: int, counters: Counters) -> int:
-        """Decide on a QoS 2 PUBLISH: ROUTE, DUPLICATE, NO_ROOM or IGNORE. `remember` it once it is routed.
+    # -- PUBLISHes that wait for a packet id (FC-22)
 
-        Raises MQTTError 0x93 past the Receive Maximum (FC-20).
-        """
-        awaiting = self._awaiting_rel
-        if awaiting is None:
-            awaiting = self._awaiting_rel = {}
-        if packet_id in awaiting:
-            self._not_earlier(packet_id)
-            return DUPLICATE  # FC-21
-        parked = self._parked
-        if parked is not None and parked.sees_qos2(packet_id):
-            return IGNORE  # FC-25
-        waiting = self.waiting
-        if waiting is not None and packet_id in waiting.publishes:
-            return IGNORE  # FC-22
-        if version == 5 and self._unacknowledged() >= self.limits.receive_maximum:
-            self._past_receive_maximum(counters)
-        bound = self.limits.max_awaiting_rel
-        if waiting is not None or (bound and len(awaiting) + (parked.qos2 if parked is not None else 0) >= bound):
-            # FC-9, FC-22
-            counters.awaiting_rel_refused += 1
-            return NO_ROOM
-        return ROUTE
-
-    def _has_room(self) -> bool:
-        """FC-22: whether one more id may wait for PUBREL; those of PUBLISHes at full addresses will."""
-        bound = self.limits.max_awaiting_rel
-        parked = self._parked
-        return not bound or self.awaiting_rel_len + (parked.qos2 if parked is not None else 0) < bound
-
-    # -- what waits for an id (FC-22)
-
-    def wait(self, publish: Publish) -> bool:
-        """A QoS 2 PUBLISH waits until an id is free; returns whether an episode begins.
-
-        Raises MQTTError 0x97 where so much waits already that the producer window is used up.
-        """
-        waiting = self.waiting
-        if waiting is None:
-            waiting = self.waiting = ParkedPublishes()
-        limits = self.limits
-        if waiting.bytes >= limits.producer_window_size:
-            raise MQTTError(
-                reason_codes.QUOTA_EXCEEDED,
-                f"QoS 2 PUBLISHes past session.max_awaiting_rel, {limits.max_awaiting_rel}, use up "
-                f"session.producer_window_size, {limits.producer_window_size} bytes, and no PUBREL has come",
+    def _wait(self, publish: Publish) -> None:
+        if self._ids.wait(publish):
+            self._sender.host.report(
+                "max_awaiting_rel_reached",
+                f"{self._ids.awaiting_rel_len} QoS 2 packet ids wait for PUBREL; session.max_awaiting_rel is "
+                f"{self._limits.max_awaiting_rel}. What exceeds it is parked, up to session.producer_window_size, "
+                f"{self._limits.producer_window_size} bytes",
             )
-        waiting.add(publish)
-        begins = not self._overflowing
-        self._overflowing = True
-        return begins
 
-    def may_let_in(self) -> bool:
-        """Whether something waits for an id, and one is free."""
-        return self.waiting is not None and self._has_room()
+    def has_waiting(self) -> bool:
+        """Whether a PUBLISH waits for a packet id."""
+        return self._ids.waiting is not None
 
     def let_in(self) -> Publish | None:
-        """Take out what has waited longest for an id, if one is free: it is accepted now, and to be routed."""
-        waiting = self.waiting
-        if waiting is None or not self._has_room():
-            return None
-        publish = waiting.pop()
-        if not waiting.publishes:
-            self.waiting = None
+        """The PUBLISH that has waited longest for a packet id, if one is free; counted as received now."""
+        publish = self._ids.let_in()
+        if publish is not None:
+            self._sender.counters.count_received(publish.qos, publish.size)
         return publish
 
-    def remember(self, packet_id: int, now: int, here: bool = True) -> None:
-        """A QoS 2 PUBLISH has been routed: its id waits for PUBREL (FC-21). One that was refused leaves no trace.
+    # -- acknowledgements (FC-21)
 
-        `here`: it has come on the present connection.
-        """
-        awaiting = self._awaiting_rel
-        if awaiting is None:
-            awaiting = self._awaiting_rel = {}
-        awaiting[packet_id] = now
-        if not here:
-            earlier = self._earlier
-            if earlier is None:
-                earlier = self._earlier = set()
-            earlier.add(packet_id)
-
-    def park(self, qos: int, packet_id: int) -> None:
-        """A PUBLISH of QoS 1 or 2 that was accepted just now waits for its answer (FC-25): it uses up credit."""
-        parked = self._parked
-        if parked is None:
-            parked = self._parked = ParkedIds()
-        parked.add(qos, packet_id)
-
-    def is_here(self, qos: int, packet_id: int, connection: int) -> bool:
-        """Whether a parked PUBLISH has come on the present connection; `connection` is the first on which it came."""
-        if qos == 2 and self._parked is not None:
-            return self._parked.has_seen(packet_id)
-        return connection == self.connection
-
-    def unpark(self, qos: int, packet_id: int, connection: int) -> None:
-        """It waits no longer."""
-        parked = self._parked
-        if parked is None:
+    def answer(self, publish: Publish, matched: bool, now: int) -> None:
+        """Acknowledge a routed PUBLISH, in MQTT 5 with 0x10 if no subscription `matched`."""
+        if publish.qos == 0:
             return
-        if qos == 2:
-            parked.remove_qos2(packet_id)
-        elif connection == self.connection:
-            parked.remove_qos1(packet_id)
+        if publish.qos == 2:
+            self._remember(publish.packet_id, now, True)
+        head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
+        if not matched and self.version == 5:
+            self._sender.outbox.add_code(head, publish.packet_id, reason_codes.NO_MATCHING_SUBSCRIBERS)
+        else:
+            self._sender.outbox.add_acknowledgement(head, publish.packet_id)
 
-    def release(self, packet_id: int) -> bool:
-        """A PUBREL came: forget the id. False if it was unknown (FC-21)."""
-        awaiting = self._awaiting_rel
-        if awaiting is None:
-            return False
-        self._not_earlier(packet_id)
-        known = awaiting.pop(packet_id, -1) >= 0
-        if self._overflowing and not awaiting:
-            self._end_episode()
-        return known
+    def refuse(self, publish: Publish, reason_code: int, reason: str = "") -> None:
+        """Refuse an accepted PUBLISH; 3.1.1 has no reason code for that and acknowledges it as usual.
+
+        The reason is added as text if the client wants it and the packet is not too large for the client
+        [MQTT-3.4.2-2] [MQTT-3.5.2-2].
+        """
+        if publish.qos == 0:
+            return
+        outbox = self._sender.outbox
+        head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
+        if self.version == 4:
+            outbox.add_acknowledgement(head, publish.packet_id)
+            return
+        if reason and self.problem_information:
+            explained: Properties = {props.REASON_STRING: reason}
+            if publish.qos == 1:
+                packet = Puback(publish.packet_id, reason_code, explained).encode(5)
+            else:
+                packet = Pubrec(publish.packet_id, reason_code, explained).encode(5)
+            if outbox.takes(packet):
+                outbox.add_control(packet)
+                return
+        outbox.add_code(head, publish.packet_id, reason_code)
+
+    def count_refused(self) -> None:
+        """Count a refused PUBLISH, whether or not the client is told."""
+        self._sender.counters.publish_refused += 1
+
+    def discard(self) -> None:
+        """Count a discarded PUBLISH: it is acknowledged as usual and not routed."""
+        self._sender.counters.publish_discarded += 1
+
+    def release(self, packet_id: int) -> None:
+        """A PUBREL was received: send PUBCOMP, in MQTT 5 with 0x92 if the id is unknown (FC-21)."""
+        if self._ids.release(packet_id) or self.version != 5:
+            self._sender.outbox.add_acknowledgement(PUBCOMP_HEAD, packet_id)
+        else:
+            self._sender.outbox.add_code(PUBCOMP_HEAD, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
+
+    def _remember(self, packet_id: int, now: int, here: bool) -> None:
+        """The id of a routed QoS 2 PUBLISH waits for PUBREL; `here`: received on the current connection."""
+        self._ids.remember(packet_id, now, here)
+        if self._limits.await_rel_timeout:
+            self._sender.arm(now + self._limits.await_rel_timeout)  # FC-22
+
+    # -- parked PUBLISHes (FC-25)
+
+    def park(self, publish: Publish, paged: bool = False) -> None:
+        """Withhold the acknowledgement of an accepted PUBLISH until its address has room, or it is on disk (FC-26)."""
+        counters = self._sender.counters
+        if paged:
+            counters.publish_paged += 1
+        else:
+            counters.publish_parked += 1
+        if publish.qos:
+            self._ids.park(publish.qos, publish.packet_id)
+
+    def expects(self, publish: Publish, connection: int) -> bool:
+        """Whether a parked PUBLISH, first received on `connection`, was sent or resent on the current connection.
+
+        If not, it is not acknowledged, and the client may resend it.
+        """
+        return self._sender.connected and self._ids.is_here(publish.qos, publish.packet_id, connection)
+
+    def unpark(self, publish: Publish, connection: int, waited: int, now: int) -> bool:
+        """End the wait of `waited` microseconds; returns what `expects` does. Call `answer_late` or `refuse` next."""
+        expected = self.expects(publish, connection)
+        self._sender.counters.publish_parked_us += waited
+        if publish.qos:
+            self._ids.unpark(publish.qos, publish.packet_id, connection)
+        if self._ids.may_let_in():
+            self._sender.arm(now)  # FC-22: if it is refused, its id is free for another, which `on_timer` lets in
+        return expected
+
+    def answer_late(self, publish: Publish, matched: bool, expected: bool, now: int) -> None:
+        """Acknowledge a PUBLISH that was parked, if `expected`; if not, remember its QoS 2 id (FC-21)."""
+        if expected and publish.qos:
+            self.answer(publish, matched, now)
+            self._sender.host.wake()
+        elif publish.qos == 2:
+            self._remember(publish.packet_id, now, False)
+
+    # -- time
+
+    def on_timer(self, now: int) -> None:
+        """Forget packet ids whose PUBREL is overdue (FC-22), and let in PUBLISHes that wait for an id."""
+        self._ids.forget_overdue(now, self._sender.counters)
+        if self._ids.may_let_in():
+            self._sender.host.let_in(now)
 
     def deadline(self) -> int:
-        """When the oldest packet id is due to be forgotten (FC-22), in microseconds; 0 = never."""
-        awaiting = self._awaiting_rel
-        timeout = self.limits.await_rel_timeout
-        if not awaiting or not timeout:
-            return 0
-        for since in awaiting.values():
-            return since + timeout
-        return 0
-
-    def forget_overdue(self, now: int, counters: Counters) -> None:
-        """FC-22: forget, and count, the ids that have waited for PUBREL longer than `await_rel_timeout`."""
-        awaiting = self._awaiting_rel
-        timeout = self.limits.await_rel_timeout
-        if not awaiting or not timeout:
-            return
-        overdue: list[int] = []
-        for packet_id, since in awaiting.items():
-            if now - since < timeout:
-                break
-            overdue.append(packet_id)
-        for packet_id in overdue:
-            del awaiting[packet_id]
-            self._not_earlier(packet_id)
-        counters.awaiting_rel_expired += len(overdue)
-        if not awaiting:
-            self._end_episode()
-
-    def _end_episode(self) -> None:
-        """No id waits for PUBREL any more; if no PUBLISH waits for an id either, the next one that has to is news."""
-        if self.waiting is None:
-            self._overflowing = False
-
-    def _unacknowledged(self) -> int:
-        """PUBLISHes of this connection that the client counts as unacknowledged (FC-20)."""
-        earlier = self._earlier
-        parked = self._parked
-        waiting = self.waiting
-        count = self.awaiting_rel_len - (len(earlier) if earlier is not None else 0)
-        if parked is not None:
-            count += parked.here
-        if waiting is not None:
-            count += len(waiting.publishes)
-        return count
-
-    def _not_earlier(self, packet_id: int) -> None:
-        if self._earlier is not None:
-            self._earlier.discard(packet_id)
-
-    def _past_receive_maximum(self, counters: Counters) -> None:
-        if not self.limits.tolerate_receive_maximum:  # [MQTT-3.3.4-7]
-            raise MQTTError(
-                reason_codes.RECEIVE_MAXIMUM_EXCEEDED,
-                f"more than {self.limits.receive_maximum} QoS 1 and 2 PUBLISHes unacknowledged; the CONNACK's Receive "
-                "Maximum is the limit, session.receive_maximum",
-            )
-        counters.receive_maximum_exceeded += 1
+        """When `on_timer` is due, in microseconds; 0 = never."""
+        return self._ids.deadline()

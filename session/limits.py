@@ -6,13 +6,13 @@ if TYPE_CHECKING:
     from session.priorities import Priorities
 
 NEVER: Final = 0
-"""A duration of 0 stands for `infinity`: it never comes."""
+"""A duration of 0 means `infinity`."""
 
 UNBOUNDED: Final = -1
 """No byte window (FC-10)."""
 
 PACKET_IDS: Final = 65_535
-"""What bounds the window when `max_inflight` does not: packet identifiers are two bytes, and not 0 [MQTT-2.2.1-4]."""
+"""The window's limit when `max_inflight` is 0: packet identifiers are two bytes, and not 0 [MQTT-2.2.1-4]."""
 
 DROP_OLDEST: Final = "drop_oldest"
 DROP_OLDEST_QOS0: Final = "drop_oldest_qos0"
@@ -58,7 +58,7 @@ class Limits:
         self.max_awaiting_rel = max_awaiting_rel
         self.await_rel_timeout = await_rel_timeout
         self.producer_window_size = producer_window_size
-        """FC-22: bytes that may wait for an id to come free."""
+        """FC-22: bytes of PUBLISHes that may wait for a free packet id."""
         self.max_topic_alias_out = max_topic_alias_out
         self.consumer_window_size = consumer_window_size
         """FC-10, in bytes. Here 0 means one delivery at a time."""
@@ -66,14 +66,14 @@ class Limits:
         self.priorities = priorities
         """FC-12; None = one queue, first in, first out."""
         self.slow_threshold = slow_threshold
-        """FC-14: messages a second; 0 = nobody is a slow consumer."""
+        """FC-14: messages a second; 0 = off."""
         self.slow_check_period = slow_check_period
         self.slow_disconnect = slow_disconnect
         self.stalled_window = stalled_window
         self.overflow_patience = overflow_patience
         """FC-16, in microseconds. Here 0 means off."""
         self.gate = gate
-        """False switches FC-3 off, for the before and after of the experiment. No configuration sets it."""
+        """False switches FC-3 off, as the baseline of the experiment. No configuration sets it."""
 
     def window(self, receive_maximum: int) -> int:
         """FC-1: W for a client whose Receive Maximum is `receive_maximum` (0 = it stated none, or speaks 3.1.1)."""

@@ -9,20 +9,20 @@ from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 
 
 class MQueue:
-    """First in, first out, bounded by length and bytes. It decides what an overflow drops, and drops nothing itself."""
+    """First in, first out, bounded by length and bytes. It picks what an overflow drops; the caller counts it."""
 
     def __init__(self) -> None:
         self.deliveries: deque[Publish] = deque()
         self.length = 0
         """Deliveries that wait."""
         self.bytes = 0
-        """Payload bytes of what waits."""
+        """Their payload bytes."""
         self.waiting_qos0 = 0
         self.waiting_qos1 = 0
         self.waiting_qos2 = 0
         self.overflowing = False
-        """Whether it has overflowed since the last time that there was room for all: an episode is logged once."""
-        self._first_qos0 = 0  # no QoS 0 stands before this position, so a search can begin here
+        """Whether an overflow episode is under way: each episode is logged once."""
+        self._first_qos0 = 0  # no QoS 0 is before this position, so a search starts here
 
     @property
     def waiting_qos12(self) -> int:
@@ -33,16 +33,16 @@ class MQueue:
         return self.length
 
     def __iter__(self) -> Iterator[Publish]:
-        """What waits, in the order in which it is to go."""
+        """The deliveries in the order in which they will be sent."""
         return iter(self.deliveries)
 
     def append(self, publish: Publish) -> None:
-        """Join the tail. The caller has made room."""
+        """Add at the tail. The caller has made room."""
         self.deliveries.append(publish)
         self._count(publish, 1)
 
     def push_front(self, publish: Publish) -> None:
-        """Come back to the head, as what has been taken before all that waits (FC-13)."""
+        """Put back at the head what was taken earlier (FC-13)."""
         self.deliveries.appendleft(publish)
         self._count(publish, 1)
         if publish.qos == 0:
@@ -51,11 +51,11 @@ class MQueue:
             self._first_qos0 += 1
 
     def head(self) -> Publish:
-        """The delivery that is next. Raises IndexError when nothing waits."""
+        """The next delivery. Raises IndexError if there is none."""
         return self.deliveries[0]
 
     def pop(self) -> Publish:
-        """Take the head. Raises IndexError when nothing waits."""
+        """Remove and return the head. Raises IndexError if there is none."""
         publish = self.deliveries.popleft()
         self._count(publish, -1)
         if self._first_qos0:
@@ -63,13 +63,13 @@ class MQueue:
         return publish
 
     def fits(self, publish: Publish, limits: Limits) -> bool:
-        """Whether `publish` can join without passing a limit (FC-5)."""
+        """Whether `publish` can join without exceeding a limit (FC-5)."""
         if limits.max_mqueue_len and self.length >= limits.max_mqueue_len:
             return False
         return not limits.max_mqueue_bytes or self.bytes + publish.size <= limits.max_mqueue_bytes
 
     def victim(self, newcomer: Publish, limits: Limits) -> Publish:
-        """Take out what FC-5's policy drops so that `newcomer` may fit; the newcomer itself where it is the victim."""
+        """Remove and return what FC-5's policy drops for `newcomer`; this may be the newcomer itself."""
         policy = limits.mqueue_overflow
         if policy == DROP_NEWEST or not self.length or too_big(newcomer, limits):
             return newcomer

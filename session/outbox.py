@@ -10,7 +10,7 @@ from session.aliases import Aliases
 from session.limits import PACKET_IDS
 
 PACKET_ID: Final = [packet_id.to_bytes(2, "big") for packet_id in range(PACKET_IDS + 1)]
-"""Every packet identifier as its two bytes: looked up, not made, for each delivery and acknowledgement."""
+"""Every packet identifier as its two bytes: a lookup is cheaper than encoding one per packet."""
 
 PUBACK_HEAD: Final = b"\x40\x02"
 PUBREC_HEAD: Final = b"\x50\x02"
@@ -19,7 +19,7 @@ PUBCOMP_HEAD: Final = b"\x70\x02"
 
 _SECOND: Final = 1_000_000
 _ALIAS_ROOM: Final = 5
-"""Bytes that an alias adds at most: the property itself, and a byte to each of two lengths."""
+"""Bytes that an alias adds at most: three for the property, and one for each of two length fields."""
 
 
 @mypyc_attr(acyclic=True)
@@ -31,8 +31,6 @@ class Outbox:
         self.version = 4
         self.maximum_packet_size = 0
         """The client's, in bytes; 0 = none stated."""
-        self.problem_information = True
-        """Whether the client wants reasons in words with acknowledgements too [MQTT-3.1.2-29]."""
         self.aliases: Aliases | None = None
         """None: the client takes no topic aliases."""
         self.pieces: list[bytes] = []
@@ -42,8 +40,9 @@ class Outbox:
     def take(self) -> list[bytes]:
         """Everything to write now; the outbox is empty afterwards."""
         pieces = self.pieces
-        self.pieces = []
-        self.delivery_bytes = 0
+        if pieces:
+            self.pieces = []
+            self.delivery_bytes = 0
         return pieces
 
     def takes(self, packet: bytes) -> bool:
@@ -55,13 +54,17 @@ class Outbox:
         self.pieces.append(packet)
 
     def add_acknowledgement(self, head: bytes, packet_id: int) -> None:
-        """A PUBACK, PUBREC, PUBREL or PUBCOMP that says success, in the two-byte form that both versions share."""
+        """A PUBACK, PUBREC, PUBREL or PUBCOMP of success, in the short form that both versions share."""
         pieces = self.pieces
         pieces.append(head)
         pieces.append(PACKET_ID[packet_id])
 
+    def add_code(self, head: bytes, packet_id: int, reason_code: int) -> None:
+        """An MQTT 5 acknowledgement with a reason code other than success, in five bytes."""
+        self.pieces.append(bytes([head[0], 3, packet_id >> 8, packet_id & 255, reason_code]))
+
     def add_publish(self, publish: Publish, packet_id: int, now: int) -> None:
-        """A first transmission; packet id 0 at QoS 0. What was built once per message is shared by all receivers."""
+        """A first transmission; packet id 0 at QoS 0. Frames are built once per message and shared by all receivers."""
         pieces = self.pieces
         if self.version == 4:
             head = publish.frame4
@@ -85,7 +88,7 @@ class Outbox:
                 self.delivery_bytes += len(rest)
 
     def add_resent_publish(self, publish: Publish, packet_id: int, now: int) -> None:
-        """The same PUBLISH again, with DUP set (FC-8) [MQTT-3.3.1-1]."""
+        """A resent PUBLISH, with DUP set (FC-8) [MQTT-3.3.1-1]."""
         packet = publish.encode_resent(self.version, packet_id, _expiry_left(publish, now))
         self.pieces.append(packet)
         self.delivery_bytes += len(packet)
@@ -101,7 +104,7 @@ class Outbox:
         return len(head) + (2 + len(rest or b"") if publish.qos else 0)
 
     def _add_own(self, publish: Publish, packet_id: int, now: int) -> None:
-        """Add a PUBLISH that no other client gets like this: with the rest of its expiry, or an alias."""
+        """Add a PUBLISH encoded for this client only: with the rest of its expiry, or an alias."""
         topic = publish.topic
         more = publish.identifiers
         aliases = self.aliases
@@ -123,12 +126,12 @@ class Outbox:
         self.delivery_bytes += len(head) + len(block) + len(payload)
 
     def _has_room_for_alias(self, publish: Publish) -> bool:
-        """Whether the client takes the packet with an alias besides the topic [MQTT-3.1.2-24]."""
+        """Whether the packet with both topic and alias is not too large for the client [MQTT-3.1.2-24]."""
         return not self.maximum_packet_size or self.packet_size(publish) + _ALIAS_ROOM <= self.maximum_packet_size
 
 
 def _expiry_left(publish: Publish, now: int) -> int:
-    """Seconds left of the Message Expiry Interval, after the time waited here [MQTT-3.3.2-6]; -1 = none."""
+    """Seconds left of the Message Expiry Interval, after the time in the broker [MQTT-3.3.2-6]; -1 = none."""
     if not publish.expires_at:
         return -1
     return max(publish.expires_at - now + _SECOND - 1, 0) // _SECOND

@@ -8,12 +8,12 @@ from session.mqueue import MQueue
 
 
 def has_expired(publish: Publish, now: int) -> bool:
-    """Whether a message's time is over [MQTT-3.3.2-5]."""
+    """Whether a message has expired [MQTT-3.3.2-5]."""
     return publish.expires_at != 0 and now >= publish.expires_at
 
 
 def drop_expired(mqueue: MQueue, newcomer: Publish, limits: Limits, counters: Counters, now: int) -> bool:
-    """Drop from the head what is over, as far as `newcomer` needs room; returns whether it fits."""
+    """Drop expired deliveries at the head until `newcomer` fits; returns whether it does."""
     while not mqueue.fits(newcomer, limits):
         if not mqueue.length or not has_expired(mqueue.head(), now):
             return False
@@ -24,7 +24,7 @@ def drop_expired(mqueue: MQueue, newcomer: Publish, limits: Limits, counters: Co
 def drop_newcomer(
     mqueue: MQueue, newcomer: Publish, limits: Limits, counters: Counters, host: Host, event: str, group: str = ""
 ) -> None:
-    """Drop what has come for a queue that overflows, although FC-16 holds publishers back for it."""
+    """Drop `newcomer`: the queue overflows although its publishers are paced (FC-16)."""
     _begin_episode(mqueue, newcomer, limits, host, event, group)
     counters.count_drop("queue_full", newcomer.qos)
 
@@ -39,7 +39,7 @@ def _begin_episode(mqueue: MQueue, newcomer: Publish, limits: Limits, host: Host
         host.report(event, why_full(mqueue, newcomer, limits))
 
 
-def make_room(  # noqa: PLR0913, PLR0917 - the books, the queue and who is told belong to the caller
+def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to the caller
     mqueue: MQueue,
     newcomer: Publish,
     limits: Limits,
@@ -52,23 +52,23 @@ def make_room(  # noqa: PLR0913, PLR0917 - the books, the queue and who is told 
     """Drop what has to be dropped, and count it; returns whether `newcomer` may join.
 
     The caller has sent what could be sent (FC-6); what is inflight is not in the queue, so it is never dropped (FC-15).
-    The host is told the `event` once per episode, which the caller ends; `group` names a queue that sessions share.
+    The host reports the `event` once per episode, which the caller ends; `group` is the name of a shared queue.
     """
     while not mqueue.fits(newcomer, limits):
         if mqueue.length and has_expired(mqueue.head(), now):
-            counters.count_drop("expired", mqueue.pop().qos)  # nothing that lives makes room for it
+            counters.count_drop("expired", mqueue.pop().qos)  # FC-5: expired deliveries first
             continue
         _begin_episode(mqueue, newcomer, limits, host, event, group)
         waiting = mqueue.length
         victim = mqueue.victim(newcomer, limits)
         counters.count_drop("queue_full", victim.qos)
-        if mqueue.length == waiting:  # "is newcomer" would not do: the same message may wait already
+        if mqueue.length == waiting:  # not `victim is newcomer`: the same message may already wait
             return False
     return True
 
 
 def why_full(mqueue: MQueue, newcomer: Publish, limits: Limits) -> str:
-    """How much waits, which limit that is, and what is dropped, in words with the names of the keys."""
+    """Text for the log: how much waits, which limit is reached, and the overflow policy."""
     if limits.max_mqueue_len and mqueue.length >= limits.max_mqueue_len:
         full = f"{mqueue.length} deliveries wait, session.max_mqueue_len is {limits.max_mqueue_len}"
     else:

@@ -1,4 +1,4 @@
-"""FC-16: before a delivery would overflow a queue that drains, the publisher that brings it is held back for a while.
+"""FC-16: if a delivery would overflow a queue that drains, its publisher is paced for a limited time.
 
 `Pacing` is the receiving end, of one mqueue or shared queue; `Publisher` the publishing end, of one session.
 """
@@ -11,15 +11,15 @@ from session.mqueue import MQueue
 from session.patience import Patience
 
 STALLED: Final = 1_000_000
-"""Microseconds after which a queue that has drained nothing holds nobody back. A client that reads without a pause may
-leave its queue unchanged for most of that on a busy machine: 630 ms were seen."""
+"""A queue that has drained nothing for so many microseconds paces no publisher. On a busy machine a client that reads
+continuously can leave its queue unchanged for most of that time: 630 ms were measured."""
 TIMER_DELAY: Final = 100_000
-"""Microseconds that a host's timers may be late: a bucket with less in it counts as empty, so none is overdrawn."""
+"""Microseconds that a host's timers may be late: a bucket with less in it counts as empty, so none goes below 0."""
 
 
 @final
 class Publisher:
-    """A session as a publisher, which queues hold back."""
+    """A session as a publisher that queues pace."""
 
     def __init__(self, host: Host, patience: int, now: int) -> None:
         self.host = host
@@ -28,30 +28,34 @@ class Publisher:
         self._held_by: dict[Pacing, None] = {}
 
     def is_impatient(self, now: int) -> bool:
-        """Whether its patience is at an end."""
+        """Whether its patience is used up."""
         return self.patience.left(now) < TIMER_DELAY
 
     def hold(self, pacing: "Pacing", now: int) -> None:
-        """Hold it back for one more queue. However many there are, its patience is spent once."""
+        """Pace it for one more queue. The number of queues does not change how fast its patience is used up."""
         if not self._held_by:
             self.patience.start(now)
             self.host.pause_publishing()
         self._held_by[pacing] = None
 
     def release(self, pacing: "Pacing", now: int) -> None:
-        """A queue holds it back no longer."""
+        """A queue no longer paces it."""
         del self._held_by[pacing]
         if not self._held_by:
             self.patience.stop(now)
             self.host.resume_publishing()
 
+    def look_at(self, pacing: "Pacing", now: int) -> int:
+        """When `look` is due for one more queue; the timers of the other queues are set already."""
+        return min(self.patience.lasts_until(TIMER_DELAY, now), pacing.ends_at(now))
+
     def release_all(self, now: int) -> None:
-        """Its connection is gone, or its patience."""
+        """Its connection is closed, or its patience is used up."""
         for pacing in list(self._held_by):
             pacing.release(self, now)
 
     def look(self, now: int) -> int:
-        """Release it if its patience, or that of a queue, has come to an end. Returns when to look again, 0 = never."""
+        """Release it if its patience, or that of a queue, is used up. Returns when to look again, 0 = never."""
         for pacing in list(self._held_by):
             pacing.look(now)
         if self.is_impatient(now):
@@ -66,26 +70,26 @@ class Publisher:
 
 @final
 class Pacing:
-    """A queue that holds back the publishers whose deliveries would overflow it.
+    """A queue that paces the publishers whose deliveries would overflow it.
 
-    While it is `active`, the caller drops nothing, and calls `hold` with every publisher that brings a delivery.
+    While it is `active`, the caller drops nothing, and calls `hold` with the publisher of each delivery.
     """
 
     def __init__(self, patience: int, now: int) -> None:
         self.active = False
         self.patience = Patience(patience, now)
         self.moved_at = now
-        """When the queue has last drained something, had something acknowledged, or begun to hold something."""
+        """When the queue last drained a delivery, had one acknowledged, or got its first one."""
         self._host: Host | None = None
-        self._exhausted = False  # until the queue has run empty: a queue that is always full does not flutter
+        self._exhausted = False  # until the queue is empty, so that a full queue does not pace again and again
         self._held: dict[Publisher, None] = {}
 
     def begin(self, host: Host, now: int) -> bool:
-        """A delivery would overflow the queue; returns whether it may wait, and publishers be held back.
+        """A delivery would overflow the queue; returns whether it may wait, and publishers are paced.
 
-        `host` is woken when they are no longer.
+        `host` is woken when pacing ends.
         """
-        self.look(now)  # it may hold no publisher yet, whose timer would look
+        self.look(now)  # without a publisher no timer calls it
         if not self.active:
             if self._exhausted or self._is_stalled(now):
                 return False
@@ -97,7 +101,7 @@ class Pacing:
         return True
 
     def hold(self, publisher: Publisher, now: int) -> bool:
-        """Hold back a publisher that has brought a delivery; returns False if that cannot be."""
+        """Pace the publisher of a delivery; returns False if that is not possible."""
         if publisher in self._held:
             return True
         self.look(now)
@@ -111,7 +115,7 @@ class Pacing:
         return True
 
     def look(self, now: int) -> None:
-        """Hold back nobody any more if the queue has stalled, or its patience is at an end."""
+        """End pacing if the queue has stalled, or its patience is used up."""
         if not self.active:
             return
         if self.patience.left(now) < TIMER_DELAY:
@@ -124,13 +128,13 @@ class Pacing:
         return min(self.patience.lasts_until(TIMER_DELAY, now), self.moved_at + STALLED)
 
     def release(self, publisher: Publisher, now: int) -> None:
-        """One publisher is held back no longer; the others are. The last one leaves nobody to hold back."""
+        """Stop pacing one publisher. If it is the last and its patience is used up, pacing ends."""
         self._let_go(publisher, now)
         if not self._held and publisher.is_impatient(now):
             self._exhaust(now)
 
     def end(self, now: int) -> None:
-        """Hold back nobody any more."""
+        """End pacing: release all publishers."""
         if not self.active:
             return
         self.active = False
@@ -140,7 +144,7 @@ class Pacing:
             self._host.wake()
 
     def note_empty(self) -> None:
-        """The queue has run empty: what comes now is another burst."""
+        """The queue is empty: pacing may begin again."""
         self._exhausted = False
 
     def _let_go(self, publisher: Publisher, now: int) -> None:
@@ -158,9 +162,9 @@ class Pacing:
 
 
 def has_relief(mqueue: MQueue, behind: int, limits: Limits) -> bool:
-    """Whether a queue is down to half of its limits, with what waits `behind` it: the mark below which nobody is held.
+    """Whether a queue, with the deliveries that wait `behind` it, is down to half of its limits: pacing ends.
 
-    Far enough from where holding back begins that neither flutters.
+    Pacing begins at the limits; the distance keeps it from starting and stopping in quick succession.
     """
     if limits.max_mqueue_len and mqueue.length + behind > limits.max_mqueue_len // 2:
         return False

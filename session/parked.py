@@ -6,16 +6,16 @@ from protocol.publish import Publish
 from protocol.publish_encoder import encode_outgoing_properties
 
 OVERHEAD: Final = 64
-"""Bytes that a PUBLISH counts for besides its topic and properties, where these are more than its payload."""
+"""Bytes added to topic and properties of a PUBLISH, as the cost of keeping it."""
 
 
 def weight(publish: Publish) -> int:
-    """What a parked PUBLISH counts for: its payload, or all the rest of it if that is more."""
+    """The bytes that a parked PUBLISH counts for: its payload, or `rest_of` if that is more."""
     return max(publish.size, rest_of(publish))
 
 
 def rest_of(publish: Publish) -> int:
-    """What a PUBLISH that waits takes besides its payload: topic, properties and overhead."""
+    """The bytes of a waiting PUBLISH besides its payload: topic, properties and overhead."""
     rest = OVERHEAD + len(publish.topic)
     if publish.properties is not None:
         rest += len(encode_outgoing_properties(publish.properties, b""))
@@ -24,16 +24,16 @@ def rest_of(publish: Publish) -> int:
 
 @final
 class ParkedIds:
-    """The ids of those that wait because an address is full.
+    """Packet ids of PUBLISHes that wait because an address is full.
 
-    On a new connection a client sends again what it has no answer to, with the same ids.
+    On a new connection a client resends unacknowledged PUBLISHes with the same ids.
     """
 
     def __init__(self) -> None:
         self.here = 0
-        """How many have come, or come again, on the present connection: the client counts these as unacknowledged."""
-        self._qos1: set[int] = set()  # of the present connection
-        self._qos2: dict[int, bool] = {}  # of any connection: whether it has come on the present one
+        """How many were sent or resent on the current connection: the client counts these as unacknowledged."""
+        self._qos1: set[int] = set()  # of the current connection
+        self._qos2: dict[int, bool] = {}  # of any connection: whether it was sent or resent on the current one
 
     @property
     def qos2(self) -> int:
@@ -41,7 +41,7 @@ class ParkedIds:
         return len(self._qos2)
 
     def connect(self) -> None:
-        """A new connection: nothing has come on it yet."""
+        """A new connection: nothing was received on it yet."""
         self.here = 0
         self._qos1.clear()
         for packet_id in self._qos2:
@@ -56,11 +56,11 @@ class ParkedIds:
             self._qos2[packet_id] = True
 
     def has_qos1(self, packet_id: int) -> bool:
-        """Whether a QoS 1 PUBLISH with this id waits, which came on the present connection."""
+        """Whether a QoS 1 PUBLISH with this id, received on the current connection, waits."""
         return packet_id in self._qos1
 
     def sees_qos2(self, packet_id: int) -> bool:
-        """Whether a QoS 2 PUBLISH with this id waits: it has come again then."""
+        """Whether a QoS 2 PUBLISH with this id waits; if so, note that it was resent."""
         here = self._qos2.get(packet_id)
         if here is None:
             return False
@@ -70,37 +70,37 @@ class ParkedIds:
         return True
 
     def has_seen(self, packet_id: int) -> bool:
-        """Whether a QoS 2 PUBLISH with this id waits that has come, or come again, on the present connection."""
+        """Whether a QoS 2 PUBLISH with this id, sent or resent on the current connection, waits."""
         return self._qos2.get(packet_id, False)
 
     def remove_qos1(self, packet_id: int) -> None:
-        """One that came on the present connection waits no longer."""
+        """A QoS 1 PUBLISH of the current connection no longer waits."""
         self._qos1.discard(packet_id)
         self.here -= 1
 
     def remove_qos2(self, packet_id: int) -> None:
-        """It waits no longer."""
+        """A QoS 2 PUBLISH no longer waits."""
         if self._qos2.pop(packet_id, False):
             self.here -= 1
 
 
 @final
 class ParkedPublishes:
-    """QoS 2 PUBLISHes of the present connection that wait for an id to come free, in the order in which they came."""
+    """QoS 2 PUBLISHes of the current connection that wait for a free packet id, in order of arrival."""
 
     def __init__(self) -> None:
         self.publishes: dict[int, Publish] = {}
         """By packet id."""
         self.bytes = 0
-        """What they weigh."""
+        """The sum of their `weight`."""
 
     def add(self, publish: Publish) -> None:
-        """One more waits."""
+        """Add a PUBLISH at the tail."""
         self.publishes[publish.packet_id] = publish
         self.bytes += weight(publish)
 
     def pop(self) -> Publish:
-        """The first one waits no longer."""
+        """Remove and return the first one."""
         publish = self.publishes.pop(next(iter(self.publishes)))
         self.bytes -= weight(publish)
         return publish

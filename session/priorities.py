@@ -5,7 +5,7 @@ from typing import Final, final
 from protocol.most_specific import NONE, MostSpecific
 
 UNLISTED: Final = 1
-"""The weight of topics that no rule speaks of, the lightest."""
+"""The weight of topics that no filter matches, the lowest."""
 
 
 @final

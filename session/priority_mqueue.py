@@ -20,7 +20,7 @@ class Lane(MQueue):
         """How many it may still send in this round."""
 
     def drop(self, policy: str) -> Publish:
-        """Take out what makes room for a delivery of another weight. Raises IndexError when nothing waits."""
+        """Remove and return a delivery, for one of another weight. Raises IndexError if there is none."""
         if policy == DROP_NEWEST:
             return self._pop_newest()
         if policy == DROP_OLDEST_QOS0 and self.waiting_qos0:
@@ -30,20 +30,20 @@ class Lane(MQueue):
 
 @final
 class PriorityMQueue(MQueue):
-    """One queue for each weight, under one limit. In each round a weight `w` sends up to `w` deliveries.
+    """One lane for each weight, all under one limit. In each round the lane of weight `w` sends up to `w` deliveries.
 
-    The heaviest that waits and has sent less goes first. A round is over when all that waits has sent its share of it,
-    so nothing starves.
+    Next is the heaviest lane that is not empty and may still send in this round. If there is none, a new round begins,
+    so no lane starves.
     """
 
     def __init__(self, priorities: Priorities) -> None:
         super().__init__()
         self._priorities = priorities
         self._lanes: list[Lane] = []  # heaviest first
-        self._turn: Lane | None = None  # whose delivery is next; None: nothing waits
+        self._turn: Lane | None = None  # the lane that is next; None = all are empty
 
     def __iter__(self) -> Iterator[Publish]:
-        """What waits, in the order in which it is to go."""
+        """The deliveries in the order in which they will be sent."""
         rounds: list[tuple[int, Publish]] = []
         for lane in self._lanes:
             for position, publish in enumerate(lane):
@@ -52,26 +52,26 @@ class PriorityMQueue(MQueue):
         return iter([publish for _, publish in rounds])
 
     def append(self, publish: Publish) -> None:
-        """Join the tail of its weight. The caller has made room."""
+        """Add at the tail of its lane. The caller has made room."""
         lane = self._lane(publish)
         lane.append(publish)
         self._note_joined(lane, publish)
 
     def push_front(self, publish: Publish) -> None:
-        """Come back to the head of its weight (FC-13)."""
+        """Put back at the head of its lane (FC-13)."""
         lane = self._lane(publish)
         lane.push_front(publish)
         self._note_joined(lane, publish)
 
     def head(self) -> Publish:
-        """The delivery that is next, until one joins or leaves. Raises IndexError when nothing waits."""
+        """The next delivery, until one joins or leaves. Raises IndexError if there is none."""
         turn = self._turn
         if turn is None:
             raise IndexError("nothing waits")
         return turn.head()
 
     def pop(self) -> Publish:
-        """Take the head. Raises IndexError when nothing waits."""
+        """Remove and return the head. Raises IndexError if there is none."""
         turn = self._turn
         if turn is None:
             raise IndexError("nothing waits")
@@ -81,7 +81,7 @@ class PriorityMQueue(MQueue):
         return publish
 
     def victim(self, newcomer: Publish, limits: Limits) -> Publish:
-        """Take out what FC-5's policy drops from the weight that exceeds its share most, `newcomer` counted in."""
+        """Remove and return what FC-5's policy drops, from the lane that exceeds its share most with `newcomer`."""
         if not self.length or too_big(newcomer, limits):
             return newcomer
         own = self._lane(newcomer)
@@ -93,11 +93,11 @@ class PriorityMQueue(MQueue):
         return victim
 
     def _fullest(self, own: Lane, newcomer: Publish, policy: str) -> Lane:
-        """The weight with the most deliveries for its weight, the lighter one on a tie; for QoS 0 if there is any."""
+        """The lane with the most deliveries relative to its weight, the lighter on a tie; with QoS 0 if any has it."""
         only_qos0 = policy == DROP_OLDEST_QOS0 and (self.waiting_qos0 > 0 or newcomer.qos == 0)
         fullest = own
         most = 0
-        for lane in self._lanes:  # the lighter ones later
+        for lane in self._lanes:  # heaviest first: on a tie the last one is the lightest
             length = lane.length + (1 if lane is own else 0)
             droppable = length
             if only_qos0:
@@ -143,5 +143,5 @@ class PriorityMQueue(MQueue):
 
 
 def new_mqueue(limits: Limits) -> MQueue:
-    """An empty queue: by the weight of topics where there are any (FC-12)."""
+    """An empty queue, with weights if the limits have any (FC-12)."""
     return MQueue() if limits.priorities is None else PriorityMQueue(limits.priorities)

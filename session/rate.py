@@ -1,15 +1,15 @@
-"""How many a second (FC-11, FC-23): a token bucket in whole numbers."""
+"""A limit per second (FC-11, FC-23): a token bucket in integers."""
 
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
 _TOKEN: Final = 1_000_000
-"""One token in micro-tokens, of which a rate of one a second brings one each microsecond."""
+"""One token in micro-tokens; at a rate of one token a second, one micro-token comes each microsecond."""
 _FIFTH: Final = 200_000
-"""Microseconds."""
+"""A fifth of a second in microseconds."""
 _TICK: Final = 100_000
-"""Microseconds between the ticks of the host's timers: whoever waits for a token comes for it up to that much late."""
+"""Microseconds between the ticks of the host's timers: a token is taken up to that much late."""
 
 
 @mypyc_attr(acyclic=True)
@@ -17,9 +17,9 @@ _TICK: Final = 100_000
 class Rate:
     """A bucket that gains `per_second` tokens a second, full at the start. Times are microseconds.
 
-    It holds a fifth of a second's worth, which is what it takes to reach the rate with timers that tick ten times a
-    second; below ten a second, a tick's worth besides the one token that is waited for. So it lets through at most 1.2
-    times the rate in any second (or one more than the rate, if that is more), and exactly the rate over time.
+    It holds the tokens of a fifth of a second, enough to reach the rate with timers that tick ten times a second; below
+    ten a second, one token and the gain of one tick. So it allows at most 1.2 times the rate in any second (or one more
+    than the rate, if that is more), and exactly the rate over time.
     """
 
     def __init__(self, per_second: int, now: int) -> None:
@@ -39,10 +39,10 @@ class Rate:
         return True
 
     def spend(self, now: int) -> None:
-        """Take a token, there or not: what cannot be put off is paid for later."""
+        """Take a token even if there is none: the next ones are then available later."""
         self._full_at = max(self._full_at, now * self._per_second) + _TOKEN
 
     def next_at(self, now: int) -> int:
-        """When there is a token, if nobody takes one before: `now` if there is one now."""
+        """When the next token is available; `now` if there is one."""
         missing = self._full_at + _TOKEN - self._capacity
         return max(-(-missing // self._per_second), now)

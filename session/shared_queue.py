@@ -1,7 +1,7 @@
-"""FC-13: a shared subscription is one queue, from which the members of the group pull as they can."""
+"""FC-13: a shared subscription is one queue, from which the members of the group pull."""
 
 from collections import deque
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -12,105 +12,103 @@ from session.mqueue import MQueue, too_big
 from session.overflow import drop_expired, drop_newcomer, make_room
 from session.pacing import Pacing, has_relief
 from session.priority_mqueue import new_mqueue
-from session.source import EMPTY, FED, PASSED_OVER, Source
-
-if TYPE_CHECKING:
-    from session.outbound import Outbound
+from session.source import BLOCKED, DELIVERED, EMPTY, Consumer, Source
 
 
 @final
 class Member:
     """A session of the group, with the options of its own subscription [MQTT-4.8.2-3]."""
 
-    def __init__(self, outbound: "Outbound", subscription: Subscription) -> None:
-        self.outbound = outbound
+    def __init__(self, consumer: Consumer, subscription: Subscription) -> None:
+        self.consumer = consumer
         self.subscription = subscription
         self.in_line = False
         self.busy = False
-        """Whether it has left the line only for having enough to do for its pass."""
+        """Whether it left the line only because its pass has enough to do."""
 
     def delivery(self, publish: Publish) -> Publish:
         """The message as this member gets it."""
         options = self.subscription
         delivery = publish.at(min(options.qos, publish.qos), publish.retain and options.retain_as_published)
-        if options.identifiers or delivery.identifiers:  # it may come back from a member with other identifiers
+        if options.identifiers or delivery.identifiers:  # a member with other identifiers may have returned it
             delivery = delivery.identified(options.identifiers)
         return delivery
 
 
 @final
 class SharedQueue(Source):
-    """The queue of one group. It holds what no member can take now, so while it is not empty, nobody can.
+    """The queue of one group. While it is not empty, no member can take its head.
 
-    Who can take a delivery stands in line, and whoever gets one goes to the end of it. A member that turns out to be
-    unable to leaves the line, remembers that it has missed something (`Outbound.miss`), and pulls when its way is free.
+    `_line` holds the members that may be able to take a delivery, in round-robin order. A member that cannot take one
+    leaves the line, notes the queue (`Consumer.miss`) and pulls when it can send again.
     """
 
     def __init__(self, name: str, limits: Limits, host: Host) -> None:
         self.name = name
         """`$share/group/filter`."""
-        self.members: dict[Outbound, Member] = {}
+        self.members: dict[Consumer, Member] = {}
         self.counters = Counters(0)
-        """The group's own books: offered = sent (handed to a member) + dropped + waiting."""
+        """The group's counters: offered = sent (handed to a member) + dropped + waiting."""
         self.mqueue: MQueue | None = None
         self._limits = limits
         self._host = host
         self._line: deque[Member] = deque()
         self._busy: deque[Member] = deque()
         self._pacing: Pacing | None = None
-        self._offered: Publish | None = None  # to all members, each of which asks again when its way is free
+        self._offered: Publish | None = None  # the head that members were last woken for
 
-    def add(self, outbound: "Outbound", subscription: Subscription) -> None:
-        """Let a session in, or change its options."""
-        member = self.members.get(outbound)
+    def add(self, consumer: Consumer, subscription: Subscription) -> None:
+        """Add a session, or change its options."""
+        member = self.members.get(consumer)
         if member is not None:
             member.subscription = subscription
             return
-        self.members[outbound] = Member(outbound, subscription)
-        outbound.miss(self)
+        self.members[consumer] = Member(consumer, subscription)
+        consumer.miss(self)
 
-    def remove(self, outbound: "Outbound") -> None:
-        """Let a session out; nothing happens if it is not in. What waits when the last one has left is dropped."""
-        member = self.members.pop(outbound, None)
+    def remove(self, consumer: Consumer) -> None:
+        """Remove a session, if it is a member. What waits when the last one leaves is dropped."""
+        member = self.members.pop(consumer, None)
         if member is None:
             return
         if member.in_line:
             self._line.remove(member)
         else:
-            outbound.forget(self)
+            consumer.forget(self)
         mqueue = self.mqueue
         if not self.members and mqueue is not None:
             while mqueue.length:
                 self.counters.count_drop("session_ended", mqueue.pop().qos)
 
-    def deliver(self, publish: Publish, publisher: "Outbound | None", now: int) -> None:
-        """Hand a message to the member whose turn it is among those that can take it, or keep it until one can."""
+    def deliver(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
+        """Hand a message to the next member in line that can take it, or queue it."""
         self.counters.count_offered(publish.qos)
         mqueue = self.mqueue
         if (mqueue is None or mqueue.length == 0) and self._give(publish, now):
             return
         self._store(publish, publisher, now)
 
-    def pull(self, outbound: "Outbound", now: int) -> int:
-        """A member's way is free: give it what waits. Once nothing is left, it stands in line again."""
-        member = self.members[outbound]
+    def pull(self, consumer: Consumer, now: int) -> int:
+        """A member can send again: hand it what waits. Once the queue is empty, it rejoins the line."""
+        member = self.members[consumer]
         mqueue = self.mqueue
         if mqueue is not None:
             waited = mqueue.length
-            while mqueue.length and outbound.has_room() and outbound.can_take(mqueue.head(), now):
-                self._hand_over(member, mqueue.pop(), now)
+            while mqueue.length and consumer.has_room() and consumer.can_take(mqueue.head(), now):
+                self._hand_over(member, mqueue.head(), now)
+                mqueue.pop()  # FC-24: now that the member's window holds it
             if mqueue.length < waited:
                 self._note_drained(mqueue, now)
                 self._wake_who_can(now)
             if mqueue.length:
-                return FED if mqueue.length < waited else PASSED_OVER
+                return DELIVERED if mqueue.length < waited else BLOCKED
             mqueue.overflowing = False
         member.in_line = True
         self._line.append(member)
         return EMPTY
 
     def take_back(self, deliveries: list[Publish], now: int) -> bool:
-        """A member's session has ended: what it has not acknowledged goes to the others, before all that waits.
+        """A member's session has ended: put what it has not acknowledged at the head, for the other members.
 
         Returns False if there are no others.
         """
@@ -128,20 +126,20 @@ class SharedQueue(Source):
         return True
 
     def _dispatch(self, now: int) -> None:
-        """Hand over what waits while anybody in line can take it."""
+        """Hand over what waits while a member in line can take it."""
         mqueue = self.mqueue
         while mqueue is not None and mqueue.length and self._give(mqueue.head(), now):
             mqueue.pop()
             self._note_drained(mqueue, now)
 
     def _give(self, publish: Publish, now: int) -> bool:
-        """Hand a message to whose turn it is; False if nobody is left in line."""
+        """Hand a message to the next member in line that can take it; False if there is none."""
         line = self._line
         while line:
             member = line.popleft()
-            outbound = member.outbound
-            if outbound.can_take(publish, now):
-                if outbound.at_ease():
+            consumer = member.consumer
+            if consumer.can_take(publish, now):
+                if consumer.at_ease():
                     line.append(member)
                     self._hand_over(member, publish, now)
                     return True
@@ -149,16 +147,16 @@ class SharedQueue(Source):
                     member.busy = True
                     self._busy.append(member)
             member.in_line = False
-            outbound.miss(self)
+            consumer.miss(self)
         return False
 
     def _press(self, publish: Publish, now: int) -> bool:
-        """Hand a message to a member that has enough to do for this pass, but could take it; False if there is none."""
+        """Hand a message to a busy member that can still take it; False if there is none."""
         busy = self._busy
         while busy:
             member = busy.popleft()
-            outbound = member.outbound
-            if not member.in_line and self.members.get(outbound) is member and outbound.can_take(publish, now):
+            consumer = member.consumer
+            if not member.in_line and self.members.get(consumer) is member and consumer.can_take(publish, now):
                 busy.append(member)
                 self._hand_over(member, publish, now)
                 return True
@@ -167,13 +165,11 @@ class SharedQueue(Source):
 
     def _hand_over(self, member: Member, publish: Publish, now: int) -> None:
         self.counters.count_handed_over(publish.qos, 1)
-        outbound = member.outbound
-        packet_id = outbound.take(member.delivery(publish), now)
-        if packet_id:
-            outbound.note_taken(packet_id, self)
-        outbound.wake()
+        consumer = member.consumer
+        consumer.take(member.delivery(publish), self, now)
+        consumer.wake()
 
-    def _store(self, publish: Publish, publisher: "Outbound | None", now: int) -> None:
+    def _store(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
         limits = self._limits
         mqueue = self.mqueue
         if mqueue is None:
@@ -189,22 +185,22 @@ class SharedQueue(Source):
         waited = mqueue.length
         if mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now):
             if waited == 0 and self._pacing is not None:
-                self._pacing.moved_at = now  # it had nothing to drain before
+                self._pacing.moved_at = now  # it was empty before
             mqueue.append(publish)
             self.counters.note_mqueue(mqueue.length, mqueue.bytes)
         self._wake_who_can(now)
 
-    # -- holding publishers back (FC-16)
+    # -- pacing publishers (FC-16)
 
     def paced_for(self, now: int) -> int:
-        """Microseconds for which the group has held back publishers, since it began."""
+        """Microseconds for which the group has paced publishers, since it began."""
         return self._pacing.patience.used_time.so_far(now) if self._pacing is not None else 0
 
-    def _may_join(self, mqueue: MQueue, publish: Publish, publisher: "Outbound | None", now: int) -> bool:
-        """Whether a message joins that would overflow the queue; if not, it has been dropped.
+    def _may_join(self, mqueue: MQueue, publish: Publish, publisher: Consumer | None, now: int) -> bool:
+        """Whether a message that would overflow the queue joins it; if not, it has been dropped.
 
-        A group has no mailbox: as long as publishers are held back, what comes nevertheless joins the queue, up to as
-        much again as its limits. Past that it is dropped, and not what has been let in.
+        A group has no mailbox: while publishers are paced, messages that still arrive join the queue, up to twice its
+        limits. Above that the new message is dropped, not an older one.
         """
         limits = self._limits
         if limits.overflow_patience and not too_big(publish, limits):
@@ -218,14 +214,13 @@ class SharedQueue(Source):
                 return False
         return make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name)
 
-    def _holds_back(self, publisher: "Outbound | None", now: int) -> bool:
-        """Hold back the publisher of a message that would overflow the queue; returns whether it holds back anybody."""
+    def _holds_back(self, publisher: Consumer | None, now: int) -> bool:
+        """Pace the publisher of a message that would overflow the queue; returns whether pacing is active."""
         pacing = self._pacing
-        if publisher is not None and publisher.connected and self._anybody_online():
+        if publisher is not None and publisher.is_online() and self._anybody_online():
             if pacing is None:
                 pacing = self._pacing = Pacing(self._limits.overflow_patience, now)
-            if pacing.begin(self._host, now) and pacing.hold(publisher.as_publisher(now), now):
-                publisher.arm_publisher(pacing, now)
+            if pacing.begin(self._host, now) and publisher.hold_back(pacing, now):
                 return True
         elif pacing is not None:
             pacing.look(now)
@@ -242,16 +237,16 @@ class SharedQueue(Source):
             pacing.end(now)
 
     def _wake_who_can(self, now: int) -> None:
-        """Another delivery may be next: a byte window that was too small for the one before may have room (FC-10)."""
+        """The head may be new: wake members whose byte window has room for it, though not for the last one (FC-10)."""
         mqueue = self.mqueue
         if self._limits.consumer_window_size > 0 and mqueue is not None and mqueue.length:
             head = mqueue.head()
             if head is self._offered:
                 return
             self._offered = head
-            for outbound in self.members:
-                if outbound.can_take(head, now):
-                    outbound.wake()
+            for consumer in self.members:
+                if consumer.can_take(head, now):
+                    consumer.wake()
 
     def _anybody_online(self) -> bool:
-        return any(outbound.connected for outbound in self.members)
+        return any(consumer.is_online() for consumer in self.members)

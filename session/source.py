@@ -1,26 +1,113 @@
-"""What a session pulls deliveries from when its way is free, besides its own mqueue."""
+"""What a session pulls deliveries from besides its own mqueue: shared queues (FC-13) and retained messages."""
 
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
-if TYPE_CHECKING:
-    from session.outbound import Outbound
+from protocol.publish import Publish
+from session.pacing import Pacing
 
 EMPTY: Final = 0
-"""Nothing is left: the source says when there is more."""
-FED: Final = 1
-"""It has handed over what the session could take, and has more."""
-PASSED_OVER: Final = 2
-"""It has something, of which the session could take nothing."""
-BREATHER: Final = 3
-"""It could go on at once, but has worked long enough for one turn."""
+"""The source has nothing left. It calls `Consumer.miss` when it has more."""
+DELIVERED: Final = 1
+"""It has delivered what the session could take, and has more."""
+BLOCKED: Final = 2
+"""It has deliveries, but the session could take none of them."""
+YIELD: Final = 3
+"""It could continue at once, but has done enough for one turn."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Source:
-    """A shared queue (FC-13), or the retained messages of new subscriptions."""
+    """A shared queue, or the retained messages of new subscriptions."""
 
-    def pull(self, outbound: "Outbound", now: int) -> int:
-        """Hand over what the session can send in this pass. Returns EMPTY, FED, PASSED_OVER or BREATHER."""
+    def pull(self, consumer: "Consumer", now: int) -> int:
+        """Deliver what the session can send in this pass. Returns EMPTY, DELIVERED, BLOCKED or YIELD."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def take_back(self, deliveries: list[Publish], now: int) -> bool:
+        """A session that ends returns QoS 1 deliveries; False if the source does not take them."""
+        return False
+
+
+@final
+class Missed:
+    """Sources that have, or may have, deliveries that the session could not take."""
+
+    def __init__(self) -> None:
+        self.sources: deque[Source] = deque()
+
+    def pull(self, consumer: "Consumer", now: int) -> bool:
+        """Take what can be sent, from one source after the other; a source that delivered goes last.
+
+        Returns whether more can be sent once the outbox is written.
+        """
+        sources = self.sources
+        blocked: list[Source] = []
+        more = False
+        for _ in range(len(sources)):
+            if not consumer.has_room() or not consumer.is_open():
+                break
+            source = sources.popleft()
+            result = source.pull(consumer, now)
+            if result == BLOCKED:
+                blocked.append(source)
+            elif result != EMPTY:
+                sources.append(source)
+                more = more or result == YIELD
+        blocked.reverse()
+        sources.extendleft(blocked)
+        return more or (len(sources) > 0 and not consumer.has_room())
+
+
+class Consumer:
+    """A session as sources and shared queues see it."""
+
+    def __init__(self) -> None:
+        self.missed: Missed | None = None
+        """None until it first misses something."""
+
+    def miss(self, source: Source) -> None:
+        """Note a source that has, or may have, deliveries: pull from it when the session can send."""
+        missed = self.missed
+        if missed is None:
+            missed = self.missed = Missed()
+        missed.sources.append(source)
+
+    def forget(self, source: Source) -> None:
+        """Remove a source that `miss` has noted."""
+        if self.missed is not None:
+            self.missed.sources.remove(source)
+
+    def is_online(self) -> bool:
+        """Whether its client is connected."""
+        raise NotImplementedError  # abstract
+
+    def is_open(self) -> bool:
+        """Whether window and send path allow a delivery of any QoS, and the mqueue is empty."""
+        raise NotImplementedError  # abstract
+
+    def has_room(self) -> bool:
+        """Whether the pass may write more."""
+        raise NotImplementedError  # abstract
+
+    def at_ease(self) -> bool:
+        """Whether this pass has room for more than the session's own deliveries."""
+        raise NotImplementedError  # abstract
+
+    def can_take(self, publish: Publish, now: int) -> bool:
+        """Whether a source's delivery can be sent at once; if not, it stays in the source."""
+        raise NotImplementedError  # abstract
+
+    def take(self, publish: Publish, source: Source | None, now: int) -> None:
+        """Send a delivery. `source` may get it back if the session ends before it is acknowledged."""
+        raise NotImplementedError  # abstract
+
+    def wake(self) -> None:
+        """Have the host run passes."""
+        raise NotImplementedError  # abstract
+
+    def hold_back(self, pacing: Pacing, now: int) -> bool:
+        """FC-16: pace its client as a publisher, for one more queue; False if that is not possible."""
+        raise NotImplementedError  # abstract

@@ -8,7 +8,7 @@ from mypy_extensions import mypyc_attr
 @mypyc_attr(acyclic=True)
 @final
 class Stopwatch:
-    """Adds up the time between `start` and `stop`, in the unit of the clock that it is handed."""
+    """Adds up the time between `start` and `stop`, in the unit of the caller's clock."""
 
     def __init__(self) -> None:
         self.running = False
@@ -16,7 +16,7 @@ class Stopwatch:
         self._total = 0
 
     def start(self, now: int) -> None:
-        """The condition holds from now on; nothing changes if it held already."""
+        """The condition begins to hold; no effect if it holds already."""
         if not self.running:
             self.running = True
             self._since = now
@@ -35,7 +35,7 @@ class Stopwatch:
             self.stop(now)
 
     def take(self, now: int) -> int:
-        """The time since the last `take`; a condition that holds goes on holding."""
+        """The time since the last `take`; a running stopwatch keeps running."""
         if self.running:
             self._total += now - self._since
             self._since = now
@@ -44,5 +44,5 @@ class Stopwatch:
         return total
 
     def so_far(self, now: int) -> int:
-        """What `take` would return; nothing is taken."""
+        """What `take` would return, without a reset."""
         return self._total + now - self._since if self.running else self._total

@@ -1,4 +1,4 @@
-"""What holds deliveries back besides the window and the gate: a window in bytes (FC-10) and a rate (FC-11)."""
+"""What limits deliveries besides the window and the gate: a window in bytes (FC-10) and a rate (FC-11)."""
 
 from typing import final
 
@@ -13,7 +13,7 @@ from session.stopwatch import Stopwatch
 
 
 def new_throttle(limits: Limits, now: int) -> "Throttle | None":
-    """None where the limits set neither."""
+    """The throttle of a session; None if its limits set neither."""
     if limits.consumer_window_size < 0 and not limits.consumer_max_rate:
         return None
     return Throttle(limits, now)
@@ -38,7 +38,7 @@ class Throttle:
         return gate.OPEN if rate is None or rate.available(now) else gate.RATE
 
     def next_at(self, now: int) -> int:
-        """When the rate lets the next delivery go."""
+        """When the rate allows the next delivery."""
         return now if self.rate is None else self.rate.next_at(now)
 
     def sent(self, publish: Publish, now: int) -> None:
@@ -54,7 +54,7 @@ class Throttle:
             self.byte_window.completed(publish)
 
     def note_written(self, outbox: Outbox, congested: bool) -> None:
-        """The transport's write mark is 0 where there is a byte window: if it is not congested, it is empty."""
+        """With a byte window the transport's high-water mark is 0: if it is not congested, it is empty."""
         if self.byte_window is not None and not congested and not outbox.delivery_bytes:
             self.byte_window.written()
 
@@ -63,24 +63,24 @@ class Throttle:
         return self.byte_window is not None and self.byte_window.unwritten > 0 and not congested
 
     def note_head(self, closed: int, now: int) -> None:
-        """Time what the delivery that is next waits for."""
+        """Measure how long the next delivery waits, and for which limit."""
         self._byte_window_time.run(closed == gate.WINDOW_FULL, now)
         self._rate_time.run(closed == gate.RATE, now)
 
     def disconnect(self, now: int) -> None:
-        """The connection is gone, with what was on its way in it; what is unacknowledged still counts."""
+        """The connection is closed: QoS 0 sent on it no longer counts, unacknowledged QoS 1 and 2 still do."""
         if self.byte_window is not None:
             self.byte_window.written()
         self.note_head(gate.OPEN, now)
 
     def end(self, now: int) -> None:
-        """The session is over."""
+        """The session has ended."""
         if self.byte_window is not None:
             self.byte_window.clear()
         self.note_head(gate.OPEN, now)
 
     def fill(self, counters: Counters, now: int) -> None:
-        """The interval ends: fill in its columns."""
+        """Fill in the columns of the interval that ends."""
         counters.window_bytes_full_us = self._byte_window_time.take(now)
         counters.rate_limited_us = self._rate_time.take(now)
         if self.byte_window is not None:

@@ -17,19 +17,19 @@ WAIT_PUBREC: Final = 2
 WAIT_PUBCOMP: Final = 3
 UNEXPECTED: Final = 4
 
-# What an acknowledgement does to a delivery; a move that is missing here is UNEXPECTED, a protocol error.
+# (phase, acknowledgement) -> next phase; all others are UNEXPECTED, a protocol error.
 _MOVES: Final[dict[tuple[int, int], int]] = {
     (WAIT_PUBACK, packet_types.PUBACK): DONE,
     (WAIT_PUBREC, packet_types.PUBREC): WAIT_PUBCOMP,
     (
         WAIT_PUBCOMP,
         packet_types.PUBREC,
-    ): WAIT_PUBCOMP,  # the answer to a resent PUBLISH: PUBREL goes out again
+    ): WAIT_PUBCOMP,  # for a resent PUBLISH: PUBREL is sent again
     (WAIT_PUBCOMP, packet_types.PUBCOMP): DONE,
 }
 _NAMES: Final = {packet_types.PUBACK: "PUBACK", packet_types.PUBREC: "PUBREC", packet_types.PUBCOMP: "PUBCOMP"}
 _EXPECTED: Final = {WAIT_PUBACK: "PUBACK", WAIT_PUBREC: "PUBREC", WAIT_PUBCOMP: "PUBCOMP"}
-# The same, flat, because it is asked once per acknowledgement: phase * 16 + packet type.
+# The same as a flat table, for speed; the index is phase * 16 + packet type.
 _NEXT: Final = bytes([_MOVES.get((key >> 4, key & 15), UNEXPECTED) for key in range(64)])
 
 
@@ -46,7 +46,7 @@ class Inflight:
 
 
 def wrong_kind(packet_type: int, packet_id: int, inflight: Inflight) -> ProtocolError:
-    """What an UNEXPECTED acknowledgement is answered with [MQTT-4.13.1-1]; in 3.1.1 [MQTT-4.8.0-1]."""
+    """The error for an UNEXPECTED acknowledgement [MQTT-4.13.1-1]; in 3.1.1 [MQTT-4.8.0-1]."""
     return ProtocolError(
         f"{_NAMES[packet_type]} for packet identifier {packet_id}, a delivery of QoS {inflight.publish.qos}; "
         f"{_EXPECTED[inflight.phase]} was expected"
@@ -68,7 +68,7 @@ class Window:
         return len(self.entries) >= self.limit
 
     def add(self, publish: Publish, now: int) -> int:
-        """Take `publish` in; returns a packet identifier not in use [MQTT-2.2.1-4]. The window must not be full."""
+        """Add `publish`; returns a packet identifier not in use [MQTT-2.2.1-4]. The window must not be full."""
         entries = self.entries
         packet_id: int = self._last_id % PACKET_IDS + 1
         while packet_id in entries:
@@ -93,7 +93,7 @@ class Window:
         """Apply an acknowledgement; returns the new phase, or UNEXPECTED. `failed`: its reason is 0x80 or above."""
         phase: int = _NEXT[inflight.phase << 4 | packet_type]
         if failed and phase == WAIT_PUBCOMP:
-            phase = DONE  # FC-1: a PUBREC that refuses gives the place back [MQTT-4.3.3-4]
+            phase = DONE  # FC-1: a PUBREC that refuses frees the slot [MQTT-4.3.3-4]
         if phase == DONE:
             self.remove(packet_id, inflight, now)
         elif phase != UNEXPECTED:
@@ -101,7 +101,7 @@ class Window:
         return phase
 
     def remove(self, packet_id: int, inflight: Inflight, now: int) -> None:
-        """Give a place back."""
+        """Free a slot."""
         del self.entries[packet_id]
         if inflight.publish.address is not None:
             release(inflight.publish)
@@ -109,7 +109,7 @@ class Window:
             self.full_time.stop(now)
 
     def clear(self, now: int) -> None:
-        """The session is over: nothing is under way any more."""
+        """The session has ended: free all slots."""
         for inflight in self.entries.values():
             if inflight.publish.address is not None:
                 release(inflight.publish)  # FC-24

@@ -1,5 +1,5 @@
-"""Batch jobs over the metrics that a Sluice broker exports: at present the fairness report.
+"""Batch jobs over the metrics that a Sluice broker exports: the fairness report.
 
-Needs pyspark and pyarrow only and imports no other package of Sluice: the Parquet files, as
-`metrics_schema.json` describes them, are the whole contract with the broker.
+Needs only pyspark and pyarrow and imports no other package of Sluice: the Parquet files, described in
+`metrics_schema.json`, are the contract with the broker.
 """

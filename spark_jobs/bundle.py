@@ -1,4 +1,4 @@
-"""Packing this package for spark-submit: a zip archive for --py-files and the main file beside it."""
+"""Packs this package for spark-submit: a zip archive for --py-files, and the main file."""
 
 import zipfile
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from spark_jobs.storage import open_storage
 
 ARCHIVE: Final = "spark_jobs.zip"
 MAIN: Final = "sluice_report.py"
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's first day: the same files give the same archive
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # constant, so that the same files give the same archive
 _SUFFIXES: Final = (".py", ".json", ".css", ".js")
 
 
@@ -39,7 +39,7 @@ def _packed(package: Traversable) -> bytes:
 
 
 def _below(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
-    """Sources and what they read, by their names in the archive."""
+    """Sources and their data files, with their names in the archive."""
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _below(entry, f"{name}/{entry.name}")

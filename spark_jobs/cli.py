@@ -1,15 +1,14 @@
 """Command line: `python -m spark_jobs report ...`, `... compact ...` and `... bundle ...`.
 
-On a cluster, the same job runs by spark-submit; the driver needs pyarrow, nothing of Sluice needs to be
-installed anywhere:
+On a cluster spark-submit runs the same job; the driver needs pyarrow, and Sluice need not be installed:
 
     python -m spark_jobs bundle --out jobs/
     spark-submit --master ... --py-files jobs/spark_jobs.zip jobs/sluice_report.py --metrics DIR --out DIR
 
 or, from a copy of this package, `spark-submit --master ... spark_jobs/report.py --metrics DIR --out DIR`.
 
-Exit code 0: it is done. 2: the input, the output folder or the machine will not do, and stderr says
-what would. 1: the job failed for a reason that this program does not know. 130: interrupted.
+Exit code 0: done. 2: the input, the output folder or the machine cannot be used, and stderr says why. 1: the job failed
+for another reason. 130: interrupted.
 """
 
 import argparse
@@ -30,17 +29,17 @@ FAILED: Final = 1
 WRONG_INPUT: Final = 2
 INTERRUPTED: Final = 130
 
-ADDRESSES: Final = ("metrics", "store", "compare", "out")
-"""Options that name a folder."""
+FOLDER_OPTIONS: Final = ("metrics", "store", "compare", "out")
+"""Options whose value is a folder."""
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m spark_jobs") -> int:
-    """Run the command line, of which `program` is what was typed to get here; returns the exit code."""
+    """Run the command line; `program` is its name in help texts. Returns the exit code."""
     parser = _parser(program)
     parsed = parser.parse_args(arguments)
     progress = Progress(quiet=parsed.quiet if parsed.command == "report" else True)
     try:
-        _require_addresses(parsed)
+        _require_folders(parsed)
         if parsed.command == "bundle":
             return _bundle(parsed.out)
         if parsed.command == "compact":
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m spark
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
-    except Exception as error:  # the last line of defence: Spark's own errors have no common class
+    except Exception as error:  # Spark's errors have no common base class
         if was_interrupted(error):
             sys.stderr.write("interrupted\n")
             return INTERRUPTED
@@ -73,8 +72,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add_report(commands)
     compact = commands.add_parser(
         "compact",
-        help="bring a store of compacted hours up to date",
-        description="Compact raw metrics: one row per session and hour. Only what is new is read.",
+        help="update a store of compacted hours",
+        description="Compact raw metrics: one row per session and hour. Only new files are read.",
     )
     add_options(compact)
     bundle = commands.add_parser(
@@ -82,25 +81,23 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="pack this package for spark-submit",
         description="Write OUT/spark_jobs.zip (for --py-files) and OUT/sluice_report.py (the main file).",
     )
-    bundle.add_argument("--out", required=True, metavar="DIR", help="where the two files go")
+    bundle.add_argument("--out", required=True, metavar="DIR", help="folder of the two files")
     return parser
 
 
-def _require_addresses(parsed: argparse.Namespace) -> None:
-    """Raise ReportError for a folder without a name, as from a variable that is not set: it is not the current one."""
-    for option in ADDRESSES:
-        address = getattr(parsed, option, None)
-        if address is not None and not address.strip():
-            raise ReportError(
-                f"--{option} '{address}': names no folder; a path or URI would be right, . for this folder"
-            )
+def _require_folders(parsed: argparse.Namespace) -> None:
+    """Raise ReportError for an empty folder, as from an unset variable: it does not mean the current one."""
+    for option in FOLDER_OPTIONS:
+        folder = getattr(parsed, option, None)
+        if folder is not None and not folder.strip():
+            raise ReportError(f"--{option} '{folder}': is empty; expected a path or URI (. is the current folder)")
 
 
 def _compact(parsed: argparse.Namespace) -> int:
     from spark_jobs.compaction import command
 
     done = command.run(parsed)
-    sys.stdout.write(f"{done.words(parsed.store)}\n")
+    sys.stdout.write(f"{done.summary(parsed.store)}\n")
     return OK
 
 

@@ -1,4 +1,4 @@
-"""What can be said of one row of the metrics by itself: columns in, a column out."""
+"""Conditions and values of one row of the metrics: columns in, a column out."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
@@ -7,13 +7,13 @@ from spark_jobs.metrics import DROP_REASONS, GATE_REASONS, QOS, drop_column
 
 
 def duration() -> Column:
-    """How long the row's interval was, in microseconds; 0 if its clock ran backwards."""
+    """The length of the row's interval in microseconds; 0 if its clock ran backwards."""
     length = F.unix_micros(F.col("interval_end")) - F.unix_micros(F.col("interval_start"))
     return F.greatest(length, F.lit(0))
 
 
 def gated() -> Column:
-    """QoS 0 deliveries that the gate queued, for whatever reason."""
+    """QoS 0 deliveries that the gate queued, for all reasons."""
     columns = [F.col(f"gated_{reason}") for reason in GATE_REASONS]
     return sum(columns[1:], columns[0])
 
@@ -32,13 +32,13 @@ def pressure() -> Column:
 
 def books_off(qos: int) -> Column:
     """Whether the row breaks waiting_start + offered = sent + dropped + waiting at this QoS."""
-    came = F.col(f"waiting_start_qos{qos}") + F.col(f"offered_qos{qos}")
-    went = F.col(f"sent_qos{qos}") + F.col(f"dropped_qos{qos}") + F.col(f"waiting_qos{qos}")
-    return came != went
+    entered = F.col(f"waiting_start_qos{qos}") + F.col(f"offered_qos{qos}")
+    left = F.col(f"sent_qos{qos}") + F.col(f"dropped_qos{qos}") + F.col(f"waiting_qos{qos}")
+    return entered != left
 
 
 def reasons_off() -> Column:
-    """Whether the row's drops by reason do not add up to its drops at some QoS."""
+    """Whether at some QoS the sum of the row's drops by reason differs from its drops."""
     wrong = F.lit(False)
     for qos in QOS:
         names = [name for reason in DROP_REASONS if (name := drop_column(reason, qos)) is not None]

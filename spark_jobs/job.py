@@ -22,19 +22,18 @@ STARVED_AFTER: Final = 3
 SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3_600 * SECOND_US
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-_OWN_STORE: Final = "_store"  # below OUT: what a report straight from metrics files compacts them to, for itself
+_OWN_STORE: Final = "_store"  # below OUT: temporary store of a report that is made from metrics files
 
 
 @dataclass(frozen=True)
 class Source:
-    """What one run of the report is made from.
+    """The input of one run of the report.
 
     Attributes:
         label: its name in the report.
-        store: address of the compacted hours; None: made from `metrics` for this report alone.
-        metrics: address of the exporter's files; None where `store` is.
-        start, end: range of time as asked for, [start, end); None leaves a side open. Reported on are all hours that
-            have a part in it.
+        store: URI of the compacted hours; None: `metrics` are compacted for this report only.
+        metrics: URI of the exporter's files; None if `store` is given.
+        start, end: requested range of time, [start, end); None: open. The report covers all hours that overlap it.
         broker: only this broker; None: all.
     """
 
@@ -47,7 +46,7 @@ class Source:
 
     @property
     def start_us(self) -> int | None:
-        """The start of the first hour in microseconds since 1970: sessions are known by whole hours."""
+        """The start of the first hour in microseconds since 1970."""
         return None if self.start is None else _us(self.start) // HOUR_US * HOUR_US
 
     @property
@@ -57,21 +56,21 @@ class Source:
 
     @property
     def is_widened(self) -> bool:
-        """Whether more is reported on than was asked for, as it began or ended inside of an hour."""
+        """Whether the requested range does not consist of whole hours, so that the report covers more."""
         asked = [_us(time) for time in (self.start, self.end) if time is not None]
         return any(time % HOUR_US for time in asked)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for.
+    """The options of a report.
 
     Attributes:
         sources: one; or two to compare, the baseline first.
-        out: address of the folder that the report goes to.
+        out: URI of the report's folder.
         master: Spark's master URL; None for all processors of this machine, under spark-submit for its own.
-        window: length of the timeline's windows in seconds; None for automatic.
-        starved_after: intervals in a row without a delivery that make a session starved.
+        window: length of the timeline's windows in seconds; None: automatic.
+        starved_after: a session is starved after this many intervals in a row without a delivery.
     """
 
     sources: tuple[Source, ...]
@@ -84,32 +83,32 @@ class Options:
 def make_report(options: Options, progress: Progress, settings: Mapping[str, str] | None = None) -> "list[Result]":
     """Make the report in OUT: report.html, summary.json, tables/, and compare.svg for two runs.
 
-    A baseline without a row in its range is left out, and the report says so.
+    A baseline without rows in its range is left out; the report says so.
 
     Args:
         options: what to read and where to write.
-        progress: told of each stage.
-        settings: Spark settings over the built-in ones.
+        progress: prints each stage.
+        settings: Spark settings that override the built-in ones.
 
     Raises:
-        ReportError: something about the input, the output folder or the machine will not do.
+        ReportError: the input, the output folder or the machine cannot be used.
     """
     from spark_jobs import spark
 
     spark.require_packages()
-    from spark_jobs.publish import publish, try_out
+    from spark_jobs.publish import check_writable, publish
 
     rows = _rows(options)
     if is_local(options.out):
-        try_out(open_storage(options.out))
+        check_writable(open_storage(options.out))
     with ExitStack() as stack:
         with progress.stage("starting Spark") as stage:
             queries = spark.FOR_QUERIES if all(source.store is not None for source in options.sources) else {}
             chosen = queries | dict(settings or {})
             started = stack.enter_context(spark.session(options.master, rows=rows, settings=chosen))
-            stage.note = started.words
+            stage.note = started.description
         out = open_storage(options.out, started.spark)
-        try_out(out)
+        check_writable(out)
         with _sources(started.spark, options.sources, out, progress) as frames:
             results = _measure(frames, options, progress)
             with progress.stage("writing tables and page") as stage:
@@ -119,7 +118,7 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
 
 
 def _rows(options: Options) -> int | None:
-    """Rows of the exporter's files, where that can be told before Spark runs; folders that will not do are found here.
+    """The number of raw rows, if it is known before Spark runs; None if not. Checks local folders.
 
     Raises:
         ReportError: there is nothing to read.
@@ -145,7 +144,7 @@ def _rows(options: Options) -> int | None:
 def _sources(
     spark: "SparkSession", sources: Sequence[Source], out: Storage, progress: Progress
 ) -> "Iterator[list[StoreFrames]]":
-    """The compacted rows of each source; what had to be compacted for that is gone afterwards."""
+    """The compacted rows of each source; temporary stores are removed afterwards."""
     from spark_jobs import sources as reading
     from spark_jobs.compaction.compact import Options as Compaction
     from spark_jobs.compaction.compact import compact
@@ -157,18 +156,18 @@ def _sources(
         opened = []
         for number, source in enumerate(sources):
             if source.is_widened:
-                progress.warn(f"{source.label}: by whole hours, {span(source.start_us, source.end_us)} (UTC)")
-            address = source.store
-            if address is None:
+                progress.warn(f"{source.label}: extended to whole hours, {span(source.start_us, source.end_us)} (UTC)")
+            uri = source.store
+            if uri is None:
                 own.append(f"{_OWN_STORE}-{number}")
                 out.remove(own[-1])
-                address = out.address(own[-1])
-                asked = Compaction(source.metrics or "", address, None, source.start_us, source.end_us)
+                uri = out.uri_of(own[-1])
+                asked = Compaction(source.metrics or "", uri, None, source.start_us, source.end_us)
                 compact(asked, lambda rows: spark, progress)
-            opened.append((open_store(spark, address), Selection(source.start_us, source.end_us, source.broker)))
-        with _naming_what_is_damaged(opened, StorageError, *spark_errors()):
+            opened.append((open_store(spark, uri), Selection(source.start_us, source.end_us, source.broker)))
+        with _name_damaged_files(opened, StorageError, *spark_errors()):
             frames = [reading.frames_of(store, selection) for store, selection in opened]
-        with _naming_what_is_damaged(opened, *spark_errors()):
+        with _name_damaged_files(opened, *spark_errors()):
             yield frames
     finally:
         for name in own:
@@ -176,10 +175,10 @@ def _sources(
 
 
 @contextmanager
-def _naming_what_is_damaged(
+def _name_damaged_files(
     opened: "Iterable[tuple[Store, Selection]]", *failures: type[Exception]
 ) -> Iterator[None]:
-    """Say which file of a store is damaged, if that is why something has failed."""
+    """If the block fails, check whether a file of a store is damaged, and raise an error that names it."""
     from spark_jobs.compaction.check import require_sound
 
     try:
@@ -197,7 +196,7 @@ def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progre
 
     labels = [source.label for source in options.sources]
     if len(frames) > 1 and frames[0].sessions.isEmpty():
-        told = f"The baseline {labels[0]} has no rows in its range: the report is made without it."
+        told = f"The baseline {labels[0]} has no rows in its range; the report has no comparison."
         progress.warn(told)
         alone = replace(frames[1], findings=(*frames[1].findings, Finding("baseline", 1, labels[0], told)))
         frames, labels = [alone], labels[1:]
@@ -210,10 +209,10 @@ def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progre
 
 
 def _common_window(frames: "Sequence[StoreFrames]", asked: int | None) -> int | None:
-    """A length of the timeline's windows that all runs can have; None lets the only run choose its own.
+    """A length of the timeline's windows that suits all runs; None: the single run chooses its own.
 
     Raises:
-        ReportError: the asked length cannot be had.
+        ReportError: the requested length is not possible.
     """
     from spark_jobs.measures.timeline import choose_window
 
@@ -230,7 +229,7 @@ def _common_window(frames: "Sequence[StoreFrames]", asked: int | None) -> int | 
 
 
 def _extent(frames: "StoreFrames") -> tuple[int, int]:
-    """From the first slot of the timeline to the end of its last."""
+    """The start of the timeline's first slot, and the end of its last."""
     from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
     found = frames.timeline.agg(F.min("slot").alias("first"), F.max("slot").alias("last")).collect()[0]

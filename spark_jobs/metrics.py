@@ -1,7 +1,6 @@
-"""The columns of the exported metrics, as `metrics_schema.json` has them: the one contract with the broker.
+"""The columns of the exported metrics, from `metrics_schema.json`, the contract with the broker.
 
-Everything here is derived from that file, so a new drop reason or a new counter needs no second place to be
-named in.
+Everything here is derived from that file: a new counter or drop reason is added there only.
 """
 
 import json
@@ -18,9 +17,9 @@ FIRST_VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Field:
-    """One column: its name, type (in the schema file's words), unit, whether it may be null, and since when it is.
+    """One column: name, type (as in the schema file), unit, whether it may be null.
 
-    `since` is the version of the schema that the column came with.
+    `since` is the schema version that introduced the column.
     """
 
     name: str
@@ -33,9 +32,9 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """The whole contract: name and version, which every file carries in its footer, and the columns.
+    """Name and version, which are in the footer of every file, and the columns.
 
-    Files of earlier versions are read too: versions only ever add counters, which were 0 before.
+    Files of earlier versions are read too: versions only add counters, which are 0 in older files.
     """
 
     name: str
@@ -45,7 +44,7 @@ class Schema:
 
 
 def load() -> Schema:
-    """Read the schema file that lies beside this module (also from inside a zip archive)."""
+    """Read the schema file in this package (also from a zip archive)."""
     text = files("spark_jobs").joinpath("metrics_schema.json").read_text(encoding="utf-8")
     raw = json.loads(text)
     fields = tuple(
@@ -61,14 +60,13 @@ ADDED: Final = tuple(f.name for f in SCHEMA.fields if f.since > FIRST_VERSION)
 BUCKETS: Final = SCHEMA.buckets
 HISTOGRAMS: Final = tuple(f.name for f in SCHEMA.fields if f.type == HISTOGRAM_TYPE)
 
-# Counters add up over intervals. Gauges hold at one moment; of those, only the waiting_* enter sums, as
-# differences.
+# Counters are summed over intervals. Gauges are values at one moment; only waiting_* are summed, as differences.
 _GAUGE = re.compile(r"(_len|_max|_limit|^mqueue_bytes|^window_bytes)$")
 COUNTERS: Final = tuple(f.name for f in SCHEMA.fields if f.type == "int64" and not _GAUGE.search(f.name))
 
 
 def _reasons(prefix: str) -> tuple[str, ...]:
-    """Reasons in the order of the schema file; a trailing _qosN is not part of the reason."""
+    """Reasons in the order of the schema file, without a trailing _qosN."""
     found: dict[str, None] = {}
     for field in SCHEMA.fields:
         match = re.fullmatch(prefix + r"_(.+?)(_qos[012])?", field.name)
@@ -82,6 +80,6 @@ DROP_REASONS: Final = _reasons("dropped")
 
 
 def drop_column(reason: str, qos: int) -> str | None:
-    """The column that counts what was dropped at this QoS for this reason; None where it cannot be."""
+    """The column that counts drops at this QoS for this reason; None if there is none."""
     name = f"dropped_{reason}_qos{qos}"
     return name if any(f.name == name for f in SCHEMA.fields) else None

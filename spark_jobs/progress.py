@@ -1,4 +1,4 @@
-"""Progress of a job as plain lines on stderr: what was done, how much of it, how long it took."""
+"""Progress of a job as lines on stderr: what was done, how much, how long it took."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ PREFIX: Final = "report"
 
 
 class Stage:
-    """One step of the job; `note` is what its closing line says besides the time."""
+    """One step of the job; its last line shows `note` and the time."""
 
     def __init__(self) -> None:
         self.note = ""
@@ -20,8 +20,8 @@ class Progress:
     """Prints a line when a stage begins and one when it ends.
 
     Args:
-        stream: where the lines go; stderr by default, so that stdout stays free.
-        quiet: print nothing but warnings.
+        stream: output of the lines; default: stderr.
+        quiet: print only warnings.
     """
 
     def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
@@ -40,7 +40,7 @@ class Progress:
 
     @contextmanager
     def stage(self, text: str) -> Iterator[Stage]:
-        """Announce `text`, run the block, then print the stage's note and how long it took."""
+        """Print `text`, run the block, then print the stage's note and its duration."""
         stage = Stage()
         self.say(f"{text} ...")
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""Everything that a report leaves in its folder: tables, page, summary, and for two runs a picture."""
+"""Writes the files of a report: tables, page, summary, and for two runs a picture."""
 
 import json
 from collections.abc import Sequence
@@ -27,23 +27,23 @@ _STARVED: Final = "starved_sessions"
 _PROBE: Final = ".writable"
 
 
-def try_out(out: Storage) -> None:
-    """Make the folder and write to it, before any work is done.
+def check_writable(out: Storage) -> None:
+    """Make the folder and write to it, before the job starts.
 
     Raises:
-        StorageError: it cannot be made or written to.
+        StorageError: that failed.
     """
     out.write(_PROBE, b"")
     out.remove(_PROBE)
 
 
 def publish(results: Sequence[Result], out: Storage) -> None:
-    """Write tables/, summary.json, report.html and, for two runs, compare.svg: each whole or not at all.
+    """Write tables/, summary.json, report.html and, for two runs, compare.svg, each atomically.
 
-    The page comes last: who sees a new one finds the tables that it links to.
+    The page is written last, because it links to the tables.
 
     Raises:
-        StorageError: something cannot be written; what was there stays.
+        StorageError: a file cannot be written; the earlier one is kept.
     """
     written = set()
     for name, data in encoded(results):
@@ -51,7 +51,7 @@ def publish(results: Sequence[Result], out: Storage) -> None:
         written.add(name)
     _write_starved([result.starved_sessions for result in results if result.starved_sessions is not None], out)
     stale = {f"{FOLDER}/{name}.{form}" for name in LAYOUTS for form in ("parquet", "csv")} - written
-    for name in sorted(stale if len(results) > 1 else stale | {PICTURE}):  # of an earlier report
+    for name in sorted(stale if len(results) > 1 else stale | {PICTURE}):  # from an earlier report
         out.remove(name)
     told = summary(results, headline(results), sentences(results))
     out.write(SUMMARY, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
@@ -61,7 +61,7 @@ def publish(results: Sequence[Result], out: Storage) -> None:
 
 
 def _write_starved(frames: "Sequence[DataFrame]", out: Storage) -> None:
-    """The one table that grows with the sessions: Spark writes it, in one file each of Parquet and CSV."""
+    """Write the one table whose size depends on the number of sessions, with Spark, as Parquet and as CSV."""
     if not frames:
         return
     from pyspark.sql import DataFrame
@@ -73,9 +73,9 @@ def _write_starved(frames: "Sequence[DataFrame]", out: Storage) -> None:
     beside = f"{FOLDER}/_{_STARVED}"
     with cached(rows):
         try:
-            rows.write.mode("overwrite").options(**parquet.OPTIONS).parquet(out.address(beside, "parquet"))
+            rows.write.mode("overwrite").options(**parquet.OPTIONS).parquet(out.uri_of(beside, "parquet"))
             as_text = rows.withColumns({name: safe_text(F.col(name)) for name in texts})
-            as_text.write.mode("overwrite").options(**CSV_OPTIONS).csv(out.address(beside, "csv"))
+            as_text.write.mode("overwrite").options(**CSV_OPTIONS).csv(out.uri_of(beside, "csv"))
             for form in ("parquet", "csv"):
                 (part,) = [
                     entry.name

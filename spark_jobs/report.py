@@ -1,7 +1,7 @@
 """Main file for spark-submit: `spark-submit [--py-files spark_jobs.zip] report.py [compact|report] OPTIONS`.
 
-Takes the commands of `python -m spark_jobs`; without one it is `report`. The package is imported from the zip archive
-of --py-files, from an installed one, or, if there is neither, from the folder that this file lies in.
+It accepts the commands of `python -m spark_jobs`; the default is `report`. The package is imported from the zip archive
+of --py-files, or as installed, or else from the folder of this file.
 """
 
 import sys
@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 def run(arguments: list[str]) -> int:
-    """Find the package and hand over to its command line; returns the exit code."""
+    """Find the package and run its command line; returns the exit code."""
     here = Path(__file__).resolve().parent
-    # A script's own folder comes first on the path, and would let our modules shadow others of the same name.
+    # Python puts the script's folder first on the path, where our modules would shadow others of the same name.
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != here]
     if find_spec("spark_jobs") is None:
         sys.path.insert(0, str(here.parent))

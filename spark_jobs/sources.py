@@ -1,4 +1,4 @@
-"""From a store to what the measures work from: the rows of a selection, and what its ledgers say of the raw files."""
+"""The input of the measures from a store: the rows of a selection, and its ledgers' findings about raw files."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,23 +10,23 @@ from spark_jobs.compaction.survey import hour_of
 from spark_jobs.errors import ReportError
 from spark_jobs.measures.frames import Finding, SourceFile, StoreFrames
 
-_WORDS: Final = {
-    DUPLICATE: "Rows of files whose rows of the hour are all in other files too; counted once.",
-    OVERLAPPING: "Rows that are in another file too; counted once.",
+_EXPLANATIONS: Final = {
+    DUPLICATE: "Rows of files that have all their rows of the hour in common with other files; counted once.",
+    OVERLAPPING: "Rows that are also in another file; counted once.",
 }
-_CLOCK: Final = "Brokers whose clock seems to be off, by when their files were written: {}."
+_CLOCK: Final = "Brokers whose clock is probably wrong, by the times of their files: {}."
 
 
 def frames_of(store: Store, selection: Selection) -> StoreFrames:
-    """Everything that the measures need of a selection.
+    """The input of the measures for a selection.
 
     Raises:
-        ReportError: it asks for a broker that the store does not know.
+        ReportError: the store has no rows of the selected broker.
     """
     brokers = store.manifest.watermarks
     if selection.broker is not None and selection.broker not in brokers:
         there = ", ".join(sorted(brokers)) or "none"
-        raise ReportError(f"broker {selection.broker}: {store.storage.shown} has no rows of it; it has: {there}")
+        raise ReportError(f"broker {selection.broker}: {store.storage.shown} has no rows of it, only of: {there}")
     ledgers = store.ledgers(selection)
     records = [record for record in _by_file(ledgers) if _is_asked(record, selection)]
     return StoreFrames(
@@ -46,19 +46,19 @@ def frames_of(store: Store, selection: Selection) -> StoreFrames:
 
 
 def _is_asked(record: FileRecord, selection: Selection) -> bool:
-    """Whether a file that was skipped lies in the range; one that lies nowhere belongs to all."""
+    """Whether a skipped file is in the range; a misplaced file is in every range."""
     hour = hour_of(record.name)
     return bool(record.rows_here) or hour is None or selection.has_hour(hour)
 
 
 def _by_file(ledgers: Iterable[Ledger]) -> list[FileRecord]:
-    """One record for each raw file, whose hours are put together."""
+    """One record for each raw file, merged over its hours."""
     found: dict[str, FileRecord] = {}
     for ledger in ledgers:
         for record in ledger.files:
             known = found.get(record.name)
             if known is not None:
-                record = replace(  # the same file, with what its other hours have to say
+                record = replace(  # the same file in another hour
                     record,
                     rows_here=known.rows_here + record.rows_here,
                     dropped=known.dropped + record.dropped,
@@ -71,17 +71,17 @@ def _by_file(ledgers: Iterable[Ledger]) -> list[FileRecord]:
 
 
 def _source_file(record: FileRecord) -> SourceFile:
-    # Whether it came late is in the ledgers alone: tables do not depend on the order in which files came.
+    # Without `late`: tables must not depend on the order in which files arrived.
     return SourceFile(record.name, record.status, record.why, record.rows, record.size)
 
 
 def _findings(ledgers: Iterable[Ledger], records: Iterable[FileRecord]) -> list[Finding]:
     found = []
-    for status, words in _WORDS.items():
+    for status, text in _EXPLANATIONS.items():
         those = [record for record in records if record.status == status]
         if those:
             rows = sum(record.dropped for record in those)
-            found.append(Finding(f"{status}_rows", rows, those[0].name, words))
+            found.append(Finding(f"{status}_rows", rows, those[0].name, text))
     notes = {(note.kind, note.name): note for ledger in ledgers for note in ledger.notes}
     for kind in sorted({kind for kind, _ in notes}):
         those_notes = [note for (of, _), note in sorted(notes.items()) if of == kind]
@@ -91,7 +91,7 @@ def _findings(ledgers: Iterable[Ledger], records: Iterable[FileRecord]) -> list[
 
 
 def _there(store: Store) -> str:
-    """What hours there are, for the message that there is nothing in the range."""
+    """The hours of the store, for the message about an empty range."""
     hours = store.hours()
     if not hours:
         return f"{store.storage.shown} is empty."

@@ -1,9 +1,8 @@
-"""The Spark session of the jobs: started with settings for one machine, or taken over from spark-submit.
+"""The Spark session of the jobs: started with settings for one machine, or the session of spark-submit.
 
-The settings were measured (20 million rows on two cores): two gigabytes for the driver, eight shuffle
-partitions and the parallel collector are as fast as anything tried; adaptive execution must stay on; the
-session time zone is UTC so that hours are hours. The listening sockets that Spark opens are bound to loopback
-as long as the master is on this machine.
+The settings were measured (20 million rows on two cores): no others were faster than 2 GB for the driver, eight shuffle
+partitions and the parallel collector; adaptive execution must stay on; the session time zone is UTC. Spark's listening
+sockets are bound to loopback if the master is on this machine.
 """
 
 import logging
@@ -28,10 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 APP_NAME: Final = "sluice-report"
-DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and our own traceback
+DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and tracebacks
 LOOPBACK: Final = "127.0.0.1"
-JAVA_ENDS: Final = 10  # seconds that Java has after an interrupt to remove its files
+JAVA_STOPS_WITHIN: Final = 10  # seconds for Java to remove its files after an interrupt
 FEW_ROWS: Final = 300_000  # below this, compiling the queries takes longer than running them uncompiled
+VERY_FEW_ROWS: Final = 10_000
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _FOR_MANY_ROWS: Final = {_JVM_OPTIONS: "-XX:+UseParallelGC", "spark.sql.shuffle.partitions": "8"}
@@ -41,18 +41,20 @@ FOR_FEW_ROWS: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
 }
-# A report from a store is some hundred short queries over rows that are few already: compiling them well takes
-# longer than they do. Over 20,000 sessions and 25 hours: 64 s of processor time with Java's second compiler, 45 s
-# without.
+# For very few rows compiling single expressions is not worth it either. A compaction of two rows takes 7.5 s of Java's
+# processor time with it and 5 s without; with 20,000 rows both take the same.
+FOR_VERY_FEW_ROWS: Final = FOR_FEW_ROWS | {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# A report from a store runs about a hundred short queries over few rows; optimizing them takes longer than running
+# them. With 20,000 sessions and 25 hours: 64 s of processor time with Java's second compiler, 45 s without.
 FOR_QUERIES: Final = {_JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"}
-# What the compaction's wide rows need, wherever Spark runs.
+# Settings for the wide rows of the compaction, on every master.
 #
-# codegen.maxFields: above 100 columns Spark gives up compiling a query into one loop by default; the sums of raw
-# rows have about 300. On 2 million rows of 4,000 sessions, compaction took 86 s of processor time with it and 144 s
-# without, on a machine that was busy otherwise; -XX:-DontCompileHugeMethods beside it changed nothing.
-# maxPartitionBytes: a task reads about 32 MB of the compressed files, so that the sums that it holds, 2 kB for each
-# session and hour, fit into memory.
-# parallelPartitionDiscovery: a folder has thousands of small files; up to so many are found faster without a job.
+# codegen.maxFields: by default Spark does not compile queries of more than 100 columns; the sums of raw rows have
+# about 300. On 2 million rows of 4,000 sessions compaction took 86 s of processor time with this setting and 144 s
+# without; -XX:-DontCompileHugeMethods in addition changed nothing.
+# maxPartitionBytes: a task reads about 32 MB of compressed files, so that its sums, 2 kB for each session and hour, fit
+# into memory.
+# parallelPartitionDiscovery: below this number of files (a folder has thousands) they are listed without a job.
 _WIDE: Final = {
     "spark.sql.codegen.maxFields": "5000",
     "spark.sql.files.maxPartitionBytes": "32m",
@@ -63,15 +65,14 @@ _SETTINGS: Final = {
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # would note a stack trace for each expression
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # it records a stack trace for each expression
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
 }
 
-# Spark is silent, so that the console shows the report's own progress; what it raises is reported all the
-# same. Spark lifts the root logger to its shell's level when it runs under Python, and says so on the
-# console, unless the two agree from the start.
+# Spark does not log, so that the console shows only the report's progress; its exceptions are reported anyway. Under
+# Python Spark sets the root logger to its shell's level and prints a message, unless both levels are the same.
 _LOG4J: Final = """\
 status = error
 rootLogger.level = {level}
@@ -88,26 +89,26 @@ logger.spark.level = {level}
 
 @dataclass(frozen=True)
 class Started:
-    """A running session, and in words what it runs on."""
+    """A running session, and a description of what it runs on."""
 
     spark: "SparkSession"
-    words: str
+    description: str
 
 
 def require_packages() -> None:
-    """Raise ReportError, with what to install, unless pyspark and what it needs are there."""
+    """Raise ReportError, with what to install, unless pyspark and its dependencies are installed."""
     missing = [name for name in ("pyspark", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
         raise ReportError(f"the report needs {' and '.join(missing)}: pip install 'sluice-mqtt[report]'")
 
 
 def under_spark_submit(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether spark-submit has started this process: then Java runs already and the settings are its."""
+    """Whether spark-submit started this process: then Java runs already, with its settings."""
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
 def is_local(master: str) -> bool:
-    """Whether all of Spark runs on this machine, so that nothing needs to listen beyond loopback."""
+    """Whether all of Spark runs on this machine, so that its sockets can be bound to loopback."""
     return master.startswith("local") or f"//{LOOPBACK}:" in master or "//localhost:" in master
 
 
@@ -115,19 +116,19 @@ def is_local(master: str) -> bool:
 def session(
     master: str | None = None, *, rows: int | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[Started]:
-    """Start a session, stop it afterwards, and leave no temporary files.
+    """Start a session; afterwards stop it and remove its temporary files.
 
     Args:
-        master: Spark's master URL; local[*] if None, and spark-submit's if that has started us.
-        rows: how many rows there will be to read, if that is known: few rows are worth less compiling.
-        settings: more Spark settings, over those of this module.
+        master: Spark's master URL; None: local[*], or the one of spark-submit.
+        rows: the number of rows to read, if known: for few rows less is compiled.
+        settings: Spark settings that override those of this module.
 
     Raises:
-        ReportError: no suitable Java, or the session does not start.
+        ReportError: there is no suitable Java, or the session does not start.
     """
     require_packages()
     if not os.environ.get(DEBUG):
-        _hush()
+        _silence_loggers()
     if under_spark_submit():
         with _stopping(_adopt(master)) as spark:
             yield Started(spark, f"Spark {spark.version} by spark-submit on {spark.sparkContext.master}")
@@ -135,17 +136,23 @@ def session(
     with tempfile.TemporaryDirectory(prefix="sluice-report-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         java = find_java(os.environ)
-        sized = FOR_FEW_ROWS if rows is not None and rows <= FEW_ROWS else _FOR_MANY_ROWS
         chosen = master or "local[*]"
         with (
             _environment(chosen, make_java_home(java, folder)),
-            _stopping(_launch(chosen, folder, sized | dict(settings or {}))) as spark,
+            _stopping(_launch(chosen, folder, _for_rows(rows) | dict(settings or {}))) as spark,
         ):
             yield Started(spark, f"Spark {spark.version} on {chosen}, Java {java.version} ({java.source})")
 
 
-def _hush() -> None:
-    """Keep py4j and pyspark from logging, with Java's stack, what they raise anyway."""
+def _for_rows(rows: int | None) -> dict[str, str]:
+    """The settings for this number of rows; None: unknown."""
+    if rows is None or rows > FEW_ROWS:
+        return _FOR_MANY_ROWS
+    return FOR_FEW_ROWS if rows > VERY_FEW_ROWS else FOR_VERY_FEW_ROWS
+
+
+def _silence_loggers() -> None:
+    """Keep py4j and pyspark from logging the exceptions that they raise."""
     from pyspark.logger import PySparkLogger
 
     logging.getLogger().addHandler(logging.NullHandler())
@@ -159,7 +166,7 @@ def _stopping(spark: "SparkSession") -> Iterator["SparkSession"]:
         yield spark
     except BaseException as error:
         if was_interrupted(error):
-            _end_java()
+            _stop_java()
         else:
             spark.stop()
         raise
@@ -168,8 +175,8 @@ def _stopping(spark: "SparkSession") -> Iterator["SparkSession"]:
 
 @contextmanager
 def cached(*frames: "DataFrame") -> Iterator[None]:
-    """Free what Spark has cached of these frames afterwards, unless Ctrl-C ends the block: Java's answers are then
-    no longer those to what is asked, and Java ends with all that it has cached."""
+    """Unpersist these frames after the block, unless Ctrl-C ends it: that breaks the protocol with Java, which is then
+    stopped."""
     try:
         yield
     except BaseException as error:
@@ -184,16 +191,16 @@ def _free(frames: "Sequence[DataFrame]") -> None:
         frame.unpersist()
 
 
-def _end_java() -> None:
-    """End Spark's Java without asking it: after an interrupt nobody knows which answer comes next."""
+def _stop_java() -> None:
+    """Stop Spark's Java without a request: an interrupt has broken the protocol with it."""
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
-    if process is None:  # it has not been started yet, or spark-submit's is not ours to end
+    if process is None:  # not started yet, or started by spark-submit
         return
     process.stdin.close()
     try:
-        process.wait(JAVA_ENDS)
+        process.wait(JAVA_STOPS_WITHIN)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -201,7 +208,7 @@ def _end_java() -> None:
 
 @contextmanager
 def _environment(master: str, java_home: Path) -> Iterator[None]:
-    """Set what pyspark hands to the JVM through the environment; put everything back afterwards."""
+    """Set the environment variables that pyspark passes to the JVM; restore them afterwards."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -228,7 +235,7 @@ def _launch(master: str, folder: Path, settings: dict[str, str]) -> "SparkSessio
 
     for tool in ("bash", "chmod", "dirname"):
         if shutil.which(tool) is None:
-            raise ReportError(f"Spark needs {tool}, which is not on PATH: add the folder that holds it")
+            raise ReportError(f"Spark needs {tool}, which is not on PATH: install it, or add its folder to PATH")
     log = folder / "log4j2.properties"
     log.write_text(_LOG4J.replace("{level}", _log_level()), encoding="utf-8")
     jvm_options = settings.pop(_JVM_OPTIONS, "")
@@ -245,13 +252,13 @@ def _launch(master: str, folder: Path, settings: dict[str, str]) -> "SparkSessio
     try:
         spark = builder.getOrCreate()
     except KeyboardInterrupt:
-        _end_java()
+        _stop_java()
         raise
-    except Exception as error:  # py4j and pyspark have no common class for a JVM that does not come up
+    except Exception as error:  # py4j and pyspark have no common exception for a JVM that does not start
         reason = str(error).partition("\n")[0]
         raise ReportError(f"Spark did not start on {master}: {reason}") from error
     if threading.current_thread() is threading.main_thread():
-        # Spark's own handler talks to Java in the middle of whatever is being said.
+        # Spark's own handler calls Java in the middle of other calls.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     spark.sparkContext.setLogLevel(_log_level())
     return spark
@@ -262,7 +269,7 @@ def _log_level() -> str:
 
 
 def _adopt(master: str | None) -> "SparkSession":
-    """spark-submit's session; its settings are left alone but for those that results, Python or wide rows depend on."""
+    """The session of spark-submit; only settings that results, Python or wide rows depend on are changed."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(APP_NAME)
@@ -271,21 +278,3 @@ def _adopt(master: str | None) -> "SparkSession":
     spark = (builder.master(master) if master else builder).getOrCreate()
     spark.sparkContext.setLogLevel(_log_level())
     return spark
-
-
-def read_metrics(spark: "SparkSession", paths: Sequence[Path]) -> "DataFrame":
-    """The rows of metrics files known to be good, by the columns of the schema file; 0 where a file is older."""
-    from pyspark.sql import functions as F  # noqa: N812  # its usual name
-
-    from spark_jobs.metrics import ADDED, SCHEMA
-
-    sql_types = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<int64>": "array<bigint>"}
-    columns = ", ".join(f"`{field.name}` {sql_types.get(field.type, field.type)}" for field in SCHEMA.fields)
-    rows = spark.read.schema(columns).parquet(*[_uri(path) for path in paths])
-    return rows.withColumns({name: F.coalesce(F.col(name), F.lit(0)) for name in ADDED})
-
-
-def _uri(path: Path) -> str:
-    """A file's address for Hadoop, which would take some characters of a name for wildcards."""
-    escaped = "".join(f"\\{letter}" if letter in "{}[]*?\\^" else letter for letter in str(path.absolute()))
-    return f"file://{escaped}"

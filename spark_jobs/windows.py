@@ -1,4 +1,4 @@
-"""The length of the timeline's windows, as a user may write it."""
+"""Parses the length of the timeline's windows."""
 
 import re
 from typing import Final
@@ -11,14 +11,14 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def parse_window(text: str) -> int | None:
-    """A window's length in seconds from text such as 30s, 1m, 2h or 1d; None for "auto".
+    """A length in seconds from text such as 30s, 1m, 2h or 1d; None for "auto".
 
     Raises:
-        ReportError: the text is something else.
+        ReportError: the text is invalid.
     """
     if text == AUTO:
         return None
     match = re.fullmatch(r"([1-9]\d{0,6})([smhd])", text)
     if match is None:
-        raise ReportError(f"--window {text}: must be auto, or a whole number with s, m, h or d, such as 30s or 1m")
+        raise ReportError(f"--window {text}: expected auto, or a whole number with s, m, h or d, such as 30s or 1m")
     return int(match[1]) * _UNITS[match[2]]

@@ -4,12 +4,15 @@
 compiled where there is a C compiler. `SLUICE_EXPECT=compiled` or `=interpreted` makes a mix-up an error.
 """
 
+import asyncio
 import importlib.util
 import os
+from collections.abc import Callable, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Final
 
 import pytest
+import uvloop
 from hypothesis import settings
 
 # Time limits of single examples would only measure how busy the machine is; each test has a limit of its own.
@@ -30,6 +33,24 @@ def how_it_runs() -> tuple[str, str]:
         return "missing", PROBE
     compiled = spec.origin.endswith(tuple(EXTENSION_SUFFIXES))
     return ("compiled" if compiled else "interpreted"), spec.origin
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the tests with Spark come first: of tests side by side, they are then not what the others wait for.
+
+    Each worker has a Java of its own, so all of them should run on one: the others begin elsewhere, and take what
+    is left from the end.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run tests that await on asyncio's own loop; those whose mark asks for both on uvloop's too."""
+    loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.SelectorEventLoop}
+    marker = item.get_closest_marker("asyncio")
+    if marker is not None and "loop_factories" in marker.kwargs:
+        loops["uvloop"] = uvloop.new_event_loop
+    return loops
 
 
 def pytest_report_header() -> str:

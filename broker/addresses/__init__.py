@@ -1,1 +1,1 @@
-"""Topics whose waiting bytes have a limit (FC-24 to FC-26), and what waits for room in them."""
+"""Addresses, which are topics with a limit in bytes, and the PUBLISHes that wait for room in them (FC-24 to FC-26)."""

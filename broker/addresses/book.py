@@ -8,26 +8,17 @@ from protocol.most_specific import NONE, MostSpecific
 from session.address import Address, AddressRule
 
 SPARE: Final = 1_000
-"""Addresses that nobody need use: who has just found one may not hold anything of it yet."""
+"""Addresses kept although unused: one that was just found may not hold a delivery yet."""
 _LOOKED_AT: Final = 2
-"""Addresses that are looked at, whether they can be forgotten, for each new one: so besides the spare ones at most as
-many as are in use are not."""
-
-
-@final
-class AddressFull(Exception):  # noqa: N818 - it is named for what happens, as all that is no failure
-    """A PUBLISH cannot be routed now."""
-
-    def __init__(self, address: Address) -> None:
-        self.address = address
+"""Addresses checked for eviction for each new one: so, besides the spare ones, no more are unused than in use."""
 
 
 @final
 class AddressBook:
-    """The addresses that are known: those in use, and some that are not."""
+    """The known addresses: those in use, and some unused ones."""
 
     def __init__(self, rules: list[tuple[str, AddressRule]]) -> None:
-        """`rules`: topic filters, each with what applies where it is the most specific one that matches."""
+        """`rules`: topic filters with their rules; the most specific filter that matches applies."""
         self._rules = [rule for _, rule in rules]
         self._matching = MostSpecific([topic_filter for topic_filter, _ in rules]) if rules else None
         self._addresses: dict[bytes, Address] = {}
@@ -37,15 +28,15 @@ class AddressBook:
         return len(self._addresses)
 
     def known(self) -> list[Address]:
-        """All of them at this moment."""
+        """A list of all known addresses."""
         return list(self._addresses.values())
 
     def knows(self, address: Address) -> bool:
-        """Whether this one has not been forgotten."""
+        """Whether this one has not been evicted."""
         return self._addresses.get(address.topic) is address
 
     def find(self, topic: bytes, routed: Mapping[bytes, object]) -> Address | None:
-        """The topic's address; None if nothing limits it. `routed`: topics whose address somebody may remember."""
+        """The topic's address; None if it has no limit. `routed`: topics whose address is referenced elsewhere."""
         matching = self._matching
         if matching is None:
             return None
@@ -61,7 +52,7 @@ class AddressBook:
         return address
 
     def _forget(self, routed: Mapping[bytes, object]) -> None:
-        """Forget what is not used, of those that it is the turn of."""
+        """Evict unused addresses, round-robin."""
         around = self._round
         if len(around) < SPARE:
             return

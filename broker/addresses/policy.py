@@ -1,4 +1,4 @@
-"""What becomes of PUBLISHes to an address that is full (FC-24 to FC-26)."""
+"""Handles PUBLISHes to full addresses by their policy (FC-24 to FC-26)."""
 
 import asyncio
 from collections import deque
@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Final, final
 
 from broker.addresses.full_address import AT_ONCE, Backlog, Parked
 from broker.addresses.producer_windows import Producers
-from broker.connection.publishing import EPISODE
+from broker.clients import Clients
 from broker.connection.replies import PublishRefused, in_words
+from broker.events import Events
+from broker.routing.messages import Messages
+from broker.routing.router import MATCHED
 from broker.runtime.clock import monotonic_us
+from broker.runtime.endpoint import Endpoint
+from broker.runtime.timers import Wheel
 from protocol import reason_codes
 from protocol.publish import Publish
 from session.address import BLOCK, DROP, FAIL, NOT_WATCHED, PAGE, Address
@@ -17,8 +22,6 @@ from session.session import Session
 
 if TYPE_CHECKING:
     from broker.addresses.paging.paging import Paging
-    from broker.broker import Broker
-    from broker.connection.connection import Connection
 
 _QUOTED: Final = 100
 """Bytes of a topic name that the log or a refusal quotes."""
@@ -29,20 +32,31 @@ _CONTEXT: Final = Context()
 class Addresses:
     """The addresses that are full."""
 
-    def __init__(self, broker: "Broker", window: int, paging: "Paging | None") -> None:
-        """`window`: bytes of a producer window. `paging`: None = no address pages."""
-        self.producers = Producers(broker, window)
+    def __init__(
+        self,
+        messages: Messages,
+        clients: Clients,
+        wheel: Wheel,
+        events: Events,
+        window: int,
+        paging: "Paging | None",
+    ) -> None:
+        """`window`: the producer window in bytes. `paging`: None = no address pages."""
+        self.wheel = wheel
+        self.producers = Producers(wheel, window)
         self.paging = paging
         self.parked_total = 0
-        """PUBLISHes that have had to wait; those that an address has paged are not among them."""
+        """PUBLISHes that have been parked, without those for paging."""
         self.paged_total = 0
         self.refused_total = 0
-        """PUBLISHes that have got what `fail` gives them, at once or later."""
+        """PUBLISHes treated as `fail` does, at once or later."""
         self.dropped_total = 0
         """PUBLISHes that have been acknowledged and discarded."""
         self.stopping = False
-        """Whether the broker is: what waits is not routed any more, so nothing need wait behind it."""
-        self._broker = broker
+        """Whether the broker stops: what is parked is not routed any more, so wills do not wait behind it."""
+        self._messages = messages
+        self._clients = clients
+        self._events = events
         self._backlogs: dict[Address, Backlog] = {}
         self._ready: deque[Backlog] = deque()
         self._scheduled = False
@@ -54,36 +68,49 @@ class Addresses:
 
     # -- PUBLISHes to a full address
 
-    def overflow(
-        self, connection: "Connection", session: Session, publish: Publish, address: Address, now: int
-    ) -> None:
-        """Do with an accepted PUBLISH that has found its address full what its rule says."""
+    def overflow(self, endpoint: Endpoint, session: Session, publish: Publish, now: int) -> None:
+        """Apply the address's policy to an accepted PUBLISH that found it full."""
+        address = self._address(publish)
         backlog = self._backlog(address, now)
         policy = address.rule.full_policy
         if policy == FAIL:
             self.refuse(session, publish, address, now, True)
         elif policy == DROP:
             self.count_dropped(session, address)
-            session.answer(publish, True, now)
+            session.inbound.answer(publish, True, now)
         else:
             self._wait(backlog, session, publish, now)
-            self.producers.limit(connection, session, now)
+            self.producers.limit(endpoint, session, now)
 
-    def overflow_will(self, session: Session, publish: Publish, address: Address, now: int) -> None:
-        """Route a will, whatever the size of its address: nobody is there to be held back.
+    def overflow_will(self, session: Session, publish: Publish, now: int) -> None:
+        """Route a will even if its address is full: it has no publisher to hold back.
 
-        Where others wait it gets in line, though: they may be what its client has sent before (FC-9).
+        It is queued behind PUBLISHes that wait, because its client may have sent them (FC-9).
         """
+        address = self._address(publish)
         if address.waiting and not self.stopping:
             backlog = self._backlog(address, now)
             if backlog.take(Parked(backlog, publish, session, now, will=True)):
                 return
-        self._broker.publish_late(publish, session.client_id, now)
+        self.publish_late(publish, session.client_id, now)
+
+    def _address(self, publish: Publish) -> Address:
+        address = self._messages.router.address(publish.topic)
+        assert address is not None  # only an address can be full
+        return address
+
+    def size(self, publish: Publish, client_id: str) -> int:
+        """Payload bytes that a message of this client would add to its address."""
+        return self._messages.router.size(publish, self._clients.outbound(client_id))
+
+    def publish_late(self, publish: Publish, client_id: str, now: int) -> bool:
+        """Route a PUBLISH that has waited, or a will; returns whether there is a subscription."""
+        return self._messages.publish_late(publish, client_id, self._clients.outbound(client_id), now) == MATCHED
 
     def _wait(self, backlog: Backlog, session: Session, publish: Publish, now: int) -> None:
         address = backlog.address
         if self.producers.used_up(session):
-            # It is read for the sake of its acknowledgements. They may have made room for what it has waiting.
+            # It is read only for its acknowledgements. They may have made room for its parked PUBLISHes.
             backlog.settle(now, AT_ONCE)
         if self.producers.used_up(session) or backlog.rejects(publish):
             self.refuse(session, publish, address, now, True)
@@ -93,46 +120,43 @@ class Addresses:
             if address.rule.full_policy == BLOCK:
                 address.parked += 1
                 self.parked_total += 1
-            session.park(publish, address.rule.full_policy == PAGE)
+            session.inbound.park(publish, address.rule.full_policy == PAGE)
             self.producers.add(parked)
             backlog.watch_time(now)
         elif address.rule.page_full_policy == DROP:
             self.count_dropped(session, address)
-            session.answer(publish, True, now)
+            session.inbound.answer(publish, True, now)
         else:
             self.refuse(session, publish, address, now, True)
 
-    # -- what `drop` and `fail` do
+    # -- `drop`, `page` and `fail`
 
     def count_dropped(self, session: Session, address: Address) -> None:
-        """A PUBLISH is discarded, and acknowledged as usual."""
-        session.outbound.counters.publish_discarded += 1
+        """Count a PUBLISH that is discarded, and acknowledged as usual."""
+        session.inbound.discard()
         address.dropped += 1
         self.dropped_total += 1
 
     def count_paged(self, address: Address) -> None:
-        """A PUBLISH is on disk."""
+        """Count a PUBLISH that is on disk."""
         address.paged += 1
         self.paged_total += 1
 
     def refuse(self, session: Session, publish: Publish, address: Address, now: int, expected: bool) -> None:
-        """Answer as `fail` does (FC-26), if the client expects an answer. QoS 0 has none."""
+        """Refuse as `fail` does (FC-26); discard if it is QoS 0 or no acknowledgement is expected."""
         address.refused += 1
         self.refused_total += 1
-        counters = session.outbound.counters
         if not expected or publish.qos == 0:
-            counters.publish_discarded += 1
+            session.inbound.discard()
             return
-        counters.publish_refused += 1
+        session.inbound.count_refused()
         refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, f"PUBLISH to {_name(address)!r}, which is full")
-        if now >= session.refused_until:
-            self._broker.report_refused("publish_refused", session, session.listener, refused)
-        session.refused_until = now + EPISODE
+        self._events.publish_refused(session, refused, now)
         if session.version == 5:
-            session.refuse(publish, refused.reason_code, in_words(refused.message))
-            session.outbound.host.wake()
+            session.inbound.refuse(publish, refused.reason_code, in_words(refused.message))
+            session.wake()
         else:
-            session.outbound.host.disconnect(refused.reason_code, refused.message)
+            session.close(refused.reason_code, refused.message)
 
     # -- episodes
 
@@ -141,7 +165,7 @@ class Addresses:
         if backlog is None:
             paging = self.paging
             paged = paging is not None and address.rule.full_policy == PAGE
-            backlog = self._backlogs[address] = Backlog(self._broker, address)
+            backlog = self._backlogs[address] = Backlog(self, address)
             if paging is not None and paged:
                 backlog.pages = paging.open(address, backlog)
             address.watcher = backlog
@@ -150,7 +174,7 @@ class Addresses:
         return backlog
 
     def end(self, backlog: Backlog) -> None:
-        """An address has room again."""
+        """End the episode: the address has room again."""
         address = backlog.address
         address.watcher = None
         address.mark = NOT_WATCHED
@@ -158,8 +182,8 @@ class Addresses:
         self._log("address_has_room", address)
 
     def _log(self, event: str, address: Address) -> None:
-        """Log the beginning or the end of an episode, with what has been counted since the address is known."""
-        self._broker.log.warning(
+        """Log the beginning or the end of an episode, with the address's counters."""
+        self._events.log.warning(
             event,
             topic=_name(address),
             policy=address.rule.full_policy,
@@ -171,7 +195,7 @@ class Addresses:
             dropped=address.dropped,
         )
 
-    # -- routing what has waited
+    # -- routing parked and paged PUBLISHes
 
     def schedule(self, backlog: Backlog) -> None:
         """Settle a backlog in the loop's next turn."""
@@ -186,7 +210,7 @@ class Addresses:
             asyncio.get_running_loop().call_soon(self._settle, context=_CONTEXT)
 
     def _settle(self) -> None:
-        """Settle those in line: a bounded number of PUBLISHes in one turn of the loop, and each address its part."""
+        """Settle the queued backlogs: together they route at most AT_ONCE PUBLISHes in one turn of the loop."""
         self._scheduled = False
         now = monotonic_us()
         ready = self._ready
@@ -203,7 +227,7 @@ class Addresses:
     # -- sessions
 
     def end_session(self, session: Session, now: int) -> None:
-        """A session is over. What it has waiting is routed nevertheless, so far as it is not too much."""
+        """A session has ended. Its parked PUBLISHes are still routed, within a limit (FC-25)."""
         for parked in self.producers.parked(session):
             parked.backlog.leave_behind(parked, now)
 

@@ -1,61 +1,54 @@
-"""Who has PUBLISHes waiting, and how much of its producer window they take up (FC-25)."""
+"""The sessions with parked PUBLISHes, and their producer windows (FC-25)."""
 
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import Final, final
 
 from broker.addresses.full_address import Parked
-from broker.connection.backpressure import PARKED, end_reason, stop_reading
 from broker.runtime.clock import SECOND
-from broker.runtime.timers import Timer
-from protocol.publish import Publish
-from session.address import BLOCK, Address
-from session.outbound import Outbound
+from broker.runtime.endpoint import PARKED, Endpoint
+from broker.runtime.timers import Timer, Wheel
 from session.session import Session
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.connection.connection import Connection
-
 LOOK: Final = SECOND
-"""Microseconds after which it is looked at again whether a connection that is not read should be after all."""
+"""Microseconds between two checks whether a paused producer blocks others."""
 
 
 @final
 class Producer:
-    """A session with PUBLISHes that wait."""
+    """A session with parked PUBLISHes."""
 
     def __init__(self) -> None:
         self.parked: dict[Parked, None] = {}
         self.bytes = 0
-        self.unread: Connection | None = None
-        """The connection that is not read because of them; it may have been closed since."""
+        self.paused: Endpoint | None = None
+        """The connection that is paused because of them; it may have been closed since."""
         self.awaited_at = 0
-        """When it was last found that others wait for what it holds itself: once in a chunk is enough."""
+        """When it was last found to block others: one check for each chunk is enough."""
 
 
 @final
 class Producers:
-    """The sessions with PUBLISHes that wait."""
+    """The sessions with parked PUBLISHes."""
 
-    def __init__(self, broker: "Broker", window: int) -> None:
+    def __init__(self, wheel: Wheel, window: int) -> None:
         self.window = window
-        """Bytes that one session may have waiting; past that it is not read."""
-        self._broker = broker
+        """Bytes that one session may have parked; from there on its connection is paused."""
+        self._wheel = wheel
         self._producers: dict[Session, Producer] = {}
-        self._unread: dict[Session, Producer] = {}
-        self._timer: UnreadTimer | None = None
+        self._paused: dict[Session, Producer] = {}
+        self._timer: LockUpTimer | None = None
 
     def used_up(self, session: Session) -> bool:
-        """Whether its window is used up: then it is not read, or only because it would be locked up otherwise."""
+        """Whether its window is used up: then it is paused, unless that would be a deadlock."""
         producer = self._producers.get(session)
         return producer is not None and producer.bytes >= self.window
 
     def parked(self, session: Session) -> list[Parked]:
-        """What waits of a session, in the order in which it came."""
+        """The parked PUBLISHes of a session, oldest first."""
         producer = self._producers.get(session)
         return [] if producer is None else list(producer.parked)
 
     def add(self, parked: Parked) -> None:
-        """A PUBLISH waits."""
+        """A PUBLISH has been parked."""
         producer = self._producers.get(parked.session)
         if producer is None:
             producer = self._producers[parked.session] = Producer()
@@ -63,75 +56,59 @@ class Producers:
         producer.bytes += parked.weight
 
     def remove(self, parked: Parked) -> None:
-        """It waits no longer: its connection is read again if there is room in its window."""
+        """It is no longer parked: resume reading its connection if there is room in the window."""
         session = parked.session
         producer = self._producers[session]
         del producer.parked[parked]
         producer.bytes -= parked.weight
-        if producer.unread is not None and producer.bytes < self.window:
+        if producer.paused is not None and producer.bytes < self.window:
             self._read(session, producer)
         if not producer.parked:
             del self._producers[session]
 
     # -- reading
 
-    def limit(self, connection: "Connection", session: Session, now: int) -> None:
-        """Read `session`'s connection no further if its window is used up, unless it would be locked up then."""
+    def limit(self, endpoint: Endpoint, session: Session, now: int) -> None:
+        """Pause reading a session whose window is used up, unless it blocks others: that would be a deadlock."""
         producer = self._producers.get(session)
-        if producer is None or producer.bytes < self.window or connection.closing:
+        if producer is None or producer.bytes < self.window or endpoint.closing:
             return
-        if producer.awaited_at == now or is_awaited(session.outbound):
+        if producer.awaited_at == now or session.blocks_others():
             producer.awaited_at = now
             return
-        producer.unread = connection
-        self._unread[session] = producer
-        stop_reading(connection, PARKED, now)
+        producer.paused = endpoint
+        self._paused[session] = producer
+        endpoint.pause_reading(PARKED, now)
         if self._timer is None:
-            self._timer = UnreadTimer(self)
-            self._broker.wheel.add(now + LOOK, self._timer)
+            self._timer = LockUpTimer(self)
+            self._wheel.add(now + LOOK, self._timer)
 
     def look(self, now: int) -> None:
-        """Two clients that feed each other's full addresses: it may show only now that one waits for the other."""
-        for session, producer in list(self._unread.items()):
-            if is_awaited(session.outbound):
+        """Resume producers that block others. Two clients that feed each other may do so only after the pause."""
+        for session, producer in list(self._paused.items()):
+            if session.blocks_others():
                 self._read(session, producer)
-        if self._unread:
-            self._timer = UnreadTimer(self)
-            self._broker.wheel.add(now + LOOK, self._timer)
+        if self._paused:
+            self._timer = LockUpTimer(self)
+            self._wheel.add(now + LOOK, self._timer)
         else:
             self._timer = None
 
     def _read(self, session: Session, producer: Producer) -> None:
-        connection = producer.unread
-        producer.unread = None
-        self._unread.pop(session, None)
-        if connection is not None:
-            end_reason(connection, PARKED)
-
-
-def is_awaited(outbound: Outbound) -> bool:
-    """Whether the session holds deliveries of an address in which others wait for room: they wait for this client."""
-    if any(_is_in_the_way(inflight.publish) for inflight in outbound.window.entries.values()):
-        return True
-    if outbound.mqueue is not None and any(_is_in_the_way(publish) for publish in outbound.mqueue):
-        return True
-    return any(_is_in_the_way(publish) for publish in outbound.in_mailbox())
-
-
-def _is_in_the_way(publish: Publish) -> bool:
-    if publish.address is None:
-        return False
-    address = cast("Address", publish.address)
-    return address.waiting > 0 and address.rule.full_policy == BLOCK
+        endpoint = producer.paused
+        producer.paused = None
+        self._paused.pop(session, None)
+        if endpoint is not None:
+            endpoint.resume_reading(PARKED)
 
 
 @final
-class UnreadTimer(Timer):
-    """Has it looked at whether somebody waits for who is not read."""
+class LockUpTimer(Timer):
+    """Checks again whether a paused producer blocks others."""
 
     def __init__(self, producers: Producers) -> None:
         self.producers = producers
 
     def due(self, now: int) -> None:
-        """Look, and come back while there is somebody."""
+        """Check, and repeat while any is paused."""
         self.producers.look(now)

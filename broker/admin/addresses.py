@@ -1,4 +1,4 @@
-"""The list of addresses: topics that may take up only so much in all sessions together (FC-24)."""
+"""The list of addresses: topics with a limit in bytes over all sessions (FC-24)."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,7 @@ _KEYS: Final[dict[str, Key[Address]]] = {
 
 
 class Addresses(Listing[Address]):
-    """All addresses that are in use, and some that have been."""
+    """All addresses in use, and some that are no longer in use."""
 
     columns = (
         "address",
@@ -37,11 +37,11 @@ class Addresses(Listing[Address]):
         self._book = broker.router.addresses
 
     def items(self) -> list[Address]:
-        """All that are known."""
+        """All addresses that the router keeps."""
         return self._book.known()
 
     def is_there(self, item: Address) -> bool:
-        """Whether it has not been forgotten."""
+        """Whether the address has not been evicted."""
         return self._book.knows(item)
 
     def row(self, item: Address, now: int) -> list[object]:

@@ -1,4 +1,4 @@
-"""Asks a running broker over its admin socket: one connection, one question, one answer."""
+"""Client of the admin socket: one request and one answer per connection."""
 
 import json
 import os
@@ -12,24 +12,24 @@ from broker.admin import VERSION
 from broker.admin.socket import check_length, is_trusted, peer_uid
 
 TIMEOUT: Final = 60.0
-"""Seconds in which the broker has to go on: with very many sessions it rests for a while before it looks again."""
+"""Seconds for each step. With very many sessions the broker pauses for a while between two walks."""
 
 LONGEST_ANSWER: Final = 16 * 1024 * 1024
-"""Bytes of an answer: a thousand rows whose names are as long as they may be stay far below."""
+"""Bytes of an answer: a thousand rows with the longest names are far smaller."""
 
 _CHUNK: Final = 65_536
 
 
 class AdminError(Exception):
-    """There is no answer; the message says what was tried, what is wrong and what would be right."""
+    """There is no answer; the message says what was tried, what is wrong and how to correct it."""
 
 
 class NoBrokerError(AdminError):
-    """Nobody is there to answer."""
+    """No broker listens on the socket."""
 
 
 def find(places: Sequence[Path]) -> Path:
-    """The first of these paths at which something is. Raises AdminError if there is none."""
+    """The first of these paths that exists. Raises AdminError if none does."""
     for path in places:
         if os.path.lexists(path):
             return path
@@ -41,7 +41,7 @@ def find(places: Sequence[Path]) -> Path:
 
 
 def ask(path: Path, command: str, sort: str | None, limit: int) -> dict[str, Any]:
-    """The answer to one request; a `sort` of None is the broker's default. Raises AdminError if there is none."""
+    """The answer to one request; `sort` None means the broker's default. Raises AdminError if there is no answer."""
     request = {"command": command, "limit": limit} | ({} if sort is None else {"sort": sort})
     try:
         check_length(path)
@@ -51,7 +51,7 @@ def ask(path: Path, command: str, sort: str | None, limit: int) -> dict[str, Any
             uid = peer_uid(sock)
             if not is_trusted(uid) and os.geteuid() != 0:
                 raise AdminError(f"{path}: it is user {uid} who answers there, not this user: nothing it says is taken")
-            with suppress(ConnectionError):  # who is not served has been told so already, and the connection closed
+            with suppress(ConnectionError):  # a refusal is sent, and the connection closed, before any request
                 sock.sendall(json.dumps(request).encode() + b"\n")
             line = _read_line(sock)
     except (FileNotFoundError, ConnectionError) as error:
@@ -88,7 +88,7 @@ def _why(error: OSError) -> str:
 
 
 def _checked(line: bytes, path: Path) -> dict[str, Any]:
-    """The answer, if it is what a broker says."""
+    """The decoded answer. Raises AdminError for an error, and for what is not an answer of this version."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The list of groups that share a subscription (FC-13)."""
+"""The list of groups of shared subscriptions (FC-13)."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -10,25 +10,25 @@ if TYPE_CHECKING:
 
 
 def mqueue(group: SharedQueue, now: int) -> int:
-    """Deliveries that no member can take now."""
+    """Deliveries in the group's mqueue."""
     queue = group.mqueue
     return queue.length if queue is not None else 0
 
 
 def queued_bytes(group: SharedQueue, now: int) -> int:
-    """Their payload bytes."""
+    """Payload bytes in the mqueue."""
     queue = group.mqueue
     return queue.bytes if queue is not None else 0
 
 
 def drops(group: SharedQueue, now: int) -> int:
-    """Deliveries that the group's queue has dropped, for whatever reason."""
+    """Deliveries that the group's queue has dropped, for any reason."""
     counters = group.counters
     return counters.dropped_qos0 + counters.dropped_qos1 + counters.dropped_qos2
 
 
 def patience(group: SharedQueue, now: int) -> int:
-    """Microseconds for which publishers have been held back for the group (FC-16)."""
+    """Microseconds for which publishers have been paced for the group (FC-16)."""
     return group.paced_for(now)
 
 
@@ -41,7 +41,7 @@ _KEYS: Final[dict[str, Key[SharedQueue]]] = {
 
 
 class Groups(Listing[SharedQueue]):
-    """All groups that have a member."""
+    """All groups with members."""
 
     columns = ("group", "members", "mqueue_len", "mqueue_bytes", "offered", "sent", "dropped", "paced_for_us")
     keys = _KEYS
@@ -55,11 +55,11 @@ class Groups(Listing[SharedQueue]):
         return list(self._queues.values())
 
     def is_there(self, item: SharedQueue) -> bool:
-        """Whether it still has a member."""
+        """Whether the group still has members."""
         return self._queues.get(item.name) is item
 
     def row(self, item: SharedQueue, now: int) -> list[object]:
-        """The cells of one group. Sent is what has been handed to members."""
+        """The cells of one group. `sent` is what members have pulled."""
         counters = item.counters
         return [
             shortened(item.name),

@@ -1,4 +1,4 @@
-"""What can be listed: where the items are, what they can be sorted by, and what a row tells of one."""
+"""The interface of a list: its items, sort keys and rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -10,26 +10,26 @@ Key = Callable[[T, int], int]
 """The value by which an item is sorted, the highest first; the second argument is the time in microseconds."""
 
 LONGEST_NAME: Final = 256
-"""Characters of a name in an answer: client ids and topics may have 64 KB, and there are up to 1000 rows."""
+"""Characters of a name in an answer: client ids and topics may have 64 KB, and an answer up to 1000 rows."""
 
 
 class Listing(ABC, Generic[T]):
-    """One thing that there are many of."""
+    """One kind of items, such as sessions."""
 
     columns: ClassVar[tuple[str, ...]]
     """The names of a row's cells."""
     keys: Mapping[str, Key[T]]
-    """What it can be sorted by."""
+    """Sort keys by name."""
     default: ClassVar[str]
-    """The key where the request does not say."""
+    """The sort key if the request has none."""
 
     @abstractmethod
     def items(self) -> list[T]:
-        """All there are at this moment."""
+        """All items at this moment."""
 
     @abstractmethod
     def is_there(self, item: T) -> bool:
-        """Whether an item of `items` has not ended since."""
+        """Whether an item of `items` still exists."""
 
     @abstractmethod
     def row(self, item: T, now: int) -> list[object]:
@@ -37,5 +37,5 @@ class Listing(ABC, Generic[T]):
 
 
 def shortened(name: str) -> str:
-    """A name as it goes into an answer."""
+    """A name as it appears in an answer."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"

@@ -1,4 +1,4 @@
-"""Requests and answers of the admin socket, as the package's docstring has them."""
+"""Requests and answers of the admin socket; the package's docstring describes them."""
 
 import json
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from broker.admin.scan import Top
 
 _KEYS: Final = frozenset({"version", "command", "sort", "limit"})
 _QUOTED: Final = 64
-"""Characters of what was sent that an error quotes."""
+"""Characters of a request that an error quotes."""
 
 
 class RequestError(Exception):
-    """A request that cannot be answered; the message says why and what would be right."""
+    """A request that cannot be answered; the message says why and how to correct it."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for."""
+    """A valid request."""
 
     command: str
     sort: str
@@ -28,7 +28,7 @@ class Request:
 
 
 def parse(line: bytes, listings: Mapping[str, Listing[Any]]) -> Request:
-    """Read one line. Raises RequestError for what is not a request that `listings` can answer."""
+    """Parse one line. Raises RequestError if `listings` cannot answer it."""
     try:
         asked = json.loads(line)
     except (ValueError, RecursionError):
@@ -54,7 +54,7 @@ def parse(line: bytes, listings: Mapping[str, Listing[Any]]) -> Request:
 
 
 def answer(request: Request, top: Top, columns: tuple[str, ...], broker: str) -> bytes:
-    """The line that lists what was asked for. Rows are JSON already: nothing here takes long."""
+    """The line of an answer. Its rows are JSON already, so this is fast."""
     head = json.dumps(
         {
             "version": VERSION,
@@ -71,7 +71,7 @@ def answer(request: Request, top: Top, columns: tuple[str, ...], broker: str) ->
 
 
 def error(message: str) -> bytes:
-    """The line that says what is wrong."""
+    """The line of an error."""
     return json.dumps({"version": VERSION, "error": message}).encode() + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""The top of a list, found in a walk over all items that costs a bounded part of the broker's time."""
+"""Finds the top of a list by a walk over all items, which takes a bounded share of the broker's time."""
 
 import asyncio
 import json
@@ -12,38 +12,38 @@ from broker.runtime.clock import SECOND, monotonic_us, wall_us
 T = TypeVar("T")
 
 SLICE: Final = 100
-"""Items that are looked at before the loop gets its turn: well under a millisecond."""
+"""Items that are processed before the event loop continues: well under a millisecond."""
 
 ROWS: Final = 50
-"""Rows that are written before the loop gets its turn."""
+"""Rows that are encoded before the event loop continues."""
 
 REST: Final = 1 * SECOND
-"""Microseconds between two walks; whoever asks meanwhile is told what the last one has found, or waits."""
+"""Microseconds between two walks; requests in between get the result of the last walk, or wait."""
 
 REST_SHARE: Final = 9
-"""The rest is also this many times what the walk has taken: where a walk is long, walks are a tenth of the time."""
+"""The pause is at least so many times as long as the walk, so that walks take at most a tenth of the time."""
 
 
 @dataclass(frozen=True)
 class Top:
-    """What a walk has found for one key."""
+    """The result of a walk for one key."""
 
     rows: list[str]
-    """As JSON, the highest first."""
+    """In JSON, the highest first."""
     total: int
-    """How many items there were."""
+    """The number of all items."""
     asked: int
-    """How many rows the walk was to find."""
+    """The number of rows requested from the walk."""
     time_us: int
     clock_us: int
 
     def has(self, count: int) -> bool:
-        """Whether these are as many rows as a walk for `count` would have found."""
+        """Whether there are enough rows for a request of `count`."""
         return self.asked >= min(count, self.total)
 
 
 class _Highest(Generic[T]):
-    """The items with the highest values; of equal ones those that came first."""
+    """The items with the highest values; of equal values, the first."""
 
     def __init__(self, key: Key[T], count: int) -> None:
         self.key = key
@@ -51,7 +51,7 @@ class _Highest(Generic[T]):
         self.heap: list[tuple[int, int, T]] = []
 
     def look(self, item: T, number: int, now: int) -> None:
-        """Keep the item if it is among the highest so far. `number` counts the items."""
+        """Keep the item if it is among the highest so far. `number` is its number in the walk."""
         value = self.key(item, now)
         heap = self.heap
         if len(heap) < self.count:
@@ -61,7 +61,7 @@ class _Highest(Generic[T]):
 
 
 class TopList(Generic[T]):
-    """Answers whoever asks for the top of one listing. All that wait share one walk."""
+    """Returns the top of one listing. All waiting requests share one walk."""
 
     def __init__(self, listing: Listing[T]) -> None:
         self.listing = listing
@@ -71,7 +71,7 @@ class TopList(Generic[T]):
         self._rested_at = 0
 
     async def top(self, sort: str, count: int) -> Top:
-        """The top by one of the listing's keys: `count` rows, or all if there are fewer; it may have more."""
+        """The top by one of the listing's keys: `count` rows or more, or all if there are fewer."""
         while True:
             top = self._tops.get(sort)
             if top is not None and top.has(count) and monotonic_us() < self._rested_at:
@@ -79,10 +79,10 @@ class TopList(Generic[T]):
             self._asked[sort] = max(count, self._asked.get(sort, 0))
             if self._walk is None:
                 self._walk = asyncio.get_running_loop().create_task(self._run())
-            await asyncio.shield(self._walk)  # who goes away takes it from nobody else
+            await asyncio.shield(self._walk)  # a request that is cancelled must not cancel the shared walk
 
     def stop(self) -> None:
-        """Walk no further."""
+        """Cancel a walk that is running."""
         if self._walk is not None:
             self._walk.cancel()
 
@@ -113,7 +113,7 @@ class TopList(Generic[T]):
         return {sort: await self._written(one, total, spent) for sort, one in found.items()}
 
     async def _written(self, highest: _Highest[T], total: int, spent: "_Spent") -> Top:
-        """The rows of what has been found, each as it stands now, and in that order."""
+        """The rows of the items found, with their current values and sorted by them."""
         await spent.pause()
         rows: list[tuple[int, int, str]] = []
         for place, (_, number, item) in enumerate(highest.heap, 1):
@@ -128,18 +128,18 @@ class TopList(Generic[T]):
 
 
 class _Spent:
-    """The time that a walk has taken from the broker."""
+    """The time that a walk has taken, without the event loop's turns in between."""
 
     def __init__(self) -> None:
         self.us = 0
         self.began = 0
 
     def begin(self) -> None:
-        """A slice begins."""
+        """Begin a slice."""
         self.began = monotonic_us()
 
     async def pause(self) -> None:
-        """A slice ends; the next one begins when the loop has had its turn."""
+        """End a slice, yield to the event loop, and begin the next one."""
         self.us += monotonic_us() - self.began
         await asyncio.sleep(0)
         self.began = monotonic_us()

@@ -1,4 +1,4 @@
-"""Serves the admin socket: few connections, one request of each at a time, none of them for long."""
+"""Serves the admin socket: few connections, one request at a time on each, all with timeouts."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 MOST_CONNECTIONS: Final = 8
-"""Whoever comes when there are as many is told so."""
+"""Further connections get an error."""
 
 LONGEST_LINE: Final = 65_536
 """Bytes of a request."""
 
 IDLE_TIMEOUT: Final = 60.0
-"""Seconds in which a request has to come, and its answer to be taken."""
+"""Seconds for a request to arrive, and for its answer to drain."""
 
 PAUSE: Final = 0.05
-"""Seconds between two requests of one connection: whoever sends many at once takes nothing from the clients."""
+"""Seconds between two requests of one connection, so that many requests do not slow MQTT clients."""
 
 
 class AdminServer:
-    """Answers what comes over the socket, until it is stopped."""
+    """Answers requests on the socket until it is stopped."""
 
     def __init__(self, broker: "Broker", node_name: str, opened: OpenSocket) -> None:
         self.path = opened.path
@@ -49,11 +49,11 @@ class AdminServer:
         self._log = structlog.get_logger("sluice")
 
     async def start(self) -> None:
-        """Serve from now on."""
+        """Start to serve."""
         self._server = await asyncio.start_unix_server(self._accept, sock=self._opened.sock, limit=LONGEST_LINE)
 
     def stop(self) -> None:
-        """Serve nobody any more, and remove the socket."""
+        """Stop serving, and remove the socket."""
         self._opened.remove()
         if self._server is not None:
             self._server.close()
@@ -64,7 +64,7 @@ class AdminServer:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = asyncio.current_task()
-        assert connection is not None  # asyncio makes one for each connection
+        assert connection is not None  # asyncio creates a task for each connection
         self._connections.add(connection)
         try:
             refusal = self._refusal(writer)
@@ -73,13 +73,13 @@ class AdminServer:
             else:
                 await self._serve(reader, writer)
         except (OSError, asyncio.CancelledError):
-            writer.transport.abort()  # the other side has gone or is too slow (TimeoutError), or the broker stops
+            writer.transport.abort()  # the peer has closed or is too slow (TimeoutError), or the broker stops
         finally:
             self._connections.discard(connection)
             writer.close()
 
     def _refusal(self, writer: asyncio.StreamWriter) -> str:
-        """Why a connection is not served; empty if it is."""
+        """Why a connection is refused; empty if it is served."""
         uid = peer_uid(writer.get_extra_info("socket"))
         if not is_trusted(uid):
             self._log.warning("admin_refused", uid=uid)
@@ -93,7 +93,7 @@ class AdminServer:
             try:
                 async with asyncio.timeout(IDLE_TIMEOUT):
                     line = await reader.readline()
-            except ValueError:  # what StreamReader makes of a line that is too long
+            except ValueError:  # StreamReader raises it for a line that is too long
                 writer.write(error(f"a request has at most {LONGEST_LINE} bytes"))
                 return
             if not line:
@@ -117,9 +117,9 @@ class AdminServer:
 
 
 async def start_admin(broker: "Broker", config: Config) -> AdminServer | None:
-    """Serve the admin socket where the configuration has it; None if nowhere.
+    """Serve the admin socket that the configuration sets; None if it sets none.
 
-    Raises OSError if a path that was written down cannot be used. One that we have chosen ourselves is worth a warning.
+    Raises OSError if a configured path cannot be used. For a default path it logs a warning and returns None.
     """
     log = structlog.get_logger("sluice")
     try:

@@ -3,27 +3,25 @@
 from typing import TYPE_CHECKING, Final
 
 from broker.admin.listing import Key, Listing, shortened
-from broker.sessions import Client
+from broker.clients import Client
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
 
 def mailbox(client: Client, now: int) -> int:
-    """Deliveries that the session has not taken up."""
-    return client.session.outbound.mailbox_len()
+    """Deliveries in the mailbox."""
+    return client.session.gauges().mailbox_len
 
 
 def mqueue(client: Client, now: int) -> int:
-    """Deliveries that may not be sent now."""
-    queue = client.session.outbound.mqueue
-    return queue.length if queue is not None else 0
+    """Deliveries in the mqueue."""
+    return client.session.gauges().mqueue_len
 
 
 def queued_bytes(client: Client, now: int) -> int:
     """Payload bytes in the mqueue."""
-    queue = client.session.outbound.mqueue
-    return queue.bytes if queue is not None else 0
+    return client.session.gauges().mqueue_bytes
 
 
 def window_full(client: Client, now: int) -> int:
@@ -32,12 +30,12 @@ def window_full(client: Client, now: int) -> int:
 
 
 def drops(client: Client, now: int) -> int:
-    """Deliveries that have been dropped, for whatever reason."""
+    """Deliveries that have been dropped, for any reason."""
     return client.session.life(now).dropped
 
 
 def patience(client: Client, now: int) -> int:
-    """Microseconds for which publishers have been held back for the session (FC-16)."""
+    """Microseconds for which publishers have been paced for the session (FC-16)."""
     return client.session.life(now).paced_for_us
 
 
@@ -80,29 +78,28 @@ class Sessions(Listing[Client]):
 
     def items(self) -> list[Client]:
         """All clients."""
-        return list(self._clients.values())
+        return self._clients.known()
 
     def is_there(self, item: Client) -> bool:
         """Whether the session has not ended."""
-        return self._clients.get(item.session.client_id) is item
+        return self._clients.knows(item)
 
     def row(self, item: Client, now: int) -> list[object]:
         """The cells of one session."""
         session = item.session
-        outbound = session.outbound
-        queue = outbound.mqueue
+        gauges = session.gauges()
         life = session.life(now)
         return [
             shortened(session.client_id),
             session.listener,
             session.version,
-            outbound.connected,
-            outbound.congested,
-            outbound.mailbox_len(),
-            queue.length if queue is not None else 0,
-            queue.bytes if queue is not None else 0,
-            len(outbound.window.entries),
-            outbound.window.limit,
+            session.connected,
+            session.congested,
+            gauges.mailbox_len,
+            gauges.mqueue_len,
+            gauges.mqueue_bytes,
+            gauges.window_len,
+            gauges.window_limit,
             life.window_full_us,
             life.sent,
             life.acknowledged,

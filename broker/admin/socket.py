@@ -1,4 +1,4 @@
-"""The admin socket: where it lies, how it is opened and removed again, and who is on its other end."""
+"""The admin socket: its path, how it is opened and removed, and the user at the other end."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ from config.admin import CHOSEN, LONGEST_SOCKET
 from config.models import Config
 
 PROBE_TIMEOUT: Final = 1.0
-"""Seconds in which a socket that is there has to take a connection; one that is too busy for it is alive too."""
+"""Seconds for an existing socket to accept a connection. A timeout counts as a broker that is busy, not as stale."""
 
 BACKLOG: Final = 16
 
@@ -30,18 +30,18 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 @dataclass(frozen=True)
 class Place:
-    """A path, and whether it is one of our own choosing."""
+    """A path, and whether it is a default path."""
 
     path: Path
     chosen: bool = False
 
 
 class SocketInUseError(OSError):
-    """Another broker answers there."""
+    """Another broker listens on this path."""
 
 
 class OpenSocket:
-    """A listening socket, and the file by which it is found."""
+    """A listening socket and its file."""
 
     def __init__(self, sock: socket.socket, path: Path) -> None:
         self.sock = sock
@@ -49,17 +49,17 @@ class OpenSocket:
         self._identity = _identity(path)
 
     def remove(self) -> None:
-        """Remove the file, unless it is gone or somebody else's by now."""
+        """Remove the file, unless it is gone or has been replaced by another."""
         try:
             if _identity(self.path) == self._identity:
                 self.path.unlink()
         except OSError:
-            pass  # what is left behind is found to be stale by the next broker
+            pass  # the next broker removes it as stale
 
 
 def open_socket(place: Place) -> OpenSocket:
-    """Listen there. Raises SocketInUseError if another broker does, OSError for what else is in the way."""
-    path = place.path.absolute()  # wherever the process goes
+    """Listen on a path. Raises SocketInUseError if another broker does, OSError for any other obstacle."""
+    path = place.path.absolute()  # valid even if the process changes its directory
     check_length(path)
     folder = path.parent
     _make_private(folder)
@@ -74,7 +74,7 @@ def _open(path: Path) -> OpenSocket:
     _remove_stale(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        before = os.umask(0o177)  # there is no moment at which others may open it
+        before = os.umask(0o177)  # the file must never be open to other users, not even for a moment
         try:
             sock.bind(str(path))
         finally:
@@ -88,7 +88,7 @@ def _open(path: Path) -> OpenSocket:
 
 
 def _make_private(folder: Path) -> None:
-    """Create the directory, for this user alone, if it is missing."""
+    """Create the directory, private to this user, if it is missing."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
@@ -96,7 +96,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _check_private(folder: Path) -> None:
-    """Refuse a directory in which somebody else could put a socket in place of ours: anybody may write beside it."""
+    """Refuse a directory in which another user could replace the socket; its parent may be writable by all users."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(f"{folder} is {_kind(found.st_mode)}, not a directory: remove it")
@@ -109,7 +109,7 @@ def _check_private(folder: Path) -> None:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep other brokers of this user out for the moment between finding a stale socket and replacing it."""
+    """Lock the directory, so that no other broker acts between the check for a stale socket and its replacement."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(number, fcntl.LOCK_EX)
@@ -119,7 +119,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a socket that nobody answers on. Raises OSError for what else is there."""
+    """Remove a socket on which nothing listens. Raises OSError if the path is anything else."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -152,7 +152,7 @@ def _kind(mode: int) -> str:
 
 
 def place(config: Config) -> Place | None:
-    """Where this configuration has the socket; None = it has none. Raises OSError where there is nowhere to put it."""
+    """Where this configuration puts the socket; None = it has none. Raises OSError if there is no directory for it."""
     wanted = config.admin.socket
     if wanted is None:
         return None
@@ -162,7 +162,7 @@ def place(config: Config) -> Place | None:
 
 
 def default_places(node_name: str) -> list[Path]:
-    """Where the socket of a broker of this user is by default; which one depends on the environment that it has."""
+    """The default paths of the socket of a broker of this user; the broker's environment decides which it uses."""
     folders = [Path(tempfile.gettempdir(), f"{FOLDER}-{os.geteuid()}")]
     runtime = _runtime_folder()
     if runtime is not None:
@@ -171,7 +171,7 @@ def default_places(node_name: str) -> list[Path]:
 
 
 def _runtime_folder() -> Path | None:
-    """$XDG_RUNTIME_DIR, if it is this user's: `su` may leave somebody else's behind."""
+    """$XDG_RUNTIME_DIR, if it belongs to this user: `su` may keep another user's."""
     path = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     if not path.is_absolute():
         return None
@@ -183,7 +183,7 @@ def _runtime_folder() -> Path | None:
 
 
 def check_length(path: Path) -> None:
-    """Raise OSError for what is too long for a Unix socket."""
+    """Raise OSError if the path is too long for a Unix socket."""
     size = len(os.fsencode(path))
     if size > LONGEST_SOCKET:
         raise OSError(f"{path} has {size} bytes, a socket's path at most {LONGEST_SOCKET}: set admin.socket")
@@ -191,7 +191,7 @@ def check_length(path: Path) -> None:
 
 class _Socket(Protocol):
     def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
-        """As a socket's; loops hand out what only resembles one."""
+        """The same as a socket's; event loops return objects that only resemble sockets."""
 
 
 def peer_uid(sock: _Socket) -> int | None:
@@ -204,5 +204,5 @@ def peer_uid(sock: _Socket) -> int | None:
 
 
 def is_trusted(uid: int | None) -> bool:
-    """Whether that is this process's own user, or root. Where the system does not say, the socket's mode has to do."""
+    """Whether the user is this process's own or root. If it is unknown (None), the socket's file mode must suffice."""
     return uid is None or uid in (os.geteuid(), 0)

@@ -1,4 +1,4 @@
-"""Whether a CONNECT needs authentication, and by which method it gets it."""
+"""Whether a CONNECT needs authentication, and by which method."""
 
 from broker.auth.exchange import Authentication
 from broker.auth.method import Method
@@ -10,13 +10,13 @@ from protocol.errors import MQTTError
 
 
 class Access:
-    """What the configuration says of authentication."""
+    """The configured rules of authentication."""
 
     def __init__(self, config: Config) -> None:
         users = config.authentication.scram
         self._methods: dict[str, Method] = {}
         if users:
-            from broker.auth.scram import NAME, Scram  # takes a while to load, and few brokers need it
+            from broker.auth.scram import NAME, Scram  # slow to import, and few brokers need it
 
             self._methods[NAME] = Scram(users)
         anonymous = config.allow_anonymous
@@ -28,7 +28,7 @@ class Access:
         }
 
     def ask(self, connect: Connect, listener: str) -> Authentication | None:
-        """Return what the client has to go through; None if it may come in as it is. Raises MQTTError to refuse it."""
+        """Return the authentication that the client needs; None if it needs none. Raises MQTTError to refuse it."""
         name = (connect.properties or {}).get(props.AUTHENTICATION_METHOD)
         if name is not None:
             method = self._methods.get(str(name))

@@ -1,16 +1,16 @@
-"""The seam between the AUTH exchange, which is the same for all methods, and a method, which knows nothing of MQTT."""
+"""The interface between the AUTH exchange, which is the same for all methods, and a method, independent of MQTT."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 
 class Answer(NamedTuple):
-    """What a step of an exchange has come to."""
+    """The result of one step of an exchange."""
 
     data: bytes
-    """What the client is to be told."""
+    """Authentication Data for the client."""
     user: str | None = None
-    """Who the client has shown to be; None = the exchange goes on."""
+    """The authenticated user; None = the exchange continues."""
 
 
 class Exchange(ABC):
@@ -18,15 +18,15 @@ class Exchange(ABC):
 
     @abstractmethod
     def step(self, data: bytes) -> Answer:
-        """Take what the client says. Raises MQTTError (0x87) if it does not convince; nothing comes after that."""
+        """Process the client's data. Raises MQTTError (0x87) if authentication fails; no step follows then."""
 
 
 class Method(ABC):
-    """A way for clients to show who they are."""
+    """An authentication method."""
 
     name: ClassVar[str]
-    """What clients call it in Authentication Method."""
+    """Its name in the property Authentication Method."""
 
     @abstractmethod
     def begin(self) -> Exchange:
-        """Return a new exchange, whose first step the client makes."""
+        """Return a new exchange; the client takes the first step."""

@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 (RFC 5802 and 7677): the client proves that it knows the password, the broker that it knows the user.
 
-The password is neither sent nor stored, what is said in one exchange is of no use in another, and the costly part of
-the computation is the client's.
+The password is neither sent nor stored, an exchange cannot be replayed, and the client does the expensive part of the
+computation.
 """
 
 from base64 import b64decode
@@ -21,11 +21,11 @@ from protocol.errors import MQTTError
 NAME: Final = "SCRAM-SHA-256"
 
 MESSAGE_BYTES: Final = 2_048
-"""The longest message that is looked at. No user name needs more, and normalizing one takes its time."""
+"""The longest message that is accepted. No user name needs more, and normalizing long ones is slow."""
 
 
 class _Entry(NamedTuple):
-    """What the computation asks for, in the order in which it does."""
+    """A user's keys, in the order that scramp expects."""
 
     salt: bytes
     stored_key: bytes
@@ -34,7 +34,7 @@ class _Entry(NamedTuple):
 
 
 class Scram(Method):
-    """The method, with the users that the configuration lists."""
+    """The method, with the configured users."""
 
     name = NAME
 
@@ -43,7 +43,7 @@ class Scram(Method):
         self._entries = {user.username: _entry(user) for user in users}
         self._likes = list(self._entries.values())
         self._longest_salt = max(len(entry.salt) for entry in self._likes)
-        # Made anew in each process. One made from the keys would let passwords be tried on the stand-ins' salts.
+        # Random in each process. If it came from the keys, passwords could be tested against the salts of decoys.
         self._secret = token_bytes(KEY_BYTES)
 
     def begin(self) -> "_ScramExchange":
@@ -55,15 +55,15 @@ class Scram(Method):
         return username in self._entries
 
     def entry(self, username: str) -> _Entry:
-        """The user's entry, or one that looks like it and that no password fits.
+        """The user's entry; for an unknown user a decoy that looks the same and that no password matches.
 
-        Nobody is told who is a user and who is not, not even by the time that it takes.
+        A decoy is computed in both cases, so that not even the time shows whether the user exists.
         """
         stand_in = self._stand_in(username)
         return self._entries.get(username, stand_in)
 
     def _stand_in(self, username: str) -> _Entry:
-        """Always the same for one name, with the iterations and the length of salt that some user has."""
+        """A decoy: always the same for one name, with the iterations and salt length of a real user."""
         stream = shake_256(self._secret + username.encode()).digest(3 * KEY_BYTES + self._longest_salt)
         choice, stored_key, server_key = (stream[at : at + KEY_BYTES] for at in range(0, 3 * KEY_BYTES, KEY_BYTES))
         like = self._likes[int.from_bytes(choice) % len(self._likes)]
@@ -72,7 +72,7 @@ class Scram(Method):
 
 
 class _ScramExchange(Exchange):
-    """Two steps: client-first is answered with server-first, client-final with server-final."""
+    """Two steps: client-first is answered by server-first, client-final by server-final."""
 
     def __init__(self, method: Scram, mechanism: Any) -> None:
         self._method = method
@@ -80,7 +80,7 @@ class _ScramExchange(Exchange):
         self._username: str | None = None
 
     def step(self, data: bytes) -> Answer:
-        """Check a message of the client, and answer it."""
+        """Check a message of the client and answer it."""
         if len(data) > MESSAGE_BYTES:
             raise self._failed(f"a message of {len(data)} bytes")
         try:
@@ -101,7 +101,7 @@ class _ScramExchange(Exchange):
         return self._method.entry(username)
 
     def _failed(self, reason: str) -> MQTTError:
-        """The refusal. It may reach the client, so it does not say whether there is such a user."""
+        """The refusal. It may reach the client, so it does not tell whether the user exists."""
         return MQTTError(reason_codes.NOT_AUTHORIZED, f"{NAME} has failed for {self._username or '?'!r:.80}: {reason}")
 
 

@@ -1,7 +1,7 @@
-"""What clients may publish and subscribe to: the same for all, and what a bridge may say of its own state.
+"""Which topics clients may publish and subscribe to: the same for all, except for a bridge's state of its connection.
 
-The answers hold for a topic or a filter, not for a session, so the router keeps them with a topic's receivers. Nothing
-is asked per message.
+The rules depend on the topic or filter, not on the session. So the router caches their result with a topic's receivers
+and does not check them for each message.
 """
 
 from typing import Final, final
@@ -11,12 +11,12 @@ from config.models import Config
 from protocol import reason_codes
 
 OWN_TOPICS: Final = b"$SYS/"
-"""What the broker's own topics begin with (section 4.7.2)."""
+"""Prefix of the broker's own topics (section 4.7.2)."""
 
 
 RECEIVE_MAXIMUM: Final = 20
-"""Deliveries that a bridge by MQTT 3.1.1, which cannot say so, is taken to accept at once. It is what Mosquitto's say
-by MQTT 5 (`max_inflight_messages`); what comes at QoS 2 past that they acknowledge and discard."""
+"""Receive Maximum that the broker assumes for a bridge by MQTT 3.1.1, which cannot state one. Mosquitto's bridges state
+this value in MQTT 5 (`max_inflight_messages`); they acknowledge and discard QoS 2 messages past it."""
 
 
 STATE_BEFORE: Final = b"$SYS/broker/connection/"
@@ -27,17 +27,17 @@ STATE_BEHIND: Final = b"/state"
 
 @final
 class Authorization:
-    """The rules of the section `authorization`."""
+    """The rules of the configuration section `authorization`."""
 
     def __init__(self, config: Config | None = None) -> None:
         self.close_refused = False
-        """Whether a refused PUBLISH closes the connection of a 3.1.1 client, which cannot be told [MQTT-3.3.5-2]."""
+        """Whether a refused PUBLISH closes a 3.1.1 client's connection; 3.1.1 has no reason code [MQTT-3.3.5-2]."""
         self.refused_subscribe: int = reason_codes.UNSPECIFIED_ERROR
-        """What SUBACK says of a denied filter."""
+        """The reason code in SUBACK for a denied filter."""
         self._bridge_state = True
         self._deny_publish = FilterTree()
         self._deny_receive = FilterTree()
-        self._deny_receive_below = FilterTree()  # those among them that end with "#"
+        self._deny_receive_below = FilterTree()  # the denied filters that end with "#"
         if config is not None:
             self._read(config)
 
@@ -55,11 +55,11 @@ class Authorization:
                 self._deny_receive_below.at(denied.encode())
 
     def may_publish(self, topic: bytes) -> bool:
-        """Whether any client may publish to a topic, and have wills there."""
+        """Whether clients may publish, and have wills, on a topic."""
         return not (topic.startswith(OWN_TOPICS) or topic == b"$SYS" or self._deny_publish.match(topic))
 
     def may_tell_state(self, client_id: str, topic: bytes, payload: bytes, retain: bool) -> bool:
-        """Whether this one message may go to a topic of the broker's own: what bridges say of their connection."""
+        """Whether this message may go to a `$SYS/` topic: a bridge's state of its own connection."""
         return (
             self._bridge_state
             and is_own_state(client_id, topic, payload, retain)
@@ -67,14 +67,15 @@ class Authorization:
         )
 
     def may_receive(self, topic: bytes) -> bool:
-        """Whether messages on a topic may reach anybody, by whatever filter."""
+        """Whether messages on a topic may be delivered at all, by any filter."""
         return not self._deny_receive.match(topic)
 
     def may_subscribe(self, topic_filter: bytes) -> bool:
-        """Whether clients may use a filter: not if a denied one covers it, since then nothing would ever come.
+        """Whether clients may use a filter: not if a denied filter covers it, since it would never get a message.
 
-        A filter without "#" is covered by those that match it as if it were a topic: only "+" matches a "+". One with
-        "#" is so by those whose own "#" begins no later, and which match the shortest of its topics.
+        A filter without "#" is covered by a denied one that matches it as if it were a topic: only "+" or "#" matches a
+        "+". A filter with "#" is covered by a denied one whose "#" begins no later and that matches the shortest of its
+        topics.
         """
         if not topic_filter.endswith(b"#"):
             return not self._deny_receive.match(topic_filter)
@@ -83,10 +84,10 @@ class Authorization:
 
 
 def is_own_state(client_id: str, topic: bytes, payload: bytes, retain: bool) -> bool:
-    """Whether a message, or a will, is a client's word on its own connection, as bridges have it.
+    """Whether a message or will is a bridge's state of its own connection.
 
-    It goes to `$SYS/broker/connection/CLIENT_ID/state`, is retained, and is 1 (connected) or 0 (not). A
-    client that the broker has yet to name cannot know its topic.
+    Its topic is `$SYS/broker/connection/CLIENT_ID/state`, it is retained, and its payload is 1 (connected) or 0. The
+    client id is empty if the broker has not assigned one yet; such a client cannot know its topic.
     """
     if not client_id or not retain or (payload != b"1" and payload != b"0"):
         return False

@@ -23,7 +23,7 @@ CANNOT_SERVE: Final = 1
 _RUN_JOB: Final = "import sys; from spark_jobs.cli import main; sys.exit(main(program='sluice'))"
 
 PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Options are the Spark job's own."""
+"""The Spark job parses the options."""
 
 app = typer.Typer(
     help="Sluice: an MQTT 3.1.1 and 5.0 broker for fair, bounded delivery.",
@@ -108,13 +108,13 @@ def main() -> None:
 
 
 def _spark_jobs(command: str, context: typer.Context) -> NoReturn:
-    """Become the job: who stops this process stops the job, and the job's status is ours."""
+    """Replace this process by the job, so that signals reach the job and its exit status is returned."""
     arguments = [sys.executable, "-c", _RUN_JOB, command, *context.args]
-    os.execv(sys.executable, arguments)  # noqa: S606 - without a shell what the user wrote arrives as it is
+    os.execv(sys.executable, arguments)  # noqa: S606 - without a shell the arguments are passed unchanged
 
 
 def _serve(server: "Server") -> None:
-    """Run the server on uvloop, or on asyncio's own loop where that is missing."""
+    """Run the server on uvloop, or on asyncio's own loop if uvloop is missing."""
     try:
         import uvloop
     except ImportError:

@@ -1,4 +1,4 @@
-"""The flags that set configuration: one table of them, which `run` and `config show` share."""
+"""The flags that set configuration: one table for `run` and `config show`."""
 
 import functools
 import inspect
@@ -17,12 +17,12 @@ CONFIG_PROBLEM: Final = 2
 
 class _Flag(NamedTuple):
     name: str
-    """As it is written on the command line."""
+    """The name on the command line."""
     key: str
     """Dotted path of the configuration key that it sets."""
     kind: Any
     option: Any
-    """How typer takes it."""
+    """Its definition for typer."""
 
 
 _FLAGS: Final = (
@@ -75,7 +75,7 @@ _CONFIG_FILE: Final = typer.Option(
 
 
 def configured(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command `--config` and all flags; what they add up to is its first argument, a `config.Loaded`.
+    """Give a command `--config` and all flags; its first argument is the resulting `config.Loaded`.
 
     A configuration with mistakes ends the program with CONFIG_PROBLEM before the command is called.
     """
@@ -85,7 +85,7 @@ def configured(command: Callable[..., None]) -> Callable[..., None]:
         flags = {flag.key: _value(flag, given.pop(_argument(flag))) for flag in _FLAGS}
         command(_load(config_file, flags), **given)
 
-    # Typer reads a command's options from its signature.
+    # Typer derives a command's options from its signature.
     _, *own = inspect.signature(command).parameters.values()
     parameters = [_parameter("config_file", Path, _CONFIG_FILE)]
     parameters += [_parameter(_argument(flag), flag.kind, flag.option) for flag in _FLAGS]
@@ -105,7 +105,7 @@ def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
 
 
 def _value(flag: _Flag, given: Any) -> config.Flag | None:
-    """What was given, as the configuration has it; None if it was not."""
+    """The flag's value in the configuration's form; None if the flag was not given."""
     if given is None or given == []:
         return None
     if flag.key == "listeners":

@@ -1,4 +1,4 @@
-"""The commands `sluice user ...`: they make the entries of users for the configuration."""
+"""The commands `sluice user ...`: they generate users' entries for the configuration."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from config import ScramUser
 from config.access import LEAST_ITERATIONS, MOST_ITERATIONS
 
 ITERATIONS: Final = 15_000
-"""What takes a client about a tenth of a second (RFC 7677, section 4); small devices may need fewer."""
+"""Takes a client about a tenth of a second (RFC 7677, section 4); small devices may need fewer."""
 
 user_app = typer.Typer(help="Make entries of users.", no_args_is_help=True)
 
@@ -36,7 +36,7 @@ def scram(
     except ValueError as error:
         print(f"sluice: {error}", file=sys.stderr)
         raise typer.Exit(CONFIG_PROBLEM) from None
-    print(f"    - username: {json.dumps(user.username, ensure_ascii=False)}")  # as deep as it stands in the file
+    print(f"    - username: {json.dumps(user.username, ensure_ascii=False)}")  # indented as in the file
     print(f"      salt: {json.dumps(user.salt)}")
     print(f"      iterations: {user.iterations}")
     print(f"      stored_key: {json.dumps(user.stored_key.get_secret_value())}")
@@ -44,7 +44,7 @@ def scram(
 
 
 def _password() -> str:
-    """What a person types twice without seeing it, or what a program writes."""
+    """Prompt for the password twice, without echo; without a terminal, read it from standard input."""
     if sys.stdin.isatty():
         text: str = typer.prompt("Password", hide_input=True, confirmation_prompt="Once more", err=True)
     else:
@@ -55,7 +55,7 @@ def _password() -> str:
 
 
 def _entry(name: str, password: str, iterations: int) -> ScramUser:
-    """The entry, checked as the configuration will be. Raises ValueError for what clients could not log in by."""
+    """The entry, validated like the configuration. Raises ValueError if clients could not log in with it."""
     from scramp import ScramClient, ScramException, ScramMechanism
 
     from broker.auth.scram import NAME

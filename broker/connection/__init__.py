@@ -1,1 +1,1 @@
-"""One client's connection: bytes in, packets handled, replies, and the reasons not to read it."""
+"""One client's connection: it reads and handles packets, replies, and pauses reading."""

@@ -1,4 +1,4 @@
-"""What this broker offers and what it does not: told to MQTT 5 clients in CONNACK, and held to for all."""
+"""The protocol features as configured: announced to MQTT 5 clients in CONNACK, enforced for all clients."""
 
 import re
 from typing import Final, final
@@ -16,12 +16,12 @@ from protocol.subscribe import Subscribe
 from session.limits import PACKET_IDS
 
 _NOT_PLAIN: Final = re.compile(r"[/+#%\x00-\x1f\x7f-\x9f]|^\$")
-"""What would make a client id more, or something else, than one level of a topic."""
+"""What is percent-encoded in a client id that becomes one level of a topic."""
 
 
 @final
 class Capabilities:
-    """The features of the protocol as they are configured."""
+    """The configured features, and the checks against them."""
 
     def __init__(self, config: Config) -> None:
         mqtt = config.mqtt
@@ -34,18 +34,18 @@ class Capabilities:
         self.identifiers_available: bool = mqtt.subscription_identifiers_available
         self.shared_available: bool = mqtt.shared_subscription_available
         self.server_keep_alive: int = int(mqtt.server_keep_alive or 0)
-        """Seconds of the longest keepalive; 0 = no limit."""
+        """The longest keep-alive in seconds; 0 = no limit."""
         self.response_information: str = mqtt.response_information or ""
         self.check_payload_format: bool = mqtt.check_payload_format
         self.server_reference: str = mqtt.redirect_to or ""
-        """Where all clients are sent instead; empty = they may stay."""
+        """The server to which all clients are redirected; empty = none."""
         permanent = mqtt.redirect == "permanent"
         self.redirection: int = reason_codes.SERVER_MOVED if permanent else reason_codes.USE_ANOTHER_SERVER
 
-    # -- what clients are told
+    # -- announced to clients
 
     def tell(self, connack: Properties, asked: Properties, client_id: str) -> None:
-        """Add what differs from the standard's defaults, and what the CONNECT has `asked` for."""
+        """Add to CONNACK what differs from the standard's defaults, and what the CONNECT `asked` for."""
         if self.receive_maximum != PACKET_IDS:
             connack[props.RECEIVE_MAXIMUM] = self.receive_maximum  # FC-20
         connack[props.MAXIMUM_PACKET_SIZE] = self.max_packet_size
@@ -67,20 +67,20 @@ class Capabilities:
                 connack[props.RESPONSE_INFORMATION] = information
 
     def keep_alive(self, connect: Connect) -> int:
-        """The keepalive that counts, in seconds [MQTT-3.2.2-21, -22]: 3.1.1 has no word for another than its own."""
+        """The keep-alive that applies, in seconds [MQTT-3.2.2-21, -22]: CONNACK of 3.1.1 cannot change the client's."""
         own = connect.keep_alive
         most = self.server_keep_alive
         return most if most and connect.version == 5 and (own == 0 or own > most) else own
 
-    # -- what they are held to
+    # -- enforced
 
     @property
     def selective(self) -> bool:
-        """Whether a PUBLISH without properties may be one that is not supported."""
+        """Whether even a PUBLISH without properties may be unsupported."""
         return self.maximum_qos < 2 or not self.retain_available
 
     def check_message(self, what: str, qos: int, retain: bool) -> None:
-        """Raise MQTTError for a message that is not supported, be it a PUBLISH or a will."""
+        """Raise MQTTError if the message, a PUBLISH or a will, is not supported."""
         if qos > self.maximum_qos:  # [MQTT-3.2.2-11, -12]
             raise MQTTError(
                 reason_codes.QOS_NOT_SUPPORTED, f"{what} at QoS {qos}; the highest here is {self.maximum_qos}"
@@ -89,13 +89,13 @@ class Capabilities:
             raise MQTTError(reason_codes.RETAIN_NOT_SUPPORTED, f"{what} with RETAIN; nothing is retained here")
 
     def must_be_text(self, properties: Properties | None) -> bool:
-        """Whether the payload that comes with these properties has to be UTF-8 (section 3.3.2.3.2)."""
+        """Whether a payload with these properties has to be UTF-8 (section 3.3.2.3.2)."""
         if properties is None or not self.check_payload_format:
             return False
         return properties.get(props.PAYLOAD_FORMAT_INDICATOR) == 1
 
     def check_subscribe(self, packet: Subscribe) -> None:
-        """Raise MQTTError for a SUBSCRIBE of MQTT 5 that is not supported: its sender has been told so."""
+        """Raise MQTTError if a SUBSCRIBE of MQTT 5 is not supported: CONNACK has told the client."""
         if not self.identifiers_available and packet.properties and props.SUBSCRIPTION_IDENTIFIER in packet.properties:
             raise MQTTError(
                 reason_codes.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,
@@ -109,7 +109,7 @@ class Capabilities:
                 )
 
     def lacks(self, topic_filter: str) -> int:
-        """The reason code for what a filter needs and is not available; 0 = nothing."""
+        """The reason code for a feature that a filter needs and that is not available; 0 = none."""
         if self.wildcards_available and self.shared_available:
             return 0
         share, inner = split_share(topic_filter)
@@ -121,7 +121,7 @@ class Capabilities:
 
 
 def as_level(client_id: str) -> str:
-    """The client id as one level of a topic, different for different ids: percent-encoded where it has to be."""
+    """The client id as one topic level, percent-encoded where needed, so that different ids stay different."""
     return _NOT_PLAIN.sub(_percent_encode, client_id)
 
 

@@ -1,4 +1,4 @@
-"""How fast clients may connect from one address: a token bucket for each address that somebody has just come from."""
+"""The rate at which clients may connect from one IP address: a token bucket for each recent IP address."""
 
 import socket
 from typing import Final, final
@@ -8,17 +8,17 @@ from broker.runtime.clock import SECOND
 _IPV4: Final = 4
 """Bytes of an IPv4 address."""
 _MAPPED: Final = bytes(10) + b"\xff\xff"
-"""How IPv6 addresses begin that stand for an IPv4 address."""
+"""Prefix of IPv4-mapped IPv6 addresses."""
 _NETWORK: Final = 8
-"""Bytes of an IPv6 address that name the network. One subscriber line has a whole network to take addresses from."""
+"""Bytes of an IPv6 address that name the network. One subscriber line has all addresses of a /64."""
 
 
 @final
 class ConnectionRate:
-    """Lets in `rate` clients a second from each address; after a second's silence, that many at once.
+    """Admits `rate` clients a second from each IP address; after a second without any, that many at once.
 
-    A bucket is the moment at which it will be full again. It is full a second after it was last asked at the latest,
-    so it need not be kept longer: those of this second and of the one before are all that there are.
+    A bucket is stored as the time at which it will be full again, at most a second after its last use. So only the
+    buckets of this second and of the one before are kept.
     """
 
     def __init__(self, rate: int) -> None:
@@ -32,7 +32,7 @@ class ConnectionRate:
         return len(self._full_at) + len(self._earlier)
 
     def admit(self, address: str, now: int) -> bool:
-        """Whether one more may come in from `address` at `now`, in microseconds. Who may not costs no token."""
+        """Whether a client may connect from `address` at `now`, in microseconds. A refused one costs no token."""
         if now - self._since >= SECOND:
             self._earlier = self._full_at if now - self._since < 2 * SECOND else {}
             self._full_at = {}
@@ -45,7 +45,7 @@ class ConnectionRate:
 
 
 def network(address: str) -> bytes:
-    """What is limited together: an IPv4 address, the /64 of an IPv6 address; everything that is neither."""
+    """The key of the bucket: an IPv4 address, or the /64 of an IPv6 address; one key for everything else."""
     host = address.partition("%")[0]
     try:
         packed = socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)

@@ -1,9 +1,7 @@
-"""What a connected client may send, but for PUBLISH and PUBACK, which the connection handles itself."""
+"""Handles the packets of a connected client, except PUBLISH and PUBACK, which the connection handles itself."""
 
 from typing import TYPE_CHECKING
 
-from broker.auth.exchange import reauthenticate
-from broker.connection.subscribing import subscribe, unsubscribe
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
 from protocol.auth import Auth
@@ -20,25 +18,25 @@ if TYPE_CHECKING:
 
 
 def on_packet(connection: "Connection", session: Session, packet: Packet, now: int) -> None:
-    """Do what the packet asks for. Raises MQTTError when the connection must be closed."""
+    """Handle a packet. Raises MQTTError if the connection must be closed."""
     if isinstance(packet, Pubrec):
         session.acknowledge(packet_types.PUBREC, packet.packet_id, packet.reason_code, now)
     elif isinstance(packet, Pubrel):
-        session.release(packet.packet_id)
-        if session.inbound.waiting is not None:
+        session.inbound.release(packet.packet_id)
+        if session.inbound.has_waiting():
             connection.let_in(now)  # FC-22
     elif isinstance(packet, Pubcomp):
         session.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
     elif isinstance(packet, Pingreq):
-        session.outbound.outbox.add_control(PINGRESP_BYTES)  # [MQTT-3.12.4-1]
+        session.reply(PINGRESP_BYTES)  # [MQTT-3.12.4-1]
     elif isinstance(packet, Subscribe):
         if connection.client is not None:
-            subscribe(connection.broker, connection.client, packet, now)
+            connection.handlers.subscribing.subscribe(connection.client, packet, now)
     elif isinstance(packet, Unsubscribe):
         if connection.client is not None:
-            unsubscribe(connection.broker, connection.client, packet)
+            connection.handlers.subscribing.unsubscribe(connection.client, packet)
     elif isinstance(packet, Auth):
-        reauthenticate(connection, session, packet)
+        connection.handlers.handshake.reauthenticate(connection, session, packet)
     elif isinstance(packet, Disconnect):
         _on_disconnect(connection, packet)
     else:  # a second CONNECT is refused by the decoder
@@ -46,10 +44,11 @@ def on_packet(connection: "Connection", session: Session, packet: Packet, now: i
 
 
 def _on_disconnect(connection: "Connection", packet: Disconnect) -> None:
+    handlers = connection.handlers
     if connection.client is not None:
-        connection.client.change_expiry(packet, connection.broker.max_session_expiry_interval)
+        connection.client.change_expiry(packet, handlers.settings.max_session_expiry_interval)
     if packet.reason_code == reason_codes.SUCCESS:
         connection.will = None  # [MQTT-3.14.4-3]
-    connection.broker.totals.disconnects_received += 1
+    handlers.totals.disconnects_received += 1
     connection.why = f"DISCONNECT by the client: {reason_codes.name(packet.reason_code, packet_types.DISCONNECT)}"
     connection.close()

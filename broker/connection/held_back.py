@@ -1,4 +1,4 @@
-"""What a client has sent while queues hold it back as a publisher (FC-16)."""
+"""Packets received from a client while it is paced (FC-16)."""
 
 from collections import deque
 from typing import Final, final
@@ -10,34 +10,34 @@ from protocol.publish import Publish
 from session.parked import rest_of
 
 MOST_BYTES: Final = 65_536
-"""Bytes of the PUBLISHes that wait; past that the client is not read."""
+"""Bytes of PUBLISHes held back at which reading is paused."""
 
 
 @final
 class HeldBack:
-    """PUBLISHes that wait, so that the acknowledgements between them can be handled.
+    """Holds back PUBLISHes, so that the acknowledgements behind them can be handled.
 
-    Any other packet, such as a SUBSCRIBE, must not overtake them: it waits too, and nothing behind it is read.
+    Any other packet, such as SUBSCRIBE, must not overtake them: it is held back too, and reading is paused.
     """
 
     def __init__(self) -> None:
         self._packets: deque[Packet] = deque()
         self._bytes = 0
         self._others = 0  # packets that are not PUBLISHes
-        self._qos2: dict[int, int] = {}  # packet ids of QoS 2, and how often each waits
+        self._qos2: dict[int, int] = {}  # QoS 2 packet ids, with the PUBLISHes of each
 
     @property
     def full(self) -> bool:
-        """Whether nothing more may be read for now."""
+        """Whether reading has to pause."""
         return self._bytes >= MOST_BYTES or self._others > 0
 
     def add(self, packet: Packet) -> None:
-        """Let a packet wait behind the others."""
+        """Append a packet."""
         self._packets.append(packet)
         self._count(packet, 1)
 
     def take(self) -> Packet | None:
-        """The packet that is next; None = none is left."""
+        """Remove and return the first packet; None = there is none."""
         if not self._packets:
             return None
         packet = self._packets.popleft()
@@ -45,10 +45,10 @@ class HeldBack:
         return packet
 
     def goes_on(self, packet: Packet) -> bool:
-        """Whether a packet is handled ahead of the others.
+        """Whether a packet may overtake the others.
 
-        A PUBREL waits behind its own PUBLISH, which a client of 3.1.1 may have sent again: that would count as a new
-        message if its id were released first (FC-21).
+        A PUBREL waits behind its own PUBLISH, which a 3.1.1 client may have resent: that would count as a new message
+        if its id were released first (FC-21).
         """
         if isinstance(packet, Pubrel):
             return packet.packet_id not in self._qos2

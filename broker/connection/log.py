@@ -1,6 +1,6 @@
 """Log lines about connections: refusals with their reason; at level debug also connects, disconnects and subscriptions.
 
-Nothing here is called per message, and what is for debug only if `Broker.debug` is set.
+Nothing here is called per message, and the lines of level debug only if `Events.debug` is set.
 """
 
 import asyncio
@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.connection.replies import in_words
+from broker.events import Events
 from protocol import reason_codes
 from protocol.connect import Connect
 from protocol.errors import MQTTError, PacketTooLarge
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.connection.connection import Connection
 
 MOST_FILTERS: Final = 20
-"""Topic filters of one packet that a line names."""
+"""Topic filters of one packet that are logged, at most."""
 _VERSIONS: Final = {4: "3.1.1", 5: "5.0"}
 
 
 def peer_of(transport: asyncio.Transport | None) -> str:
-    """The address that a client has connected from, as `host:port`; empty if it is unknown."""
+    """The peer address as `host:port`; empty if it is unknown."""
     name: Any = None if transport is None else transport.get_extra_info("peername")
     if not isinstance(name, tuple) or len(name) < 2:
         return ""
@@ -34,12 +34,12 @@ def _peer(connection: "Connection") -> str:
     return connection.peer or peer_of(connection.transport)
 
 
-def log_refused(broker: "Broker", connection: "Connection", error: MQTTError) -> None:
-    """A client broke the protocol, or may not come in. The line is of bounded length: it quotes what has been sent."""
+def log_refused(connection: "Connection", error: MQTTError) -> None:
+    """Log a protocol error or a refused CONNECT. The line quotes what the client sent, so its length is bounded."""
     more: dict[str, object] = {}
     if isinstance(error, PacketTooLarge) and error.size:
         more = {"size": error.size, "limit": error.limit, "key": "mqtt.max_packet_size"}
-    broker.log.info(
+    connection.handlers.events.log.info(
         "client_refused",
         client_id=in_words(connection.client_id or error.client_id),
         peer=_peer(connection),
@@ -51,8 +51,8 @@ def log_refused(broker: "Broker", connection: "Connection", error: MQTTError) ->
 
 
 def log_connected(connection: "Connection", connect: Connect, expiry: int, session_present: bool) -> None:
-    """A client has its session; `expiry` in seconds."""
-    connection.broker.log.debug(
+    """Log that a client has its session; `expiry` in seconds."""
+    connection.handlers.events.log.debug(
         "connected",
         client_id=in_words(connection.client_id),
         peer=_peer(connection),
@@ -68,11 +68,11 @@ def log_connected(connection: "Connection", connect: Connect, expiry: int, sessi
 
 
 def log_disconnected(connection: "Connection") -> None:
-    """A connection is over, or about to be; said once."""
+    """Log once that a connection has ended, or is about to."""
     if connection.told_gone:
         return
     connection.told_gone = True
-    connection.broker.log.debug(
+    connection.handlers.events.log.debug(
         "disconnected",
         client_id=in_words(connection.client_id),
         peer=_peer(connection),
@@ -81,29 +81,29 @@ def log_disconnected(connection: "Connection") -> None:
     )
 
 
-def log_subscribed(broker: "Broker", client_id: str, filters: Sequence[str], codes: Sequence[int]) -> None:
-    """A SUBSCRIBE has been answered: each filter with the QoS that was granted, or why it was refused."""
+def log_subscribed(events: Events, client_id: str, filters: Sequence[str], codes: Sequence[int]) -> None:
+    """Log a SUBSCRIBE: each filter with the granted QoS, or why it was refused."""
     granted = {
         in_words(topic_filter): code if code < reason_codes.UNSPECIFIED_ERROR else _why_not(code)
         for topic_filter, code in zip(filters[:MOST_FILTERS], codes, strict=False)
     }
-    _log_filters(broker, "subscribed", client_id, granted, len(filters))
+    _log_filters(events, "subscribed", client_id, granted, len(filters))
 
 
-def log_unsubscribed(broker: "Broker", client_id: str, filters: Sequence[str], codes: Sequence[int]) -> None:
-    """An UNSUBSCRIBE has been answered: each filter with its reason code in words."""
+def log_unsubscribed(events: Events, client_id: str, filters: Sequence[str], codes: Sequence[int]) -> None:
+    """Log an UNSUBSCRIBE: each filter with the name of its reason code."""
     ended = {
         in_words(topic_filter): reason_codes.name(code)
         for topic_filter, code in zip(filters[:MOST_FILTERS], codes, strict=False)
     }
-    _log_filters(broker, "unsubscribed", client_id, ended, len(filters))
+    _log_filters(events, "unsubscribed", client_id, ended, len(filters))
 
 
 def _why_not(code: int) -> str:
-    """Why a filter was refused; clients are told 0x80 of one that is denied, if `refused_subscribe` wants it so."""
+    """The name of the reason code; SUBACK may have 0x80 for a filter that is not authorized (`refused_subscribe`)."""
     return reason_codes.name(reason_codes.NOT_AUTHORIZED if code == reason_codes.UNSPECIFIED_ERROR else code)
 
 
-def _log_filters(broker: "Broker", event: str, client_id: str, shown: "dict[str, Any]", count: int) -> None:
+def _log_filters(events: Events, event: str, client_id: str, shown: "dict[str, Any]", count: int) -> None:
     more = {"more": count - MOST_FILTERS} if count > MOST_FILTERS else {}
-    broker.log.debug(event, client_id=in_words(client_id), filters=shown, **more)
+    events.log.debug(event, client_id=in_words(client_id), filters=shown, **more)

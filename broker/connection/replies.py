@@ -1,4 +1,4 @@
-"""Refusals: what may be refused without closing, and what a client is told, in a code and, if it fits, in words."""
+"""Refusals: their errors, and CONNACK and DISCONNECT with the reason code and, if it fits, a Reason String."""
 
 # ruff: noqa: N818 - they are named for what happens, like the errors of `protocol`
 
@@ -12,12 +12,12 @@ from protocol.errors import MQTTError, UnsupportedProtocolVersion
 from protocol.properties import Properties
 
 MOST_WORDS: Final = 256
-"""Bytes of a reason in words: it may quote what the client has sent, which may be long."""
+"""Bytes of a Reason String, at most: it may quote what the client has sent, which may be long."""
 
 
 @final
 class PublishRefused(MQTTError):
-    """A PUBLISH goes nowhere. Its acknowledgement says so and the connection goes on."""
+    """A PUBLISH is not routed. Its acknowledgement has the reason code; the connection stays open."""
 
 
 @final
@@ -30,15 +30,15 @@ class Redirected(MQTTError):
 
 
 def in_words(message: str) -> str:
-    """The message as a Reason String, or for a line of the log: not longer than MOST_WORDS."""
+    """The message for a Reason String or a log line, cut to MOST_WORDS bytes."""
     encoded = message.encode()
     return message if len(encoded) <= MOST_WORDS else encoded[:MOST_WORDS].decode(errors="ignore")
 
 
 def connack(error: MQTTError, version: int, limit: int) -> bytes:
-    """The CONNACK that says why; `limit` is the client's Maximum Packet Size, 0 = none.
+    """The CONNACK with the error's reason code; `limit` is the client's Maximum Packet Size, 0 = none.
 
-    Empty where the client's version has no words for it, or is not known yet, or nothing is short enough.
+    Empty if the version is unknown or has no reason code for the error, or if the shortest CONNACK is too large.
     """
     if isinstance(error, UnsupportedProtocolVersion):
         return error.answer
@@ -47,7 +47,7 @@ def connack(error: MQTTError, version: int, limit: int) -> bytes:
         return Connack(False, code).encode(4)
     if version != 5:
         return b""
-    if not reason_codes.is_allowed(code, packet_types.CONNACK):  # [MQTT-3.2.2-8]: not what comes before CONNACK
+    if not reason_codes.is_allowed(code, packet_types.CONNACK):  # [MQTT-3.2.2-8]
         code = reason_codes.PROTOCOL_ERROR
     needed: Properties = {}
     if isinstance(error, Redirected):
@@ -60,7 +60,7 @@ def connack(error: MQTTError, version: int, limit: int) -> bytes:
 
 
 def disconnect(reason_code: int, reason: str, limit: int) -> bytes:
-    """The DISCONNECT of MQTT 5 that says why; empty if nothing is short enough for the client [MQTT-3.1.2-24]."""
+    """The DISCONNECT of MQTT 5; empty if the shortest one is too large for the client [MQTT-3.1.2-24]."""
     for properties in (_explained({}, reason), None):  # [MQTT-3.14.2-3]
         packet = Disconnect(reason_code, properties).encode(5)
         if fits(packet, limit):

@@ -1,8 +1,8 @@
-"""What time does to a connection: waiting for CONNECT, keepalive, rates, the end of a close that does not end."""
+"""Timers of a connection: CONNECT, keep-alive, publish rate, a close that does not finish."""
 
 from typing import TYPE_CHECKING, final
 
-from broker.connection.backpressure import RATE, end_reason
+from broker.runtime.endpoint import RATE
 from broker.runtime.timers import Timer
 from protocol import reason_codes
 
@@ -12,41 +12,41 @@ if TYPE_CHECKING:
 
 @final
 class AbortTimer(Timer):
-    """Cuts off a connection that does not finish closing."""
+    """Aborts a connection that does not finish closing."""
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
 
     def due(self, now: int) -> None:
-        """Abort, unless it is gone."""
+        """Abort it."""
         self.connection.abort()
 
 
 @final
 class LingerTimer(Timer):
-    """Closes on a client that has been told why."""
+    """Closes a connection after the client could read the reason."""
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
 
     def wanted(self) -> bool:
-        """Not when it is gone."""
+        """False once it is closed."""
         return self.connection.transport is not None
 
     def due(self, now: int) -> None:
-        """Close, unless there is still something to write to it."""
+        """Close, unless something is left to write."""
         self.connection.end_lingering()
 
 
 @final
 class HandshakeTimer(Timer):
-    """Closes a connection that has not said CONNECT, or not shown who it is, in time."""
+    """Closes a connection whose client has not completed CONNECT and authentication in time."""
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
 
     def wanted(self) -> bool:
-        """Not when it has a session, or is gone."""
+        """False once it has a session, or is closing."""
         return self.connection.session is None and not self.connection.closing
 
     def due(self, now: int) -> None:
@@ -57,13 +57,13 @@ class HandshakeTimer(Timer):
 
 @final
 class KeepAliveTimer(Timer):
-    """Closes a connection whose client has been silent for longer than its keepalive allows [MQTT-3.1.2-22]."""
+    """Closes a connection whose client has sent nothing for longer than its keep-alive allows [MQTT-3.1.2-22]."""
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
 
     def wanted(self) -> bool:
-        """Not when it is closed anyway."""
+        """False once it is closing."""
         return not self.connection.closing
 
     def due(self, now: int) -> None:
@@ -71,30 +71,30 @@ class KeepAliveTimer(Timer):
         connection = self.connection
         if connection.closing:
             return
-        if connection.unread_because:  # its PINGREQs may be waiting for us; `heard_at` is set when they are read
-            connection.broker.wheel.add(now + connection.keep_alive, self)
+        if connection.paused_because:  # PINGREQs may wait in its socket; `heard_at` is set when they are read
+            connection.handlers.wheel.add(now + connection.keep_alive, self)
             return
         deadline = connection.heard_at + connection.keep_alive
         if now >= deadline:
             connection.close(reason_codes.KEEP_ALIVE_TIMEOUT, "nothing has come for longer than Keep Alive allows")
         else:
-            connection.broker.wheel.add(deadline, self)
+            connection.handlers.wheel.add(deadline, self)
 
 
 @final
 class RateTimer(Timer):
-    """Lets a client be read again that has published faster than it may (FC-23)."""
+    """Resumes reading a client whose publish rate was used up (FC-23)."""
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
 
     def wanted(self) -> bool:
-        """Not when it is closed anyway."""
+        """False once it is closing."""
         return not self.connection.closing
 
     def due(self, now: int) -> None:
-        """Go on reading."""
+        """Resume reading."""
         connection = self.connection
         if connection.session is not None:
             connection.session.throttle(False, now)
-            end_reason(connection, RATE)
+            connection.resume_reading(RATE)

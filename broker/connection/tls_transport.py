@@ -1,7 +1,7 @@
-"""A TLS connection behind its handshake: a transport for the protocol above, a protocol for the TCP transport below.
+"""A TLS connection after its handshake: a transport for the protocol above, a protocol for the TCP transport below.
 
-It owns no buffer. What comes is decrypted and handed up at once, what is written is encrypted and handed down at once:
-only OpenSSL keeps bytes, those of an incomplete record. So no bytes are lost between the two transports. The TCP
+It has no buffer. Received bytes are decrypted and passed up at once, written bytes are encrypted and passed down at
+once; only OpenSSL keeps the bytes of an incomplete record. So no bytes are lost between the two transports. The TCP
 transport's water marks govern writing (FC-3), and pausing reading pauses the TCP transport.
 """
 
@@ -14,15 +14,15 @@ from broker.connection.transport import left_in_socket
 RECORD: Final = 16_384
 """The most bytes of plaintext in one record (RFC 8446, 5.1)."""
 MOST_ANSWERS: Final = 65_536
-"""Bytes that TLS itself may answer a client that does not read (KeyUpdate); past that the client is cut off."""
+"""Bytes that TLS itself may answer (KeyUpdate) while the client does not drain; past that the connection is aborted."""
 
 
 @final
 class Bios:
-    """The two ends at which OpenSSL takes and gives what TLS makes of the bytes.
+    """OpenSSL's memory buffers for encrypted bytes.
 
-    All connections of a listener share them, because OpenSSL never gives their memory back. Each use
-    empties them before it returns to the event loop.
+    All connections of a listener share them, because OpenSSL never frees their memory. Each use empties them before it
+    returns to the event loop.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Bios:
         self.outgoing = ssl.MemoryBIO()
 
     def clear(self) -> None:
-        """Throw away what one connection has left, so that no other gets it."""
+        """Empty both, so that no other connection gets the bytes."""
         self.incoming.read()
         self.outgoing.read()
 
@@ -47,17 +47,17 @@ class TlsTransport:
         self._paused = False
         self._closing = False
         self._mute = False
-        """Whether nothing can be written any more: it has been closed, from this side at least, or is lost."""
+        """Whether nothing can be written any more: this side has been closed, or the connection is lost."""
         self._tcp_ended = False
         self._ended = False
-        """Whether the client's stream has ended: close_notify, FIN, or a record that is none."""
+        """Whether the client's stream has ended: close_notify, FIN, or an invalid record."""
         self._broken = ""
-        """Why it has ended, in words, if what has come was no TLS."""
+        """The TLS error that ended it; empty = none."""
         self._end_told = False
         self._answers = 0
 
     def start(self, rest: bytes) -> None:
-        """The handshake is done; `rest` has come behind it."""
+        """The handshake is done; `rest` was received after it."""
         self._upper.connection_made(cast("asyncio.Transport", self))
         if rest:
             self.data_received(rest)
@@ -65,15 +65,15 @@ class TlsTransport:
     # -- what the TCP transport calls
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt it, and hand up what it holds in one piece."""
+        """Decrypt it, and pass the plaintext up in one piece."""
         if self._ended:
-            return  # nothing counts behind the end
+            return  # ignored after the end
         incoming = self._bios.incoming
         tls = self._tls
         pieces: list[bytes] = []
         incoming.write(data)
         try:
-            while incoming.pending:  # to ask once more would raise SSLWantReadError, which costs more than a record
+            while incoming.pending:  # one more read would raise SSLWantReadError, which costs more than a record
                 piece = tls.read(RECORD)
                 if not piece:
                     self._ended = True
@@ -89,7 +89,7 @@ class TlsTransport:
         except BaseException:
             self._bios.clear()
             raise
-        if incoming.pending:  # behind the end
+        if incoming.pending:  # after the end
             incoming.read()
         if self._bios.outgoing.pending:
             self._answer(self._bios.outgoing.read())
@@ -99,13 +99,13 @@ class TlsTransport:
             self._tell_end()
 
     def eof_received(self) -> bool:
-        """The client's FIN, with or without a close_notify before it. The TCP transport stays: we close it."""
+        """The client's FIN, with or without a close_notify before it. `close` closes the TCP transport."""
         self._tcp_ended = self._ended = True
         self._tell_end()
         return True
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The TCP transport is gone; what it had taken in counts still."""
+        """The TCP transport is gone; handle what is left in its socket."""
         self._mute = True
         if error is not None and not (self._closing or self._ended):
             rest = left_in_socket(self._tcp)
@@ -115,11 +115,11 @@ class TlsTransport:
         self._upper.connection_lost(error)
 
     def pause_writing(self) -> None:
-        """Nothing waits here, so what the TCP transport says is what there is to say."""
+        """Pass it on: there is no buffer here."""
         self._upper.pause_writing()
 
     def resume_writing(self) -> None:
-        """The same."""
+        """Pass it on."""
         self._upper.resume_writing()
 
     # -- what the protocol above calls
@@ -140,7 +140,7 @@ class TlsTransport:
                 self._tls.write(view[at : at + RECORD])
                 records.append(outgoing.read())
             self._tcp.writelines(records)
-        except BaseException as error:  # the client could make nothing of what came behind
+        except BaseException as error:  # the client could not decrypt what follows
             self._bios.clear()
             self.abort()
             if not isinstance(error, ssl.SSLError):
@@ -151,12 +151,12 @@ class TlsTransport:
         self.write(b"".join(pieces))
 
     def pause_reading(self) -> None:
-        """Have TCP hold the client back."""
+        """Pause the TCP transport, so that TCP slows the client."""
         self._paused = True
         self._tcp.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on. If the end has come during the pause, it is told now."""
+        """Resume reading. If the stream has ended during the pause, report that now."""
         self._paused = False
         if self._ended and not self._end_told:
             asyncio.get_running_loop().call_soon(self._tell_end)
@@ -164,11 +164,11 @@ class TlsTransport:
             self._tcp.resume_reading()
 
     def can_write_eof(self) -> bool:
-        """Yes: a close_notify, and FIN behind it."""
+        """Yes: with close_notify and FIN."""
         return True
 
     def write_eof(self) -> None:
-        """Write no more, once what has been written is on its way; what the client still sends is read."""
+        """Write close_notify and FIN behind what has been written; reading goes on."""
         if not self._mute:
             self._say_goodbye()
             self._tcp.write_eof()
@@ -178,7 +178,7 @@ class TlsTransport:
         return self._closing or self._tcp.is_closing()
 
     def close(self) -> None:
-        """Close when everything is written. It is not waited for the client's close_notify: its FIN says the same."""
+        """Close when everything is written, without waiting for the client's close_notify: its FIN means the same."""
         if self._closing:
             return
         self._closing = True
@@ -187,22 +187,22 @@ class TlsTransport:
         self._tcp.close()
 
     def abort(self) -> None:
-        """Close now, whatever is left to write."""
+        """Close at once, without writing what is left."""
         self._closing = self._mute = True
         self._tcp.abort()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that wait to be written, as they go out."""
+        """Encrypted bytes that wait to be written."""
         return self._tcp.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """The marks at which pause_writing and resume_writing are called, in bytes as they go out."""
+        """The marks at which pause_writing and resume_writing are called, in encrypted bytes."""
         self._tcp.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """What is known of TLS here (ssl_object, peercert, cipher, failure), and of the connection below.
+        """Information about TLS (ssl_object, peercert, cipher, failure), and that of the TCP transport.
 
-        Not its socket: what can be read there has not been decrypted, and anybody on the way can have sent it.
+        Not the socket: the bytes in it are neither decrypted nor authenticated.
         """
         if name == "ssl_object":
             return self._tls
@@ -217,10 +217,10 @@ class TlsTransport:
         found: object = self._tcp.get_extra_info(name, default)
         return found
 
-    # -- within
+    # -- internal
 
     def _tell_end(self) -> None:
-        """Tell the protocol above, once it reads, that the client has ended; close unless it wants to write."""
+        """Report the end of the stream to the protocol above, unless it is paused; close unless it wants to write."""
         if self._paused or self._end_told or self._closing:
             return
         self._end_told = True
@@ -228,7 +228,7 @@ class TlsTransport:
             self.close()
 
     def _answer(self, answer: bytes) -> None:
-        """Write what TLS itself has to say: an alert, an answer to KeyUpdate."""
+        """Write what TLS itself sends: an alert, an answer to KeyUpdate."""
         if self._mute:
             return
         self._tcp.write(answer)
@@ -241,7 +241,7 @@ class TlsTransport:
         self._mute = True
         try:
             self._tls.unwrap()
-        except ssl.SSLError:  # the client has not said it; or TLS has failed, and its alert said so
+        except ssl.SSLError:  # no close_notify from the client yet; or TLS has failed, and has sent an alert
             pass
         goodbye = self._bios.outgoing.read()
         if goodbye:

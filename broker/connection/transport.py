@@ -1,4 +1,4 @@
-"""What asyncio's transports do not offer: what a lost connection left unread in its socket."""
+"""Reads what a lost connection has left in its socket; asyncio's transports do not."""
 
 import asyncio
 import os
@@ -8,11 +8,11 @@ READ_SIZE: Final = 65_536
 
 
 def left_in_socket(transport: asyncio.BaseTransport) -> bytes:
-    """Read what has come and has not been read, in connection_lost, when that is called with an error.
+    """Read the received bytes that are left in the socket; for connection_lost with an error.
 
-    A write that fails because the client has reset the connection closes it, with whatever the kernel still holds.
-    Loops call connection_lost before they close the socket, so it can be read there. It is at most what a socket
-    buffers.
+    When the client has reset the connection, a write fails and asyncio closes the socket, although the kernel may still
+    hold received bytes. Event loops call connection_lost before they close it, so the bytes can be read there: at most
+    one socket buffer.
     """
     sock = transport.get_extra_info("socket")
     pieces: list[bytes] = []
@@ -20,6 +20,6 @@ def left_in_socket(transport: asyncio.BaseTransport) -> bytes:
         descriptor: int = sock.fileno()
         while descriptor >= 0 and (piece := os.read(descriptor, READ_SIZE)):
             pieces.append(piece)
-    except (AttributeError, OSError):  # there is no socket; it is empty; or it has given what it had and says "reset"
+    except (AttributeError, OSError):  # there is no socket, it is empty, or it reports the reset
         pass
     return b"".join(pieces)

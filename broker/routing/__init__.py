@@ -1,1 +1,1 @@
-"""From a topic to those who get the message: subscriptions, shared groups, retained messages."""
+"""Finds the sessions that get a message: subscriptions, shared groups, retained messages."""

@@ -1,5 +1,5 @@
-"""Topic filters with wildcards as a tree of levels: from a topic name to those who
-subscribe to filters that match it (section 4.7).
+"""Topic filters with wildcards as a tree of levels: finds the subscribers of all filters that match a topic
+(section 4.7).
 """
 
 from typing import Final, final
@@ -10,7 +10,7 @@ from session.outbound import Outbound
 from session.shared_queue import SharedQueue
 
 NOT_SHARED: Final = ""
-"""In place of a share name, which is never empty [MQTT-4.8.2-1]."""
+"""Stands for no share name: a real one is never empty [MQTT-4.8.2-1]."""
 
 
 @final
@@ -20,10 +20,10 @@ class Subscribers:
     def __init__(self) -> None:
         self.sessions: dict[Outbound, Subscription] = {}
         self.groups: dict[str, SharedQueue] | None = None
-        """By share name; None until the first."""
+        """By share name; None until there is one."""
 
     def add(self, share: str, outbound: Outbound, subscription: Subscription, shared: SharedGroups) -> None:
-        """Add a subscription, or replace that of the same session and share name."""
+        """Add a subscription; it replaces one of the same session and share name."""
         if share == NOT_SHARED:
             self.sessions[outbound] = subscription
             return
@@ -49,20 +49,20 @@ class Subscribers:
                 shared.close(group)
 
     def empty(self) -> bool:
-        """Whether nobody is left."""
+        """Whether there are no subscriptions."""
         return not self.sessions and not self.groups
 
 
 @final
 class Node:
-    """One level of the filters that share their beginning."""
+    """One level of all filters that have the same levels before it."""
 
     def __init__(self) -> None:
         self.children: dict[bytes, Node] | None = None
         self.subscribers: Subscribers | None = None
 
     def deserted(self) -> bool:
-        """Whether no filter needs this level."""
+        """Whether no filter uses this level."""
         return self.subscribers is None and not self.children
 
 
@@ -74,7 +74,7 @@ class FilterTree:
         self._root = Node()
 
     def at(self, topic_filter: bytes) -> Subscribers:
-        """The subscribers of a filter, for adding to them."""
+        """The subscribers of a filter; an entry is created if there is none."""
         node = self._root
         for level in topic_filter.split(b"/"):
             children = node.children
@@ -99,7 +99,7 @@ class FilterTree:
         return node.subscribers
 
     def forget(self, topic_filter: bytes) -> None:
-        """Remove a filter without subscribers, and the levels that it alone kept. It must be there."""
+        """Remove a filter without subscribers and the levels that only it used. It must exist."""
         node = self._root
         path: list[tuple[Node, bytes]] = []
         for level in topic_filter.split(b"/"):
@@ -149,5 +149,5 @@ class FilterTree:
             self._match(child, levels, depth + 1, True, found)
         if wildcards:
             plus = children.get(b"+")
-            if plus is not None and plus is not child:  # a filter is looked up too, and its "+" is that one
+            if plus is not None and plus is not child:  # the same if `topic` is a filter with "+" at this level
                 self._match(plus, levels, depth + 1, True, found)

@@ -1,4 +1,4 @@
-"""Retained messages: the last one of each topic, found by topic name or by filter [MQTT-3.3.1-5]."""
+"""Retained messages: the last one of each topic, by topic name or topic filter [MQTT-3.3.1-5]."""
 
 from collections.abc import Iterator
 from typing import final
@@ -30,15 +30,15 @@ class Retained:
         return len(self._by_topic)
 
     def publisher(self, topic: bytes) -> str:
-        """Client id of who published a topic's message; empty if there is none."""
+        """Client id of the publisher of a topic's message; empty if there is none."""
         return self._publishers.get(topic, "")
 
     def holds(self, publish: Publish) -> bool:
-        """Whether it is still the message of its topic."""
+        """Whether `publish` is still the message of its topic."""
         return self._by_topic.get(publish.topic) is publish
 
     def store(self, publish: Publish, client_id: str) -> None:
-        """Keep `publish` as its topic's retained message, or forget the topic's if it is empty [MQTT-3.3.1-6, -7]."""
+        """Retain `publish`; an empty payload removes the topic's retained message [MQTT-3.3.1-6, -7]."""
         if publish.size == 0:
             self.remove(publish.topic)
             return
@@ -56,11 +56,11 @@ class Retained:
             self._wheel.add(publish.expires_at, expiry)
 
     def is_timed_by(self, expiry: "Expiry") -> bool:
-        """Whether it is this timer that ends its topic's message."""
+        """Whether `expiry` is the current timer of its topic."""
         return self._expiries.get(expiry.topic) is expiry
 
     def expire(self, expiry: "Expiry", now: int) -> None:
-        """Forget the topic's message if it has expired; if it is a newer one, look again later."""
+        """Remove the topic's message if it has expired; a newer one may have a later or no expiry."""
         at = self._by_topic[expiry.topic].expires_at
         if at > now:
             self._wheel.add(at, expiry)
@@ -70,7 +70,7 @@ class Retained:
             del self._expiries[expiry.topic]
 
     def remove(self, topic: bytes) -> None:
-        """Forget a topic's message; nothing happens if there is none."""
+        """Remove a topic's message; nothing happens if there is none."""
         if self._by_topic.pop(topic, None) is None:
             return
         del self._publishers[topic]
@@ -88,7 +88,7 @@ class Retained:
             del parent.children[name]
 
     def matching(self, topic_filter: bytes, now: int) -> list[Publish]:
-        """The messages whose topic matches, without those whose expiry has passed: these are forgotten here."""
+        """The messages whose topics match the filter. Expired ones are removed and not returned."""
         if is_wildcard(topic_filter):
             found = list(self._walk(self._root, topic_filter.split(b"/"), 0))
         else:
@@ -119,7 +119,7 @@ class Retained:
                 yield from self._walk(exact, names, depth + 1)
 
     def _wildcard_children(self, level: _Level, depth: int) -> list[_Level]:
-        """A wildcard at the first level does not match topics that begin with `$` [MQTT-4.7.2-1]."""
+        """Without topics that begin with `$`: a wildcard at the first level does not match them [MQTT-4.7.2-1]."""
         if level is not self._root:
             return list(level.children.values())
         return [child for name, child in level.children.items() if not name.startswith(b"$")]
@@ -127,17 +127,17 @@ class Retained:
 
 @final
 class Expiry(Timer):
-    """Forgets a retained message that has expired: nobody may ever ask for it again. One to a topic."""
+    """Removes a topic's retained message when it has expired; otherwise it stays until a client asks for it."""
 
     def __init__(self, retained: Retained, topic: bytes) -> None:
         self.topic = topic
         self._retained = retained
 
     def wanted(self) -> bool:
-        """Not when the topic has no message any more, or one whose time another timer watches."""
+        """False if the topic has no message any more, or a new timer."""
         return self._retained.is_timed_by(self)
 
     def due(self, now: int) -> None:
-        """Let the topic's message go if it has expired."""
+        """Remove the topic's message if it has expired."""
         if self.wanted():
             self._retained.expire(self, now)

@@ -1,34 +1,34 @@
-"""The retained messages that new subscriptions bring."""
+"""Delivers retained messages to a new subscription."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
+from broker.auth.topic_rules import Authorization
+from broker.routing.retained import Retained
+from broker.routing.router import Router
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
-from session.address import hold
-from session.outbound import Outbound
 from session.session import Session
-from session.source import BREATHER, EMPTY, FED, PASSED_OVER, Source
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
+from session.source import BLOCKED, DELIVERED, EMPTY, YIELD, Consumer, Source
 
 WORK: Final = 1_000
-"""Retained messages that are looked at in one turn."""
+"""Retained messages that are processed in one turn."""
 SEARCH_COST: Final = 20
-"""Of those, what looking for one filter's counts for."""
+"""The search for one filter's messages counts as so many messages."""
 
 
 @final
 class RetainedFeed(Source):
-    """Hands them over as the session can take them: however many there are, none is dropped for want of room.
+    """Delivers retained messages at the session's pace, so that none is dropped because a queue is full.
 
-    What can be sent at once goes by the mailbox, ahead of all that is published later. The rest is pulled. By then a
-    topic may have another message, which the session has got as it was published; then the old one is left out. A
-    filter that is subscribed to again before its turn has come is served once.
+    Those that can be sent at once are offered to the mailbox, before any later message. The session pulls the rest. If
+    a topic's message has been replaced by then, the old one is skipped: the session got the new one when it was
+    published. A filter that is subscribed to again while it waits is served once.
     """
 
-    def __init__(self, broker: "Broker", session: Session) -> None:
-        self._broker = broker
+    def __init__(self, router: Router, retained: Retained, authorization: Authorization, session: Session) -> None:
+        self._router = router
+        self._retained = retained
+        self._authorization = authorization
         self._outbound = session.outbound
         self._client_id = session.client_id
         self._wanted: dict[str, Subscription] = {}
@@ -38,10 +38,10 @@ class RetainedFeed(Source):
         self._next: Publish | None = None
         self._work = 0
         self._missed = False
-        """Whether the session is going to pull."""
+        """Whether the session will pull."""
 
     def add(self, subscriptions: list[Subscription], now: int) -> bool:
-        """Subscriptions are new, or as good as new. Returns whether not all has been handed over at once."""
+        """Deliver the retained messages of `subscriptions`. Returns True if the session has to pull some later."""
         wanted = self._wanted
         for subscription in subscriptions:
             wanted.pop(subscription.topic_filter, None)
@@ -54,7 +54,7 @@ class RetainedFeed(Source):
         return self._missed
 
     def forget(self, topic_filter: str) -> None:
-        """A subscription has ended [MQTT-3.10.4-3]."""
+        """Stop delivering for a subscription that has ended [MQTT-3.10.4-3]."""
         self._wanted.pop(topic_filter, None)
         if self._subscription.topic_filter == topic_filter:
             self._found = []
@@ -62,7 +62,7 @@ class RetainedFeed(Source):
             self._next = None
 
     def _begin(self, now: int) -> None:
-        """Put into the mailbox what the next pass is going to send."""
+        """Offer what the next pass can send to the mailbox."""
         self._work = WORK
         outbound = self._outbound
         for _ in range(outbound.room()):
@@ -70,34 +70,30 @@ class RetainedFeed(Source):
             if delivery is None:
                 break
             self._next = None
-            outbound.mailbox.append(delivery)
-            if delivery.address is not None:
-                hold(delivery)  # FC-24
-        if outbound.mailbox:
-            outbound.wake()
+            outbound.offer(delivery, None)
 
-    def pull(self, outbound: Outbound, now: int) -> int:
-        """Behind what is in the mailbox, which may be older messages of the same topics."""
+    def pull(self, consumer: Consumer, now: int) -> int:
+        """Deliver after what is in the mailbox: that may be older messages of the same topics."""
         self._work = WORK
-        if outbound.mailbox_len():
-            return PASSED_OVER
-        result = PASSED_OVER
-        while outbound.has_room():
+        if self._outbound.mailbox.length():
+            return BLOCKED
+        result = BLOCKED
+        while consumer.has_room():
             delivery = self._peek(now)
             if delivery is None:
                 if self._wanted or self._position < len(self._found):
-                    return BREATHER
+                    return YIELD
                 self._missed = False
                 return EMPTY
-            if not outbound.can_take(delivery, now):
+            if not consumer.can_take(delivery, now):
                 return result
             self._next = None
-            outbound.take(delivery, now)
-            result = FED
-        return FED
+            consumer.take(delivery, None, now)
+            result = DELIVERED
+        return DELIVERED
 
     def _peek(self, now: int) -> Publish | None:
-        """The next delivery; None: there is none, or no work left in this turn."""
+        """The next delivery; None if there is none or this turn's WORK is used up."""
         while self._next is None and self._work > 0:
             if self._position < len(self._found):
                 self._next = self._delivery(self._found[self._position], now)
@@ -114,22 +110,22 @@ class RetainedFeed(Source):
 
     def _search(self, topic_filter: str, now: int) -> None:
         self._subscription = self._wanted.pop(topic_filter)
-        self._found = self._broker.retained.matching(topic_filter.encode(), now)
+        self._found = self._retained.matching(topic_filter.encode(), now)
         self._position = 0
 
     def _delivery(self, publish: Publish, now: int) -> Publish | None:
-        """A message as it goes out for the subscription; None if it does not."""
-        broker = self._broker
+        """The delivery of a message for the subscription; None if it is not delivered."""
+        retained = self._retained
         subscription = self._subscription
-        if not broker.retained.holds(publish) or not broker.authorization.may_receive(publish.topic):
+        if not retained.holds(publish) or not self._authorization.may_receive(publish.topic):
             return None
-        if subscription.no_local and broker.retained.publisher(publish.topic) == self._client_id:
+        if subscription.no_local and retained.publisher(publish.topic) == self._client_id:
             return None  # [MQTT-3.8.3-3]
-        # A copy of its own, with RETAIN set (3.1.1: [MQTT-3.3.1-8]): the time that it takes is counted from now.
+        # A separate copy with RETAIN set (3.1.1: [MQTT-3.3.1-8]); its delay is measured from now.
         qos = min(publish.qos, subscription.qos)
         delivery = Publish(publish.topic, publish.payload, qos, True, publish.properties)
         delivery.identifiers = subscription.identifiers
         delivery.expires_at = publish.expires_at
         delivery.received_at = now
-        delivery.address = broker.router.address(publish.topic)
+        delivery.address = self._router.address(publish.topic)
         return delivery

@@ -1,9 +1,9 @@
-"""Routing: from topic names to subscribed sessions, by a dictionary, a tree and a bounded cache in front of both."""
+"""Routing: finds the subscribers of a topic by a dictionary, a filter tree and a bounded cache in front of both."""
 
 from itertools import islice
 from typing import Final, final
 
-from broker.addresses.book import AddressBook, AddressFull
+from broker.addresses.book import AddressBook
 from broker.auth.topic_rules import Authorization
 from broker.connection.replies import PublishRefused
 from broker.routing.filter_tree import FilterTree, Subscribers
@@ -16,19 +16,25 @@ from protocol.subscribe import Subscription
 from session.address import Address
 from session.outbound import Outbound
 
+NOBODY: Final = 0
+"""The topic has no subscription."""
+MATCHED: Final = 1
+FULL: Final = 2
+"""The topic's address is full: the message is not routed (FC-24)."""
+
 CACHED_TOPICS: Final = 65_536
-"""Topics whose receivers are kept ready; past that those cached first make room."""
+"""Topics whose receivers are cached; past that the oldest are evicted."""
 CACHED_WEIGHT: Final = 1_000_000
-"""The same for how much they hold together, in receivers: wildcards and long topics need memory."""
+"""The limit of the cache in receivers: wildcards and long topics need memory."""
 _RECEIVER_BYTES: Final = 64
 """Bytes of a topic name that weigh as much as a receiver."""
 _QUOTED: Final = 100
-"""Bytes of a topic name that a refusal quotes: it is made for each message."""
+"""Bytes of a topic name that a refusal quotes. The limit keeps it cheap: each refused message makes one."""
 
 
 @final
 class Router:
-    """Who gets what."""
+    """Keeps the subscriptions and delivers messages to the sessions that match."""
 
     def __init__(
         self,
@@ -41,24 +47,24 @@ class Router:
         addresses: AddressBook | None = None,
     ) -> None:
         self.cache: dict[bytes, Receivers] = {}
-        """Topic name to its receivers; a topic that is in here is known to be a valid name."""
+        """Receivers by topic name; a cached topic is a valid name."""
         self._max_topic_levels = max_topic_levels
         self._authorization = Authorization() if authorization is None else authorization
         self.shared = SharedGroups() if shared is None else shared
         self.addresses = AddressBook([]) if addresses is None else addresses
         self._merge = merge
-        """Whether overlapping subscriptions of a session give one delivery together, or one each [MQTT-3.3.4-2]."""
+        """Whether overlapping subscriptions of a session give one delivery; otherwise one each [MQTT-3.3.4-2]."""
         self._cached_topics = cached_topics
         self._most_weight = cached_weight
         self._cached_weight = 0
         self._exact: dict[bytes, Subscribers] = {}
         self._wildcard = FilterTree()
 
-    def route(self, publish: Publish, publisher: Outbound | None) -> bool:
-        """Hand `publish` to every session that is subscribed to its topic; returns whether there is any.
+    def route(self, publish: Publish, publisher: Outbound | None) -> int:
+        """Offer `publish` to every session that is subscribed to its topic; returns NOBODY, MATCHED or FULL.
 
-        `publisher` is None for the broker itself. Raises TopicNameInvalid for a topic with too many levels,
-        PublishRefused where clients may not publish, and AddressFull where there is no room for what they publish.
+        `publisher` is None for the broker itself. Raises TopicNameInvalid for a topic with too many levels, and
+        PublishRefused where clients may not publish.
         """
         receivers = self.cache.get(publish.topic)
         if receivers is None:
@@ -70,13 +76,7 @@ class Router:
             delivery = publish
             if route.qos < qos or retain:
                 delivery = publish.at(min(route.qos, qos), retain and route.retain_as_published)
-            outbound = route.outbound
-            if outbound.paced and not outbound.admits(delivery, publisher, publish.received_at):
-                continue  # FC-16
-            outbound.mailbox.append(delivery)
-            if outbound.idle:
-                outbound.idle = False
-                outbound.host.wake()
+            route.outbound.offer(delivery, publisher)
         if receivers.others:
             if publisher is not None:
                 if receivers.closed:
@@ -86,29 +86,29 @@ class Router:
                     address.waiting  # FC-25: first in, first out
                     or not address.takes(receivers.size(publish, publisher))  # FC-24
                 ):
-                    raise AddressFull(address)
+                    return FULL
             publish.address = receivers.address
             receivers.deliver_to_others(publish, publisher)
-            return receivers.address is None or len(receivers) > 0
-        return len(routes) > 0
+            return MATCHED if receivers.address is None or len(receivers) > 0 else NOBODY
+        return MATCHED if routes else NOBODY
 
-    def route_late(self, publish: Publish, publisher: Outbound | None) -> bool:
-        """The same for what has waited, or does not wait, for room in an address: there is no question of that here."""
+    def route_late(self, publish: Publish, publisher: Outbound | None) -> int:
+        """Route without the checks for permission and for room in the address; returns NOBODY or MATCHED."""
         receivers = self._receivers(publish.topic)
         publish.address = receivers.address
         receivers.deliver_to_others(publish, publisher)
-        return len(receivers) > 0
+        return MATCHED if len(receivers) > 0 else NOBODY
 
     def size(self, publish: Publish, publisher: Outbound | None) -> int:
         """Payload bytes that a message would add to its address."""
         return self._receivers(publish.topic).size(publish, publisher)
 
     def address(self, topic: bytes) -> Address | None:
-        """What limits a topic; None if nothing does."""
+        """The address of a topic; None if the topic has no limit."""
         return self.addresses.find(topic, self.cache)
 
     def subscribe(self, outbound: Outbound, subscription: Subscription) -> None:
-        """Add a subscription, or replace that of the same session and filter [MQTT-3.8.4-3]."""
+        """Add a subscription; it replaces one of the same session and filter [MQTT-3.8.4-3]."""
         share, topic_filter = split_share(subscription.topic_filter)
         if is_wildcard(topic_filter):
             self._wildcard.at(topic_filter).add(share, outbound, subscription, self.shared)
@@ -118,7 +118,7 @@ class Router:
         if subscribers is None:
             subscribers = self._exact[topic_filter] = Subscribers()
         subscribers.add(share, outbound, subscription, self.shared)
-        self._forget(topic_filter)  # what is cached for other topics still holds
+        self._forget(topic_filter)  # the cache entries of other topics stay valid
 
     def unsubscribe(self, outbound: Outbound, subscribed: str) -> None:
         """Remove the subscription with the filter `subscribed`; nothing happens if there is none."""
@@ -170,7 +170,7 @@ class Router:
                     receivers.add_group(group)
 
     def _routes(self, matching: list[Subscribers]) -> list[Route]:
-        """The routes to sessions: one for each, or one for each of its subscriptions."""
+        """The routes: one per session (`_merge`), or one per subscription."""
         routes: list[Route] = []
         found: dict[Outbound, Route] = {}
         for subscribers in matching:
@@ -187,7 +187,7 @@ class Router:
         cache = self.cache
         weight = _weight(topic, receivers)
         while cache and (len(cache) >= self._cached_topics or self._cached_weight + weight > self._most_weight):
-            # Many at once: looking for a dictionary's first key means passing over all that were deleted before it.
+            # Evict many at once: the search for a dictionary's first key passes all keys deleted before it.
             for oldest in list(islice(cache, len(cache) // 16 + 1)):
                 self._forget(oldest)
         cache[topic] = receivers
@@ -204,7 +204,7 @@ class Router:
 
 
 def _weight(topic: bytes, receivers: Receivers) -> int:
-    """What a topic in the cache counts for, in receivers."""
+    """The weight of a cached topic, in receivers."""
     return 1 + len(receivers) + len(topic) // _RECEIVER_BYTES
 
 
@@ -214,5 +214,5 @@ def _not_permitted(topic: bytes) -> PublishRefused:
 
 
 def is_wildcard(topic_filter: bytes) -> bool:
-    """Whether a valid topic filter matches more than the one topic that it spells."""
+    """Whether a valid topic filter has a wildcard."""
     return b"+" in topic_filter or topic_filter.endswith(b"#")

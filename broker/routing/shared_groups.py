@@ -1,6 +1,6 @@
-"""Shared subscriptions: the queues of the groups (FC-13), by the filters that their members subscribe to."""
+"""Shared subscriptions: the queues of the groups (FC-13), by topic filter."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Any, Final, final
 
 from protocol.errors import MalformedPacket
 from protocol.topics import parse_share
@@ -8,57 +8,54 @@ from session.host import Host, Nobody
 from session.limits import Limits
 from session.shared_queue import SharedQueue
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 QUOTED: Final = 200
 """Characters of a group's name that a log line quotes."""
 
 
 @final
 class SharedGroups:
-    """All groups that have a member."""
+    """All groups with members."""
 
     def __init__(self, limits: Limits | None = None, host: Host | None = None) -> None:
         self.queues: dict[str, SharedQueue] = {}
         """By `$share/name/filter`."""
         self.dropped = 0
-        """Deliveries dropped by an overflow of queues that are no longer there."""
+        """Deliveries dropped because a queue was full, for groups that no longer exist."""
         self._limits = Limits() if limits is None else limits
         self._host = Nobody() if host is None else host
 
     def queue(self, name: str) -> SharedQueue:
-        """The queue of the group `name`, made if it is new."""
+        """The queue of the group `name`; it is created if there is none."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = SharedQueue(name, self._limits, self._host)
         return queue
 
     def close(self, queue: SharedQueue) -> None:
-        """Forget a queue that nobody shares any more."""
+        """Remove a queue that has no members."""
         del self.queues[queue.name]
         self.dropped += queue.counters.dropped_queue_full
 
 
 @final
 class GroupsHost(Host):
-    """Logs what queues of groups report. They write nothing and need no timer: their members do."""
+    """Logs the reports of group queues. A group has no connection or timer of its own; its members have."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self.broker = broker
+    def __init__(self, log: Any) -> None:
+        self._log = log
 
     def wake(self) -> None:
-        """A queue of a group has no mailbox that would wait for a pass."""
+        """Nothing to do: a group queue has no mailbox and no pass."""
 
     def report_group(self, event: str, group: str, detail: str) -> None:
-        """Log it, with the name of the group."""
-        self.broker.log.warning(event, group=group[:QUOTED], detail=detail)
+        """Log an event with the name of the group."""
+        self._log.warning(event, group=group[:QUOTED], detail=detail)
 
 
 def split_share(topic_filter: str) -> tuple[str, bytes]:
-    """The share name (empty = not shared) and the filter that topics are matched with.
+    """The share name (empty = not shared) and the filter that is matched with topics.
 
-    A malformed shared filter gets here from 3.1.1 only, where it is a filter like any other.
+    A malformed shared filter comes only from 3.1.1 clients; it is an ordinary filter there.
     """
     try:
         shared = parse_share(topic_filter)

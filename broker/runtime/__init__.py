@@ -1,1 +1,1 @@
-"""What runs sessions: the clock, timers, and the run queue of those that have something to do."""
+"""What runs sessions: the clock, timers, and the run queue."""

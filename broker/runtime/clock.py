@@ -7,10 +7,10 @@ SECOND: Final = 1_000_000
 
 
 def monotonic_us() -> int:
-    """The clock that everything is timed by: it never jumps."""
+    """The monotonic clock, for all timing: it never jumps."""
     return monotonic_ns() // 1000
 
 
 def wall_us() -> int:
-    """The time of day, since 1970 UTC: only for what people and files are told."""
+    """The time of day, since 1970 UTC: only for people and files."""
     return time_ns() // 1000

@@ -1,67 +1,66 @@
-"""Session tasks: one per connection, asleep until there is something to deliver, and the queue that runs those awake.
+"""Session tasks, one per connection, asleep until there is something to deliver; and the queue that runs those awake.
 
-A task here is an object in a run queue, not an asyncio.Task: waking one is an append to a list, a turn of the loop runs
-all that are awake, and a connection that sleeps owns no coroutine and no future.
+A task here is an object in a run queue, not an asyncio.Task: waking one is an append to a list, one turn of the loop
+runs many, and a sleeping connection owns no coroutine and no future.
 """
 
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from broker.runtime.clock import monotonic_us
-from session.outbound import Outbound
-
-if TYPE_CHECKING:
-    from broker.connection.connection import Connection
+from broker.runtime.endpoint import Endpoint
+from session.session import Session
 
 _CONTEXT: Final = Context()
 """Nothing here uses context variables, so the loop need not copy them for each turn."""
 
 TURN_PASSES: Final = 64
-"""Passes that one turn of the loop runs, each of a session of its own; then sockets have their turn."""
+"""Passes in one turn of the loop, each of a different session; then sockets are served."""
 TURN_READERS: Final = 16
-"""Connections that read on in one turn when no session is awake, or when nothing but themselves has held them back."""
+"""Connections whose `read_on` is called in one turn when no session is awake, or after `resume`."""
 PATIENCE: Final = 64
-"""Turns after which one connection reads on although sessions are awake: a busy broker must not shut anyone out."""
+"""Turns after which one `read_on` is called although sessions are awake, so that no connection starves."""
 REST: Final = 1000
-"""Microseconds. A task that has not run for this long runs at once when a chunk has woken it alone; one that has waits
-for the loop's next turn, so that what comes together goes out together."""
+"""Microseconds. If a chunk wakes only one task, and that has not run for this long, it runs at once. Else it waits for
+the loop's next turn, so that more is written at once."""
 
 
 @final
 class SessionTask:
     """Runs one session's passes while there is work.
 
-    It never waits for a slow socket: a congested send path turns into queueing (FC-3).
+    It never waits for a slow socket: deliveries for a congested send path are queued (FC-3).
     """
 
-    def __init__(self, connection: "Connection", outbound: Outbound, queue: "RunQueue") -> None:
+    def __init__(self, connection: Endpoint, session: Session, queue: "RunQueue") -> None:
         self.connection = connection
-        self.outbound = outbound
+        self.session = session
         self._queue = queue
         self.ran_at = 0
         self._awake = False
         self._stopped = False
 
     def wake(self) -> None:
-        """Have passes run, from the next turn of the loop on."""
+        """Run passes, from the next turn of the loop on."""
         if not self._awake:
             self._awake = True
             self._queue.add(self)
 
     def stop(self) -> None:
-        """Run no further pass: the session has parted from this connection."""
+        """Run no further pass: the session is detached."""
         self._stopped = True
 
     def step(self, now: int) -> None:
-        """Run one pass, then sleep or get in line again, so that no session hogs the loop."""
+        """Run one pass, then sleep or queue the next one, so that no session occupies the loop."""
         if self._stopped:
             return
         self.ran_at = now
-        outbound = self.outbound
         try:
-            more = outbound.run_pass(now)
+            more = self.session.run_pass(now)
+            if not more:
+                self._awake = False
             self.connection.flush()
         except Exception as error:
             _give_up(self.connection, "a session task has failed", error)
@@ -69,13 +68,10 @@ class SessionTask:
         if more:
             self._queue.behind = True
             self._queue.add(self)
-        else:
-            self._awake = False
-            outbound.idle = True
 
 
-def _give_up(connection: "Connection", message: str, error: Exception) -> None:
-    """Cut off a connection that nothing runs any more: its mailbox would grow with nobody to take it up."""
+def _give_up(connection: Endpoint, message: str, error: Exception) -> None:
+    """Abort a connection that has failed: its mailbox would grow without passes."""
     connection.abort()
     asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
@@ -86,39 +82,39 @@ class RunQueue:
 
     def __init__(self) -> None:
         self.behind = False
-        """Whether a session in the last turn had more to take up than a pass takes."""
+        """Whether a session in the last turn needs another pass."""
         self._tasks: list[SessionTask] = []
         self._scheduled = False
         self._call_soon: Callable[..., object] | None = None
         self._reading = False
-        self._readers: list[Connection] = []
+        self._readers: list[Endpoint] = []
         self._waited = 0
-        self._resuming: list[Connection] = []
+        self._resuming: list[Endpoint] = []
 
-    def read_later(self, connection: "Connection") -> None:
-        """Let a connection handle the rest of what it has read when the sessions that are awake have caught up."""
+    def read_later(self, connection: Endpoint) -> None:
+        """Call the connection's `read_on` when no session is awake, or after PATIENCE turns."""
         self._readers.append(connection)
         if not self._scheduled:
             self._schedule()
 
-    def resume(self, connection: "Connection") -> None:
-        """Let a connection handle the rest of what it has read in the next turn, as if it came from its socket then."""
+    def resume(self, connection: Endpoint) -> None:
+        """Call the connection's `read_on` in the next turn, even if sessions are awake."""
         self._resuming.append(connection)
         if not self._scheduled:
             self._schedule()
 
     def add(self, task: SessionTask) -> None:
-        """Get in line."""
+        """Queue a task for the next turn."""
         self._tasks.append(task)
         if not self._scheduled and not self._reading:
             self._schedule()
 
     def begin_reading(self) -> None:
-        """A connection handles a chunk: whom that wakes is seen to at the end of it."""
+        """A connection handles a chunk: `end_reading` runs or schedules the tasks that it wakes."""
         self._reading = True
 
     def end_reading(self, now: int) -> None:
-        """The chunk has been handled: run the one session that it has woken, or let them all have a turn."""
+        """Run the task that the chunk has woken if it is the only one and has rested, else schedule a turn."""
         self._reading = False
         tasks = self._tasks
         if self._scheduled or not tasks:
@@ -156,8 +152,8 @@ class RunQueue:
                 self._waited = 0
                 self._read_on(self._readers, 1 if self._tasks else TURN_READERS, now)
 
-    def _read_on(self, waiting: "list[Connection]", count: int, now: int) -> None:
-        """Let the first of those that wait read on; others may join them meanwhile."""
+    def _read_on(self, waiting: list[Endpoint], count: int, now: int) -> None:
+        """Call `read_on` of the first `count` connections; it may append others."""
         readers = waiting[:count]
         del waiting[:count]
         for connection in readers:

@@ -1,7 +1,7 @@
-"""One coarse timing wheel for the whole process: keepalive, resending, expiry, delayed wills.
+"""One coarse timing wheel for the whole process: keep-alive, resending, expiry, delayed wills.
 
-A timer is an object in the slot of its tick. There is no cancelling: a timer that is no longer wanted says so itself
-when it is asked, which costs less than taking it out, and it is asked often enough not to pile up.
+A timer is an object in the slot of its tick. Timers are not cancelled: the wheel asks them from time to time whether
+they are still wanted, which costs less than removing them.
 """
 
 from typing import Final, final
@@ -9,26 +9,26 @@ from typing import Final, final
 from mypy_extensions import mypyc_attr
 
 TICK: Final = 100_000
-"""Width of a slot in microseconds: what comes due is called up to this much late, never early."""
+"""Width of a slot in microseconds: a timer is called up to this much late, never early."""
 
 HORIZON: Final = 10_000_000
-"""Microseconds. What waits longer is asked this often whether it is still wanted: a client that comes and goes must not
-leave a timer behind for each time, for as long as its keepalive or its session's expiry."""
+"""Microseconds. A timer that waits longer is asked this often whether it is still wanted: otherwise a client that
+reconnects often would leave many timers until its keep-alive or session expiry is over."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)  # what is not compiled may wait too
+@mypyc_attr(allow_interpreted_subclasses=True)  # for modules that are not compiled
 class Timer:
-    """Something that waits in the wheel."""
+    """A timer in the wheel."""
 
     at: int = 0
     """When it comes due, in microseconds."""
 
     def wanted(self) -> bool:
-        """Whether there is still a point in waiting."""
+        """Whether the timer is still needed."""
         return True
 
     def due(self, now: int) -> None:
-        """The time has come. To wait again, add it to the wheel again."""
+        """Called when `at` has passed. To wait again, add the timer to the wheel again."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
 
@@ -41,7 +41,7 @@ class Wheel:
         self._tick = now // TICK
         self._slots: dict[int, list[Timer]] = {}
         self._calling: list[Timer] = []
-        """What has come due and has not been called yet, last first."""
+        """Timers of the current slot that have not been called yet, last first."""
 
     def __len__(self) -> int:
         """How many timers wait."""
@@ -58,9 +58,9 @@ class Wheel:
             slot.append(timer)
 
     def advance(self, now: int) -> None:
-        """Call what has come due until `now`.
+        """Call the timers that are due at `now`.
 
-        What a timer raises is passed on; the next call of `advance` goes on behind that timer.
+        An exception of a timer is passed on; the next call of `advance` continues after that timer.
         """
         self.now = now
         last = now // TICK

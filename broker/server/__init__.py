@@ -1,1 +1,1 @@
-"""The process: sockets and TLS for its listeners, its log, and how it ends."""
+"""The process: listeners with their sockets and TLS, the log, and shutdown."""

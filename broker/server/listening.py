@@ -1,4 +1,4 @@
-"""What a listener needs before it accepts connections: its sockets and its TLS context."""
+"""Opens the sockets of a listener and creates its TLS context."""
 
 import asyncio
 import errno
@@ -9,31 +9,31 @@ from typing import Final
 from config.models import Tls
 
 BACKLOG: Final = 4096
-"""Connections that the kernel holds until they are accepted: 10,000 clients may come back at once."""
+"""Length of the accept queue: 10,000 clients may reconnect at once."""
 
 UNSENT_BYTES: Final = 65_536
-"""What the kernel takes for a client beyond what is on its way to it (TCP_NOTSENT_LOWAT). By itself it takes megabytes,
-and a slow client shows seconds late: what waits there can no longer be put in order by the gate (FC-3)."""
+"""Bytes not yet sent that the kernel accepts for a connection (TCP_NOTSENT_LOWAT). By default these are megabytes: a
+slow client becomes congested seconds too late, and the gate (FC-3) has no effect on what is already in the kernel."""
 
 PROBE_AFTER: Final = 60
-"""Seconds of silence after which the kernel asks whether the other side is still there (TCP_KEEPIDLE). By itself it
-asks after two hours, and a client without a keepalive of MQTT's own may be silent for as long as it likes."""
+"""Seconds without traffic after which the kernel sends a TCP keep-alive probe (TCP_KEEPIDLE). The default is two hours,
+and a client without MQTT's keep-alive need not send anything."""
 
 PROBE_EVERY: Final = 15
-"""Seconds between two such questions (TCP_KEEPINTVL)."""
+"""Seconds between two probes (TCP_KEEPINTVL)."""
 
 PROBES: Final = 8
-"""Questions without an answer that end the connection (TCP_KEEPCNT): a client may be out of reach for two minutes."""
+"""Unanswered probes that end the connection (TCP_KEEPCNT): a client may be unreachable for two minutes."""
 
 _NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-"""What says that this machine does not have an address, or not its family."""
+"""The machine does not have this address or does not support its family."""
 
 
 async def open_sockets(host: str, port: int) -> list[socket.socket]:
-    """Open a listening socket on every address that `host` stands for, all on the same port.
+    """Open a listening socket on every address of `host`, all on the same port.
 
-    Of a name's addresses, those that this machine does not have are passed over, as long as there is one that it has:
-    `localhost` is often written down as ::1 too where IPv6 is switched off. Raises OSError for everything else.
+    Addresses that this machine does not have are skipped if it has at least one of them: `localhost` often includes ::1
+    on machines without IPv6. Raises OSError for everything else.
     """
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     opened: list[socket.socket] = []
@@ -41,7 +41,7 @@ async def open_sockets(host: str, port: int) -> list[socket.socket]:
     try:
         for family, _, _, _, address in dict.fromkeys(found):
             if opened:
-                port = opened[0].getsockname()[1]  # where it was 0: the one that the first address got
+                port = opened[0].getsockname()[1]  # if it was 0: the port of the first socket
             try:
                 opened.append(_open(family, (address[0], port, *address[2:])))
             except OSError as error:
@@ -65,7 +65,7 @@ def _open(family: int, address: tuple[object, ...]) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            # An IPv6 address stands for itself: [::] beside 0.0.0.0 is no clash.
+            # Accept IPv6 only, so that [::] and 0.0.0.0 can be bound together.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         _set_options(sock)
         sock.bind(address)
@@ -78,7 +78,7 @@ def _open(family: int, address: tuple[object, ...]) -> socket.socket:
 
 
 def _set_options(sock: socket.socket) -> None:
-    """Set what connections inherit, as far as this system has it."""
+    """Set the options that connections inherit, if this system has them."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
         ("TCP_NOTSENT_LOWAT", UNSENT_BYTES),
@@ -92,10 +92,10 @@ def _set_options(sock: socket.socket) -> None:
 
 
 def server_context(tls: Tls) -> ssl.SSLContext:
-    """The context that a listener's configuration asks for. Raises OSError, naming the file at fault."""
+    """The TLS context of a listener's configuration. Raises OSError, which names the file that is wrong."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _MINIMUM[tls.minimum_version]
-    context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1.1 lets clients ask for it; compression is off
+    context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1.1 allows it by default; compression is off
     try:
         context.load_cert_chain(tls.certfile, tls.keyfile)
     except (OSError, ssl.SSLError) as error:

@@ -1,4 +1,4 @@
-"""Logging: structlog to standard error, for people or as JSON lines; what Python logs by itself goes the same way."""
+"""Logging: structlog to standard error, as text or JSON lines, with the records of Python's own `logging`."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ from config.models import Log
 
 
 def configure(log: Log) -> None:
-    """Set the level and the format that the configuration asks for."""
+    """Set the configured level and format."""
     rendering: list[structlog.types.Processor]
     if log.format == "json":
         rendering = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
@@ -34,33 +34,33 @@ def configure(log: Log) -> None:
 
 
 class StandardError:
-    """Standard error, which may go away: a log that nobody can read must not stop the broker."""
+    """Standard error, which may be closed: the broker goes on without a log then."""
 
     def write(self, text: str) -> None:
-        """Write `text`, or give up writing for good when nobody reads any more."""
+        """Write `text`; the first error stops all output for good."""
         try:
             sys.stderr.write(text)
         except OSError:
             self._give_up()
 
     def flush(self) -> None:
-        """Hand over what has been written."""
+        """Flush what has been written."""
         try:
             sys.stderr.flush()
         except OSError:
             self._give_up()
 
     def _give_up(self) -> None:
-        """From now on everything goes nowhere, what is still in Python's buffer too."""
+        """Redirect standard error to /dev/null, with what is still in Python's buffer."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stderr.fileno())
         os.close(nowhere)
 
 
 class _Forward(logging.Handler):
-    """Passes on what asyncio and other libraries log, so that standard error has one form."""
+    """Forwards the log records of asyncio and other libraries, so that the whole log has one format."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log it as an event of its own."""
+        """Log the record as an event `library`."""
         log = structlog.get_logger("sluice")
         log.log(record.levelno, "library", logger=record.name, detail=record.getMessage(), exc_info=record.exc_info)

@@ -1,4 +1,4 @@
-"""The server: listeners, the ticking of the wheel, signals and the order of stopping."""
+"""The server: listeners, the timer wheel's ticks, signals and the order of shutdown."""
 
 import asyncio
 import errno
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from broker.telemetry.exporter import Exporter
 
 STOP_TIMEOUT: Final = 5.0
-"""Seconds that connections have to take what is left for them when the server stops."""
+"""Seconds that connections have to drain when the server stops."""
 
 ABORT_TIMEOUT: Final = 1.0
-"""Seconds until connections that were cut off are gone; the loop needs one or two turns."""
+"""Seconds to wait for aborted connections; the event loop needs one or two iterations."""
 
 METRICS_TIMEOUT: Final = 5.0
-"""Seconds that the last metrics have to get to the disk when the server stops."""
+"""Seconds for writing the last metrics when the server stops."""
 
 EXHAUSTED_PAUSE: Final = 60 * SECOND
-"""Microseconds between two reports that file descriptors or memory for connections have run out."""
+"""Microseconds between two reports that file descriptors or memory are exhausted."""
 
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -45,11 +45,11 @@ class Server:
         self.config = config
         self.broker = Broker(config, monotonic_us(), gate)
         self.addresses: dict[str, tuple[str, int]] = {}
-        """Listener name to the host and port that it really listens on; of several addresses the first."""
+        """The actual host and port by listener name; of several addresses the first."""
         self._log = structlog.get_logger("sluice")
         self._servers: list[asyncio.Server] = []
         self._tls: list[TlsListener] = []
-        self._opened: list[dict[str, Any]] = []  # what the log says of each listener
+        self._opened: list[dict[str, Any]] = []  # the log fields of each listener
         self._stopping = asyncio.Event()
         self._exhausted_until = 0
 
@@ -59,7 +59,7 @@ class Server:
         loop.set_exception_handler(self._crashed)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` wants it ignored
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` sets SIG_IGN
             loop.add_signal_handler(signal.SIGHUP, self.stop)
         raise_file_limit()
         try:
@@ -71,14 +71,14 @@ class Server:
             if self.broker.addresses.paging is not None:
                 self.broker.addresses.paging.discard()
             raise
-        for opened in self._opened:  # only now: who reads it finds all of the broker there
+        for opened in self._opened:  # logged last, so that the whole broker is ready when a script sees it
             self._log.info("listening", **opened)
         sys_topics = self._start_sys_topics(loop)
         exporter = self._start_exporter()
         paging = self.broker.addresses.paging
         if paging is not None:
             paging.start()
-        gc.freeze()  # what has been loaded stays: no collection needs to look through it again, with everybody waiting
+        gc.freeze()  # exclude what is loaded from collections: scanning it would only lengthen their pauses
         self._tick(loop)
         await self._stopping.wait()
         if admin is not None:
@@ -106,16 +106,18 @@ class Server:
 
         def new_connection() -> asyncio.Protocol:
             # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
-            return cast("asyncio.Protocol", Connection(self.broker, listener.name))
+            return cast("asyncio.Protocol", Connection(self.broker.handlers, listener.name))
 
         accept = new_connection
         if context is not None:
-            tls = TlsListener(self.broker, listener.name, context, new_connection)
+            tls = TlsListener(
+                self.broker.events, self.broker.wheel, self.broker.settings, listener.name, context, new_connection
+            )
             self._tls.append(tls)
             accept = tls.accept
         for sock in sockets:
-            # asyncio's own loop takes the backlog for how often to accept at once too, and before Python 3.13 it goes
-            # on when file descriptors have run out, with a report for each.
+            # asyncio's own loop also accepts up to `backlog` connections in one turn, and before Python 3.13 it does
+            # not stop at the first EMFILE: it would report each attempt.
             tries = 1 if isinstance(loop, asyncio.SelectorEventLoop) else BACKLOG
             server = await loop.create_server(accept, sock=sock, backlog=tries)
             sock.listen(BACKLOG)
@@ -141,11 +143,11 @@ class Server:
         return exporter
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_later(TICK / SECOND, self._tick, loop)  # first: whatever a timer does, the clock goes on
+        loop.call_later(TICK / SECOND, self._tick, loop)  # first, so that a timer that raises does not stop the ticks
         self.broker.wheel.advance(monotonic_us())
 
     def _crashed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback has raised what it must not. The loop has closed the connection if it was one's."""
+        """Log an unhandled exception of a callback. If it belongs to a connection, the loop has closed that."""
         exception = context.get("exception")
         if isinstance(exception, OSError) and exception.errno in _EXHAUSTED:
             self._report_exhausted(exception)
@@ -153,23 +155,23 @@ class Server:
             self._log.error("crash", detail=context.get("message", ""), exc_info=exception)
 
     def _report_exhausted(self, error: OSError) -> None:
-        """Say once in a while that no connection can be accepted; the loop tries again each second."""
+        """Log at most once per EXHAUSTED_PAUSE that no connection can be accepted; the loop retries each second."""
         now = monotonic_us()
         if now >= self._exhausted_until:
             self._exhausted_until = now + EXHAUSTED_PAUSE
             self._log.error("cannot_accept", detail=str(error), connections=len(self.broker.connections))
 
     async def _close(self) -> int:
-        """Stop listening, tell the clients, cut off who has not gone in time; returns how many there were."""
+        """Stop listening, disconnect all clients, abort the rest after STOP_TIMEOUT; returns how many there were."""
         self._close_listeners()
         count = len(self.broker.connections)
         gone = asyncio.Event()
-        self.broker.on_last_gone = gone.set
+        self.broker.connections.on_last_gone = gone.set
         lost = take_leave(self.broker, monotonic_us())
         if lost:
             self._log.warning("wills_lost", count=lost)
         if not await self._wait(gone, STOP_TIMEOUT):
-            for connection in list(self.broker.connections):
+            for connection in list(self.broker.connections.open):
                 connection.abort()
             await self._wait(gone, ABORT_TIMEOUT)
         return count
@@ -182,7 +184,7 @@ class Server:
             self._log.error("metrics_lost", detail=f"the last ones were not written within {METRICS_TIMEOUT:g} s")
 
     async def _wait(self, gone: asyncio.Event, seconds: float) -> bool:
-        if not self.broker.connections:
+        if not len(self.broker.connections):
             return True
         try:
             await asyncio.wait_for(gone.wait(), seconds)
@@ -198,6 +200,6 @@ class Server:
 
 
 def raise_file_limit() -> None:
-    """Use as many file descriptors as the system lets this user have: each connection is one."""
+    """Raise the limit of file descriptors to the hard limit: each connection needs one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""What clients are told when the server stops, and in which order: nobody is to miss a will that it could still get."""
+"""Closes connections when the server stops, in an order in which wills still reach connected subscribers."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -10,24 +10,23 @@ if TYPE_CHECKING:
     from broker.connection.connection import Connection
 
 WILLS_TIMEOUT: Final = 2_000_000
-"""Microseconds in which wills are published. Where all clients are subscribed to all of them, they make as many
-deliveries as the square of the clients."""
+"""Microseconds for publishing wills. If all clients subscribe to all wills, the number of deliveries is the square of
+the number of clients."""
 DELIVERIES_TIMEOUT: Final = 6_000_000
-"""Microseconds after which sessions take up no more of what waits for them: one can have asked for any multiple of what
-is published."""
+"""Microseconds after which sessions make no more passes: overlapping subscriptions can multiply the deliveries."""
 
 
 def take_leave(broker: "Broker", now: int) -> int:
-    """Close every connection, MQTT 5 clients with 0x8B, and publish all wills; returns how many there was no time for.
+    """Close every connection, in MQTT 5 with 0x8B, and publish all wills; returns how many wills were lost.
 
-    A will is published when its client's connection is closed [MQTT-3.1.2-8], so those who have one are the first to be
-    closed. A will that waits for its delay is published too: no session outlives this process, and the end of the
-    session does not let a will wait longer (MQTT 5, 3.1.3.2.2).
+    A will is published when its client's connection is closed [MQTT-3.1.2-8], so connections with a will are closed
+    first. Delayed wills are published too: no session outlives this process, and a will is published at the latest when
+    its session ends (MQTT 5, 3.1.3.2.2).
     """
     until = now + WILLS_TIMEOUT
     broker.addresses.stopping = True
     lost = 0
-    connections = list(broker.connections)
+    connections = list(broker.connections.open)
     for connection in connections:
         if connection.will is None:
             continue
@@ -36,7 +35,7 @@ def take_leave(broker: "Broker", now: int) -> int:
         else:
             connection.will = None
             lost += 1
-    for client in list(broker.clients.values()):
+    for client in broker.clients.known():
         if client.will is None:
             continue
         if monotonic_us() < until:
@@ -50,18 +49,18 @@ def take_leave(broker: "Broker", now: int) -> int:
 
 
 def _close(connection: "Connection", now: int, until: int) -> None:
-    """Close a connection once its session has taken up what has been handed to it, or what there is time for."""
+    """Run passes until the session's mailbox is empty, or end the session at `until`; then close the connection."""
     task = connection.task
     if task is not None:
-        outbound = task.outbound
-        waiting = outbound.mailbox_len()
+        session = task.session
+        waiting = session.gauges().mailbox_len
         while waiting:
             if monotonic_us() >= until:
-                outbound.end(now)
+                session.end(now)
                 break
             task.step(now)
-            left = outbound.mailbox_len()
+            left = session.gauges().mailbox_len
             if left >= waiting:
-                break  # the pass has failed and cut the connection off
+                break  # the pass has failed and aborted the connection
             waiting = left
     connection.close(reason_codes.SERVER_SHUTTING_DOWN, "the server is stopping")

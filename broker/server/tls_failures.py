@@ -1,13 +1,13 @@
-"""Why a TLS handshake has failed, in words that name what to change."""
+"""Explains failed TLS handshakes, with the setting to change."""
 
 import ssl
 from typing import Final
 
 LOOK_AT: Final = 16
-"""Bytes of a client's first words that show whether they are TLS, and which version it is at most."""
+"""First bytes from a client that show whether they are TLS, and its highest version."""
 
 _HANDSHAKE: Final = 0x16
-"""The type of the record that a TLS client begins with."""
+"""Type of a TLS client's first record."""
 _CLIENT_HELLO: Final = 0x01
 _VERSIONS: Final = {b"\x03\x00": "SSL 3", b"\x03\x01": "TLS 1.0", b"\x03\x02": "TLS 1.1", b"\x03\x03": "TLS 1.2"}
 _HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"CONNECT ", b"DELETE ", b"PATCH ", b"PRI * HTTP")
@@ -47,11 +47,11 @@ _ALERTS: Final = {
     "HANDSHAKE_FAILURE": "it found nothing in common",
     "USER_CANCELLED": "it has given up",
 }
-"""Alerts of clients, as OpenSSL calls them behind TLSV1_ALERT_ or SSLV3_ALERT_."""
+"""Alerts of clients, by OpenSSL's names without TLSV1_ALERT_ or SSLV3_ALERT_."""
 
 
 def why(error: ssl.SSLError, first: bytes, minimum: ssl.TLSVersion) -> str:
-    """The reason in words. `first`: the first bytes that the client sent; `minimum`: the listener's oldest version."""
+    """The reason as text. `first`: the client's first bytes; `minimum`: the listener's minimum TLS version."""
     stranger = not_tls(first)
     if stranger:
         return stranger
@@ -72,7 +72,7 @@ def why(error: ssl.SSLError, first: bytes, minimum: ssl.TLSVersion) -> str:
 
 
 def not_tls(first: bytes) -> str:
-    """What the client seems to speak instead of TLS; empty if it is TLS, or has said nothing yet."""
+    """What the client seems to send instead of TLS; empty if it is TLS, or nothing has been received."""
     if not first or first[0] == _HANDSHAKE:
         return ""
     if first[0] == 0x10 and b"MQ" in first:
@@ -83,7 +83,7 @@ def not_tls(first: bytes) -> str:
 
 
 def highest_version(first: bytes) -> str:
-    """The latest version up to 1.2 that a ClientHello offers; empty if it cannot be seen."""
+    """The version in the ClientHello's version field, at most 1.2; empty if it is unknown."""
     if len(first) >= 11 and first[0] == _HANDSHAKE and first[5] == _CLIENT_HELLO:
         return _VERSIONS.get(first[9:11], "")
     return ""

@@ -1,56 +1,62 @@
-"""The TLS handshake of one connection, and what those of a listener share.
+"""The TLS handshake of one connection, and the state that the handshakes of a listener share.
 
-A connection begins when its handshake has succeeded. One that fails leaves the alert that says why to the client, and a
-line in the log.
+A `Connection` is created when its handshake has succeeded. A failed handshake sends an alert to the client and writes a
+log line.
 """
 
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from broker.connection.connection import LINGER
 from broker.connection.tls_transport import Bios, TlsTransport
+from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
-from broker.runtime.timers import Timer
+from broker.runtime.timers import Timer, Wheel
 from broker.server.tls_failures import LOOK_AT, not_tls, why
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
+from broker.settings import Settings
 
 HANDSHAKE_TIMEOUT: Final = 60 * SECOND
-"""Microseconds that a handshake may take where `connect_timeout` sets no limit."""
+"""Microseconds that a handshake may take, even if `connect_timeout` is longer or not set."""
 PERIOD: Final = 10 * SECOND
-"""Microseconds in which at most LINES failures of a listener are logged; the next line says how many were not."""
+"""Microseconds in which at most LINES failures of a listener are logged; the next line has the number of the others."""
 LINES: Final = 50
 
 
 class TlsListener:
-    """What the connections of one TLS listener share, and the log of those that never begin.
+    """The shared state of one TLS listener's connections, and the log of failed handshakes.
 
-    `new_connection` makes the protocol that speaks over TLS.
+    `new_connection` creates the protocol that runs over TLS.
     """
 
     def __init__(
-        self, broker: "Broker", name: str, context: ssl.SSLContext, new_connection: Callable[[], asyncio.Protocol]
+        self,
+        events: Events,
+        wheel: Wheel,
+        settings: Settings,
+        name: str,
+        context: ssl.SSLContext,
+        new_connection: Callable[[], asyncio.Protocol],
     ) -> None:
-        self.broker = broker
+        self.log = events.log
+        self.wheel = wheel
         self.name = name
         self.context = context
         self.new_connection = new_connection
         self.bios = Bios()
-        self.timeout = min(broker.connect_timeout or HANDSHAKE_TIMEOUT, HANDSHAKE_TIMEOUT)
+        self.timeout = min(settings.connect_timeout or HANDSHAKE_TIMEOUT, HANDSHAKE_TIMEOUT)
         self.ongoing: set[Handshake] = set()
         self._until = 0
         self._lines = 0
         self._not_logged = 0
 
     def accept(self) -> asyncio.Protocol:
-        """The protocol of a TCP connection that has come."""
+        """The protocol of a new TCP connection."""
         return cast("asyncio.Protocol", Handshake(self))
 
     def failed(self, peer: str, reason: str, detail: str) -> None:
-        """Log why a handshake has failed. A flood of them does not become one of the log."""
+        """Log why a handshake has failed, at most LINES per PERIOD."""
         now = monotonic_us()
         if now >= self._until:
             self._until = now + PERIOD
@@ -63,16 +69,16 @@ class TlsListener:
         if self._not_logged:
             more["not_logged"] = self._not_logged
             self._not_logged = 0
-        self.broker.log.info("tls_handshake_failed", listener=self.name, peer=peer, reason=reason, **more)
+        self.log.info("tls_handshake_failed", listener=self.name, peer=peer, reason=reason, **more)
 
     def close(self) -> None:
-        """The server stops: no handshake begins from now on."""
+        """Abort all handshakes: the server stops."""
         for handshake in list(self.ongoing):
             handshake.abort()
 
 
 class Handshake(Timer):
-    """The protocol of a TCP connection until TLS is agreed upon, and the timer of its end."""
+    """The protocol of a TCP connection until its handshake ends, and the timer of its timeout."""
 
     def __init__(self, listener: TlsListener) -> None:
         self._listener = listener
@@ -85,16 +91,15 @@ class Handshake(Timer):
     # -- what the TCP transport calls
 
     def connection_made(self, tcp: asyncio.Transport) -> None:
-        """A client has connected; TLS has to be agreed upon before long."""
+        """Start the timeout of the handshake."""
         self._tcp = tcp
-        peer = tcp.get_extra_info("peername")  # asked for now: a connection that has been reset does not know it
+        peer = tcp.get_extra_info("peername")  # read now: it is not available after a reset
         self._peer = f"[{peer[0]}]:{peer[1]}" if peer and ":" in peer[0] else f"{peer[0]}:{peer[1]}" if peer else ""
         self._listener.ongoing.add(self)
-        broker = self._listener.broker
-        broker.wheel.add(monotonic_us() + self._listener.timeout, self)
+        self._listener.wheel.add(monotonic_us() + self._listener.timeout, self)
 
     def data_received(self, data: bytes) -> None:
-        """Take the next step of the handshake, and send what it brings: an alert, if it has failed."""
+        """Continue the handshake and send its output, which is an alert if it has failed."""
         tcp = self._tcp
         if tcp is None or self._failed:
             return
@@ -122,44 +127,44 @@ class Handshake(Timer):
             self._begin(tcp, tls, rest)
         else:
             self._fail(why(failure, self._first, self._listener.context.minimum_version), failure.reason or "")
-            # Closed with bytes unread, the connection would be reset, and the client might never read the alert.
+            # Closing a socket with unread input resets the connection; the client might not get the alert.
             tcp.write_eof()
-            self._listener.broker.wheel.add(monotonic_us() + LINGER, self)
+            self._listener.wheel.add(monotonic_us() + LINGER, self)
 
     def eof_received(self) -> bool:
-        """The client gives up, or has read the alert."""
+        """The client has closed its side, before the end of the handshake or after the alert."""
         self._fail("closed by the client before the handshake was over")
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The TCP connection is gone."""
+        """The TCP connection is closed."""
         self._fail("the connection broke before the handshake was over", "" if error is None else str(error))
         self._end()
 
     def pause_writing(self) -> None:
-        """A handshake writes when it is asked only."""
+        """Nothing to do: a handshake writes only in answer to the client."""
 
     def resume_writing(self) -> None:
-        """The same."""
+        """Nothing to do."""
 
     # -- as a timer
 
     def wanted(self) -> bool:
-        """Not when the handshake is over and, if it has failed, its client is gone."""
+        """False if the handshake has succeeded or the TCP connection is closed."""
         return self._tcp is not None
 
     def due(self, now: int) -> None:
-        """Cut off a client that does not get on with it, or has had time to read why not."""
+        """Abort the connection: the handshake has timed out, or the client has had time to read the alert."""
         self._fail(f"not over within {self._listener.timeout / SECOND:g} s")
         self.abort()
 
     def abort(self) -> None:
-        """Cut it off."""
+        """Abort the connection."""
         self._failed = True
         if self._tcp is not None:
             self._tcp.abort()
 
-    # -- within
+    # -- internal
 
     def _send(self, tcp: asyncio.Transport) -> None:
         flight = self._listener.bios.outgoing.read()
@@ -167,7 +172,7 @@ class Handshake(Timer):
             tcp.write(flight)
 
     def _begin(self, tcp: asyncio.Transport, tls: ssl.SSLObject, rest: bytes) -> None:
-        """Make place for the connection."""
+        """Replace this protocol by the TLS transport and its `Connection`."""
         listener = self._listener
         self._end()
         transport = TlsTransport(tcp, tls, listener.bios, listener.new_connection())
@@ -175,7 +180,7 @@ class Handshake(Timer):
         transport.start(rest)
 
     def _fail(self, reason: str, detail: str = "") -> None:
-        """Log the first reason. A client that connects and leaves without a byte, as port scans do, is not logged."""
+        """Log the first reason; at debug only for a client that closes without sending a byte, as port scans do."""
         if self._failed or self._tcp is None:
             return
         self._failed = True
@@ -184,9 +189,9 @@ class Handshake(Timer):
         elif reason.startswith("not over"):
             self._listener.failed(self._peer, f"{reason}: the client has sent nothing", detail)
         else:
-            self._listener.broker.log.debug("tls_not_begun", listener=self._listener.name, peer=self._peer)
+            self._listener.log.debug("tls_not_begun", listener=self._listener.name, peer=self._peer)
 
     def _end(self) -> None:
-        """The TCP connection is none of its business any more."""
+        """Release the TCP connection."""
         self._listener.ongoing.discard(self)
         self._tcp = self._tls = None

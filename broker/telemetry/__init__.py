@@ -1,1 +1,1 @@
-"""Per-session metrics: collected from the counters on the loop, written as Parquet off it."""
+"""Per-session metrics, collected on the event loop and written as Parquet in a thread, and the topics under $SYS."""

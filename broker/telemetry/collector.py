@@ -1,7 +1,7 @@
-"""Rows of metrics as columns, gathered from counters on the event loop; cheap enough to be done in small slices.
+"""Collects rows of metrics from counters on the event loop, in small slices, and converts them to columns.
 
-Columns are handed to Arrow as the memory that they are in. Its own `array` would look at each value, and would import
-pandas where that is installed: a third of a second of everybody's time, and 40 MB.
+Arrow gets the memory of the columns. Its own `array` would convert each value, and would import pandas if that is
+installed, which blocks the event loop for a third of a second and takes 40 MB.
 """
 
 from array import array
@@ -19,13 +19,13 @@ from session.histogram import BUCKETS, Histogram
 from session.session import Session
 
 BATCH: Final = 500
-"""Rows that are made into Arrow's columns at once: well under a millisecond."""
+"""Rows that are converted to Arrow columns at once: well under a millisecond."""
 
 
 class Rows:
-    """The rows of one export. All end at the same moment, `interval_end` on the monotonic clock.
+    """The rows of one export. All intervals end at `interval_end` on the monotonic clock.
 
-    Integers are kept row by row in one flat array, because that is how they come; a batch turns them into columns.
+    Integers are collected row by row in one flat array; `batch` converts them to columns.
     """
 
     def __init__(self, schema: MetricsSchema, broker: str, interval_end: int, clock: WallClock) -> None:
@@ -57,7 +57,7 @@ class Rows:
         self._histograms = [(name, array("i", [0]), array("q"), list[bool]()) for name in self._schema.histograms]
 
     def add(self, session: Session | Ended, counters: Counters, connected: bool, ended: bool) -> None:
-        """Append one row: what `session` counted in the interval."""
+        """Append one row with the interval's counters of `session`."""
         self._client_ids.append(session.client_id)
         self._listeners.append(session.listener)
         self._connected.append(connected)
@@ -76,11 +76,11 @@ class Rows:
 
     @property
     def full(self) -> bool:
-        """Whether it is time for `batch`."""
+        """Whether `batch` is due."""
         return len(self._client_ids) >= BATCH
 
     def batch(self) -> None:
-        """Make the rows that were added since the last call into columns."""
+        """Convert the rows that were added since the last call to columns."""
         rows = len(self._client_ids)
         if not rows:
             return
@@ -121,7 +121,7 @@ _TIMES: Final = ("session_started", "interval_start", "interval_end")
 
 
 def _column(kind: pa.DataType, values: "array[int]") -> pa.Array:
-    """The values as a column, in the very memory that they are in."""
+    """The values as a column, without a copy."""
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
@@ -134,7 +134,7 @@ def _strings(values: list[str]) -> pa.Array:
 
 
 def _bits(flags: list[bool]) -> pa.Buffer:
-    """Arrow's booleans: eight to a byte, the first in the lowest bit."""
+    """Booleans in Arrow's format: eight in a byte, the first in the lowest bit."""
     packed = bytearray((len(flags) + 7) // 8)
     for number, flag in enumerate(flags):
         if flag:
@@ -142,4 +142,4 @@ def _bits(flags: list[bool]) -> pa.Buffer:
     return pa.py_buffer(packed)
 
 
-assert BUCKETS == 32  # what the schema's document promises
+assert BUCKETS == 32  # as the schema documents

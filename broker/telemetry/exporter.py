@@ -1,4 +1,4 @@
-"""The export: every interval, the counters of all sessions that have something new, as one Parquet file."""
+"""The export: in each interval, one Parquet file with the counters of all sessions that were active."""
 
 import asyncio
 import sys
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 SLICE: Final = 50
-"""Sessions that are looked at before the loop gets its turn: well under a millisecond, interpreted too."""
+"""Sessions that are processed before the event loop continues: well under a millisecond, even interpreted."""
 
 SWITCH_INTERVAL: Final = 0.001
-"""Seconds after which the writer's thread has to hand the interpreter back; Python's own 5 ms are too long here."""
+"""Seconds after which the writer's thread must release the interpreter; Python's default of 5 ms is too long."""
 
 
 class Exporter:
-    """Collects on the loop, in slices; what it has collected is the writer's."""
+    """Collects rows on the event loop, in slices, and passes them to the writer."""
 
     def __init__(self, broker: "Broker", config: Config) -> None:
         directory = config.metrics.directory
-        assert directory is not None  # the server makes no exporter otherwise
+        assert directory is not None  # otherwise the server creates no exporter
         self.writer = Writer(directory, config.node_name)
         self._broker = broker
         self._node = config.node_name
@@ -39,20 +39,20 @@ class Exporter:
         self._log = structlog.get_logger("sluice")
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-        broker.keep_ended = True
+        broker.sessions.keep_ended = True
 
     def start(self) -> None:
-        """Export every interval from now on."""
+        """Start the export in each interval."""
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Let an export that is running come to its end, then export what there is."""
+        """Wait for an export that is running, then export all sessions."""
         self._stopping.set()
         if self._task is not None:
             await self._task
         await self.export(everything=True)
-        while self._broker.ended:  # meanwhile
+        while self._broker.sessions.ended:  # sessions that ended during the export
             await self.export()
 
     async def _run(self) -> None:
@@ -63,7 +63,7 @@ class Exporter:
             try:
                 await self.export()
             except Exception as error:
-                # One export is lost, with what it had taken; the next one is not.
+                # This export is lost with the counters that it has taken; the next one runs as usual.
                 loop.call_exception_handler({"message": "a metrics export has failed", "exception": error})
 
     async def _stops_before(self, due: float) -> bool:
@@ -75,9 +75,9 @@ class Exporter:
         return True
 
     async def export(self, everything: bool = False) -> None:
-        """Write one file with a row for each session with something new, or whose heartbeat is due.
+        """Write one file with a row for each session that was active or whose heartbeat is due.
 
-        Nothing is written where there is no row. `everything`: a row for each session.
+        Without rows there is no file. `everything`: a row for each session.
         """
         rows = Rows(self._schema, self._node, self._clock.read(), self._clock)
         await self._collect(rows, everything)
@@ -86,30 +86,29 @@ class Exporter:
 
     async def _collect(self, rows: Rows, everything: bool) -> None:
         broker = self._broker
-        # Who has ended and who is there are taken at one moment: each session is in one of them.
-        ended, broker.ended = broker.ended, []
-        clients = list(broker.clients.values())
-        if broker.ended_lost:
-            self._log.error("metrics_lost", rows=broker.ended_lost, detail="too many sessions ended in one interval")
-            broker.ended_lost = 0
+        sessions = broker.sessions
+        # Both lists are taken at the same moment, so that each session is in exactly one of them.
+        ended, sessions.ended = sessions.ended, []
+        clients = broker.clients.known()
+        if sessions.ended_lost:
+            self._log.error("metrics_lost", rows=sessions.ended_lost, detail="too many sessions ended in one interval")
+            sessions.ended_lost = 0
         for number, last in enumerate(ended, 1):
             rows.add(last, last.counters, connected=False, ended=True)
             await self._yield(rows, number)
         for number, client in enumerate(clients, 1):
             session = client.session
-            outbound = session.outbound
-            if broker.clients.get(session.client_id) is not client:
-                continue  # it has ended since: its last row is in the next export
-            since = rows.interval_end - outbound.counters.interval_start
+            if not broker.clients.knows(client):
+                continue  # the session has ended since: the next export has its last row
+            since = rows.interval_end - session.counters.interval_start
             if everything or session.active() or since >= self._heartbeat:
-                counters = session.take_counters(monotonic_us())
-                broker.totals.take(client, counters)
-                rows.add(session, counters, connected=outbound.connected, ended=False)
-                outbound.counters.interval_start = rows.interval_end
+                counters = session.take_counters(monotonic_us(), rows.interval_end)
+                broker.totals.take(client.walk, counters)
+                rows.add(session, counters, connected=session.connected, ended=False)
             await self._yield(rows, number)
 
     async def _yield(self, rows: Rows, number: int) -> None:
-        """Give the loop its turn, at the end of each slice and before and after each batch."""
+        """Yield to the event loop at the end of each slice, and before and after each batch."""
         if rows.full:
             await asyncio.sleep(0)
             rows.batch()

@@ -1,4 +1,4 @@
-"""The schema of the exported files, read from the one place where it is written: spark_jobs/metrics_schema.json."""
+"""The schema of the exported files, read from its only definition: spark_jobs/metrics_schema.json."""
 
 import json
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class MetricsSchema:
 
 @cache
 def metrics_schema() -> MetricsSchema:
-    """Load the schema; the file's footer gets its name and version."""
+    """Load the schema; its name and version become metadata of the exported files."""
     written = json.loads(files("spark_jobs").joinpath("metrics_schema.json").read_text())
     fields = [
         pa.field(

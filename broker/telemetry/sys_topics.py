@@ -1,6 +1,7 @@
-"""The topics under $SYS: what the broker has counted, under Mosquitto's names where they mean the same.
+"""The topics under $SYS: the broker's totals, under Mosquitto's names if they have the same meaning.
 
-They are retained, and published again only when they have changed. What is not measured has no topic, such as the heap.
+They are retained, and published again only when they change. Values that the broker does not measure, such as the heap,
+have no topic.
 """
 
 import asyncio
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "$SYS/broker/"
 QOS: Final = 2
-"""Whoever subscribes says how sure it wants to be of what it gets; Mosquitto has it so too."""
+"""The highest, so that the subscription alone decides the QoS; the same as Mosquitto's."""
 SLICE: Final = 100
-"""Sessions and subscriptions that are looked at before the loop gets its turn: well under a millisecond."""
+"""Sessions and subscriptions that are processed before the event loop continues: well under a millisecond."""
 
 _COUNTED: Final = {
     "messages/received": "messages/received",
@@ -32,14 +33,14 @@ _COUNTED: Final = {
     "bytes/received": "bytes/received",
     "bytes/sent": "bytes/sent",
 }
-"""The counts that have a topic besides their load averages, and what that is called."""
+"""Topics by name of a total, for those totals that have a topic besides their load averages."""
 
 
 MINUTES: Final = (1, 5, 15)
 
 
 class Snapshot:
-    """What all sessions have counted, and they and shared groups hold, summed up."""
+    """Sums over all sessions and shared groups."""
 
     def __init__(self) -> None:
         self.sums = Sums()
@@ -49,12 +50,11 @@ class Snapshot:
         self.shared = 0
 
     def add(self, session: Session) -> int:
-        """Add one session; returns what that has cost, in sessions."""
-        outbound = session.outbound
-        self.sums.add(outbound.counters)
-        self.inflight += len(outbound.window.entries)
-        if outbound.mqueue is not None:
-            self.queued += len(outbound.mqueue)
+        """Add one session; returns the work as a number of sessions and subscriptions."""
+        self.sums.add(session.counters)
+        gauges = session.gauges()
+        self.inflight += gauges.window_len
+        self.queued += gauges.mqueue_len
         filters = session.subscriptions
         if not filters:
             return 1
@@ -65,7 +65,7 @@ class Snapshot:
 
 
 class SysTopics:
-    """Publishes the topics, each `interval` seconds; those of addresses if there are any (FC-24)."""
+    """Publishes the topics every `interval` seconds; `addresses`: with the topics of addresses (FC-24)."""
 
     def __init__(self, broker: "Broker", interval: float, retain: bool, addresses: bool = False) -> None:
         self._broker = broker
@@ -86,13 +86,13 @@ class SysTopics:
             try:
                 await self.update()
             except Exception as error:
-                # One update is lost; the next one is not.
+                # This update is lost; the next one runs as usual.
                 loop.call_exception_handler({"message": "an update of $SYS has failed", "exception": error})
             due = max(due + self._interval, loop.time())
             await asyncio.sleep(due - loop.time())
 
     async def update(self) -> None:
-        """Publish what has changed, topic by topic: each may have many subscribers."""
+        """Publish what has changed. The event loop runs after each topic, because each may have many subscribers."""
         snapshot = await self._walk()
         now = monotonic_us()
         for topic, value in self._values(snapshot, now).items():
@@ -102,14 +102,14 @@ class SysTopics:
                 await asyncio.sleep(0)
 
     async def _walk(self) -> Snapshot:
-        """Sum up all sessions, in slices; those that end meanwhile are in `taken`, or have been looked at before."""
+        """Sum up all sessions, in slices; a session that ends meanwhile is in `taken`, or already in the sum."""
         totals = self._broker.totals
         clients = self._broker.clients
         snapshot = Snapshot()
         walk = totals.begin_walk()
         left = SLICE
-        for client in list(clients.values()):
-            if clients.get(client.session.client_id) is client:
+        for client in clients.known():
+            if clients.knows(client):
                 client.walk = walk
                 left -= snapshot.add(client.session)
             if left <= 0:
@@ -120,7 +120,7 @@ class SysTopics:
         return snapshot
 
     async def _walk_groups(self, snapshot: Snapshot) -> None:
-        """What waits with shared groups, and what they have dropped (FC-13), in slices too."""
+        """Add the backlogs and drops of shared groups (FC-13), in slices."""
         shared = self._broker.router.shared
         dropped = shared.dropped
         for number, queue in enumerate(list(shared.queues.values()), 1):
@@ -129,11 +129,11 @@ class SysTopics:
                 snapshot.queued += len(queue.mqueue)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
-        self._dropped_by_groups = max(self._dropped_by_groups, dropped)  # a group may end just before its turn
+        self._dropped_by_groups = max(self._dropped_by_groups, dropped)  # a group may end before it is counted
         snapshot.sums.dropped += self._dropped_by_groups
 
     def _values(self, snapshot: Snapshot, now: int) -> dict[str, str]:
-        """Every topic, without PREFIX, and what it says now."""
+        """All topics, without PREFIX, with their current values."""
         broker = self._broker
         totals = self._broker.totals
         counts = self._counts(snapshot)
@@ -142,14 +142,14 @@ class SysTopics:
             "version": f"sluice version {__version__}",
             "uptime": f"{(now - self._started) // SECOND} seconds",
             "clients/total": str(len(broker.clients)),
-            "clients/connected": str(broker.online),
-            "clients/active": str(broker.online),
-            "clients/disconnected": str(len(broker.clients) - broker.online),
-            "clients/inactive": str(len(broker.clients) - broker.online),
+            "clients/connected": str(broker.clients.online),
+            "clients/active": str(broker.clients.online),
+            "clients/disconnected": str(len(broker.clients) - broker.clients.online),
+            "clients/inactive": str(len(broker.clients) - broker.clients.online),
             "clients/maximum": str(totals.most_online),
             "clients/expired": str(totals.expired),
             "messages/inflight": str(snapshot.inflight),
-            # A message that waits for several sessions is counted for each; Mosquitto counts it once.
+            # A message that is queued for several sessions is counted for each; Mosquitto counts it once.
             "messages/stored": str(stored),
             "store/messages/count": str(stored),
             "retained messages/count": str(len(broker.retained)),
@@ -167,7 +167,7 @@ class SysTopics:
         return values | self._load(counts, now)
 
     def _of_addresses(self) -> dict[str, str]:
-        """How many addresses are full now, and what has become of PUBLISHes to full ones (FC-25, FC-26)."""
+        """How many addresses are full, and the totals of PUBLISHes to full ones (FC-25, FC-26)."""
         addresses = self._broker.addresses
         return {
             "addresses/full": str(addresses.full),
@@ -178,11 +178,11 @@ class SysTopics:
         }
 
     def _counts(self, snapshot: Snapshot) -> dict[str, int]:
-        """The totals that there are load averages of, by their names there."""
+        """The totals that have load averages, by their names there."""
         totals = self._broker.totals
         sums = snapshot.sums
-        # Every packet that comes is answered by one, but for these. The sums are a little older than the totals, so at
-        # times it is a few too many, and later fewer.
+        # Each received packet except these is answered by one packet. The sums are slightly older than the totals, so
+        # the number may be a few too high and then decrease; `max` prevents that.
         answers = totals.packets_received - totals.disconnects_received - sums.received_qos0 - sums.acknowledged
         self._sent = max(self._sent, sums.sent + sums.pubrels_resent + answers + totals.disconnects_sent)
         return {
@@ -211,8 +211,8 @@ class SysTopics:
     def _publish(self, topic: str, value: str) -> None:
         name = (PREFIX + topic).encode()
         broker = self._broker
-        if name.count(b"/") >= broker.max_topic_levels:
-            return  # nobody can subscribe to it
+        if name.count(b"/") >= broker.settings.max_topic_levels:
+            return  # no client can subscribe to it
         publish = Publish(name, value.encode(), QOS, self._retain)
         publish.received_at = monotonic_us()
         broker.router.route(publish, None)
@@ -221,15 +221,15 @@ class SysTopics:
 
 
 class LoadAverages:
-    """The averages of one total. What is longer ago counts less: e times less for each of the average's minutes."""
+    """Exponential moving averages of one total's growth, with MINUTES as time constants."""
 
     def __init__(self) -> None:
         self.values = [0.0] * len(MINUTES)
-        """Growth in a minute, in the order of MINUTES."""
+        """Growth per minute, in the order of MINUTES."""
         self._total = 0
 
     def update(self, total: int, seconds: float) -> None:
-        """The total has come to `total` within `seconds`, which are more than none, since the last update."""
+        """Add the current value of the total, `seconds` (above zero) after the last update."""
         rate = (total - self._total) * 60 / seconds
         self._total = total
         for number, minutes in enumerate(MINUTES):

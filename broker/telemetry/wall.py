@@ -1,25 +1,25 @@
-"""Times of day for what was timed by the monotonic clock, so that all rows of a session agree."""
+"""Converts times of the monotonic clock to times of day, consistently for all rows of a session."""
 
 from typing import Final
 
 from broker.runtime.clock import monotonic_us, wall_us
 
 STEP: Final = 1_000_000
-"""Microseconds: by less than that the two clocks differ because they are not read at once, by more because somebody has
-set the machine's clock."""
+"""Microseconds. A smaller change of the offset comes from reading the two clocks one after the other, a larger one from
+a change of the system clock."""
 
 
 class WallClock:
-    """Adds the same offset to each time; a session's start and the end of an interval are the same in every row.
+    """Adds the same offset to each time, so that a session's start is the same in all its rows.
 
-    When the machine's clock is set, times are told by the new one from the next `read` on.
+    When the system clock is set, the offset changes at the next `read`.
     """
 
     def __init__(self) -> None:
         self._offset = wall_us() - monotonic_us()
 
     def read(self) -> int:
-        """The monotonic clock's time, in microseconds; notices when the machine's clock has been set."""
+        """The monotonic clock's time in microseconds; also updates the offset if the system clock has been set."""
         now = monotonic_us()
         offset = wall_us() - now
         if abs(offset - self._offset) >= STEP:

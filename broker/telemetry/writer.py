@@ -1,4 +1,4 @@
-"""Parquet files that appear whole or not at all: written aside, then renamed, in a thread because disks may be slow."""
+"""Writes Parquet files atomically: to a temporary file, then renamed; in a thread, because disks may be slow."""
 
 import asyncio
 import os
@@ -13,16 +13,16 @@ import pyarrow.parquet as pq
 import structlog
 
 SLOW: Final = 30.0
-"""Seconds after which a file that is still being written is reported."""
+"""Seconds after which a write that has not ended is reported."""
 
 
 class Writer:
-    """Writes one file after the other. A disk that fails is reported once, counted and survived."""
+    """Writes one file after the other. The first of several failures in a row is logged; each is counted."""
 
     def __init__(self, directory: Path, node: str) -> None:
         self.files_written = 0
         self.files_failed = 0
-        """Files that could not be written; their rows are lost, the broker goes on."""
+        """Files that could not be written; their rows are lost."""
         self._directory = directory
         self._node = node
         self._failing = False
@@ -59,13 +59,13 @@ class Writer:
 
 
 def write(directory: Path, table: pa.Table, file_name: str, wall_us: int) -> None:
-    """Write `table` under the date and hour of `wall_us`. Raises OSError, and leaves nothing behind then."""
+    """Write `table` under the date and hour of `wall_us`. Raises OSError, and leaves no file then."""
     folder = directory / partition_of(wall_us)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / file_name
-    aside = folder / f"_{file_name}.tmp"  # Spark passes over names that begin with an underscore
+    aside = folder / f"_{file_name}.tmp"  # Spark ignores names that begin with an underscore
     try:
-        # Without the checksums, a bit that turns over later would mostly be read as another number.
+        # Without checksums, a corrupted bit would mostly be read as another number.
         pq.write_table(table, aside, compression="zstd", write_page_checksum=True)
         with aside.open("rb") as written:
             os.fsync(written.fileno())
@@ -76,9 +76,9 @@ def write(directory: Path, table: pa.Table, file_name: str, wall_us: int) -> Non
 
 
 def _in_thread(function: Callable[[], None]) -> "asyncio.Future[None]":
-    """Run `function` in a thread that may be left behind: a disk that hangs must not keep the broker from ending.
+    """Run `function` in a daemon thread: a disk that hangs must not prevent the broker from stopping.
 
-    (A ThreadPoolExecutor's threads are waited for when the interpreter ends.)
+    (The interpreter waits for the threads of a ThreadPoolExecutor when it exits.)
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -100,13 +100,13 @@ def _in_thread(function: Callable[[], None]) -> "asyncio.Future[None]":
         try:
             loop.call_soon_threadsafe(finish, raised)
         except RuntimeError:
-            pass  # the loop is closed: it did not wait
+            pass  # the loop is closed: the broker has stopped without this write
 
     threading.Thread(target=run, name="metrics", daemon=True).start()
     return done
 
 
 def partition_of(wall_us: int) -> str:
-    """The folders for a time of day in microseconds since 1970, such as `date=2026-11-21/hour=07`."""
+    """The directory for a time in microseconds since 1970 UTC, such as `date=2026-11-21/hour=07`."""
     moment = datetime.fromtimestamp(wall_us / 1e6, UTC)
     return f"date={moment:%Y-%m-%d}/hour={moment:%H}"

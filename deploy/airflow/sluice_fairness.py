@@ -1,16 +1,16 @@
-"""Airflow: add the metrics of Sluice's brokers up every hour, and report on every day. Airflow 2.10 or 3.
+"""Airflow: compacts the metrics of Sluice's brokers every hour, and makes a report every day. Airflow 2.10 or 3.
 
-Put this file into the DAGs folder. What it needs is set by Airflow Variables, read when a task runs (README.md):
+Put this file into the DAGs folder. It is configured by Airflow Variables, read when a task runs (README.md):
 
 - `sluice_metrics`: URI of the metrics folder, such as s3a://fleet/metrics
 - `sluice_store`: URI of the store of compacted hours
-- `sluice_reports`: URI below which each day gets a folder
-- `sluice_command`: what runs the jobs; `sluice` by default, `/opt/sluice/sluice-spark` for a cluster
+- `sluice_reports`: URI of the folder with a report folder for each day
+- `sluice_command`: the command of the jobs; `sluice` by default, `/opt/sluice/sluice-spark` for a cluster
 - `sluice_master`: Spark's master, such as spark://master:7077; empty by default: the machine of the Airflow worker, or
-  what `sluice-spark` says
+  the master of `sluice-spark`
 
-Both commands can be repeated at any time. A compaction looks for everything that has come since the last one, so hours
-that were missed need no run of their own; a day's report is the same whenever it is made, unless rows came late.
+Both commands can be repeated at any time. A compaction finds all new files, so missed runs need no repetition; a day's
+report is always the same, unless rows arrived late.
 """
 
 from datetime import datetime, timedelta, timezone
@@ -36,7 +36,7 @@ ARGUMENTS = {
     "execution_timeout": timedelta(hours=2),
 }
 
-# Values reach the commands as variables of the environment: a blank or a quote in one cannot change the command.
+# Values are passed to the commands as environment variables: a blank or quote in one cannot change the command.
 PLACES = {
     "SLUICE_COMMAND": "{{ var.value.get('sluice_command', 'sluice') }}",
     "SLUICE_METRICS_URI": "{{ var.value.sluice_metrics }}",
@@ -69,7 +69,7 @@ exec "$SLUICE_COMMAND" report --store "$SLUICE_STORE_URI" --out "$SLUICE_OUT_URI
 
 with DAG(
     dag_id="sluice_compact",
-    description="Add up what Sluice's brokers have exported since the last time",
+    description="Compact new metrics of Sluice's brokers",
     schedule=CronDataIntervalTimetable("7 * * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),  # noqa: UP017 - Airflow runs on Python before 3.11 too
     catchup=False,
@@ -82,7 +82,7 @@ with DAG(
 
 with DAG(
     dag_id="sluice_report",
-    description="The fairness report of a day, beside the same day of the week before",
+    description="The fairness report of a day, compared with the same day of the week before",
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),  # noqa: UP017 - Airflow runs on Python before 3.11 too
     catchup=False,
@@ -91,7 +91,7 @@ with DAG(
     tags=["sluice"],
     doc_md=__doc__,
 ) as report_daily:
-    # The day's last files first. The hourly run may be at it: then this one is told so, and tries again later.
+    # First the day's last files. If the hourly run is compacting, this task fails and is retried later.
     compact = BashOperator(task_id="compact", bash_command=COMPACT, env=PLACES, append_env=True)
     report = BashOperator(task_id="report", bash_command=REPORT, env=DAY, append_env=True)
     compact >> report

@@ -1,12 +1,10 @@
-"""From raw rows to the rows of the compacted datasets: DataFrame in, DataFrame out.
+"""Aggregates raw rows to the rows of the compacted datasets: DataFrame in, DataFrame out.
 
-All sums are of whole numbers, and rows that share a key are told apart by nothing else, so the result does not
-depend on how the input is cut up.
+All sums are of whole numbers, so the result does not depend on how the input is partitioned.
 
-A session's part of an hour is **starved** in an interval in which it was connected, had something offered or
-waiting, and was sent nothing. QoS 0 is **inverted** where it went straight past waiting QoS 1 or 2: in an
-interval that began and ended with QoS 1 or 2 waiting, what was sent of QoS 0 beyond what had waited at its
-start and what the gate queued.
+A session is **starved** in an interval in which it was connected, had deliveries offered or waiting, and was sent
+nothing. QoS 0 is **inverted** if it overtook waiting QoS 1 or 2: in an interval that began and ended with QoS 1 or 2
+waiting, the QoS 0 deliveries sent minus those that waited at its start and those that the gate queued.
 """
 
 from collections.abc import Sequence
@@ -39,12 +37,12 @@ from spark_jobs.compaction.schema import Column as SchemaColumn
 from spark_jobs.conditions import books_off, duration, gated, pressure, reasons_off
 from spark_jobs.metrics import BUCKETS, COUNTERS, HISTOGRAMS
 
-TOLERANCE_US: Final = 1_000_000  # between the end of one interval and the start of the next one in a row
+TOLERANCE_US: Final = 1_000_000  # between the end of an interval and the start of the next one in a run
 GROUP_PATTERN: Final = "^([^-_/.:]*)[-_/.:]"
-"""What comes before the first separator in a client id is its topic group."""
+"""The part of a client id before the first separator is its topic group."""
 
 _SESSION: Final = ("broker", "client_id", "session_started")
-_LISTENERS: Final = 1 << 16  # how many different ones a session's code can tell apart
+_LISTENERS: Final = 1 << 16  # how many `_code` can encode
 _VERSIONS: Final = 1 << 8
 
 
@@ -54,31 +52,31 @@ def total(prefix: str) -> Column:
 
 
 def start_of(time_us: Column, length_us: int) -> Column:
-    """The start of the hour or slot that a time in microseconds lies in."""
+    """The start of the hour or slot of a time in microseconds."""
     return time_us - F.pmod(time_us, F.lit(length_us))
 
 
 def starved() -> Column:
-    """Whether the raw row's session was connected, had something to be sent, and was sent nothing."""
-    asked = (total("offered") > 0) | (total("waiting_start") > 0)
-    return F.col("connected") & asked & (total("sent") == 0)
+    """Whether the raw row's session was connected, had deliveries offered or waiting, and was sent nothing."""
+    demand = (total("offered") > 0) | (total("waiting_start") > 0)
+    return F.col("connected") & demand & (total("sent") == 0)
 
 
 def blocked() -> Column:
-    """Whether QoS 1 or 2 waited both at the start and at the end of the raw row's interval."""
+    """Whether QoS 1 or 2 waited at the start and at the end of the raw row's interval."""
     before = F.col("waiting_start_qos1") + F.col("waiting_start_qos2")
     after = F.col("waiting_qos1") + F.col("waiting_qos2")
     return (before > 0) & (after > 0)
 
 
 def inverted() -> Column:
-    """QoS 0 deliveries of a blocked interval that neither had waited at its start nor were gated."""
-    past = F.col("sent_qos0") - F.col("waiting_start_qos0") - gated()
-    return F.greatest(past, F.lit(0))
+    """QoS 0 deliveries sent in a blocked interval that had not waited at its start and were not gated."""
+    overtook = F.col("sent_qos0") - F.col("waiting_start_qos0") - gated()
+    return F.greatest(overtook, F.lit(0))
 
 
 def topic_group(client_id: Column) -> Column:
-    """What a client id has before its first of `-_/.:`; empty if it has none, or nothing before it."""
+    """The part of a client id before its first of `-_/.:`; empty without one."""
     return F.regexp_extract(client_id, GROUP_PATTERN, 1)
 
 
@@ -87,8 +85,8 @@ def sessions(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str] = 
 
     Args:
         rows: raw rows.
-        listeners: all names of listeners in them; few, as they come from configuration.
-        groups: columns of `rows` that depend on session and hour alone, to be kept beside.
+        listeners: all names of listeners in the rows.
+        groups: further columns that depend only on session and hour, to be kept.
     """
     return folded_pressure(by_pressure(rows, listeners, groups), listeners, groups)
 
@@ -96,13 +94,12 @@ def sessions(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str] = 
 def by_pressure(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str] = ()) -> DataFrame:
     """One row per session, hour, and whether it was under pressure: each histogram as 32 columns.
 
-    So the histograms need to be added up once: what is of pressure alone is told apart afterwards, when there
-    are few rows. On 1.9 million rows that takes 25 seconds of processor time; with a second set of sums for
-    pressure it takes 34. Buffers hold numbers alone (see `_code`): with one string among them, Spark would
-    sort all rows instead of hashing them.
+    So the histograms are summed once; `folded_pressure` computes the sums under pressure from few rows. On 1.9 million
+    rows that takes 25 seconds of processor time; a second set of sums takes 34. All values are numbers (see `_code`):
+    with a string among them Spark would sort the rows instead of hashing them.
     """
-    placed = _with_hour(rows).withColumn("pressed", pressure())
-    return placed.groupBy(*_SESSION, *groups, "hour_us", "pressed").agg(
+    with_hour = _with_hour(rows).withColumn("pressed", pressure())
+    return with_hour.groupBy(*_SESSION, *groups, "hour_us", "pressed").agg(
         F.count(F.lit(1)).alias("rows"),
         F.count_if("connected").alias("connected_rows"),
         F.sum("duration_us").alias("duration_us"),
@@ -123,7 +120,7 @@ def by_pressure(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str]
 
 
 def folded_pressure(parts: DataFrame, listeners: Sequence[str], groups: Sequence[str] = ()) -> DataFrame:
-    """The rows of `by_pressure` put together: one row per session and hour."""
+    """Merge the rows of `by_pressure`: one row per session and hour."""
     pressed = F.col("pressed")
     buckets = [f"{name}_{bucket}" for name in HISTOGRAMS for bucket in range(BUCKETS)]
     summed = [c.name for c in DATASETS[SESSIONS] if c.how is How.SUM and not c.name.startswith("pressed_")]
@@ -137,7 +134,7 @@ def folded_pressure(parts: DataFrame, listeners: Sequence[str], groups: Sequence
         *[F.sum(_where(pressed, F.col(name))).alias(f"pressed_{name}") for name in PRESSED_COUNTERS],
         *[F.sum(F.when(pressed, F.col(name))).alias(f"pressed_{name}") for name in twice],
     )
-    made = {
+    computed = {
         "session_started_us": F.unix_micros("session_started"),
         "listener": _listener(listeners),
         "protocol_version": F.col("code").bitwiseAND(F.lit(_VERSIONS - 1)).cast("int"),
@@ -145,16 +142,17 @@ def folded_pressure(parts: DataFrame, listeners: Sequence[str], groups: Sequence
         "ended": F.col("ended") == 1,
         **{c.name: _histogram(c.name) for c in DATASETS[SESSIONS] if c.how is How.HISTOGRAM},
     }
-    columns = [made.get(c.name, F.col(c.name)).cast(c.type).alias(c.name) for c in DATASETS[SESSIONS]]
+    columns = [computed.get(c.name, F.col(c.name)).cast(c.type).alias(c.name) for c in DATASETS[SESSIONS]]
     return sums.select(*columns, *groups)
 
 
 def timeline(rows: DataFrame, slot_us: int) -> DataFrame:
-    """One row per broker and slot of so many microseconds, with the columns of the dataset `timeline`."""
-    placed = _with_hour(rows).withColumn("pressed", pressure()).withColumn("slot", start_of(F.col("end_us"), slot_us))
+    """One row per broker and slot of `slot_us` microseconds, with the columns of the dataset `timeline`."""
+    slot = start_of(F.col("end_us"), slot_us)
+    with_slot = _with_hour(rows).withColumn("pressed", pressure()).withColumn("slot", slot)
     busy = (total("offered") > 0) | (total("waiting_start") > 0)
     sides = {"calm": ~F.col("pressed") & busy, "pressed": F.col("pressed") & busy}
-    sums = placed.groupBy("broker", "slot").agg(
+    sums = with_slot.groupBy("broker", "slot").agg(
         F.count(F.lit(1)).alias("rows"),
         F.count_if("pressed").alias("pressed_rows"),
         *[F.sum(name).alias(name) for name in ("duration_us", *TIMELINE_COUNTERS)],
@@ -167,19 +165,19 @@ def timeline(rows: DataFrame, slot_us: int) -> DataFrame:
         *[column for scope in FAIR_SCOPES for column in _fairness(scope)],
         *_buckets(TIMELINE_HISTOGRAMS),
     )
-    made = {name: _histogram(name) for name in TIMELINE_HISTOGRAMS}
-    return sums.select(*[made.get(c.name, F.col(c.name)).cast(c.type).alias(c.name) for c in DATASETS[TIMELINE]])
+    computed = {name: _histogram(name) for name in TIMELINE_HISTOGRAMS}
+    return sums.select(*[computed.get(c.name, F.col(c.name)).cast(c.type).alias(c.name) for c in DATASETS[TIMELINE]])
 
 
 def _fairness(scope: str) -> list[Column]:
-    """What Jain's index over the slot's session intervals with something offered is made from."""
+    """The sums for Jain's index over the slot's session intervals with offered deliveries."""
     kinds = (
         (total("offered"), total("sent"))
         if scope == "all"
         else (F.col(f"offered_qos{scope}"), F.col(f"sent_qos{scope}"))
     )
     offered, sent = kinds
-    # By the check for 0 first, so that nothing is divided by it.
+    # The check comes first: no division by 0.
     share = F.when(offered > 0, F.least(F.lit(FAIR_ONE).cast("bigint"), _quotient(sent * FAIR_ONE, offered)))
     return [
         F.count_if(offered > 0).alias(f"fair_n_{scope}"),
@@ -191,7 +189,7 @@ def _fairness(scope: str) -> list[Column]:
 
 def starvation(rows: DataFrame) -> DataFrame:
     """One row per run of starved intervals of one session within an hour."""
-    hungry = _with_hour(rows.where(starved())).select(
+    starved_rows = _with_hour(rows.where(starved())).select(
         *_SESSION,
         "hour_us",
         F.unix_micros("interval_start").alias("start_us"),
@@ -202,7 +200,7 @@ def starvation(rows: DataFrame) -> DataFrame:
     in_time = Window.partitionBy(*_SESSION, "hour_us").orderBy("end_us", "start_us")
     gap = F.col("start_us") - F.lag("end_us").over(in_time)
     begins = gap.isNull() | (F.abs(gap) > TOLERANCE_US)
-    numbered = hungry.withColumn("begins", begins.cast("bigint")).withColumn("run", F.sum("begins").over(in_time))
+    numbered = starved_rows.withColumn("begins", begins.cast("bigint")).withColumn("run", F.sum("begins").over(in_time))
     runs = numbered.groupBy(*_SESSION, "hour_us", "run").agg(
         F.min("start_us").alias("start_us"),
         F.max("end_us").alias("end_us"),
@@ -215,12 +213,12 @@ def starvation(rows: DataFrame) -> DataFrame:
 
 
 def intervals(rows: DataFrame) -> DataFrame:
-    """One row per broker and interval_end. `rows` has the column `file` besides the raw ones."""
+    """One row per broker and interval_end. `rows` has the raw columns and `file`."""
     return intervals_of(rows.groupBy("broker", "interval_end", "file").agg(F.count(F.lit(1)).alias("rows")))
 
 
 def intervals_of(groups: DataFrame) -> DataFrame:
-    """The same from the rows counted by broker, interval_end and file."""
+    """The same, from row counts by broker, interval_end and file."""
     sums = groups.groupBy("broker", "interval_end").agg(
         F.sum("rows").alias("rows"), F.count_distinct("file").alias("files")
     )
@@ -229,10 +227,10 @@ def intervals_of(groups: DataFrame) -> DataFrame:
 
 
 def merged(dataset: str, frames: Sequence[DataFrame]) -> DataFrame:
-    """Compacted rows of the same hours, put together where they share a key."""
+    """Compacted rows of the same hours, merged by key."""
     rows = reduce(DataFrame.unionByName, frames)
     if dataset == STARVATION:
-        # A run that both know is the same one.
+        # Runs with the same key are the same run.
         return rows.dropDuplicates(list(keys(dataset)))
     at = "last_us" if dataset == SESSIONS else "slot"
     columns = [c for c in DATASETS[dataset] if c.how is not How.KEY]
@@ -264,9 +262,9 @@ def _with_hour(rows: DataFrame) -> DataFrame:
 
 
 def _code(listeners: Sequence[str]) -> Column:
-    """One number that is greatest in an hour's last row, and tells that row's listener and protocol version.
+    """A number that is greatest in an hour's last row and encodes that row's listener and protocol version.
 
-    By bits from the highest: microseconds since the hour began (32), place in `listeners` from 1 (16),
+    From the highest bit: microseconds since the start of the hour (32 bits), position in `listeners` from 1 (16),
     version (8).
     """
     names = F.array(*[F.lit(name) for name in listeners[: _LISTENERS - 1]]) if listeners else F.array(F.lit(""))
@@ -282,7 +280,7 @@ def _listener(listeners: Sequence[str]) -> Column:
 
 
 def _buckets(names: Sequence[str]) -> list[Column]:
-    """The sums of histograms' buckets, as columns by themselves: <name>_0 and so on."""
+    """The sums of histograms' buckets, one column each: <name>_0 and so on."""
     return [
         F.sum(F.get(F.col(name), F.lit(bucket))).alias(f"{name}_{bucket}")
         for name in names
@@ -291,13 +289,13 @@ def _buckets(names: Sequence[str]) -> list[Column]:
 
 
 def _histogram(name: str) -> Column:
-    """32 columns of sums as one array; null where there was no histogram."""
+    """32 columns of sums as one array; null without a histogram."""
     sums = [F.col(f"{name}_{bucket}") for bucket in range(BUCKETS)]
     return F.when(sums[0].isNotNull(), F.array(*sums))
 
 
 def _quotient(part: Column, whole: Column) -> Column:
-    """part / whole, rounded down, in whole numbers."""
+    """part / whole, rounded down to a whole number."""
     return F.call_function("div", part, whole)
 
 

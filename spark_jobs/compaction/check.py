@@ -1,4 +1,4 @@
-"""Finding what of a store cannot be read: looked for once a report has failed on it."""
+"""Finds damaged files of a store, after a report has failed."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,10 +10,10 @@ from spark_jobs.storage import StorageError
 
 
 def require_sound(store: Store, selection: Selection = ALL) -> None:
-    """Read all files of the selected hours to their ends.
+    """Read all files of the selected hours completely.
 
     Raises:
-        ReportError: one cannot be read, or an hour is not there; says which, and how to have it made anew.
+        ReportError: a file cannot be read or is missing; the message says which, and how to rebuild the hour.
     """
     for folder in store.folders(selection):
         for dataset in DATASETS:
@@ -23,15 +23,15 @@ def require_sound(store: Store, selection: Selection = ALL) -> None:
             except (OSError, pa.ArrowException, StorageError) as error:
                 why = str(error).partition("\n")[0]
                 raise ReportError(
-                    f"{store.storage.address(name)}: {why}; remove the folder {store.storage.address(folder)} and run "
-                    "`sluice compact` again, which makes the hour anew of its raw files"
+                    f"{store.storage.uri_of(name)}: {why}; remove the folder {store.storage.uri_of(folder)} and run "
+                    "`sluice compact` again to rebuild the hour from its raw files"
                 ) from error
 
 
 def _read(store: Store, name: str) -> None:
     files = list(store.storage.files(name)) if store.storage.is_folder(name) else []
     if not files:
-        raise StorageError("is gone from the store")
+        raise StorageError("is missing from the store")
     for entry in files:
         with store.storage.open(entry.name) as source, pq.ParquetFile(source) as file:
             for _ in file.iter_batches():

@@ -1,4 +1,4 @@
-"""`compact` on the command line: its options, and the session that it works with."""
+"""The command `compact`: its options, and its Spark session."""
 
 import argparse
 from collections.abc import Mapping
@@ -20,25 +20,25 @@ _EXAMPLES: Final = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the options of `compact`."""
-    parser.add_argument("--metrics", required=True, metavar="URI", help="folder the brokers export to; any Hadoop URI")
-    parser.add_argument("--store", required=True, metavar="URI", help="folder of compacted hours; made if missing")
+    """Add the options of `compact` to a parser."""
+    parser.add_argument("--metrics", required=True, metavar="URI", help="folder of exported metrics; any Hadoop URI")
+    parser.add_argument("--store", required=True, metavar="URI", help="folder of compacted hours; created if missing")
     parser.add_argument(
         "--slot",
         metavar="LENGTH",
         help=f"resolution of the timeline, a part of an hour: 10s, 1m; default: the store's, {DEFAULT} for a new one",
     )
-    parser.add_argument("--from", dest="start", metavar="TIME", help="only hours from this time on, ISO 8601")
-    parser.add_argument("--to", dest="end", metavar="TIME", help="only hours up to this time")
+    parser.add_argument("--from", dest="start", metavar="TIME", help="start of the range, ISO 8601; only these hours")
+    parser.add_argument("--to", dest="end", metavar="TIME", help="end of the range")
     parser.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
     parser.add_argument("--quiet", action="store_true", help="no progress lines, only the summary")
 
 
 def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -> "Compacted":
-    """Compact as the command line asks; `settings` are Spark's, over the built-in ones.
+    """Run the command; `settings` are Spark settings that override the built-in ones.
 
     Raises:
-        ReportError: something about the options, the input, the store or the machine will not do.
+        ReportError: the options, the input, the store or the machine cannot be used.
     """
     from spark_jobs import spark
 
@@ -54,7 +54,7 @@ def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -
             if not running:
                 with progress.stage("starting Spark") as stage:
                     started = stack.enter_context(spark.session(parsed.master, rows=rows, settings=settings))
-                    stage.note = started.words
+                    stage.note = started.description
                 running.append(started.spark)
             return running[0]
 
@@ -72,10 +72,10 @@ def _options(parsed: argparse.Namespace) -> "Options":
 
 
 def micros(option: str, text: str | None) -> int | None:
-    """A date or time in ISO 8601 in microseconds since 1970; without an offset it is UTC.
+    """Parse a date or time in ISO 8601 into microseconds since 1970; without an offset it is UTC.
 
     Raises:
-        ReportError: the text is none.
+        ReportError: the text is invalid.
     """
     if text is None:
         return None
@@ -83,5 +83,5 @@ def micros(option: str, text: str | None) -> int | None:
         time = datetime.fromisoformat(text)
         time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError):  # in UTC it may be before the year 1
-        raise ReportError(f"{option} {text}: is no date or time in ISO 8601; right would be {_EXAMPLES}") from None
+        raise ReportError(f"{option} {text}: is not a date or time in ISO 8601; expected {_EXAMPLES}") from None
     return (time - _EPOCH) // timedelta(microseconds=1)

@@ -1,10 +1,10 @@
-"""Compaction from end to end: find what is new, make the hours it touches, and name them in the manifest.
+"""Compaction from end to end: find new files, build the hours that they affect, and add these to the manifest.
 
-Nothing is changed in place. Each hour is written into a folder named by a digest of what it is made from; the
-manifest, written last and by one rename, says which folders are valid. A run that is ended at any moment leaves the
-old state whole, or the new one; the next run removes what is left over.
+Files are never changed in place. Each hour is written to a folder named by a digest of its input; the manifest, written
+last and by one rename, lists the valid folders. A run that is killed leaves the old or the new state; the next run
+removes the rest.
 
-A store has a manifest before it has anything else: a folder without one may be somebody's; nothing is removed there.
+A new store gets its manifest first. In a folder without one nothing is removed, because it may not be a store.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from spark_jobs.compaction.clocks import off_clocks
 from spark_jobs.compaction.footers import DAMAGED, damage_of, damaged
 from spark_jobs.compaction.lock import locked
 from spark_jobs.compaction.plan import Hour, batches, plan
-from spark_jobs.compaction.slots import words
+from spark_jobs.compaction.slots import format_slot
 from spark_jobs.compaction.state import (
     LEDGER,
     LEDGERS,
@@ -40,19 +40,19 @@ from spark_jobs.storage import Storage, is_hidden, is_local, open_storage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WORK: Final = "_work"  # folder of what is being written
+WORK: Final = "_work"  # folder of unfinished files
 FULL: Final = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked for.
+    """The options of a compaction.
 
     Attributes:
-        metrics, store: addresses.
-        slot_us: length of the timeline's slots; None: as the store has it, and for a new store default_slot_us.
-        start_us, end_us: only hours that have a part in this range; None leaves a side open.
-        default_slot_us: None: by the usual interval of the rows.
+        metrics, store: URIs.
+        slot_us: length of the timeline's slots; None: the store's, or default_slot_us for a new store.
+        start_us, end_us: only hours that overlap this range; None: open.
+        default_slot_us: None: chosen by the usual interval of the rows.
     """
 
     metrics: str
@@ -65,15 +65,15 @@ class Options:
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction has done.
+    """The result of a compaction.
 
     Attributes:
-        hours: how many were made.
+        hours: number of built hours.
         rows: raw rows in them.
-        files: good raw files that were found.
-        skipped: files that cannot be used.
-        late: files with rows of a time that had been compacted before.
-        duplicates: rows left out because others with the same key are in.
+        files: valid raw files.
+        skipped: invalid files.
+        late: files with rows older than the broker's last compacted row.
+        duplicates: rows left out because their key occurs in another file.
         slot_us: length of the timeline's slots.
     """
 
@@ -85,39 +85,39 @@ class Compacted:
     duplicates: int
     slot_us: int
 
-    def words(self, store: str) -> str:
-        """One line that says it."""
+    def summary(self, store: str) -> str:
+        """The result in one line."""
         if not self.hours:
             return f"{store} is up to date with {self.files:,} files; {self.skipped:,} skipped"
         return (
-            f"{store}: {self.hours:,} hours made of {self.rows:,} rows, {self.files:,} files seen, "
+            f"{store}: {self.hours:,} hours built from {self.rows:,} rows, {self.files:,} files seen, "
             f"{self.skipped:,} skipped, {self.late:,} late, {self.duplicates:,} duplicate rows left out"
         )
 
 
 def compact(options: Options, spark_of: "Callable[[int | None], SparkSession]", progress: Progress) -> Compacted:
-    """Bring a store up to date with a metrics folder.
+    """Update a store from a metrics folder.
 
     Args:
-        options: what to do.
-        spark_of: gives the session to work with, started at the latest then; called with the number of raw rows if that
-            is known. Without remote addresses and anything to do it is not called.
-        progress: told of each stage.
+        options: the options.
+        spark_of: returns the Spark session, started when needed; its argument is the number of raw rows, if known. It
+            is not called if all folders are local and nothing is new.
+        progress: prints each stage.
 
     Raises:
-        ReportError: something about the input, the store or the machine will not do.
+        ReportError: the input, the store or the machine cannot be used.
     """
     spark = None if is_local(options.metrics) and is_local(options.store) else spark_of(None)
     metrics, store = open_storage(options.metrics, spark), open_storage(options.store, spark)
     _require_apart(metrics, store)
     store.make_folder()
     with locked(store):
-        return _Run(options, metrics, store, spark_of, progress).run()
+        return _Compaction(options, metrics, store, spark_of, progress).run()
 
 
 @dataclass
-class _Run:
-    """One compaction, with the store's lock held."""
+class _Compaction:
+    """One compaction; the store's lock is held."""
 
     options: Options
     metrics: Storage
@@ -133,7 +133,7 @@ class _Run:
         if manifest is None:
             _require_unused(self.store)
         _same_slot(self.options, manifest)
-        self._tidy(manifest)
+        self._remove_unnamed(manifest)
         manifest = self._load(manifest)
         found = self._survey()
         damaged: dict[str, FileRecord] = {}
@@ -143,31 +143,31 @@ class _Run:
                 manifest = self._make(manifest, found, before)
                 break
             except spark_errors() as error:
-                self.store.remove(WORK)  # what has filled a disk does not keep it full
+                self.store.remove(WORK)  # free the space if the disk is full
                 _require_space(self.store, error)
                 bad = self._damaged(found, str(error))
                 if not bad:
                     raise
                 for file in bad:
-                    self.progress.warn(f"skipped {file.name}: {file.why}; starting again without it")
+                    self.progress.warn(f"skipped {file.name}: {file.why}; restarting without it")
                 damaged |= by_name(bad)
                 good = tuple(file for file in found.good if file.name not in damaged)
                 found = replace(found, good=good, skipped=(*found.skipped, *bad))
                 if not good:
                     require_good(self.metrics, found.skipped)
-                manifest = read_manifest(self.store)  # it names the hours that were made until then
-                self._tidy(manifest)
+                manifest = read_manifest(self.store)  # with the hours built so far
+                self._remove_unnamed(manifest)
         manifest = self._note(manifest, found)
-        self._tidy(manifest)
+        self._remove_unnamed(manifest)
         return self._summary(manifest, found, before)
 
     def _load(self, manifest: Manifest | None) -> Manifest | None:
-        """Read what the store knows already; hours that have been removed from it are forgotten, and made anew."""
+        """Read the store's ledgers. Hours whose folders have been removed are dropped, so that they are rebuilt."""
         if manifest is None:
             return None
         there = {hour: folder for hour, folder in manifest.hours.items() if self.store.exists(f"{folder}/{LEDGER}")}
         for hour in sorted(manifest.hours.keys() - there.keys()):
-            self.progress.warn(f"{hour} is gone from the store: it is made anew of the raw files that there are")
+            self.progress.warn(f"{hour} is missing from the store: it is rebuilt from the existing raw files")
         read = read_ledgers(self.store, [f"{folder}/{LEDGER}" for folder in there.values()])
         self.ledgers = {hour_start(hour): ledger for hour, ledger in zip(there, read, strict=True)}
         if manifest.ledger and self.store.exists(manifest.ledger):
@@ -179,14 +179,14 @@ class _Run:
 
     def _survey(self) -> Survey:
         known = {
-            # Only a look at all of a file tells these. Others may be there or allowed by now: they are looked at again.
+            # Damage is found by reading the whole file. Other skipped files may be valid by now: inspect them again.
             **{name: file for name, file in self.skipped.items() if file.why.startswith(DAMAGED)},
             **{file.name: _as_found(file) for ledger in self.ledgers.values() for file in ledger.files},
         }
-        with self.progress.stage(f"looking for files in {self.metrics.shown}") as stage:
+        with self.progress.stage(f"searching files in {self.metrics.shown}") as stage:
             found = survey(self.metrics, known, self.options.start_us, self.options.end_us)
             stage.note = (
-                f"{len(found.good):,} files with {found.rows:,} rows, {found.inspected:,} of them not known yet, "
+                f"{len(found.good):,} files with {found.rows:,} rows, {found.inspected:,} of them new, "
                 f"{len(found.skipped):,} skipped"
             )
         for skipped in found.skipped:
@@ -197,11 +197,11 @@ class _Run:
         return found
 
     def _make(self, manifest: Manifest | None, found: Survey, before: Mapping[int, Ledger]) -> Manifest:
-        """Make all hours that differ, some at a time, and name them in the manifest after each time."""
+        """Build all changed hours in batches; the manifest is written after each batch."""
         hours = self._plan(found, manifest)
         if not hours:
             return manifest or Manifest(self.options.slot_us or self.options.default_slot_us or 60_000_000)
-        from spark_jobs.compaction.making import Maker
+        from spark_jobs.compaction.hour_builder import HourBuilder
 
         spark = self.spark_of(sum(int(hour.rows) for hour in hours))
         if manifest is None or not manifest.hours:
@@ -209,7 +209,7 @@ class _Run:
             hours = self._plan(found, manifest)
         watermarks = manifest.watermarks
         for batch in batches(hours):
-            maker = Maker(
+            builder = HourBuilder(
                 spark,
                 self.metrics,
                 self.store,
@@ -220,14 +220,14 @@ class _Run:
                 manifest.hours,
                 self.progress,
             )
-            made = maker.make(batch)
+            made = builder.build(batch)
             manifest = manifest.with_hours(made.folders, made.watermarks)
             write_manifest(self.store, manifest)
             self.ledgers |= made.ledgers
         return manifest
 
     def _begin(self, spark: "SparkSession", manifest: Manifest | None, hours: Iterable[Hour]) -> Manifest:
-        """Write the manifest of a store that has no hours yet."""
+        """Write the manifest of a store without hours."""
         kept = manifest.slot_us if manifest is not None else None
         slot_us = self.options.slot_us or kept or self.options.default_slot_us or self._usual_slot(spark, hours)
         manifest = replace(manifest or Manifest(slot_us), slot_us=slot_us)
@@ -244,15 +244,15 @@ class _Run:
         from spark_jobs.compaction.slots import choose_slot
 
         names = sorted({file.name for hour in hours for file in hour.files})
-        with self.progress.stage("looking at the usual interval") as stage:
+        with self.progress.stage("measuring the usual interval") as stage:
             slot_us = choose_slot(raw.usual_interval(raw.read(spark, self.metrics, names)))
-            stage.note = f"slots of {words(slot_us)}"
+            stage.note = f"slots of {format_slot(slot_us)}"
         return slot_us
 
     def _damaged(self, found: Survey, error: str) -> list[FileRecord]:
-        """Files that have a sound footer, and cannot be read all the same: looked for once a job has failed.
+        """Files with a valid footer that cannot be read; searched after a job has failed.
 
-        No checksum covers a page's header: what pyarrow reads as sound, Spark may refuse. Then it names the file.
+        No checksum covers a page's header: Spark may reject a file that pyarrow can read. Its error names the file.
         """
         from spark_jobs.compaction.raw import refused
 
@@ -262,11 +262,11 @@ class _Run:
         return bad or [damaged(file, why) for file in found.good if file.name == name]
 
     def _note(self, manifest: Manifest, found: Survey) -> Manifest:
-        """Write the store's own ledger: what was skipped, and clocks that are off; and have the manifest name it."""
+        """Write the store's own ledger (skipped files, wrong clocks) and put it into the manifest."""
         asked = {file.name for file in found.skipped} | {file.name for file in found.good}
-        before = [file for name, file in self.skipped.items() if name not in asked]  # also those that are gone since
+        before = [file for name, file in self.skipped.items() if name not in asked]  # also those that are missing now
         files = tuple(sorted((*found.skipped, *before), key=lambda file: file.name))
-        # A file of several hours is in several ledgers.
+        # A file with rows of several hours is in several ledgers.
         every = by_name(file for _, ledger in sorted(self.ledgers.items()) for file in ledger.files)
         ledger = Ledger(None, files=files, notes=off_clocks(every[name] for name in sorted(every)))
         data = ledger.to_json()
@@ -280,8 +280,8 @@ class _Run:
         write_manifest(self.store, manifest)
         return manifest
 
-    def _tidy(self, manifest: Manifest | None) -> None:
-        """Remove what the manifest does not name: left by a run that was ended, or replaced by this one."""
+    def _remove_unnamed(self, manifest: Manifest | None) -> None:
+        """Remove files that the manifest does not name: left by a killed run, or replaced by this one."""
         if manifest is None:
             return
         self.store.remove(WORK)
@@ -319,7 +319,7 @@ class _Run:
 
 
 def _as_found(file: FileRecord) -> FileRecord:
-    """A file as the survey knew it: without what holds in one hour alone."""
+    """The record of a file as the survey made it, without the values for one hour."""
     plain = file.status in (READ, OLDER, NEWER)
     return replace(
         file,
@@ -333,24 +333,24 @@ def _as_found(file: FileRecord) -> FileRecord:
 
 
 def _require_apart(metrics: Storage, store: Storage) -> None:
-    """Raise ReportError for a store whose files would be taken for metrics."""
+    """Raise ReportError for a store inside the metrics folder, where its files would be read as metrics."""
     if not f"{store.uri}/".startswith(f"{metrics.uri}/"):
         return
     below = store.uri.removeprefix(metrics.uri).split("/")
     if not any(is_hidden(name) for name in below):
         raise ReportError(
-            f"--store {store.shown}: lies in the metrics folder {metrics.shown}; a folder beside it would be right"
+            f"--store {store.shown}: is inside the metrics folder {metrics.shown}; expected one outside of it"
         )
 
 
 def _require_unused(store: Storage) -> None:
-    """Raise ReportError for a folder that is no store, and has folders that one would have: they are somebody's."""
+    """Raise ReportError for a folder that is not a store but contains folders with the names of one."""
     there = [name for name in store.folders() if name in (WORK, LEDGERS) or name.startswith("date=")]
     if there:
         raise ReportError(
-            f"{store.shown}: has no {MANIFEST}, so it is no store, but {there[0]} is in it; nothing was touched. Give "
-            f"a new folder; or if this is a store that has lost its {MANIFEST}, restore that, or remove date=*, "
-            f"{LEDGERS} and {WORK} to compact anew what there still is of the raw files"
+            f"{store.shown}: is not a store (it has no {MANIFEST}), but contains {there[0]}; nothing was changed. "
+            f"Use a new folder, or if this is a store without its {MANIFEST}, restore that, or remove date=*, "
+            f"{LEDGERS} and {WORK} to rebuild it from the existing raw files"
         )
 
 
@@ -358,15 +358,15 @@ def _same_slot(options: Options, manifest: Manifest | None) -> None:
     if manifest is None or not manifest.hours or options.slot_us in (None, manifest.slot_us):
         return
     raise ReportError(
-        f"--slot {words(options.slot_us or 0)}: {options.store} has slots of {words(manifest.slot_us)}; "
+        f"--slot {format_slot(options.slot_us or 0)}: {options.store} has slots of {format_slot(manifest.slot_us)}; "
         "leave --slot out, or compact into another folder"
     )
 
 
 def _require_space(store: Storage, error: Exception) -> None:
     text = str(error)
-    if any(words in text for words in FULL):
+    if any(message in text for message in FULL):
         raise ReportError(
-            f"{store.shown}: no space left, on it or in Spark's scratch folder (TMPDIR); what was compacted before is "
-            "whole; make room and run again"
+            f"{store.shown}: no space left, in it or in Spark's scratch folder (TMPDIR); earlier compactions are "
+            "complete; free space and run again"
         ) from error

@@ -1,6 +1,6 @@
-"""Telling good raw files from bad by their footers, before Spark sees them, wherever they lie.
+"""Validates raw files by their footers, before Spark reads them, on any storage.
 
-A Parquet file ends with its footer, so a file cut short has none and is found out without being read.
+A Parquet file ends with its footer, so a truncated file is detected without reading it.
 """
 
 import io
@@ -22,10 +22,10 @@ FOREIGN: Final = "foreign"
 UNREADABLE: Final = "unreadable"
 IMPOSSIBLE: Final = "impossible"
 
-DAMAGED: Final = "is damaged"  # so begins the reason why a file cannot be read although its footer is sound
+DAMAGED: Final = "is damaged"  # prefix of the reason for a file with a valid footer
 
-_TAIL: Final = 8  # bytes behind the footer: its length, and PAR1
-_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})  # that Spark brings along
+_TAIL: Final = 8  # bytes after the footer: its length, and PAR1
+_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})  # included in Spark
 
 _ARROW_TYPES: Final = {
     "string": pa.string(),
@@ -43,7 +43,7 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def inspect(storage: Storage, entry: Entry) -> FileRecord:
-    """Read a file's footer and judge it."""
+    """Read and validate a file's footer."""
 
     def judged(status: str, why: str) -> FileRecord:
         return FileRecord(entry.name, entry.size, entry.modified_us, status, why)
@@ -51,7 +51,7 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
     if entry.size == 0:
         return judged(EMPTY, "is zero bytes long")
     if not _is_text(entry.name):
-        return judged(UNREADABLE, "cannot be read: its name is not UTF-8, and Java cannot open it; rename it")
+        return judged(UNREADABLE, "cannot be read: its name is not UTF-8, so Java cannot open it; rename it")
     try:
         with storage.open(entry.name) as source, pq.ParquetFile(source) as file:
             metadata, schema = file.metadata, file.schema_arrow
@@ -64,7 +64,7 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
             found = extents(file, groups)
     except pa.ArrowInvalid as error:
         return judged(*_broken(storage, entry, error))
-    except Exception as error:  # whatever a damaged footer makes pyarrow raise: of Unicode, memory, names, numbers
+    except Exception as error:  # pyarrow raises many types for a damaged footer
         return judged(UNREADABLE, f"cannot be read: {_first_line(error)}")
     if wrong := impossible(found):
         return replace(judged(IMPOSSIBLE, wrong), rows=metadata.num_rows)
@@ -73,7 +73,7 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
 
 
 def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
-    """Read a file to its last page: for when a job has failed. None if it is sound."""
+    """Read a file completely, after a job has failed. None if it is valid."""
     try:
         with storage.open(file.name) as source, pq.ParquetFile(source, page_checksum_verification=True) as parquet:
             for _ in parquet.iter_batches():
@@ -86,12 +86,12 @@ def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
 
 
 def damaged(file: FileRecord, why: str) -> FileRecord:
-    """A file whose pages cannot be read, for this reason."""
+    """The record of a file whose pages cannot be read."""
     return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"{DAMAGED}: {why}")
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name is UTF-8: of others Python has the bytes that are not as lone surrogates."""
+    """Whether a name is UTF-8; Python represents other bytes as lone surrogates."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -115,7 +115,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, str]:
-    """Status and reason by a file's schema. Columns that we do not know are no fault."""
+    """Status and reason by a file's schema. Unknown columns are allowed."""
     name = metadata.get(b"sluice.schema", b"").decode(errors="replace")
     text = metadata.get(b"sluice.schema_version", b"").decode(errors="replace")
     version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -123,7 +123,7 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
         got = f"{name or 'no schema name'} version {text or 'none'}"
         return FOREIGN, f"foreign schema: {got}; this program reads {READABLE}"
     if twice := _same_name(schema.names):
-        return FOREIGN, f"foreign schema: columns {twice}; names that differ in more than case would be right"
+        return FOREIGN, f"foreign schema: columns {twice}; expected names that differ in more than case"
     newer = f"schema version {version} is newer than {SCHEMA.version}, and " if version > SCHEMA.version else ""
     there = [field for field in SCHEMA.fields if field.name in schema.names]
     missing = [field.name for field in SCHEMA.fields if field.since <= version and field not in there]
@@ -132,16 +132,16 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     for field in there:
         got_type, right = schema.field(field.name).type, arrow_type(field.type)
         if not _same_type(got_type, right):
-            return FOREIGN, f"foreign schema: {newer}column {field.name} is {got_type}; {right} would be right"
+            return FOREIGN, f"foreign schema: {newer}column {field.name} is {got_type}; expected {right}"
     if newer:
-        return NEWER, f"{newer}holds all columns of it: read, but for what is new in it"
+        return NEWER, f"{newer}has all its columns: read without the new ones"
     if version < SCHEMA.version:
-        return OLDER, f"schema version {version}: read, with 0 for what came later"
+        return OLDER, f"schema version {version}: read, with 0 in newer columns"
     return READ, ""
 
 
 def _same_name(names: list[str]) -> str:
-    """Two of the names that are the same to Spark, which does not look at case; empty if there are none."""
+    """Two names that Spark, which ignores case, cannot tell apart; empty if there are none."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
@@ -156,14 +156,14 @@ def _groups(source: BinaryIO, metadata: pq.FileMetaData) -> list[list[Chunk]]:
 
 
 def _foreign_codec(groups: list[list[Chunk]]) -> str:
-    """Why Spark cannot decompress a file; empty if it can."""
+    """The reason why Spark cannot decompress a file; empty if it can."""
     foreign = sorted({chunk.codec for chunks in groups for chunk in chunks} - _CODECS)
-    right = "zstd, snappy, gzip, lz4 or none would be right"
-    return f"cannot be read: Spark has no codec {foreign[0]}; {right}" if foreign else ""
+    expected = "expected zstd, snappy, gzip, lz4 or none"
+    return f"cannot be read: Spark has no codec {foreign[0]}; {expected}" if foreign else ""
 
 
 def _same_type(got: pa.DataType, right: pa.DataType) -> bool:
-    """Whether both are the same on disk: large variants and the name of a list's item do not matter."""
+    """Whether both are the same on disk; large variants and the name of a list's item are ignored."""
     if pa.types.is_string(right):
         return bool(pa.types.is_string(got) or pa.types.is_large_string(got))
     if pa.types.is_list(right):

@@ -1,4 +1,4 @@
-"""One compaction at a time for each store: a file that says who is at work."""
+"""The lock file of a store: one compaction at a time."""
 
 import json
 import os
@@ -20,13 +20,13 @@ STALE_AFTER: Final = 600.0  # seconds without renewal, for a run on another mach
 
 @contextmanager
 def locked(storage: Storage) -> Iterator[None]:
-    """Hold the store's lock while the block runs.
+    """Hold the store's lock during the block.
 
-    A lock is stale, and taken over, if its process is gone from this machine, or if one of another machine has not
-    been renewed for ten minutes.
+    A lock is stale, and is replaced, if its process on this machine has ended, or if its process on another machine
+    has not renewed it for ten minutes.
 
     Raises:
-        ReportError: another run holds it; the message says which.
+        ReportError: another run holds the lock; the message says which.
     """
     if not storage.create(LOCK, _mine()):
         _take_over(storage)
@@ -46,7 +46,7 @@ def _renew(storage: Storage, stop: threading.Event) -> None:
         try:
             storage.write(LOCK, _mine())
         except StorageError:
-            return  # the run itself will find out soon enough
+            return  # the run itself will report the error
 
 
 def _take_over(storage: Storage) -> None:
@@ -54,10 +54,10 @@ def _take_over(storage: Storage) -> None:
     if holder is not None and not _is_stale(holder):
         age = max(0.0, time.time() - float(holder["renewed"]))
         raise ReportError(
-            f"{storage.shown}: another compaction is at work: process {holder['pid']} on {holder['host']}, last heard "
-            f"of {age:.0f} s ago; wait for it, or if it is gone remove {storage.shown}/{LOCK}"
+            f"{storage.shown}: another compaction is running: process {holder['pid']} on {holder['host']}, renewed "
+            f"{age:.0f} s ago; wait for it, or if it has ended remove {storage.shown}/{LOCK}"
         )
-    # Of several who find the same stale lock, one can rename it.
+    # Of several runs that find the same stale lock, one can rename it.
     aside = f".{LOCK}.{os.getpid()}.stale"
     try:
         storage.rename(LOCK, aside)
@@ -65,7 +65,7 @@ def _take_over(storage: Storage) -> None:
     except StorageError:
         pass
     if not storage.create(LOCK, _mine()):
-        raise ReportError(f"{storage.shown}: another compaction has just begun; wait for it")
+        raise ReportError(f"{storage.shown}: another compaction has just started; wait for it")
 
 
 def _mine() -> bytes:
@@ -75,7 +75,7 @@ def _mine() -> bytes:
 
 
 def _holder(storage: Storage) -> dict[str, str | int | float] | None:
-    """Who holds the lock; None if that cannot be told, because it has just gone or was never written whole."""
+    """The holder of the lock; None if the file is missing or incomplete."""
     try:
         holder = json.loads(storage.read(LOCK))
         whole = isinstance(holder["pid"], int) and isinstance(holder["renewed"], float)
@@ -87,13 +87,13 @@ def _holder(storage: Storage) -> dict[str, str | int | float] | None:
 def _is_stale(holder: dict[str, str | int | float]) -> bool:
     if holder["host"] == platform.node():
         return _started(int(holder["pid"])) != holder["started"]
-    return abs(time.time() - float(holder["renewed"])) > STALE_AFTER  # nobody renews it in the future
+    return abs(time.time() - float(holder["renewed"])) > STALE_AFTER  # also if it is from the future
 
 
 def _started(pid: int) -> str:
-    """When a process of this machine started, in whatever unit; empty if there is none.
+    """An identifier of a process of this machine: boot id and start time; empty if it does not exist.
 
-    Process ids are used again, after a restart of the machine or of a container even the same ones.
+    A process id alone is not enough: ids are reused, after a restart of the machine or container even the same ones.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -1,4 +1,4 @@
-"""Which hours have to be made, and from what."""
+"""Decides which hours have to be built, and from which files."""
 
 import hashlib
 from collections import defaultdict
@@ -10,19 +10,19 @@ from spark_jobs.compaction.schema import FORMAT, HOUR_US
 from spark_jobs.compaction.state import FileRecord, Ledger, by_name, hour_folder, hour_name
 from spark_jobs.metrics import SCHEMA
 
-BATCH_ROWS: Final = 25_000_000  # about as many raw rows are compacted at once, whole hours
+BATCH_ROWS: Final = 25_000_000  # raw rows compacted at once, approximately: batches are whole hours
 BATCH_HOURS: Final = 48
 
 
 @dataclass(frozen=True)
 class Hour:
-    """An hour to be made.
+    """An hour to be built.
 
     Attributes:
         hour_us: its start.
         files: the raw files to read, sorted by name.
-        base: the compacted rows to add them to; None if all is made from raw files.
-        version: name of the folder of what will be made.
+        base: the ledger of the compacted rows to add them to; None: the hour is built from raw files only.
+        version: name of the folder that will be built.
     """
 
     hour_us: int
@@ -32,12 +32,12 @@ class Hour:
 
     @property
     def folder(self) -> str:
-        """Where it will lie."""
+        """Its folder below the store."""
         return f"{hour_folder(self.hour_us)}/{self.version}"
 
     @property
     def rows(self) -> float:
-        """About how many raw rows it has: files of several hours are taken to be spread evenly."""
+        """Its approximate number of raw rows: rows of a file are assumed to be spread evenly over its hours."""
         return sum((file.rows or 0) / max(1, len(file.hours)) for file in self.files)
 
 
@@ -49,17 +49,17 @@ def plan(
     end_us: int | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> list[Hour]:
-    """The hours of [start, end) that differ from what the store has, in order.
+    """The changed hours of [start, end), in order.
 
-    An hour is made anew from all raw files that touch it if one of them is new or changed. If others that fed it are
-    gone by then, what they gave is kept, and only what is new is added.
+    An hour is rebuilt from all its raw files if one of them is new or changed. If other raw files of the hour are
+    missing by then, its compacted rows are kept and only new rows are added.
 
     Args:
-        files: the good raw files.
-        ledgers: of the hours that the store has, by their start.
+        files: the valid raw files.
+        ledgers: of the store's hours, by their start.
         slot_us: length of the timeline's slots.
-        start_us, end_us: only hours that have a part in this range.
-        versions: folders of the hours that the store has, as its manifest names them.
+        start_us, end_us: only hours that overlap this range.
+        versions: folders of the store's hours, from its manifest.
     """
     touching: dict[int, list[FileRecord]] = defaultdict(list)
     for file in sorted(files, key=lambda file: file.name):
@@ -86,7 +86,7 @@ def plan(
 
 
 def version_of(files: Sequence[FileRecord], slot_us: int, base: str = "") -> str:
-    """A digest of what an hour is made from: the same input gives the same name."""
+    """A digest of an hour's input: the same input gives the same name."""
     digest = hashlib.sha256(f"{FORMAT} {SCHEMA.name} {SCHEMA.version} {slot_us} {base}\n".encode())
     for file in sorted(files, key=lambda file: file.name):
         name = file.name.encode(errors="surrogateescape")
@@ -95,8 +95,8 @@ def version_of(files: Sequence[FileRecord], slot_us: int, base: str = "") -> str
 
 
 def batches(hours: Sequence[Hour], most_rows: float = BATCH_ROWS) -> Iterator[list[Hour]]:
-    """Hours to be made together: first those from raw files alone, not too many rows at once; then one by one those
-    that add to compacted rows, as what is new differs between them."""
+    """Hours to be built together: first those from raw files only, up to `most_rows`; then, one by one, those that are
+    added to compacted rows."""
     batch: list[Hour] = []
     rows = 0.0
     for hour in [hour for hour in hours if hour.base is None]:

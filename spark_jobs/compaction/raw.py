@@ -1,4 +1,4 @@
-"""Raw rows as Spark reads them, and what one cheap scan tells of them."""
+"""Reads raw rows with Spark and scans a few of their columns."""
 
 import re
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROW_KEY: Final = (*SESSION_KEY, "interval_end")
-"""Rows that have these in common are the same row."""
+"""Rows with the same key are duplicates."""
 
 _SQL_TYPES: Final = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<int64>": "array<bigint>"}
 
 
 def read(spark: "SparkSession", storage: Storage, names: Sequence[str]) -> DataFrame:
-    """The rows of files known to be good, by the columns of the schema file, and `file`: where each comes from.
+    """The rows of valid files, with the columns of the schema file and `file`, the source of each row.
 
-    Columns that a file is too old to have are 0.
+    Columns that an older file lacks are 0.
     """
     columns = ", ".join(f"`{field.name}` {_SQL_TYPES.get(field.type, field.type)}" for field in SCHEMA.fields)
-    # A bit that has turned over in a page mostly gives another number, and no error, unless its checksum is looked at.
+    # Without checksums a flipped bit in a page would mostly give a wrong number instead of an error.
     reader = spark.read.schema(columns).option("parquet.page.verify-checksum.enabled", "true")
     rows = reader.parquet(*[storage.spark_path(name) for name in names])
     return rows.withColumns(
@@ -41,7 +41,7 @@ def read(spark: "SparkSession", storage: Storage, names: Sequence[str]) -> DataF
 
 
 def of_hours(rows: DataFrame, hours: Sequence[int]) -> DataFrame:
-    """The rows of some hours, given by their starts in order."""
+    """The rows of some hours, given by their sorted starts."""
     end = F.col("interval_end")
     first, last = F.timestamp_micros(F.lit(hours[0])), F.timestamp_micros(F.lit(hours[-1] + HOUR_US))
     within = rows.where((end >= first) & (end < last))
@@ -56,12 +56,12 @@ def hour() -> Column:
 
 
 def name_of(path: str) -> str:
-    """A file's name below the metrics folder, from its address as Spark has it: its last three parts."""
+    """A file's name relative to the metrics folder: the last three parts of its URI in Spark."""
     return "/".join(unquote(path, errors="surrogateescape").rsplit("/", 3)[1:])
 
 
 def refused(error: str) -> tuple[str, str] | None:
-    """The file that Spark could not read and why, if that is what its error with its stack says."""
+    """The file that Spark could not read and the reason, from an error with its stack; None for other errors."""
     named = re.search(r"error while reading file (\S+)\.\s", error)
     causes = re.findall(r"^Caused by: [\w.$]+: (.*)", error, re.MULTILINE)
     return (name_of(named[1]), causes[-1] if causes else "Spark cannot read it") if named else None
@@ -69,7 +69,7 @@ def refused(error: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class FileHour:
-    """What one file has of one hour and broker."""
+    """The rows of one file, hour and broker."""
 
     file: str
     hour_us: int
@@ -81,14 +81,14 @@ class FileHour:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a scan of three columns tells, as much as files, hours, brokers and listeners there are.
+    """The result of a scan; its size depends on the numbers of files, hours, brokers and listeners.
 
     Attributes:
-        groups: one row per broker, interval_end, file and listener with `rows`; kept in memory by Spark.
+        groups: one row per broker, interval_end, file and listener with `rows`; cached by Spark.
         parts: rows of each file by hour and broker.
-        listeners: all there are, sorted.
-        widest: hour -> rows of its greatest intervals, over all brokers: about how many sessions there are.
-        shared: addresses of the files that share a broker's interval with another file.
+        listeners: all listeners, sorted.
+        widest: hour -> rows of its largest interval, summed over brokers: the approximate number of sessions.
+        shared: URIs of the files that share a broker's interval with another file.
     """
 
     groups: DataFrame
@@ -104,7 +104,7 @@ class Scan:
 
 
 def scan(rows: DataFrame) -> Scan:
-    """Look at the rows' files, brokers, listeners and times."""
+    """Scan the files, brokers, listeners and times of the rows."""
     groups = rows.groupBy("broker", "interval_end", "file", "listener").agg(F.count(F.lit(1)).alias("rows")).persist()
     timed = groups.withColumn("hour_us", hour())
     parts = (
@@ -135,13 +135,13 @@ def scan(rows: DataFrame) -> Scan:
 
 
 def without_duplicates(rows: DataFrame, shared: Sequence[str]) -> tuple[DataFrame, DataFrame]:
-    """Rows of which each is there once, and what that left out.
+    """Remove duplicate rows.
 
-    Only files that share intervals with others are looked through. Of rows with the same key, the one in the file
-    that comes first by name is kept.
+    Only files that share intervals with others are searched. Of rows with the same key, the one in the first file by
+    name is kept.
 
     Returns:
-        The rows; and columns file, hour_us, dropped for the files that lost some.
+        The remaining rows; and file, hour_us and dropped for each file with removed rows.
     """
     suspect = F.col("file").isin(list(shared))
     order = Window.partitionBy(*ROW_KEY).orderBy("file")
@@ -152,7 +152,7 @@ def without_duplicates(rows: DataFrame, shared: Sequence[str]) -> tuple[DataFram
 
 
 def usual_interval(rows: DataFrame) -> int:
-    """The median length of an interval, in microseconds, of sessions with something to deliver if there are any."""
+    """The median length of an interval in microseconds, of active sessions if there are any."""
     from spark_jobs.compaction.aggregation import total
     from spark_jobs.conditions import duration
 

@@ -1,12 +1,10 @@
 """The columns of the compacted datasets, derived from the schema of the raw metrics.
 
-A new counter, reason or histogram in `metrics_schema.json` shows up here by itself. All times are whole
-microseconds since 1970, UTC; everything that adds up is a whole number, so that no result depends on the order
-in which it was added up.
+A new counter, reason or histogram in `metrics_schema.json` is included automatically. All times are whole microseconds
+since 1970, UTC. All sums are of whole numbers, so that results do not depend on the order of addition.
 
-**sessions** has one row per session and hour (of interval_end), **timeline** one per broker and slot,
-**starvation** one per run of intervals in which a session was offered something and sent nothing, **intervals**
-one per broker and interval_end: what has been compacted.
+**sessions** has one row per session and hour (of interval_end), **timeline** one per broker and slot, **starvation**
+one per run of starved intervals, **intervals** one per broker and compacted interval_end.
 """
 
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ INTERVALS: Final = "intervals"
 
 
 class How(Enum):
-    """How the rows of one key become one value; also how compacted rows are put together again."""
+    """How values of rows with the same key are aggregated, of raw rows and of compacted rows."""
 
     KEY = "key"
     SUM = "sum"
@@ -40,7 +38,7 @@ class How(Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a compacted dataset: its name, Spark SQL type, and how values are put together."""
+    """One column of a compacted dataset: its name, Spark SQL type, and aggregation."""
 
     name: str
     type: str
@@ -60,11 +58,11 @@ def _keys(**types: str) -> tuple[Column, ...]:
 
 
 GAUGES: Final = tuple(f.name for f in SCHEMA.fields if f.type == "int64" and f.name not in COUNTERS)
-"""Gauges of the raw rows: a compacted row has their maximum."""
+"""Gauges of the raw rows, aggregated by maximum."""
 
 PRESSED_COUNTERS: Final = tuple(f"{kind}_qos{qos}" for kind in ("offered", "sent", "dropped") for qos in QOS)
 PRESSED_HISTOGRAMS: Final = ("wait_qos0_hist", "ack_qos1_hist", "ack_qos2_hist")
-"""Summed a second time over the intervals in which the session itself was under pressure, as pressed_<name>."""
+"""Also summed over the intervals in which the session was under pressure, as pressed_<name>."""
 
 TIMELINE_COUNTERS: Final = (
     *PRESSED_COUNTERS,
@@ -80,9 +78,9 @@ TIMELINE_COUNTERS: Final = (
 )
 TIMELINE_GAUGES: Final = ("mailbox_max", "mqueue_max")
 TIMELINE_HISTOGRAMS: Final = PRESSED_HISTOGRAMS
-"""What latency over time is read from: the wait of QoS 0, the acknowledgement of QoS 1 and 2."""
+"""Latency over time: the wait of QoS 0, the acknowledgement of QoS 1 and 2."""
 CALM_OR_PRESSED: Final = ("offered_qos0", "sent_qos0", "dropped_qos0", "duration_us")
-"""Split in the timeline by whether the session was under pressure, as calm_<name> and pressed_<name>."""
+"""Split in the timeline into calm_<name> and pressed_<name> (the session was under pressure)."""
 
 SESSION_COLUMNS: Final = (
     *_keys(broker="string", client_id="string", session_started_us="bigint", hour_us="bigint"),
@@ -133,10 +131,10 @@ DATASETS: Final = {
 
 
 def keys(dataset: str) -> tuple[str, ...]:
-    """The columns that name one row of the dataset, in the order that its files are sorted by."""
+    """The key columns of the dataset, in the sort order of its files."""
     return tuple(column.name for column in DATASETS[dataset] if column.how is How.KEY)
 
 
 def ddl(dataset: str) -> str:
-    """The dataset's columns as Spark SQL takes them."""
+    """The dataset's columns as Spark SQL."""
     return ", ".join(f"`{column.name}` {column.type}" for column in DATASETS[dataset])

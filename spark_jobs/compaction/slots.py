@@ -1,4 +1,4 @@
-"""The length of the timeline's slots: a whole part of an hour, so that no slot belongs to two."""
+"""The length of the timeline's slots: an hour is a multiple of it, so that no slot is in two hours."""
 
 import re
 from typing import Final
@@ -13,27 +13,27 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_slot(text: str) -> int:
-    """A slot's length in microseconds from text such as 10s, 1m or 1h.
+    """Parse a slot's length, such as 10s, 1m or 1h, into microseconds.
 
     Raises:
-        ReportError: the text is something else, or no whole part of an hour.
+        ReportError: the text is invalid, or an hour is not a multiple of the length.
     """
     match = re.fullmatch(r"([1-9]\d{0,3})([smh])", text)
     length = int(match[1]) * _UNITS[match[2]] * SECOND_US if match else 0
     if length not in LENGTHS:
-        raise ReportError(f"--slot {text}: must be a whole part of an hour with s, m or h, such as 10s, 1m or 15m")
+        raise ReportError(f"--slot {text}: expected a whole part of an hour with s, m or h, such as 10s, 1m or 15m")
     return length
 
 
 def choose_slot(interval_us: int) -> int:
-    """The shortest slot that an interval of the exporter fits into, give or take a twentieth.
+    """The shortest slot that is as long as an interval of the exporter, with 5 % tolerance.
 
-    An interval is a little longer than its nominal length, by what the export itself takes.
+    An interval is slightly longer than configured, by the duration of the export.
     """
     return next((length for length in LENGTHS if length * 1.05 >= interval_us), HOUR_US)
 
 
-def words(slot_us: int) -> str:
-    """A length as `parse_slot` reads it."""
+def format_slot(slot_us: int) -> str:
+    """A length in the form that `parse_slot` parses."""
     seconds = slot_us // SECOND_US
     return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"

@@ -1,4 +1,4 @@
-"""What a store says about itself: its manifest, and of each hour a ledger of the raw files that it was made from."""
+"""The metadata of a store: its manifest, and for each hour a ledger of its raw files."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,9 +11,9 @@ from spark_jobs.errors import ReportError
 from spark_jobs.metrics import SCHEMA
 
 MANIFEST: Final = "manifest.json"
-NEXT_MANIFEST: Final = "manifest.next.json"  # the same, there while the manifest is being replaced
+NEXT_MANIFEST: Final = "manifest.next.json"  # the new manifest while it replaces the old one
 LEDGER: Final = "ledger.json"
-LEDGERS: Final = "ledgers"  # folder of what concerns no hour alone
+LEDGERS: Final = "ledgers"  # folder of the store's own ledger
 
 READ: Final = "read"
 DUPLICATE: Final = "duplicate"
@@ -21,7 +21,7 @@ OVERLAPPING: Final = "overlapping"
 OLDER: Final = "older"
 NEWER: Final = "newer"
 USED: Final = frozenset({READ, DUPLICATE, OVERLAPPING, OLDER, NEWER})
-"""What a file's status may be if its rows are in the store, or are there by another file."""
+"""The status of files whose rows are in the store."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,16 @@ class FileRecord:
 
     Attributes:
         name: relative to the metrics folder.
-        size, modified_us: by the file system, when it was looked at.
-        status: read, or what else there is to say: older or newer (schema), duplicate (all of its rows are in other
-            files too), overlapping (some are); or why it was skipped: truncated, empty, foreign, unreadable, misplaced,
-            impossible (its values).
-        why: in words; empty for a file that was simply read.
-        rows: by its footer; None if that cannot be read.
-        rows_here: those of the hour whose ledger this is.
-        dropped: of those, rows that another file has too and that were taken from there.
+        size, modified_us: from the file system.
+        status: read, older or newer (schema), duplicate (all its rows are also in other files), overlapping (some are);
+            or if it was skipped: truncated, empty, foreign, unreadable, misplaced, impossible (its values).
+        why: explanation of the status; empty for `read`.
+        rows: from its footer; None if that cannot be read.
+        rows_here: rows of the ledger's hour.
+        dropped: of those, duplicates of rows in other files.
         first_us, last_us: first and last interval_end; None if unknown.
-        late: it brought rows of a time up to which its broker had been compacted already.
-        brokers: whose rows it holds, as far as known.
+        late: it has rows older than its broker's watermark when it was compacted.
+        brokers: brokers of its rows, if known.
     """
 
     name: str
@@ -58,12 +57,12 @@ class FileRecord:
 
     @property
     def identity(self) -> tuple[str, int, int | None]:
-        """What makes it the same file when it is seen again."""
+        """The values that identify an unchanged file."""
         return (self.name, self.size, self.rows)
 
     @property
     def hours(self) -> tuple[int, ...]:
-        """The starts of the hours that it may have rows of, in microseconds; none if its bounds are unknown."""
+        """The starts of the hours of its rows, in microseconds; empty if its bounds are unknown."""
         if self.first_us is None or self.last_us is None:
             return ()
         return tuple(range(self.first_us - self.first_us % HOUR_US, self.last_us + 1, HOUR_US))
@@ -71,7 +70,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Note:
-    """Something odd about the input that concerns no file alone: which kind, of whom, and what in words."""
+    """A finding about the input that is not about one file: its kind, the name of its subject, an explanation."""
 
     kind: str
     name: str
@@ -80,15 +79,15 @@ class Note:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What one compacted hour was made from; or, with no hour, what concerns the store as a whole.
+    """The input of one compacted hour; without an hour, findings about the whole store.
 
     Attributes:
-        hour_us: start of the hour; None for the store's own.
-        rows: raw rows that are in the compacted ones.
-        duplicates: rows left out because others with the same key are in.
-        files: those that fed the hour; of the store's own ledger those that were skipped.
-        kept: how often rows were added to compacted ones because raw files had been deleted.
-        notes: kind `clock` for brokers whose clock is off.
+        hour_us: start of the hour; None for the store's ledger.
+        rows: compacted raw rows.
+        duplicates: rows left out because their key occurs in another file.
+        files: the input files; in the store's ledger the skipped files.
+        kept: number of times that rows were added to compacted ones because raw files had been deleted.
+        notes: kind `clock` for brokers with a wrong clock.
     """
 
     hour_us: int | None
@@ -99,19 +98,19 @@ class Ledger:
     notes: tuple[Note, ...] = ()
 
     def to_json(self) -> bytes:
-        """As it is stored."""
+        """The stored form."""
         return _json({**asdict(self), "files": [asdict(file) for file in self.files]})
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What of the store is valid. Readers look at nothing that it does not name.
+    """The valid content of the store. Readers ignore everything else.
 
     Attributes:
         slot_us: length of a slot of the timeline.
-        watermarks: broker -> up to when its rows have been compacted, in microseconds.
-        hours: start of the hour, as 2026-11-21T13 -> its folder.
-        ledger: name of the store's own ledger.
+        watermarks: broker -> last compacted interval_end, in microseconds.
+        hours: start of the hour, such as 2026-11-21T13 -> its folder.
+        ledger: name of the store's ledger.
     """
 
     slot_us: int
@@ -120,7 +119,7 @@ class Manifest:
     ledger: str | None = None
 
     def to_json(self) -> bytes:
-        """As it is stored."""
+        """The stored form."""
         return _json(
             {
                 "format": FORMAT,
@@ -133,7 +132,7 @@ class Manifest:
         )
 
     def with_hours(self, hours: Mapping[str, str], watermarks: Mapping[str, int]) -> "Manifest":
-        """The same with some hours made anew; watermarks only ever rise."""
+        """A copy with some hours added or replaced; watermarks only rise."""
         raised = {
             broker: max(self.watermarks.get(broker, 0), watermarks.get(broker, 0))
             for broker in {*self.watermarks, *watermarks}
@@ -147,28 +146,28 @@ def hour_name(hour_us: int) -> str:
 
 
 def hour_start(name: str) -> int:
-    """The start, in microseconds, of the hour that `hour_name` calls so."""
+    """The start, in microseconds, of the hour with this name."""
     return int(datetime.fromisoformat(f"{name}:00:00+00:00").timestamp()) * 1_000_000
 
 
 def hour_folder(hour_us: int) -> str:
-    """Where the versions of an hour lie: date=2026-11-21/hour=13."""
+    """The folder of an hour's versions: date=2026-11-21/hour=13."""
     date, _, hour = hour_name(hour_us).partition("T")
     return f"date={date}/hour={hour}"
 
 
 def parse_manifest(data: bytes, shown: str) -> Manifest:
-    """A manifest as it was stored.
+    """Parse a stored manifest.
 
     Raises:
-        ReportError: it is none, or of another format.
+        ReportError: it is damaged, or has another format.
     """
     try:
         raw = json.loads(data)
         if raw["format"] != FORMAT:
             raise ReportError(
                 f"{shown}: is a store of format {raw['format']}, this program reads format {FORMAT}; "
-                "compact into a new folder, or take the version of Sluice that made it"
+                "compact into a new folder, or use the version of Sluice that created it"
             )
         return Manifest(int(raw["slot_us"]), dict(raw["watermarks"]), dict(raw["hours"]), raw.get("ledger"))
     except (ValueError, KeyError, TypeError) as error:
@@ -178,10 +177,10 @@ def parse_manifest(data: bytes, shown: str) -> Manifest:
 
 
 def parse_ledger(data: bytes, shown: str) -> Ledger:
-    """A ledger as it was stored.
+    """Parse a stored ledger.
 
     Raises:
-        ReportError: it is none.
+        ReportError: it is damaged.
     """
     try:
         raw = json.loads(data)
@@ -189,7 +188,7 @@ def parse_ledger(data: bytes, shown: str) -> Ledger:
         notes = tuple(Note(**note) for note in raw["notes"])
         return Ledger(raw["hour_us"], raw["rows"], raw["duplicates"], files, raw["kept"], notes)
     except (ValueError, KeyError, TypeError) as error:
-        raise ReportError(f"{shown}: is damaged ({error!r}); remove the store and compact anew") from None
+        raise ReportError(f"{shown}: is damaged ({error!r}); remove the store and compact again") from None
 
 
 def by_name(files: Iterable[FileRecord]) -> dict[str, FileRecord]:
@@ -198,5 +197,5 @@ def by_name(files: Iterable[FileRecord]) -> dict[str, FileRecord]:
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
-    # A file name may hold bytes that are no UTF-8; Python has them as lone surrogates, which ASCII can carry.
+    # A file name may contain bytes that are not UTF-8; Python represents them as lone surrogates, escaped here.
     return (json.dumps(value, indent=1, ensure_ascii=True) + "\n").encode("ascii")

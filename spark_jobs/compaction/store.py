@@ -1,4 +1,4 @@
-"""Reading a store: the compacted rows of a range, and what is known of the raw files behind them."""
+"""Reads a store: the compacted rows of a range, and the ledgers."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,9 +27,9 @@ READERS: Final = 16  # threads that read ledgers
 
 @dataclass(frozen=True)
 class Selection:
-    """A part of a store: from start up to, not including, end, in microseconds; None leaves a side open.
+    """A part of a store: [start, end) in microseconds; None: open.
 
-    `broker` is the name of one broker; None for all.
+    `broker` is the name of one broker; None: all.
     """
 
     start_us: int | None = None
@@ -37,7 +37,7 @@ class Selection:
     broker: str | None = None
 
     def has_hour(self, hour_us: int) -> bool:
-        """Whether the hour that starts then has a part in the range."""
+        """Whether the hour with this start overlaps the range."""
         return (self.start_us is None or hour_us + HOUR_US > self.start_us) and (
             self.end_us is None or hour_us < self.end_us
         )
@@ -48,12 +48,12 @@ ALL: Final = Selection()
 
 @dataclass(frozen=True)
 class Store:
-    """A store as its manifest had it when it was opened.
+    """A store with its manifest at the time of opening.
 
     Attributes:
-        spark: the session that reads.
-        storage: where it lies.
-        manifest: what of it is valid.
+        spark: the session.
+        storage: its folder.
+        manifest: its valid content.
     """
 
     spark: "SparkSession"
@@ -61,11 +61,11 @@ class Store:
     manifest: Manifest
 
     def sessions(self, selection: Selection = ALL) -> "DataFrame":
-        """One row per session and hour. Sessions are only known by whole hours: all that have a part in the range."""
+        """One row per session and hour, of all hours that overlap the range."""
         return self._of(SESSIONS, selection)
 
     def timeline(self, selection: Selection = ALL) -> "DataFrame":
-        """One row per broker and slot, of the slots that begin in the range."""
+        """One row per broker and slot, of the slots that start in the range."""
         from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
         frame = self._of(TIMELINE, selection)
@@ -76,22 +76,22 @@ class Store:
         return frame
 
     def starvation(self, selection: Selection = ALL) -> "DataFrame":
-        """Runs of starved intervals in the hours that have a part in the range; cut where an hour ends."""
+        """Runs of starved intervals in the hours that overlap the range; split at the end of each hour."""
         return self._of(STARVATION, selection)
 
     def ledgers(self, selection: Selection = ALL) -> list[Ledger]:
-        """The ledgers of the hours that have a part in the range, in order; last the store's own, with no hour."""
+        """The ledgers of the hours that overlap the range, in order; the last one is the store's, without an hour."""
         names = [f"{folder}/{LEDGER}" for folder in self.folders(selection)]
         if self.manifest.ledger is not None:
             names.append(self.manifest.ledger)
         return read_ledgers(self.storage, names)
 
     def hours(self, selection: Selection = ALL) -> list[int]:
-        """The starts of the compacted hours that have a part in the range."""
+        """The starts of the compacted hours that overlap the range."""
         return [hour for hour, _ in self._folders(selection)]
 
     def folders(self, selection: Selection = ALL) -> list[str]:
-        """The folders, below the store, of the compacted hours that have a part in the range."""
+        """The folders, below the store, of the compacted hours that overlap the range."""
         return [folder for _, folder in self._folders(selection)]
 
     def _folders(self, selection: Selection) -> list[tuple[int, str]]:
@@ -106,16 +106,16 @@ class Store:
 
 
 def open_store(spark: "SparkSession", uri: str) -> Store:
-    """The store at an address.
+    """The store at a URI.
 
     Raises:
-        ReportError: there is none.
+        ReportError: there is no store.
     """
     storage = open_storage(uri, spark)
     manifest = read_manifest(storage)
     if manifest is None:
         raise ReportError(
-            f"{uri}: is no store of compacted metrics (it has no {MANIFEST}); make one: "
+            f"{uri}: is not a store of compacted metrics (it has no {MANIFEST}); create one: "
             f"sluice compact --metrics METRICS --store {uri}"
         )
     return Store(spark, storage, manifest)
@@ -130,10 +130,10 @@ def read_manifest(storage: Storage) -> Manifest | None:
 
 
 def write_manifest(storage: Storage, manifest: Manifest) -> None:
-    """Make a manifest the valid one.
+    """Replace the manifest.
 
-    Object stores cannot put a file in the place of another at once, so there may be a moment without a manifest, and a
-    run may be ended in it. Then the next one, written before and whole, is the valid one.
+    Object stores cannot replace a file atomically, so a killed run may leave the store without a manifest. Then the
+    next one, which is written before, is valid.
     """
     storage.write(NEXT_MANIFEST, manifest.to_json())
     storage.write(MANIFEST, manifest.to_json())
@@ -141,7 +141,7 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
 
 
 def settle_manifest(storage: Storage) -> None:
-    """Bring to an end what a run has left that was ended while it wrote the manifest."""
+    """Finish the replacement of the manifest if a run was killed during it."""
     if storage.exists(NEXT_MANIFEST):
         if not storage.exists(MANIFEST):
             storage.write(MANIFEST, storage.read(NEXT_MANIFEST))
@@ -149,13 +149,13 @@ def settle_manifest(storage: Storage) -> None:
 
 
 def read_ledgers(storage: Storage, names: Sequence[str]) -> list[Ledger]:
-    """Ledgers by their names below the store."""
+    """Read ledgers by their names below the store."""
     with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(lambda name: parse_ledger(storage.read(name), storage.address(name)), names))
+        return list(pool.map(lambda name: parse_ledger(storage.read(name), storage.uri_of(name)), names))
 
 
 def read_dataset(spark: "SparkSession", storage: Storage, dataset: str, folders: Sequence[str]) -> "DataFrame":
-    """One dataset of some hours. Counters that came later than the hour was compacted are 0."""
+    """One dataset of some hours. Counters that are newer than the compacted hour are 0."""
     from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
     if not folders:

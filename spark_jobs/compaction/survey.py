@@ -1,8 +1,7 @@
-"""Finding the raw files of a folder, and what is known of each.
+"""Finds and validates the raw files of a folder.
 
-Expected layout: ROOT/date=YYYY-MM-DD/hour=HH/*.parquet, by the UTC hour of interval_end. Names that begin with "_" or
-a dot are files still being written, and are left alone. What is not good is named, skipped and counted; it never
-stops anything.
+Expected layout: ROOT/date=YYYY-MM-DD/hour=HH/*.parquet, by the UTC hour of interval_end. Files whose names begin with
+"_" or a dot are unfinished and ignored. Invalid files are named, skipped and counted.
 """
 
 import re
@@ -19,7 +18,7 @@ from spark_jobs.errors import ReportError
 from spark_jobs.storage import Entry, Storage, is_hidden
 
 LAYOUT: Final = "date=YYYY-MM-DD/hour=HH/*.parquet"
-FOOTER_READERS: Final = 16  # threads; reading footers waits for the disk, not for the processor
+FOOTER_READERS: Final = 16  # threads; reading footers waits for the disk
 NAMED_IN_ERROR: Final = 3
 MISPLACED: Final = "misplaced"
 _PLACE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/[^/]+")
@@ -27,14 +26,14 @@ _PLACE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/[^/]+")
 
 @dataclass(frozen=True)
 class Survey:
-    """What lies in a metrics folder.
+    """The content of a metrics folder.
 
     Attributes:
-        good: files that can be read, sorted by name.
-        skipped: files that cannot, with the reason.
-        temporary: how many are still being written.
-        out_of_range: how many lie in folders outside of the asked range, and were not looked at.
-        inspected: how many footers had to be read; the others were known.
+        good: valid files, sorted by name.
+        skipped: invalid files, with the reason.
+        temporary: number of unfinished files.
+        out_of_range: number of files in folders outside of the requested range, not inspected.
+        inspected: number of footers read; the other files were known.
     """
 
     good: tuple[FileRecord, ...]
@@ -45,7 +44,7 @@ class Survey:
 
     @property
     def rows(self) -> int:
-        """Rows in the good files, as their footers say."""
+        """Rows in the valid files, by their footers."""
         return sum(file.rows or 0 for file in self.good)
 
 
@@ -55,15 +54,15 @@ def survey(
     start_us: int | None = None,
     end_us: int | None = None,
 ) -> Survey:
-    """Find the files that may hold rows of [start, end), and inspect the footers of those that are not known yet.
+    """Find the files that may have rows of [start, end), and inspect the footers of unknown files.
 
     Args:
         storage: the metrics folder.
-        known: what earlier surveys found out, by name; a file with the same size and time is not read again.
-        start_us, end_us: range of interval_end; None leaves a side open.
+        known: records of earlier surveys, by name; a file with the same size and time is not inspected again.
+        start_us, end_us: range of interval_end; None: open.
 
     Raises:
-        ReportError: there is no such folder, or no metrics file in it.
+        ReportError: the folder does not exist or has no metrics file.
     """
     _require_folder(storage)
     parquet: list[Entry] = []
@@ -81,8 +80,8 @@ def survey(
     if placed and not wanted:
         there = sorted(hour for hour in hours.values() if hour is not None)
         raise ReportError(
-            f"{storage.shown}: no files in the asked range ({span(start_us, end_us)}); "
-            f"there is {hour_name(there[0])} to {hour_name(there[-1])} (UTC)"
+            f"{storage.shown}: no files in the requested range ({span(start_us, end_us)}); "
+            f"files exist for {hour_name(there[0])} to {hour_name(there[-1])} (UTC)"
         )
     new = [entry for entry in wanted if not _is_known(entry, known or {})]
     with ThreadPoolExecutor(FOOTER_READERS) as pool:
@@ -103,7 +102,7 @@ def survey(
 
 
 def require_good(storage: Storage, skipped: Iterable[FileRecord]) -> None:
-    """Raise ReportError that names some of the files: for when none is good."""
+    """Raise ReportError that names some of the skipped files, if no file is valid."""
     bad = list(skipped)
     named = "; ".join(f"{file.name}: {file.why}" for file in bad[:NAMED_IN_ERROR])
     more = len(bad) - NAMED_IN_ERROR
@@ -112,14 +111,14 @@ def require_good(storage: Storage, skipped: Iterable[FileRecord]) -> None:
 
 
 def span(start_us: int | None, end_us: int | None) -> str:
-    """A range in words."""
+    """A range as text."""
     first = hour_name(start_us) if start_us is not None else "the beginning"
     last = hour_name(end_us) if end_us is not None else "the end"
     return f"{first} to {last}"
 
 
 def hour_of(name: str) -> int | None:
-    """The start of the hour that a file's two folders name, in microseconds; None if they do not."""
+    """The start of the hour named by a file's two folders, in microseconds; None if they name none."""
     match = _PLACE.fullmatch(name)
     try:
         time = datetime.fromisoformat(f"{match[1]}T{match[2]}:00:00+00:00") if match else None
@@ -132,7 +131,7 @@ def _require_folder(storage: Storage) -> None:
     if storage.is_folder():
         return
     what = "is not a folder" if storage.exists() else "does not exist"
-    raise ReportError(f"{storage.shown}: {what}; give the folder that the broker exports its metrics to ({LAYOUT})")
+    raise ReportError(f"{storage.shown}: {what}; expected the folder of the broker's metrics ({LAYOUT})")
 
 
 def _is_known(entry: Entry, known: Mapping[str, FileRecord]) -> bool:
@@ -141,7 +140,7 @@ def _is_known(entry: Entry, known: Mapping[str, FileRecord]) -> bool:
 
 
 def _may_hold(hour: int | None, start_us: int | None, end_us: int | None) -> bool:
-    """Whether the file's folder may hold rows of the range, with an hour to spare on both sides."""
+    """Whether the file's folder may have rows of the range, with a tolerance of one hour."""
     if hour is None:
         return False
     return (start_us is None or hour + 2 * HOUR_US > start_us) and (end_us is None or hour - HOUR_US < end_us)

@@ -1,8 +1,8 @@
-"""What the footer of a Parquet file states of its columns, read by our own means.
+"""Parses the column metadata in the footer of a Parquet file.
 
-pyarrow reads the same, but ends the whole process where a damaged footer has, say, a type that the schema does not:
-its classes for columns let no C++ exception through. This reads Thrift's compact protocol, as much of it as Parquet
-uses, and raises DamagedError. Numbers of fields are those of parquet.thrift.
+pyarrow has the same metadata, but aborts the process on some damaged footers, such as a type that differs from the
+schema, because its column classes do not translate C++ exceptions. This parses the part of Thrift's compact protocol
+that Parquet uses, and raises DamagedError. Field numbers are those of parquet.thrift.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _INTEGER_BYTES: Final = {1: 4, 2: 8}  # number of a physical type -> bytes of a 
 
 
 class DamagedError(ValueError):
-    """A footer is not what it should be."""
+    """A footer is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class Chunk:
     """One column of one row group.
 
     Attributes:
-        codec: what it is compressed with; a number if nobody knows that one.
-        values: how many, nulls included.
-        nulls: how many of them are null; None if it is not stated.
-        low, high: of whole numbers, and of times as they are stored; None if it is not stated, and for other types.
+        codec: the compression; a number if it is unknown.
+        values: number of values, nulls included.
+        nulls: number of nulls; None if not stated.
+        low, high: of whole numbers and times, as stored; None if not stated, and for other types.
     """
 
     codec: str
@@ -40,7 +40,7 @@ def row_groups(footer: bytes) -> list[list[Chunk]]:
     """The columns of each row group, in the order of the schema.
 
     Raises:
-        DamagedError: that is no footer.
+        DamagedError: the footer is damaged.
     """
     try:
         fields, _ = _struct(footer, 0)
@@ -62,12 +62,12 @@ def _integer(data: bytes | None, length: int | None) -> int | None:
     if data is None or length is None:
         return None
     if len(data) != length:
-        raise DamagedError(f"its footer is damaged (a number of {len(data)} bytes; {length} would be right)")
+        raise DamagedError(f"its footer is damaged (a number of {len(data)} bytes; expected {length})")
     return int.from_bytes(data, "little", signed=True)
 
 
 def _struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """The fields of a struct by their numbers; and where it ends."""
+    """The fields of a struct by number, and the position after it."""
     fields: dict[int, Any] = {}
     number = 0
     while head := data[at]:
@@ -95,7 +95,7 @@ def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
             return _list(data, at)
         case 12:
             return _struct(data, at)
-        case 1 | 2 | 3:  # a byte; so is a truth value that is an item of a list
+        case 1 | 2 | 3:  # a byte, or a bool in a list
             return data[at], at + 1
         case 7:  # double
             return data[at : at + 8], at + 8
@@ -107,7 +107,7 @@ def _list(data: bytes, at: int) -> tuple[list[Any], int]:
     at += 1
     if length == 15:
         length, at = _unsigned(data, at)
-    if length > len(data) - at:  # an item takes a byte at least
+    if length > len(data) - at:  # an item takes at least one byte
         raise DamagedError(f"its footer is damaged (a list of {length:,} items in {len(data) - at:,} bytes)")
     items = []
     for _ in range(length):
@@ -122,7 +122,7 @@ def _signed(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _unsigned(data: bytes, at: int) -> tuple[int, int]:
-    """Seven bits a byte, the lowest first; all bytes but the last have the eighth set."""
+    """Seven bits a byte, lowest first; all bytes except the last have the eighth bit set."""
     byte = data[at]
     if byte < 0x80:
         return byte, at + 1

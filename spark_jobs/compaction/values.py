@@ -1,8 +1,7 @@
-"""What a raw file's values may be, judged by its footer: so that nothing impossible gets as far as a sum.
+"""Checks the range of a raw file's values, so that no impossible value is summed.
 
-A footer states of each column of each row group the lowest value, the highest, and how many are null: a file is judged
-without a row of it being read. Only where a footer does not say so is that column read. Times are compared as whole
-microseconds all through: Python's datetime does not reach as far as a file's 64 bits.
+The footer states the lowest and highest value and the number of nulls of each column of each row group. A column is
+read only if the footer does not. Times are compared as whole microseconds: Python's datetime does not cover 64 bits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +19,12 @@ from spark_jobs.metrics import HISTOGRAM_TYPE, SCHEMA, Field
 FIRST_YEAR: Final = 2000
 END_YEAR: Final = 2200
 LONGEST_HOURS: Final = 48
-"""One export has one interval_end; files that somebody has put together still lie in the folder of one hour."""
+"""One export has one interval_end; merged files are still in the folder of one hour."""
 
-# Counts and bytes: nobody sends 10^12 messages, or a terabyte to one session, in an interval. Four million rows of an
-# hour may have that much before a sum is above 2^63, and the greatest product of a row, three QoS * FAIR_ONE, is below
-# 2^59. Times: an interval may be as long as the broker has been up, and what PUBLISHes waited is the sum over all of
-# them, so those may be nine years; 32,768 rows of an hour may.
+# Counts and bytes: 10^12 messages, or a terabyte, to one session in an interval is impossible. The sum of four million
+# rows with that value is below 2^63, and the greatest product of a row, three QoS * FAIR_ONE, is below 2^59. Times: an
+# interval may be as long as the broker has been up, and the waiting time of PUBLISHes is a sum over all of them, so the
+# limit is nine years; 32,768 rows of an hour may reach it.
 MOST_COUNTED: Final = 1 << 40
 MOST_US: Final = 1 << 48
 MOST_VERSION: Final = 255  # one byte in MQTT's CONNECT
@@ -36,7 +35,7 @@ _HOUR_US: Final = 3600 * _SECOND_US
 
 
 def _range(field: Field) -> tuple[int, int] | None:
-    """The lowest and the highest value that a column may have; None if it is no number or time."""
+    """The lowest and highest allowed value of a column; None if it is not a number or time."""
     match field.type:
         case "string" | "bool":
             return None
@@ -56,27 +55,27 @@ _RANGES: Final = {field.name: ends for field in SCHEMA.fields if (ends := _range
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Of one column: how many values are null, and the lowest and highest of a number or time; None without any."""
+    """Of one column: number of nulls, and the lowest and highest number or time; None without values."""
 
     nulls: int = 0
     low: int | None = None
     high: int | None = None
 
     def __or__(self, other: "Extent") -> "Extent":
-        """Of both together."""
+        """The extent of both."""
         ends = [end for end in (self.low, self.high, other.low, other.high) if end is not None]
         return Extent(self.nulls + other.nulls, min(ends, default=None), max(ends, default=None))
 
 
 def extents(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> dict[str, Extent]:
-    """The extent of each column of the schema that the file has; `groups` are its row groups, as its footer has them.
+    """The extent of each column of the schema that the file has; `groups` are the row groups of its footer.
 
     Raises:
-        OSError, pa.ArrowException: a column had to be read, and cannot be.
+        OSError, pa.ArrowException: a column cannot be read.
     """
     metadata, schema = file.metadata, file.metadata.schema
     paths = [schema.column(place).path for place in range(metadata.num_columns)]
-    # A list's values are below it: name.list.element, or what else the writer calls that.
+    # The path of a list's values is name.list.element, or similar.
     places = {path.partition(".")[0]: place for place, path in enumerate(paths)}
     places |= {path: place for place, path in enumerate(paths)}
     found = {field.name: Extent() for field in SCHEMA.fields if field.name in places}
@@ -89,7 +88,7 @@ def extents(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> dict[str
 
 
 def impossible(found: Mapping[str, Extent]) -> str:
-    """The first thing about a file's values that cannot be, and what would be right; empty if there is none."""
+    """The first impossible value of a file, and what was expected; empty if there is none."""
     for field in SCHEMA.fields:
         if field.name in found and (fault := _fault(field, found[field.name])):
             return f"impossible values: {fault}"
@@ -98,33 +97,33 @@ def impossible(found: Mapping[str, Extent]) -> str:
 
 def _fault(field: Field, extent: Extent) -> str:
     if extent.nulls and not field.nullable:
-        return f"{field.name} has nulls ({extent.nulls:,}); a {field.type} in each row would be right"
+        return f"{field.name} has nulls ({extent.nulls:,}); expected a {field.type} in each row"
     for value in (extent.low, extent.high):
         first, last = _RANGES.get(field.name, (0, 0))
         if value is not None and not first <= value <= last:
             if field.type == "timestamp":
-                right = f"a time from {FIRST_YEAR} to {END_YEAR - 1}"
-                return f"{field.name} is {_moment(value)}; {right} would be right (is the broker's clock set?)"
+                expected = f"expected a time from {FIRST_YEAR} to {END_YEAR - 1}"
+                return f"{field.name} is {_moment(value)}; {expected} (is the broker's clock set?)"
             what = f"a count in {field.name}" if field.type == HISTOGRAM_TYPE else field.name
-            return f"{what} is {value:,}; {first} to {last:,} would be right"
+            return f"{what} is {value:,}; expected {first} to {last:,}"
     return ""
 
 
 def _too_long(start: Extent, end: Extent) -> str:
-    """What is said of a file of too long a time; and of an interval that cannot be so long."""
+    """The message about a file that covers too much time, or about an interval that is too long."""
     if start.low is None or end.low is None or end.high is None:
         return ""
     if end.high - end.low > LONGEST_HOURS * _HOUR_US:
-        right = f"one file of at most {LONGEST_HOURS} hours would be right"
-        return f"impossible values: interval_end is {_moment(end.low)} to {_moment(end.high)}; {right}"
+        expected = f"expected at most {LONGEST_HOURS} hours in one file"
+        return f"impossible values: interval_end is {_moment(end.low)} to {_moment(end.high)}; {expected}"
     if end.high - start.low > MOST_US:
-        right = f"an interval of at most {MOST_US // (24 * _HOUR_US):,} days would be right"
-        return f"impossible values: interval_start is {_moment(start.low)}, interval_end {_moment(end.high)}; {right}"
+        expected = f"expected an interval of up to {MOST_US // (24 * _HOUR_US):,} days"
+        return f"impossible values: interval_start is {_moment(start.low)}, the end {_moment(end.high)}; {expected}"
     return ""
 
 
 def _stated(chunk: Chunk, field: Field) -> Extent | None:
-    """What the footer says of a column of one row group; None if it does not say all."""
+    """The extent of a column of one row group from the footer; None if it is incomplete there."""
     if chunk.nulls is None:
         return None
     if field.name not in _RANGES or chunk.nulls == chunk.values:
@@ -133,7 +132,7 @@ def _stated(chunk: Chunk, field: Field) -> Extent | None:
 
 
 def _read(file: pq.ParquetFile, group: int, field: Field) -> Extent:
-    """The same from the column itself."""
+    """The same from the column's values."""
     values = file.read_row_group(group, columns=[field.name])[field.name]
     nulls = values.null_count
     if field.name not in _RANGES:

@@ -1,7 +1,7 @@
-"""Writing compacted rows: by Spark into a folder of the run's own, then file by file into the folder of each hour.
+"""Writes compacted rows: with Spark to a folder of the run, from which files are moved to the folder of each hour.
 
-Files of an hour are named part-00000.parquet and so on. How many there are, what is in each and in which order
-depends on the hour's own raw files alone, so the same input gives the same bytes whatever else is compacted with it.
+Files of an hour are named part-00000.parquet and so on. Their number, content and order depend only on the hour's raw
+files, so the same input gives the same bytes, whatever else is compacted with it.
 """
 
 import io
@@ -17,10 +17,10 @@ from spark_jobs import parquet
 from spark_jobs.compaction.schema import DATASETS, HOUR_US, SESSIONS, TIMELINE, keys
 from spark_jobs.storage import Storage
 
-PART_ROWS: Final = 1_000_000  # about as many sessions lie in one file
+PART_ROWS: Final = 1_000_000  # approximate number of sessions in one file
 PART: Final = "in_part"
 _HOUR: Final = "in_hour"
-# Row groups of half the usual size: two tasks that write at the same time fit into a small driver's memory.
+# Row groups of half the default size, so that two writing tasks fit into a small driver's memory.
 _OPTIONS: Final = {
     **parquet.OPTIONS,
     "parquet.block.size": str(64 << 20),
@@ -36,12 +36,12 @@ _ARROW: Final = {
 
 
 def parts_of(sessions: int) -> int:
-    """How many files an hour with about so many sessions gets."""
+    """The number of files of an hour with about this many sessions."""
     return max(1, -(-sessions // PART_ROWS))
 
 
 def part(hour: Column, parts: Mapping[int, int]) -> Column:
-    """The file of its hour that a session's rows belong to, by a digest of its key."""
+    """The number of a session's file within its hour, by a digest of its key."""
     number: Column = F.lit(0)
     digest = F.xxhash64("broker", "client_id", "session_started")
     for hour_us, count in sorted(parts.items()):
@@ -54,11 +54,11 @@ def stage(frame: DataFrame, dataset: str, storage: Storage, folder: str, tasks: 
     """Write rows of several hours to FOLDER/DATASET, sorted, by hour and part.
 
     Args:
-        frame: rows of the dataset; sessions with the column `in_part`, and already spread over tasks by hour and part.
+        frame: rows of the dataset; sessions have the column `in_part` and are already partitioned by hour and part.
         dataset: its name.
         storage: the store.
-        folder: of the run, below the store.
-        tasks: over how many tasks to spread the hours.
+        folder: the run's folder below the store.
+        tasks: the number of tasks for the hours.
     """
     if dataset == SESSIONS:
         placed = frame.withColumn(_HOUR, F.col("hour_us"))
@@ -70,11 +70,11 @@ def stage(frame: DataFrame, dataset: str, storage: Storage, folder: str, tasks: 
     columns = [column.name for column in DATASETS[dataset]]
     placed.select(_HOUR, PART, *columns).sortWithinPartitions(_HOUR, PART, *order).write.options(
         **_OPTIONS
-    ).partitionBy(_HOUR, PART).parquet(storage.address(folder, dataset))
+    ).partitionBy(_HOUR, PART).parquet(storage.uri_of(folder, dataset))
 
 
 def collect(storage: Storage, folder: str, hours: Mapping[int, str]) -> None:
-    """Move what was staged of each hour to the folder given for it; an hour without rows gets an empty file."""
+    """Move the staged files of each hour to its folder; an hour without rows gets an empty file."""
     for dataset in DATASETS:
         staged: dict[int, list[str]] = {hour: [] for hour in hours}
         below = f"{folder}/{dataset}"
@@ -104,5 +104,5 @@ def _empty(dataset: str) -> bytes:
 
 
 def tasks_for(parts: Sequence[int]) -> int:
-    """Over how many tasks the files of several hours are spread: some hours will share one."""
+    """The number of tasks for the files of several hours; hours may share a task."""
     return max(1, min(sum(parts), 200))

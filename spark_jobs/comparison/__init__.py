@@ -1,1 +1,1 @@
-"""Two runs side by side: what changed, by how much, and whether that is larger than the noise."""
+"""Compares two runs: what changed, by how much, and whether that is statistically significant."""

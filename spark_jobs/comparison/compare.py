@@ -1,18 +1,18 @@
-"""Table `comparison`: what changed from the baseline to the run, and whether that is larger than the noise."""
+"""Table `comparison`: what changed from the baseline to the run, and whether that is statistically significant."""
 
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
-from spark_jobs.comparison import noise
+from spark_jobs.comparison import significance
 from spark_jobs.comparison.measured import MEASURED, Measured
-from spark_jobs.comparison.noise import Series, Verdict
+from spark_jobs.comparison.significance import Series, Verdict
 from spark_jobs.measures.numbers import DIGITS
 from spark_jobs.measures.result import Result, Row, table
 
-NOISE: Final = "noise"
-LARGER: Final = "larger than noise"
+NOT_SIGNIFICANT: Final = "not significant"
+SIGNIFICANT: Final = "statistically significant"
 TOO_LITTLE: Final = "too little data"
 _UNITS: Final = {86_400: "day", 3600: "hour", 60: "minute", 1: "second"}
 _HOUR_US: Final = 3_600_000_000
@@ -20,7 +20,7 @@ _HOUR_US: Final = 3_600_000_000
 
 @dataclass(frozen=True)
 class _Tested:
-    """A measure, what its series are of (hours, windows of 5 minutes), and what the test says of them."""
+    """A measure, what its series consist of (hours, windows of 5 minutes), and the verdict of the test."""
 
     measured: Measured
     of: str
@@ -31,7 +31,7 @@ def compare(baseline: Result, run: Result) -> pa.Table:
     """The table, one row for each of `measured.MEASURED`; `run` is the label of the run, not of the baseline."""
     tested = [_test(measured, baseline, run) for measured in MEASURED]
     decided = [test.verdict.p_value for test in tested if test.verdict.p_value is not None]
-    corrected = iter(noise.holm(decided))
+    corrected = iter(significance.holm(decided))
     rows = []
     for test in tested:
         adjusted = None if test.verdict.p_value is None else next(corrected)
@@ -40,22 +40,22 @@ def compare(baseline: Result, run: Result) -> pa.Table:
 
 
 def with_comparison(baseline: Result, run: Result) -> Result:
-    """The run with the table `comparison` among its tables."""
+    """The run with the table `comparison` added."""
     return replace(run, tables={**run.tables, "comparison": compare(baseline, run)})
 
 
 def _test(measured: Measured, baseline: Result, run: Result) -> _Tested:
-    """The test of the hourly series; of the windows' where there are too few hours, or no such series."""
+    """Test the hourly series, or the series of windows if there are too few hours or no hourly series."""
     before, after = _hourly(measured, baseline), _hourly(measured, run)
-    if measured.window is None or min(_known(before), _known(after)) >= noise.FEWEST:
-        return _Tested(measured, "hours", noise.mann_whitney(before, after))
+    if measured.window is None or min(_known(before), _known(after)) >= significance.FEWEST:
+        return _Tested(measured, "hours", significance.mann_whitney(before, after))
     before, after = _windowed(measured, baseline), _windowed(measured, run)
     of = f"windows of {_length(run.facts.window_us)}"
     if (
         baseline.facts.window_us != run.facts.window_us
-    ):  # sums and extremes over other lengths are other things
+    ):  # sums and extremes over different lengths cannot be compared
         return _Tested(measured, of, Verdict(None, _known(before), _known(after)))
-    return _Tested(measured, of, noise.mann_whitney(before, after))
+    return _Tested(measured, of, significance.mann_whitney(before, after))
 
 
 def _known(series: Series) -> int:
@@ -76,7 +76,7 @@ def _windowed(measured: Measured, result: Result) -> Series:
 
 
 def _without_gaps(values: dict[int, float | None], step_us: int) -> Series:
-    """In order of time, with a None wherever one or more steps are missing: those beside a gap are no neighbours."""
+    """In order of time, with None for one or more missing steps, so that values beside a gap are not adjacent."""
     found: list[float | None] = []
     before: int | None = None
     for time_us in sorted(values):
@@ -101,7 +101,7 @@ def _row(test: _Tested, baseline: Result, run: Result, adjusted: float | None) -
     difference = round(after - before, DIGITS) if before is not None and after is not None else None
     verdict = TOO_LITTLE
     if known and adjusted is not None:
-        verdict = LARGER if adjusted < noise.ALPHA else NOISE
+        verdict = SIGNIFICANT if adjusted < significance.ALPHA else NOT_SIGNIFICANT
     return {
         "measure": measured.measure,
         "name": measured.name,
@@ -111,13 +111,13 @@ def _row(test: _Tested, baseline: Result, run: Result, adjusted: float | None) -
         "difference": difference,
         "ratio": round(after / before, DIGITS) if before and after is not None else None,
         "better": _better(difference, measured.better),
-        "test": f"{noise.NAME}; {test.of}",
+        "test": f"{significance.NAME}; {test.of}",
         "n_baseline": test.verdict.n_baseline,
         "n": test.verdict.n,
         "p_value": test.verdict.p_value,
         "p_adjusted": adjusted,
         "verdict": verdict,
-        "words": _words(test, verdict, adjusted),
+        "words": _sentence(test, verdict, adjusted),
     }
 
 
@@ -127,15 +127,15 @@ def _better(difference: float | None, direction: int) -> bool | None:
     return (difference > 0) == (direction > 0)
 
 
-def _words(test: _Tested, verdict: str, adjusted: float | None) -> str:
+def _sentence(test: _Tested, verdict: str, adjusted: float | None) -> str:
     """The verdict as a sentence."""
     counts = f"{test.verdict.n_baseline} and {test.verdict.n} {test.of}"
     if verdict == TOO_LITTLE or adjusted is None:
         return (
-            f"Too little data to tell: {counts}; at least {noise.FEWEST} on each side are needed, and more where "
-            "neighbours are alike."
+            f"Too little data: {counts}; the test needs at least {significance.FEWEST} on each side, and more if "
+            "neighbouring values are correlated."
         )
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
-    if verdict == LARGER:
-        return f"Larger than the noise over {counts} ({p})."
-    return f"Within the noise over {counts} ({p})."
+    if verdict == SIGNIFICANT:
+        return f"Statistically significant over {counts} ({p})."
+    return f"Not significant over {counts} ({p})."

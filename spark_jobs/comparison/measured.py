@@ -1,7 +1,7 @@
-"""What is compared between two runs: for each measure its value over the whole range, and its series over time.
+"""The compared measures: for each its value over the whole range, and its series over time.
 
-The series is of hours; of the timeline's windows where there is no hourly one, or where either run has fewer than
-`noise.FEWEST` hours. Values that need all sessions (starvation, evenness of goodput) are only known by the hour.
+The series has hourly values, or values of the timeline's windows if there are no hourly ones or either run has fewer
+than `significance.FEWEST` hours. Values that need all sessions (starvation, evenness of goodput) are hourly only.
 """
 
 from collections.abc import Callable
@@ -18,17 +18,17 @@ _HOUR_US: Final = 3_600_000_000
 
 @dataclass(frozen=True)
 class Measured:
-    """One thing that is compared.
+    """One compared measure.
 
     Attributes:
         measure: its stable name.
-        name: for people.
+        name: its displayed name.
         unit: share (a fraction), index, us, per_second, sessions, deliveries.
-        better: 1 if more is better, -1 if less is, 0 if neither.
+        better: 1 if more is better, -1 if less is better, else 0.
         value: over the whole range.
-        hour: from a row of table `hours`; None if it is not known by the hour.
-        window: from a row of `timeline`; None if it is not known by the window.
-        qos: the rows of `timeline` that `window` is about.
+        hour: from a row of table `hours`; None if there is no hourly value.
+        window: from a row of `timeline`; None if there is no value by window.
+        qos: the QoS of the rows of `timeline` for `window`.
     """
 
     measure: str
@@ -115,7 +115,7 @@ MEASURED: Final = (
     ),
     Measured(
         "inverted_qos0",
-        "QoS 0 sent past waiting QoS 1 and 2",
+        "QoS 0 that overtook waiting QoS 1 and 2",
         "deliveries",
         -1,
         _in("inversion", "inverted_qos0"),
@@ -126,7 +126,7 @@ MEASURED: Final = (
     _latency("wait_qos0_p99", "QoS 0 sent, 99th percentile", "wait", "0"),
     Measured(
         "delivery_ratio",
-        "Sent of what was offered",
+        "Sent of offered",
         "share",
         1,
         _in("totals", "delivery_ratio", qos="all"),
@@ -135,7 +135,7 @@ MEASURED: Final = (
     ),
     Measured(
         "delivery_ratio_qos0",
-        "Sent of the QoS 0 that was offered",
+        "Sent of offered, QoS 0",
         "share",
         1,
         _in("totals", "delivery_ratio", qos="0"),

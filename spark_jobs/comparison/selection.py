@@ -1,4 +1,4 @@
-"""Which rows the baseline is: words joined by commas, such as `2026-11-01..2026-11-08,broker=eu-1`."""
+"""Parses the option `--baseline`: parts separated by commas, such as `2026-11-01..2026-11-08,broker=eu-1`."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,17 +8,17 @@ from spark_jobs.errors import ReportError
 
 RANGE: Final = ".."
 KEYS: Final = ("broker", "store", "metrics")
-_EXAMPLE: Final = "2026-11-01..2026-11-08, broker=NAME, store=URI or metrics=DIR, joined by commas"
+_EXAMPLE: Final = "2026-11-01..2026-11-08, broker=NAME, store=URI or metrics=DIR, separated by commas"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a `--baseline` names; what it does not name is as of the run itself.
+    """A parsed `--baseline`; what it does not name is the same as for the run itself.
 
     Attributes:
         start, end: range of time, [start, end); None: not named, or that side is open.
-        ranged: whether a range was named, be it open on both sides.
-        broker, store, metrics: the words of the same names; None if not named.
+        ranged: whether a range was named; it may be open on both sides.
+        broker, store, metrics: the parts with these names; None if not named.
     """
 
     start: datetime | None = None
@@ -30,17 +30,17 @@ class Baseline:
 
 
 def parse_baseline(text: str) -> Baseline:
-    """The baseline from its words.
+    """Parse a baseline.
 
-    The value of `store=` and `metrics=` may hold commas: it goes on until a comma that another word begins after.
+    The value of `store=` and `metrics=` may contain commas: it ends at a comma that is followed by another part.
 
     Raises:
-        ReportError: a word is not known, comes twice, or its value will not do; the message says what would.
+        ReportError: a part is unknown, duplicate, or has an invalid value; the message says what was expected.
     """
     found: dict[str, str] = {}
     rest = text
     while rest:
-        key, value, rest = _word(text, rest)
+        key, value, rest = _part(text, rest)
         if key in found:
             raise _wrong(text, f"{key} is named twice")
         found[key] = value
@@ -51,29 +51,29 @@ def parse_baseline(text: str) -> Baseline:
     left, _, right = found.get("range", RANGE).partition(RANGE)
     start, end = time_of(f"--baseline {text}", left), time_of(f"--baseline {text}", right)
     if start is not None and end is not None and start >= end:
-        raise _wrong(text, "the range is empty; its beginning must be before its end")
+        raise _wrong(text, "the range is empty; its start must be before its end")
     return Baseline(
         start, end, "range" in found, found.get("broker"), found.get("store"), found.get("metrics")
     )
 
 
-def _word(text: str, rest: str) -> tuple[str, str, str]:
-    """The first word's key and value, and what comes behind it."""
+def _part(text: str, rest: str) -> tuple[str, str, str]:
+    """Key and value of the first part, and the rest."""
     for key in ("store", "metrics"):
         if rest.startswith(f"{key}="):
-            value, rest = _until_next_word(rest.removeprefix(f"{key}="))
+            value, rest = _until_next_part(rest.removeprefix(f"{key}="))
             return _with_value(text, key, value, rest)
-    word, _, rest = rest.partition(",")
-    key, equals, value = word.partition("=")
+    part, _, rest = rest.partition(",")
+    key, equals, value = part.partition("=")
     if equals and key in KEYS:
         return _with_value(text, key, value, rest)
-    if RANGE in word:
-        return "range", word, rest
-    raise _wrong(text, f"{word or 'an empty word'} is neither a range of time nor one of {', '.join(KEYS)}")
+    if RANGE in part:
+        return "range", part, rest
+    raise _wrong(text, f"{part or 'an empty part'} is neither a range of time nor one of {', '.join(KEYS)}")
 
 
-def _until_next_word(rest: str) -> tuple[str, str]:
-    """Split at the first comma that a word begins after."""
+def _until_next_part(rest: str) -> tuple[str, str]:
+    """Split at the first comma that is followed by another part."""
     parts = rest.split(",")
     for i in range(1, len(parts)):
         key = parts[i].partition("=")[0]
@@ -82,9 +82,9 @@ def _until_next_word(rest: str) -> tuple[str, str]:
     return rest, ""
 
 
-def _is_range(word: str) -> bool:
-    left, dots, right = word.partition(RANGE)
-    if not dots or "/" in word:
+def _is_range(part: str) -> bool:
+    left, dots, right = part.partition(RANGE)
+    if not dots or "/" in part:
         return False
     try:
         for side in (left, right):
@@ -102,10 +102,10 @@ def _with_value(text: str, key: str, value: str, rest: str) -> tuple[str, str, s
 
 
 def time_of(option: str, text: str) -> datetime | None:
-    """A date or time in ISO 8601, UTC without an offset; None for nothing.
+    """Parse a date or time in ISO 8601, UTC without an offset; None for an empty text.
 
     Raises:
-        ReportError: it is something else.
+        ReportError: the text is invalid.
     """
     if not text:
         return None
@@ -115,9 +115,9 @@ def time_of(option: str, text: str) -> datetime | None:
     except (ValueError, OverflowError):  # in UTC it may be before the year 1
         example = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
         raise ReportError(
-            f"{option}: {text} is no date or time in ISO 8601; right would be {example}"
+            f"{option}: {text} is not a date or time in ISO 8601; expected {example}"
         ) from None
 
 
 def _wrong(text: str, why: str) -> ReportError:
-    return ReportError(f"--baseline {text}: {why}; right would be {_EXAMPLE}")
+    return ReportError(f"--baseline {text}: {why}; expected {_EXAMPLE}")

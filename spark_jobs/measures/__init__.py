@@ -1,5 +1,5 @@
-"""From compacted hours to the small tables of the report: one file per measure.
+"""Computes the tables of the report from compacted hours: one file per measure.
 
-What grows with sessions stays with Spark, which adds it up or picks the first few; from those sums the measures are
-worked out in whole numbers, so that the same input gives the same bytes. MEASURES.md has every formula.
+Spark aggregates everything that grows with the number of sessions; the measures are computed from these sums in whole
+numbers, so that the same input gives the same bytes. MEASURES.md has every formula.
 """

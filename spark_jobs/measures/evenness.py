@@ -1,25 +1,25 @@
-"""How evenly something is shared: Jain's index, max-min share, and Gini's coefficient with the Lorenz curve.
+"""Indices of evenness: Jain's index, max-min share, and Gini's coefficient with the Lorenz curve.
 
 Over n values x >= 0 with the sum S (x is a session's goodput, delivery ratio, or number of deliveries offered):
 
 - **Jain's index** J = S**2 / (n * sum of x**2): 1 if all are equal, k/n if k share everything evenly and the others
   get nothing. R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource Allocation
   in Shared Computer Systems", DEC Research Report TR-301, 1984.
-- **Max-min share** = lowest x / mean of x: 1 if all are equal, 0 if somebody gets nothing. It looks at the worst-off
-  alone, as max-min fairness does (D. Bertsekas, R. Gallager, "Data Networks", 2nd ed., 1992, section 6.5.2).
+- **Max-min share** = lowest x / mean of x: 1 if all are equal, 0 if one gets nothing. Like max-min fairness it depends
+  on the lowest value only (D. Bertsekas, R. Gallager, "Data Networks", 2nd ed., 1992, section 6.5.2).
 - **Lorenz curve**: L(p) is the share of S that the p * n lowest values have together (M. O. Lorenz, "Methods of
-  Measuring the Concentration of Wealth", 1905). **Gini's coefficient** G = 1 - 2 * (area below the curve), with the
-  curve drawn straight between values: 0 if all are equal, (n - 1) / n if one has everything (C. Gini, 1912).
+  Measuring the Concentration of Wealth", 1905). **Gini's coefficient** G = 1 - 2 * (area below the curve), with a
+  curve that is linear between values: 0 if all are equal, (n - 1) / n if one has everything (C. Gini, 1912).
 
-All are null without values, and where S is 0.
+All are null without values, and if S is 0.
 
-**How it scales.** Sorting every session would be needed for the curve only, and a window over all of them would go
-through one task. Instead the values are counted in buckets 1/2048 wide in the logarithm, which one hash aggregation
-does on every part of the data at once; at most some 70,000 buckets remain of any number of sessions, and only those
-are put in order. n, S, the sum of squares and the lowest value are added up exactly, in whole numbers: Jain's index
-and the max-min share are exact. Values inside one bucket count as equal for the curve: they differ by less than
-0.0489 %, which makes Gini's coefficient at most a quarter of that too low, 0.000123 (two groups that differ by a
-factor of 1 + w have G <= w / 4), and never too high. Small runs, whose values lie further apart, come out exact.
+**Scaling.** Only the curve would need sorted sessions, and a window over all of them would run in one task. Instead the
+values are counted in buckets of width 1/2048 in the logarithm, by one parallel hash aggregation; for any number of
+sessions there are at most some 70,000 buckets, and only these are sorted. n, S, the sum of squares and the lowest value
+are exact whole numbers, so Jain's index and the max-min share are exact. For the curve, values in one bucket count as
+equal: they differ by less than 0.0489 %, so Gini's coefficient is at most a quarter of that too low, 0.000123 (two
+groups that differ by a factor of 1 + w have G <= w / 4), and never too high. For values in different buckets it is
+exact.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,14 +35,14 @@ from spark_jobs.measures.numbers import DIGITS, MICROSECONDS
 RATIO_SCALE: Final = 1_000_000_000  # the fixed-point 1 of a delivery ratio
 GOODPUT_SCALE: Final = 1_000_000_000  # goodput in billionths of a delivery per second
 STEPS: Final = 2048  # buckets per factor of e
-GINI_ERROR: Final = 0.000123  # at most that much too low
+GINI_ERROR: Final = 0.000123  # Gini's coefficient is too low by at most this
 POINTS: Final = 100  # parts of a Lorenz curve
-_MOST: Final = 1 << 50  # a million deliveries per second: more than any session can be sent
+_MOST: Final = 1 << 50  # a million deliveries per second, more than possible
 _EXACT: Final = "decimal(38,0)"
 
 
 def delivery_ratio(sent: Column, offered: Column) -> Column:
-    """min(1, sent / offered) in RATIO_SCALE-ths; null where nothing was offered."""
+    """min(1, sent / offered) in RATIO_SCALE-ths; null if nothing was offered."""
     share = F.least(F.lit(1.0), sent / offered)
     return F.when(offered > 0, F.floor(share * RATIO_SCALE).cast("bigint"))
 
@@ -54,12 +54,12 @@ def goodput(sent: Column, connected_us: Column) -> Column:
 
 
 def _bucket(x: Column) -> Column:
-    """The bucket of a value: grows with it; values in one are less than 1/STEPS apart in the logarithm."""
+    """The bucket of a value, monotonic; logarithms of values in one bucket differ by less than 1/STEPS."""
     return F.floor(F.log(x + F.lit(1.0)) * STEPS).cast("int")
 
 
 def _buckets(values: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Per bucket: number n, sum, squares and least of its values."""
+    """Per bucket: number, sum, sum of squares and minimum of its values."""
     x = F.col("x")
     exact = x.cast(_EXACT)
     return (
@@ -81,16 +81,16 @@ def _before(keys: Sequence[str], column: str) -> Column:
 
 
 def evenness(values: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The sums from which `Evenness` works out its indices: one row for each value of the keys.
+    """The sums for `Evenness`: one row for each value of the keys.
 
     Args:
-        values: the keys, and x: a whole number >= 0, or null where a session does not count.
-        keys: what the rows are told apart by; at least one.
+        values: the keys, and x: a whole number >= 0, or null if a session does not count.
+        keys: the key columns; at least one.
     """
-    placed = _buckets(values, keys).withColumn("lower", _before(keys, "total"))
+    cumulated = _buckets(values, keys).withColumn("lower", _before(keys, "total"))
     # Twice the area below the curve, times n * S: each bucket is a trapezium.
     area = F.col("n").cast(_EXACT) * (F.col("lower") * 2 + F.col("total")).cast(_EXACT)
-    return placed.groupBy(*keys).agg(
+    return cumulated.groupBy(*keys).agg(
         F.sum("n").alias("n"),
         F.sum("total").cast(_EXACT).alias("total"),
         F.sum("squares").cast(_EXACT).alias("squares"),
@@ -133,11 +133,11 @@ class Evenness:
         return _rounded(whole - self.area, whole)
 
     def mean(self, scale: int) -> float | None:
-        """The mean value, undone of its fixed-point scale."""
+        """The mean value, without the fixed-point scale."""
         return _rounded(self.total, self.n * scale)
 
     def lowest(self, scale: int) -> float | None:
-        """The lowest value, undone of its scale."""
+        """The lowest value, without the fixed-point scale."""
         return None if self.least is None else _rounded(self.least, scale)
 
 
@@ -146,13 +146,13 @@ def _rounded(part: int, whole: int) -> float | None:
 
 
 def lorenz_corners(values: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The buckets that the hundredth parts of the sessions fall into: at most POINTS rows for each value of the keys.
+    """The buckets at the hundredths of the sessions: at most POINTS rows for each value of the keys.
 
     Columns besides the keys: n and total of the bucket, below and lower (n and total of all buckets before it), all_n
     and all_total.
     """
     group = Window.partitionBy(*keys)
-    placed = (
+    cumulated = (
         _buckets(values, keys)
         .withColumn("below", _before(keys, "n").cast("bigint"))
         .withColumn("lower", _before(keys, "total"))
@@ -161,7 +161,7 @@ def lorenz_corners(values: DataFrame, keys: Sequence[str]) -> DataFrame:
     )
     first = F.floor(F.col("below") * POINTS / F.col("all_n"))
     last = F.floor((F.col("below") + F.col("n")) * POINTS / F.col("all_n"))
-    return placed.where(first < last).drop("bucket", "squares", "least")
+    return cumulated.where(first < last).drop("bucket", "squares", "least")
 
 
 def lorenz_curve(corners: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:

@@ -1,15 +1,12 @@
-"""Table `fairness`: the indices of evenness over all sessions, by listener and by topic group, for each QoS.
+"""Table `fairness`: indices of evenness over all sessions, by listener and by topic group, for each QoS.
 
-The sessions are those with deliveries offered in the scope (all deliveries, or those of one QoS). Two things are
-compared:
+The sessions are those with deliveries offered in the scope (all deliveries, or those of one QoS), compared by:
 
-- **delivery ratio**: x = min(1, sent / offered). Did everybody get the same share of what was meant for them? The 1 is
-  a cap for a session that is also sent what had been waiting from before. This says whether the broker treats sessions
-  alike.
-- **goodput**: x = deliveries sent for the first time (resends do not count) per second of connection. It falls as well
-  when sessions simply ask for different amounts: it says how even the load is, not who is to blame. Sessions connected
-  for less than nine tenths of one interval are left out, and counted in `left_out`: a rate over next to no time says
-  nothing.
+- **delivery ratio**: x = min(1, sent / offered). It shows whether the broker treats sessions equally. It is limited to
+  1 because an earlier backlog can also be sent.
+- **goodput**: x = deliveries sent for the first time (without resends) per second of connection. Its evenness also
+  depends on the demand of the sessions. Sessions connected for less than nine tenths of one interval are left out and
+  counted in `left_out`, because a rate over a very short time is meaningless.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,14 +24,14 @@ from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
 ALL: Final = "all"
 OTHERS: Final = "(others)"
 GROUPED_BY: Final = ("listener", "topic_group")
-MOST_NAMES: Final = 30  # listeners, and topic groups, that have rows of their own
+MOST_NAMES: Final = 30  # listeners, and topic groups, with their own rows
 RATIO: Final = "delivery_ratio"
 GOODPUT: Final = "goodput"
 _KEYS: Final = ("scope", "name", "qos", "what")
 
 
 def long_enough(interval_us: int) -> Column:
-    """Whether a session was connected long enough for its goodput to mean something."""
+    """Whether a session was connected long enough for a meaningful goodput."""
     return F.col("connected_us") >= max(1, interval_us * 9 // 10)
 
 
@@ -44,7 +41,7 @@ def of_qos(prefix: str, qos: str) -> Column:
 
 
 def with_values(sessions: DataFrame, interval_us: int, keep: Sequence[str]) -> DataFrame:
-    """One row per session, QoS and thing compared: keep, qos, what, x; sessions that do not count are left out."""
+    """One row per session, QoS and compared quantity: keep, qos, what, x; without sessions that do not count."""
     entries = []
     for qos in EACH_QOS:
         offered, sent = of_qos("offered", qos), of_qos("sent", qos)
@@ -56,7 +53,7 @@ def with_values(sessions: DataFrame, interval_us: int, keep: Sequence[str]) -> D
 
 
 def largest_groups(sessions: DataFrame) -> dict[str, list[str]]:
-    """The listeners and the topic groups with most sessions, the largest first, MOST_NAMES of each at most."""
+    """The listeners and topic groups with most sessions, largest first, at most MOST_NAMES each."""
     found: DataFrame | None = None
     for scope in GROUPED_BY:
         counted = sessions.groupBy(F.col(scope).alias("name")).agg(F.count(F.lit(1)).alias("n"))
@@ -74,7 +71,7 @@ def fairness(sessions: DataFrame, interval_us: int, groups: Mapping[str, Sequenc
     Args:
         sessions: one row per session, see `sessions.per_session`.
         interval_us: the usual interval.
-        groups: the names that get rows of their own, see `largest_groups`; the rest are "(others)".
+        groups: the names with their own rows, see `largest_groups`; the rest is "(others)".
     """
     scopes = [F.struct(F.lit(ALL).alias("scope"), F.lit("").alias("name"))]
     for scope, names in groups.items():

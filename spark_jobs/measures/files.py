@@ -1,10 +1,9 @@
-"""The result tables as files: each as Parquet, with every text as it is, and as CSV that is safe to open.
+"""Writes the result tables as files: as Parquet, with unchanged texts, and as CSV that is safe to open.
 
 **CSV** is RFC 4180 in UTF-8: a header, CRLF between rows, and fields with commas, quotes or line ends in quotes; null
-is an empty field. Programs for spreadsheets take a field that begins with =, +, -, @, a tab or a line end for a formula
-and run it, and client ids are anybody's choice: such texts, and those that begin with an apostrophe, get one apostrophe
-before them (OWASP, "CSV Injection"). Taking one leading apostrophe off gives the exact text back; numbers
-are left alone. Parquet needs none of that.
+is an empty field. Spreadsheet programs run a field that begins with =, +, -, @, a tab or a line end as a formula, and
+clients choose their ids: such texts, and those that begin with an apostrophe, are prefixed with an apostrophe (OWASP,
+"CSV Injection"). Removing one leading apostrophe restores the text; numbers are not changed.
 """
 
 import csv
@@ -35,11 +34,11 @@ _FORMULA: Final = (
     "＋",
     "－",
     "＠",
-)  # spreadsheets read wide ones too
+)  # also in full width
 
 
 def tables_of(results: Sequence[Result]) -> Mapping[str, pa.Table]:
-    """The tables of all runs by name, the baseline's rows first."""
+    """The tables of all runs by name, with the baseline's rows first."""
     found = {}
     for name in LAYOUTS:
         parts = [result.tables[name] for result in results if name in result.tables]
@@ -81,15 +80,15 @@ def _field(value: object) -> object:
 
 
 def safe_text(text: "Column") -> "Column":
-    """The same in Spark, for tables that only Spark can write."""
+    """The same in Spark, for tables that Spark writes."""
     from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
     begins = F.substring(text, 1, 1).isin(list(_FORMULA))
     return F.when(begins, F.concat(F.lit("'"), text)).otherwise(text)
 
 
-# For DataFrameWriter.csv: RFC 4180 but for the line ends, which Spark writes as \n; null is an empty field, an empty
-# text two quotes.
+# For DataFrameWriter.csv: RFC 4180 except for line ends (\n in Spark); null is an empty field, an empty text is two
+# quotes.
 CSV_OPTIONS: Final = {
     "header": "true",
     "escape": '"',

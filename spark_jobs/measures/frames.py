@@ -1,4 +1,4 @@
-"""What the measures work from: the compacted rows of a selection, as frames, and what is known of their files."""
+"""The input of the measures: the compacted rows of a selection, as frames, and facts about their files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,13 +10,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One raw file by the ledgers.
+    """One raw file, from the ledgers.
 
     Attributes:
         name: relative to the metrics folder.
-        status: read, or what else there is to say of it: older, newer, duplicate, overlapping; or why it was skipped
-            (truncated, empty, foreign ...).
-        why: in words; empty for a file that was simply read.
+        status: read, older, newer, duplicate, overlapping; or if it was skipped: truncated, empty, foreign ...
+        why: explanation of the status; empty for `read`.
         rows, size: of the file; None if unknown.
     """
 
@@ -29,12 +28,12 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of trouble with the input: how often, an example, and what it means in words."""
+    """One kind of fault of the input: its number, an example, and an explanation."""
 
     kind: str
     count: int
     example: str
-    words: str
+    explanation: str
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,12 @@ class StoreFrames:
     Attributes:
         sessions, timeline, starvation: frames by `spark_jobs.compaction.schema`.
         slot_us: length of a slot of the timeline.
-        files: the raw files behind the rows, and those that were left out.
-        findings: what compaction has noted: duplicate and overlapping rows, clocks that are off ...
-        watermarks: broker -> up to when its rows have been compacted.
+        files: the raw files of the rows, and skipped ones.
+        findings: findings of the compaction: duplicate and overlapping rows, wrong clocks ...
+        watermarks: broker -> last compacted interval_end.
         asked_from_us, asked_to_us, broker: the selection; None: not restricted.
-        there: what the store holds, in words, for the message that nothing was found.
-        hour_rows: hour -> raw rows that were compacted into it, of all brokers.
+        there: the content of the store as text, for the message about an empty range.
+        hour_rows: hour -> compacted raw rows of all brokers.
     """
 
     sessions: "DataFrame"

@@ -1,9 +1,8 @@
-"""Table `gate`: what the gate costs QoS 0, and what QoS 1 and 2 gain by it.
+"""Table `gate`: the cost of the gate for QoS 0, and its gain for QoS 1 and 2.
 
-For each QoS, the intervals in which the session itself was under pressure (where the gate works) and the calm ones.
-Cost: how much of QoS 0 was gated and dropped under pressure, and how long it waited (`delay`, routed to first sent).
-Gain: how soon QoS 1 and 2 were acknowledged (`ack`) under pressure, against calm times; best read beside a baseline
-that ran without the gate.
+For each QoS, the intervals in which the session was under pressure (where the gate acts) and the calm ones. Cost: QoS 0
+gated and dropped under pressure, and its delay (`delay`, routed to first sent). Gain: the acknowledgement latency of
+QoS 1 and 2 (`ack`) under pressure and in calm intervals; best compared with a baseline without the gate.
 """
 
 from typing import Final
@@ -20,7 +19,7 @@ _ACKS: Final = {"ack_p50": 500, "ack_p95": 950, "ack_p99": 990}
 
 
 def gate(sums: HourSums) -> list[Row]:
-    """The rows of the table: each QoS under pressure and calm. What is not measured of a QoS is null."""
+    """The rows of the table: each QoS under pressure and calm; null if a QoS does not have the value."""
     return [_row(sums, qos, scope) for qos in QOS for scope in (PRESSED, CALM)]
 
 
@@ -40,7 +39,7 @@ def _row(sums: HourSums, qos: int, scope: str) -> Row:
         "sent_per_second": per_second(sent, time_us),
     }
     if qos == 0:
-        # Gated is a kind of pressure: outside of it nothing is.
+        # A gated delivery makes an interval one under pressure, so calm ones have none.
         row["gated"] = sum(sums[f"gated_{reason}"] for reason in GATE_REASONS) if scope == PRESSED else 0
     names, histogram = (_DELAYS, "wait_qos0_hist") if qos == 0 else (_ACKS, f"ack_qos{qos}_hist")
     for name, per_mille in names.items():

@@ -1,6 +1,6 @@
-"""Table `hours`: fairness, latency and starvation hour by hour; what the comparison's test of noise works on.
+"""Table `hours`: fairness, latency and starvation by hour, the input of the comparison's significance test.
 
-A session counts in every hour in which it has an interval, with what it was offered and sent in that hour.
+A session counts in every hour in which it has an interval, with its deliveries offered and sent in that hour.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _LATENCIES: Final = ("ack_qos1", "ack_qos2", "wait_qos0")
 
 
 def by_hour(session_hours: DataFrame, interval_us: int) -> dict[tuple[int, str], Evenness]:
-    """How evenly goodput and delivery ratio are shared in each hour, by hour and thing compared.
+    """Evenness of goodput and delivery ratio, by hour and compared quantity.
 
     Args:
         session_hours: rows by `compaction.schema.SESSION_COLUMNS`.
@@ -47,7 +47,7 @@ def hours(sums: Sums, even: Mapping[tuple[int, str], Evenness], starved: Mapping
     Args:
         sums: the sums of every hour.
         even: see `by_hour`.
-        starved: hour -> number of sessions in a run of starvation that counts.
+        starved: hour -> number of starved sessions.
     """
     rows = []
     for hour_us, part in sums.hours.items():

@@ -1,7 +1,7 @@
-"""The columns of every result table: the contract between the measures, the page and whoever reads the CSV files.
+"""The columns of every result table: the contract between the measures, the page and readers of the CSV files.
 
 Every table begins with `run`, the label of the run that a row belongs to. Times are microseconds since 1970,
-UTC, unless a name says otherwise; shares and ratios are fractions; a value that is not defined is null.
+UTC, unless a name says otherwise; shares and ratios are fractions; an undefined value is null.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Columns = tuple[tuple[str, str], ...]  # name and type (text, int, float, bool)
 
 
 def _columns(text: str) -> Columns:
-    """From words such as `name:text a,b:int`: names with a type, several of one type joined by commas."""
+    """Parse columns such as `name:text a,b:int`: names separated by commas, and their type."""
     found: list[tuple[str, str]] = []
     for word in text.split():
         names, _, kind = word.partition(":")
@@ -31,7 +31,7 @@ def _columns(text: str) -> Columns:
 
 
 def _bounded(*names: str) -> str:
-    """A percentile and the bounds that enclose the exact one."""
+    """A percentile and the bounds of the exact one."""
     return " ".join(f"{name}:float {name}_low,{name}_high:int" for name in names)
 
 
@@ -40,7 +40,7 @@ _SESSION: Final = "broker,client_id:text session_started_us:int listener,topic_g
 
 @dataclass(frozen=True)
 class Layout:
-    """One result table: what it is of, and its columns besides `run`."""
+    """One result table: its title, and its columns besides `run`."""
 
     title: str
     columns: Columns
@@ -85,11 +85,11 @@ LAYOUTS: Final = {
         ),
     ),
     "lorenz": Layout(
-        "Lorenz curves: which share of all the least served share of the sessions has",
+        "Lorenz curves: the share of the total of the sessions with the lowest values",
         _columns("what:text share_sessions,share:float"),
     ),
     "reasons": Layout(
-        "What was gated, dropped, refused, parked or sent again, by reason",
+        "Deliveries gated, dropped or resent and PUBLISHes refused or parked, by reason",
         _columns("what,qos,reason:text deliveries:int share_of_offered:float"),
     ),
     "percentiles": Layout(
@@ -99,22 +99,22 @@ LAYOUTS: Final = {
         ),
     ),
     "histograms": Layout(
-        "The distributions behind the percentiles, bucket by bucket",
+        "The distributions of the percentiles, bucket by bucket",
         _columns("metric,qos,scope,unit:text bucket,low,high,count:int share:float"),
     ),
     "gate": Layout(
-        "What the gate costs QoS 0 and gives QoS 1 and 2: intervals under pressure and calm ones",
+        "Cost and gain of the gate: intervals under pressure and calm ones",
         _columns(
             "qos,scope:text offered,sent,dropped,gated:int session_seconds,delivery_ratio,sent_per_second:float "
             f"{_bounded('delay_p50', 'delay_p99', 'ack_p50', 'ack_p95', 'ack_p99')}"
         ),
     ),
     "inversion": Layout(
-        "QoS 0 sent past waiting QoS 1 and 2",
+        "QoS 0 that overtook waiting QoS 1 and 2",
         _columns("inverted_qos0:int share_of_sent_qos0:float blocked_rows,sessions:int"),
     ),
     "inverted_sessions": Layout(
-        "The sessions with most QoS 0 sent past waiting QoS 1 and 2",
+        "The sessions with most QoS 0 that overtook waiting QoS 1 and 2",
         _columns(f"{_SESSION} inverted_qos0,blocked_rows,sent_qos0:int"),
     ),
     "starvation": Layout(
@@ -132,7 +132,7 @@ LAYOUTS: Final = {
         ),
     ),
     "head_of_line": Layout(
-        "Waiting for the first transmission, and what held the head of the line",
+        "Waiting for the first transmission, and the causes of head-of-line blocking",
         _columns(
             f"qos:text samples:int {_bounded('wait_p50', 'wait_p95', 'wait_p99')} sessions,sessions_window_full:int"
             " window_full_share,window_bytes_full_share,rate_limited_share,congested_share:float"
@@ -163,7 +163,7 @@ LAYOUTS: Final = {
         ),
     ),
     "paced_for_sessions": Layout(
-        "The sessions that publishers were held back for longest",
+        "The sessions for which publishers were paced longest",
         _columns(
             f"{_SESSION} paced_for_us:int paced_for_share:float offered,sent,dropped:int delivery_ratio:float"
             " window_full_share,congested_share:float mqueue_max:int why:text"
@@ -196,21 +196,21 @@ LAYOUTS: Final = {
         ),
     ),
     "books": Layout(
-        "Do the books balance: waiting before + offered = sent + dropped + waiting after",
+        "Do the counters reconcile: waiting before + offered = sent + dropped + waiting after",
         _columns(
             "qos:text rows,rows_off,offered,sent,dropped,waiting_growth,difference,rows_off_by_reason:int"
         ),
     ),
     "quality": Layout(
-        "What was wrong with the input",
+        "Faults of the input",
         _columns("kind:text count:int example,words:text"),
     ),
     "files": Layout(
-        "The files that the range was made from, and those left out",
+        "The files of the range, and skipped ones",
         _columns("file,status,why:text rows,size:int"),
     ),
     "comparison": Layout(
-        "What changed against the baseline, and whether that is more than noise",
+        "What changed from the baseline, and whether that is statistically significant",
         _columns(
             "measure,name,unit:text baseline,value,difference,ratio:float better:bool test:text"
             " n_baseline,n:int p_value,p_adjusted:float verdict,words:text"
@@ -222,4 +222,4 @@ STARVED_SESSIONS: Final = Layout(
     "All starved sessions",
     _columns(f"{_SESSION} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"),
 )
-"""`starved_sessions`, which grows with the sessions: written by Spark and never held here."""
+"""`starved_sessions`, whose size depends on the number of sessions: written by Spark."""

@@ -1,8 +1,8 @@
-"""Table `lorenz`: Lorenz curves of goodput, of the delivery ratio and of what was offered, over sessions, all QoS.
+"""Table `lorenz`: Lorenz curves of goodput, delivery ratio and deliveries offered, over sessions, all QoS.
 
-How to read a curve: at 0.5 on the axis of sessions it tells which share of everything the less served half has. The
-straight diagonal would be the same for all; Gini's coefficient is twice the area between the two. Where goodput's
-curve lies no lower than that of what was offered, the unevenness is the demand's and not the broker's.
+How to read a curve: at 0.5 on the axis of sessions its value is the share of the total of the half with the lowest
+values. On the diagonal all are equal; Gini's coefficient is twice the area between curve and diagonal. If goodput's
+curve is not below that of deliveries offered, the unevenness comes from the demand, not from the broker.
 """
 
 from typing import Final
@@ -19,18 +19,18 @@ CURVES: Final = (GOODPUT, RATIO, OFFERED)
 
 
 def lorenz(sessions: DataFrame, interval_us: int) -> list[Row]:
-    """The rows of the table: 101 points of each curve that is defined.
+    """The rows of the table: 101 points of each defined curve.
 
     Args:
         sessions: one row per session, see `sessions.per_session`.
         interval_us: the usual interval.
     """
     offered, sent = F.col("offered"), F.col("sent")
-    asked = offered > 0
+    demand = offered > 0
     x = {
-        GOODPUT: F.when(asked & long_enough(interval_us), evenness.goodput(sent, F.col("connected_us"))),
+        GOODPUT: F.when(demand & long_enough(interval_us), evenness.goodput(sent, F.col("connected_us"))),
         RATIO: evenness.delivery_ratio(sent, offered),
-        OFFERED: F.when(asked, offered),
+        OFFERED: F.when(demand, offered),
     }
     entries = [F.struct(F.lit(what).alias("what"), x[what].alias("x")) for what in CURVES]
     values = sessions.select(F.inline(F.array(*entries)))

@@ -1,4 +1,4 @@
-"""All measures of one run: from the compacted rows of a selection to a `Result`."""
+"""Computes all measures of one run: from the compacted rows of a selection to a `Result`."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,19 +15,19 @@ from pyspark.storagelevel import StorageLevel
 from spark_jobs.compaction.state import hour_name
 from spark_jobs.errors import ReportError
 from spark_jobs.measures import (
+    blocking,
     fairness,
     gate,
-    holding,
     hours,
     lorenz,
     percentiles,
     quality,
     reasons,
-    series,
     starvation,
     timeline,
     top,
     totals,
+    worst_hours,
 )
 from spark_jobs.measures.frames import Finding, StoreFrames
 from spark_jobs.measures.layout import LAYOUTS, RUN, STARVED_SESSIONS
@@ -40,7 +40,7 @@ from spark_jobs.metrics import DROP_REASONS
 from spark_jobs.progress import Progress
 from spark_jobs.spark import cached
 
-# Not in memory: what is kept grows with the sessions, and on one machine the driver's memory is everybody's.
+# Not in memory: its size depends on the number of sessions, and a local driver shares its memory with executors.
 _KEPT: Final = StorageLevel.DISK_ONLY
 
 
@@ -52,15 +52,15 @@ def measure(
     window_us: int | None = None,
     starved_after: int = STARVED_AFTER,
 ) -> Result:
-    """Work out every table of `layout.LAYOUTS` but `comparison`.
+    """Compute every table of `layout.LAYOUTS` except `comparison`.
 
     Args:
         frames: the compacted rows.
         label: name of the run in the report.
-        progress: told of each stage.
-        window_us: length of the timeline's windows, a whole number of slots; None to choose it. Runs that are
+        progress: prints each stage.
+        window_us: length of the timeline's windows, a whole number of slots; None: chosen. Runs that are
             compared should share one, see `timeline.choose_window`.
-        starved_after: intervals in a row without a delivery that make a session starved.
+        starved_after: a session is starved after this many intervals in a row without a delivery.
 
     Raises:
         ReportError: there are no rows.
@@ -68,7 +68,7 @@ def measure(
     with progress.stage(f"{label}: sums of every hour") as stage:
         sums = hourly_sums(frames.sessions)
         if not sums.hours:
-            raise ReportError(f"{label}: no rows in the asked range. {frames.there}".strip())
+            raise ReportError(f"{label}: no rows in the requested range. {frames.there}".strip())
         whole = sums.whole
         stage.note = f"{whole['rows']:,} rows, {whole.sessions:,} session hours, {len(sums.hours):,} hours"
     tables: dict[str, list[Row]] = {}
@@ -87,32 +87,32 @@ def measure(
         with progress.stage(f"{label}: fairness hour by hour"):
             even = hours.by_hour(frames.sessions, kept.interval_us)
             tables["hours"] = hours.hours(sums, even, kept.starved_by_hour)
-        findings = (*frames.findings, *_lost(frames, sums, progress))
+        findings = (*frames.findings, *lost(frames, sums, progress))
         tables["quality"] = quality.quality(kept.counts, whole, frames.files, findings)
         tables["files"] = quality.files_table(frames.files)
         facts = _facts(frames, label, kept, window_us)
     return Result(facts, _as_arrow(tables, label), _all_starved(frames, label, starved_after))
 
 
-def _lost(frames: StoreFrames, sums: Sums, progress: Progress) -> Iterator[Finding]:
-    """Hours of which the store does not have all rows that were compacted into it."""
-    if frames.broker is not None:  # how many rows are of one broker is not written down
+def lost(frames: StoreFrames, sums: Sums, progress: Progress) -> Iterator[Finding]:
+    """Hours with missing rows in the store."""
+    if frames.broker is not None:  # ledgers do not have the number of rows by broker
         return
     there = {hour: part["rows"] for hour, part in sums.hours.items()}
     short = [hour for hour, rows in sorted(frames.hour_rows.items()) if there.get(hour, 0) != rows]
     if short:
-        words = "Hours that the store has lost rows of: remove their folders from it, and compact again."
-        progress.warn(f"{len(short)} hours, the first {hour_name(short[0])}. {words}")
-        yield Finding("damaged_hours", len(short), hour_name(short[0]), words)
+        text = "Hours with missing rows in the store: remove their folders and compact again."
+        progress.warn(f"{len(short)} hours, the first {hour_name(short[0])}. {text}")
+        yield Finding("damaged_hours", len(short), hour_name(short[0]), text)
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """Frames that several tables are made from, and what is known of them all.
+    """Cached frames that several tables use, and facts about them.
 
     Attributes:
         sessions: one row per session, see `sessions.per_session`.
-        pieces: runs of starvation cut at hours, see `starvation.with_runs`.
+        pieces: runs of starvation split at hours, see `starvation.with_runs`.
     """
 
     frames: StoreFrames
@@ -128,11 +128,11 @@ class _Kept:
 
     @cached_property
     def counts(self) -> Row:
-        """How many sessions there are, and how many of several kinds; the brokers' names."""
+        """The numbers of sessions, in total and of several kinds; the brokers' names."""
         kinds = {
             "window_full": top.window_full(),
             "inverted": F.col("inverted_qos0") > 0,
-            **{kind: F.col(kind) > 0 for kind in holding.REPORTS},
+            **{kind: F.col(kind) > 0 for kind in blocking.REPORTS},
         }
         found = self.sessions.agg(
             F.count(F.lit(1)).alias("sessions"),
@@ -144,14 +144,14 @@ class _Kept:
 
     @cached_property
     def starved_by_hour(self) -> Mapping[int, int]:
-        """Hour -> sessions in a run of starvation that counts."""
+        """Hour -> number of starved sessions."""
         rows = starvation.per_hour(self.pieces, self.starved_after).collect()
         return {row["hour_us"]: row["sessions"] for row in rows}
 
 
 @contextmanager
 def _sessions(frames: StoreFrames, sums: Sums, starved_after: int) -> Iterator[_Kept]:
-    """Put the hours of every session together, once for all tables."""
+    """Merge the hours of every session, once for all tables."""
     sessions = per_session(frames.sessions, listeners_of(frames.sessions)).persist(_KEPT)
     pieces = starvation.with_runs(frames.starvation).persist(_KEPT)
     with cached(pieces, sessions):
@@ -159,7 +159,7 @@ def _sessions(frames: StoreFrames, sums: Sums, starved_after: int) -> Iterator[_
 
 
 def _of_sums(sums: Sums, clock: timeline.Clock) -> dict[str, list[Row]]:
-    """The tables that need nothing but sums."""
+    """The tables that only need sums."""
     whole = sums.whole
     return {
         "totals": totals.totals(whole, clock),
@@ -178,9 +178,9 @@ def _fairness(kept: _Kept) -> dict[str, list[Row]]:
     return {
         "fairness": fairness.fairness(kept.sessions, kept.interval_us, groups),
         "lorenz": lorenz.lorenz(kept.sessions, kept.interval_us),
-        "head_of_line": holding.head_of_line(whole, counts),
-        "stalled": holding.stalled(whole, counts),
-        "inversion": holding.inversion(whole, counts),
+        "head_of_line": blocking.head_of_line(whole, counts),
+        "stalled": blocking.stalled(whole, counts),
+        "inversion": blocking.inversion(whole, counts),
     }
 
 
@@ -215,16 +215,16 @@ def _starvation(kept: _Kept) -> dict[str, list[Row]]:
 
 
 def _named(kept: _Kept) -> dict[str, list[Row]]:
-    """The tables that name the first few sessions by some order."""
+    """The tables that list the first sessions in some order."""
     first = top.first_of_each(kept.sessions)
     received = totals.received(kept.sums.whole)
     worst = first[top.WORST]
-    times = series.hours_of(kept.frames.sessions, worst, len(kept.sums.hours))
+    times = worst_hours.hours_of(kept.frames.sessions, worst, len(kept.sums.hours))
     return {
         "worst_sessions": [
-            {**top.worst_session(row), **series.wait_p99(times, rank)} for rank, row in enumerate(worst, 1)
+            {**top.worst_session(row), **worst_hours.wait_p99(times, rank)} for rank, row in enumerate(worst, 1)
         ],
-        "worst_hours": series.worst_hours(times, worst),
+        "worst_hours": worst_hours.worst_hours(times, worst),
         "inverted_sessions": [top.inverted_session(row) for row in first[top.INVERTED]],
         "head_of_line_sessions": [top.head_of_line_session(row) for row in first[top.HEAD_OF_LINE]],
         "stalled_sessions": [top.stalled_session(row) for row in first[top.STALLED]],
@@ -262,7 +262,7 @@ def _as_arrow(tables: Mapping[str, list[Row]], label: str) -> dict[str, pa.Table
 
 
 def _all_starved(frames: StoreFrames, label: str, starved_after: int) -> DataFrame:
-    """Every starved session, the longest first; computed only when it is written."""
+    """Every starved session, the longest first; computed when it is written."""
     runs = starvation.runs_of(starvation.with_runs(frames.starvation))
     starved = starvation.starved_sessions(runs, starved_after)
     known = frames.sessions.groupBy(*KEY).agg(

@@ -1,4 +1,4 @@
-"""Ratios of whole numbers, rounded once: the same whatever order the numbers were added up in."""
+"""Ratios of whole numbers, rounded once, so that they do not depend on the order of addition."""
 
 from typing import Final
 
@@ -7,10 +7,10 @@ DIGITS: Final = 9
 
 
 def ratio(part: int | None, whole: int | None) -> float | None:
-    """part / whole to nine digits after the point; None where either is missing or whole is 0."""
+    """part / whole to nine decimal places; None if either is missing or whole is 0."""
     if part is None or not whole:
         return None
-    return round(part / whole, DIGITS)  # of two ints Python gives the nearest float, however large they are
+    return round(part / whole, DIGITS)  # Python gives the nearest float, also for large ints
 
 
 def per_second(count: int | None, time_us: int | None) -> float | None:

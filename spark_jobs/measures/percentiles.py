@@ -1,7 +1,7 @@
-"""Tables `percentiles` and `histograms`: waiting, acknowledgement and mailbox length, in all, under pressure and calm.
+"""Tables `percentiles` and `histograms`: waiting, acknowledgement and mailbox length, total, under pressure and calm.
 
-`pressed` are the intervals in which the session itself was under pressure, `calm` all others. Percentiles are read off
-the merged histograms, see `spark_jobs.measures.histogram` for how, and for the bounds of their error.
+`pressed` are the intervals in which the session was under pressure, `calm` all others. Percentiles come from merged
+histograms, see `spark_jobs.measures.histogram` for the method and the error bounds.
 """
 
 from collections.abc import Iterator
@@ -30,13 +30,13 @@ _UNITS: Final = {field.name: field.unit for field in SCHEMA.fields}
 
 
 def kind_of(name: str) -> tuple[str, str]:
-    """What a histogram column is of: wait_qos1_hist is ("wait", "1"), mailbox_hist is ("mailbox", "all")."""
+    """Metric and QoS of a histogram column: ("wait", "1") for wait_qos1_hist, ("mailbox", "all") for mailbox_hist."""
     metric, _, qos = name.removesuffix("_hist").partition("_qos")
     return metric, qos or ALL_QOS
 
 
 def distributions(sums: HourSums) -> Iterator[tuple[Row, Histogram]]:
-    """Every distribution with what it is of: metric, qos, scope, unit; `wait` over all QoS too."""
+    """Every distribution with its metric, qos, scope and unit; `wait` also over all QoS."""
     waits = [sums.histograms[name] for name in HISTOGRAMS if kind_of(name)[0] == "wait"]
     yield _kind("wait", ALL_QOS, ALL, "us"), merged(waits)
     for name in HISTOGRAMS:
@@ -53,7 +53,7 @@ def _kind(metric: str, qos: str, scope: str, unit: str) -> Row:
 
 
 def percentiles(sums: HourSums) -> list[Row]:
-    """The rows of `percentiles`; null where nothing was counted. max is the highest bucket that holds anything."""
+    """The rows of `percentiles`; null without values. max is the highest non-empty bucket."""
     rows = []
     for kind, histogram in distributions(sums):
         row = kind | {"samples": sum(histogram)}
@@ -65,7 +65,7 @@ def percentiles(sums: HourSums) -> list[Row]:
 
 
 def histograms(sums: HourSums) -> list[Row]:
-    """The rows of `histograms`: every bucket of every distribution that counted anything."""
+    """The rows of `histograms`: every bucket of every non-empty distribution."""
     rows = []
     for kind, histogram in distributions(sums):
         samples = sum(histogram)

@@ -1,8 +1,8 @@
-"""Table `quality`: what was wrong with the input, counted and named; nothing of it stops a report.
+"""Table `quality`: faults of the input, counted, with an example. They do not stop a report.
 
-From the ledgers: files that were skipped (truncated, empty, foreign, too new ...), duplicate and overlapping rows,
-clocks that are off, hours of which the store has lost rows. From the rows: books that do not balance, sessions whose
-intervals overlap, sessions that appear once, client ids that a program may stumble over.
+From the ledgers: skipped files (truncated, empty, foreign, too new ...), duplicate and overlapping rows, wrong clocks,
+hours with missing rows. From the rows: counters that do not reconcile, sessions whose intervals overlap, sessions that
+appear once, client ids with unusual characters.
 """
 
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ from spark_jobs.measures.sums import HourSums
 
 LONGEST_ID: Final = 256  # letters; a client id may have 65,535 bytes
 LONGEST_EXAMPLE: Final = 200
-# What separates fields, quotes text, begins a tag or a formula, cannot be printed, or turns text around.
+# Separators, quotes, starts of tags and formulas, unprintable and bidirectional characters.
 _AWKWARD: Final = r"[\p{C}\p{Z}&&[^ ]]|[,;\"'`<>&\\|]|^[=+@-]|^ | $"
 
 _FILES: Final = {
-    "duplicate": "Files whose rows are all in other files too; counted once.",
-    "overlapping": "Files of which some rows are in other files too; counted once.",
-    "older": "Files of an older version of the schema; read, with 0 for what came later.",
-    "newer": "Files of a newer version of the schema; read, but for what is new in it.",
-    "truncated": "Files that end too soon or are damaged; left out.",
-    "empty": "Files of no bytes; left out.",
-    "foreign": "Files that are not of this schema; left out.",
-    "misplaced": "Files in the wrong folder; left out.",
-    "impossible": "Files with values that cannot be: nulls, times of another century, numbers far too large; left out.",
+    "duplicate": "Files that have all their rows in common with other files; counted once.",
+    "overlapping": "Files that have some rows in common with other files; counted once.",
+    "older": "Files of an older version of the schema; read, with 0 in newer columns.",
+    "newer": "Files of a newer version of the schema; read without its new columns.",
+    "truncated": "Files that are truncated or damaged; skipped.",
+    "empty": "Files of 0 bytes; skipped.",
+    "foreign": "Files with another schema; skipped.",
+    "misplaced": "Files in the wrong folder; skipped.",
+    "impossible": "Files with impossible values (nulls, times of another century, numbers far too large); skipped.",
 }
 _SESSIONS: Final = {
     "overlong": "Sessions whose intervals overlap in some hour: duplicates, or a clock that jumped.",
-    "appears_once": "Sessions with a single interval: too little to judge them by.",
-    "awkward_id": "Sessions whose client id is very long or holds separators, quotes, markup or unprintable letters.",
+    "appears_once": "Sessions with a single interval, too few for a judgement.",
+    "awkward_id": "Sessions with a very long client id, or one with separators, quotes, markup or unprintable letters.",
 }
 
 
@@ -49,7 +49,7 @@ def _conditions() -> dict[str, Column]:
 
 
 def session_findings() -> list[Column]:
-    """Aggregates over sessions: for each kind how many, and as <kind>_example the beginning of the first client id."""
+    """Aggregates over sessions: for each kind the number, and as <kind>_example the start of the first client id."""
     shown = F.substring("client_id", 1, LONGEST_EXAMPLE)
     found = []
     for name, which in _conditions().items():
@@ -61,7 +61,7 @@ def session_findings() -> list[Column]:
 def quality(
     found: Row, sums: HourSums, files: Sequence[SourceFile], findings: Sequence[Finding]
 ) -> list[Row]:
-    """The rows of the table: only what was found.
+    """The rows of the table: the faults that were found.
 
     Args:
         found: one row with the aggregates of `session_findings`.
@@ -71,23 +71,23 @@ def quality(
     rows: list[Row] = []
     for status in sorted({file.status for file in files} - {"read"}):
         concerned = [file for file in files if file.status == status]
-        words = _FILES.get(status, "Files that were left out.")
-        rows.append(_finding(status, len(concerned), min(file.name for file in concerned), words))
-    rows += [_finding(f.kind, f.count, f.example, f.words) for f in findings if f.count]
-    for name, column, words in (
-        ("books_off", "books_off_rows", "Intervals in which offered is not sent + dropped + waiting."),
-        ("reasons_off", "reasons_off_rows", "Intervals whose drops by reason are not their drops."),
+        text = _FILES.get(status, "Files that were skipped.")
+        rows.append(_finding(status, len(concerned), min(file.name for file in concerned), text))
+    rows += [_finding(f.kind, f.count, f.example, f.explanation) for f in findings if f.count]
+    for name, column, text in (
+        ("books_off", "books_off_rows", "Intervals in which offered differs from sent + dropped + waiting."),
+        ("reasons_off", "reasons_off_rows", "Intervals in which the sum of drops by reason differs from drops."),
     ):
         if sums[column]:
-            rows.append(_finding(name, sums[column], found["books_example"], words))
-    for kind, words in _SESSIONS.items():
+            rows.append(_finding(name, sums[column], found["books_example"], text))
+    for kind, text in _SESSIONS.items():
         if found[kind]:
-            rows.append(_finding(kind, found[kind], found[f"{kind}_example"], words))
+            rows.append(_finding(kind, found[kind], found[f"{kind}_example"], text))
     return rows
 
 
-def _finding(kind: str, count: int, example: str | None, words: str) -> Row:
-    return {"kind": kind, "count": count, "example": (example or "")[:LONGEST_EXAMPLE], "words": words}
+def _finding(kind: str, count: int, example: str | None, text: str) -> Row:
+    return {"kind": kind, "count": count, "example": (example or "")[:LONGEST_EXAMPLE], "words": text}
 
 
 def files_table(files: Sequence[SourceFile]) -> list[Row]:
@@ -96,7 +96,7 @@ def files_table(files: Sequence[SourceFile]) -> list[Row]:
         {
             "file": file.name.encode(
                 errors="backslashreplace"
-            ).decode(),  # a name may hold bytes that are no UTF-8
+            ).decode(),  # a name may contain bytes that are not UTF-8
             "status": file.status,
             "why": file.why,
             "rows": file.rows,

@@ -1,7 +1,7 @@
-"""Table `reasons`: what was gated, dropped, refused, parked or sent again, by reason.
+"""Table `reasons`: deliveries gated, dropped or resent, and PUBLISHes refused or parked, by reason.
 
-`share_of_offered` is over what the reason could have met: deliveries offered at that QoS for `gated` and `dropped`,
-deliveries sent for `resent`, messages received from publishers for everything that is about publishing.
+`share_of_offered` is the share of deliveries offered at that QoS for `gated` and `dropped`, of deliveries sent for
+`resent`, and of messages received from publishers for the reasons about publishing.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _RESENT: Final = (("resent", "publish", "resent_publish"), ("resent", "pubrel", 
 
 
 def reasons(sums: HourSums) -> list[Row]:
-    """The rows of the table, those with nothing in them too."""
+    """The rows of the table, also those with 0."""
     rows = [_row(sums, "gated", "0", reason, f"gated_{reason}", "offered") for reason in GATE_REASONS]
     for reason in DROP_REASONS:
         for qos in QOS:

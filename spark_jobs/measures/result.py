@@ -1,4 +1,4 @@
-"""What a report knows of one run once Spark is through: facts and small tables, whatever the number of sessions."""
+"""The result of one run: facts and tables, whose size does not depend on the number of sessions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,23 +18,23 @@ MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class Facts:
-    """How much there was, and how its time is cut.
+    """Facts about the input and its division in time.
 
     Attributes:
         label: the run's name in the report.
         rows: raw rows (session intervals) behind the compacted ones.
-        sessions: different sessions (broker, client id, start).
+        sessions: distinct sessions (broker, client id, start).
         brokers: their names, sorted.
-        hours: how many hours have rows.
+        hours: number of hours with rows.
         first_us, last_us: least interval_start and greatest interval_end, microseconds since 1970.
-        slot_us: the finest time that the timeline tells apart.
-        window_us: what the timeline has a point for; a whole number of slots.
+        slot_us: resolution of the timeline.
+        window_us: time between two points of the timeline; a whole number of slots.
         interval_us: mean length of the rows' intervals.
-        starved_after: intervals in a row without a delivery sent that make a session starved.
-        watermarks: broker -> up to when its rows have been compacted.
-        files: status (read, older, or why it was skipped, ...) -> how many files.
-        asked_from_us, asked_to_us: the range that was asked for; None: open. Sessions are taken by whole hours.
-        broker: the one broker that was asked for; None: all.
+        starved_after: a session is starved after this many intervals in a row without a delivery.
+        watermarks: broker -> last compacted interval_end.
+        files: status -> number of files.
+        asked_from_us, asked_to_us: the requested range in whole hours; None: open.
+        broker: the requested broker; None: all.
     """
 
     label: str
@@ -70,10 +70,9 @@ class Result:
     """One run: its facts and tables by the names and columns of `layout.LAYOUTS`.
 
     Attributes:
-        facts: how much there was.
-        tables: name -> table; sorted, rounded, the same bytes whenever the same rows are measured.
-        starved_sessions: every starved session, by `layout.STARVED_SESSIONS`; it grows with the sessions, so Spark
-            writes it. None where there is no Spark.
+        facts: facts about the input.
+        tables: name -> table; sorted and rounded, so that the same rows give the same bytes.
+        starved_sessions: every starved session, by `layout.STARVED_SESSIONS`, written by Spark. None without Spark.
     """
 
     facts: Facts
@@ -115,12 +114,12 @@ def table(name: str, label: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
         KeyError: a row has a column that the table does not have.
     """
     schema = LAYOUTS[name].schema
-    made = []
+    complete = []
     for row in rows:
         if unknown := row.keys() - set(schema.names):
             raise KeyError(f"{name} has no columns {sorted(unknown)}")
-        made.append({RUN: label, **row})
-    return pa.Table.from_pylist(made, schema=schema)
+        complete.append({RUN: label, **row})
+    return pa.Table.from_pylist(complete, schema=schema)
 
 
 def moment(time_us: int) -> datetime:

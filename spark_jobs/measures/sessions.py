@@ -1,4 +1,4 @@
-"""The hours of each session put together: one row per session, with what its measures need."""
+"""Merges the hours of each session: one row per session, with the columns for its measures."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,8 +10,8 @@ from spark_jobs.compaction.schema import HOUR_US
 from spark_jobs.metrics import DROP_REASONS, GATE_REASONS, QOS, drop_column
 
 KEY: Final = ("broker", "client_id", "session_started_us")
-MOST_LISTENERS: Final = 4096  # a power of two; the configurations of a fleet name a handful
-_OVERLAP_PER_CENT: Final = 5  # by which the intervals of an hour may be longer than the time that they span
+MOST_LISTENERS: Final = 4096  # a power of two, far above the number in any fleet
+_OVERLAP_PER_CENT: Final = 5  # tolerance of the sum of an hour's intervals over the time that they span
 
 _BY_QOS: Final = ("offered", "sent", "dropped", "received")
 _SUMS: Final = (
@@ -51,7 +51,7 @@ def total(prefix: str) -> Column:
 
 
 def listeners_of(sessions: DataFrame) -> list[str]:
-    """The names of the listeners, sorted: as many as the brokers' configurations name."""
+    """The names of the listeners, sorted."""
     found = sessions.select("listener").distinct().orderBy("listener").limit(MOST_LISTENERS - 1).collect()
     return [row["listener"] for row in found]
 
@@ -59,27 +59,26 @@ def listeners_of(sessions: DataFrame) -> list[str]:
 def per_session(hours: DataFrame, listeners: Sequence[str]) -> DataFrame:
     """One row per session: key, topic_group, listener (of its last hour), sums and maxima, offered, sent and dropped.
 
-    Besides: gated; dropped_<reason> over all QoS; overlong_hours, in how many of its hours its intervals
-    overlap.
+    Also gated, dropped_<reason> over all QoS, and overlong_hours, the number of hours with overlapping intervals.
 
     Args:
         hours: rows by `compaction.schema.SESSION_COLUMNS`.
         listeners: the names that occur, see `listeners_of`.
     """
-    # A text among the sums would make Spark sort all rows instead of hashing them: the last listener travels as
-    # a number below the hour's.
+    # With a text among the aggregates Spark would sort the rows instead of hashing them, so the last listener is
+    # encoded as a number together with the hour.
     named = F.array(*[F.lit(name) for name in listeners])
-    place = F.array_position(named, F.col("listener")).cast("bigint")
-    moved = F.floor(F.col("hour_us") / HOUR_US) * MOST_LISTENERS + F.coalesce(place, F.lit(0))
+    position = F.array_position(named, F.col("listener")).cast("bigint")
+    encoded = F.floor(F.col("hour_us") / HOUR_US) * MOST_LISTENERS + F.coalesce(position, F.lit(0))
     sums = hours.groupBy(*KEY, "topic_group").agg(
         *[F.sum(name).alias(name) for name in _SUMS],
         *[F.max(name).alias(name) for name in _MAXIMA],
         F.sum(_gated()).alias("gated"),
         *[F.sum(_dropped_for(reason)).alias(f"dropped_{reason}") for reason in DROP_REASONS],
         F.count_if(_overlong()).alias("overlong_hours"),
-        F.max(moved).alias("moved"),
+        F.max(encoded).alias("encoded"),
     )
-    last = F.get(named, F.pmod(F.col("moved"), F.lit(MOST_LISTENERS)).cast("int") - 1)
+    last = F.get(named, F.pmod(F.col("encoded"), F.lit(MOST_LISTENERS)).cast("int") - 1)
     return sums.select(
         *KEY,
         F.coalesce(last, F.lit("")).alias("listener"),
@@ -94,7 +93,7 @@ def per_session(hours: DataFrame, listeners: Sequence[str]) -> DataFrame:
 
 
 def _overlong() -> Column:
-    """Whether the hour's intervals overlap. (They may begin before the hour: one is of the hour in which it ends.)"""
+    """Whether the hour's intervals overlap. (An interval belongs to the hour in which it ends.)"""
     span = F.col("last_us") - F.col("first_us")
     return F.col("duration_us") * 100.0 > span * (100.0 + _OVERLAP_PER_CENT)  # whole numbers would overflow
 

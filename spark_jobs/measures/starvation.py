@@ -1,11 +1,10 @@
-"""Tables `starvation`, `starved_worst`, and `starved_sessions`: who was offered something and sent nothing, how long.
+"""Tables `starvation`, `starved_worst`, and `starved_sessions`: sessions that were sent nothing, and how long.
 
-A **starved interval** is one at whose end the session was connected, in which something was offered or already waiting,
-and in which nothing was sent, at any QoS. A **run** is a row of starved intervals of one session, each beginning where
-the one before ended (one second of tolerance), also across hours. A session is **starved** if it has a run of at least
-`starved_after` intervals: one interval can pass between a message's arrival and its turn, several in a row cannot.
-Related: starvation as the absence of bounded waiting (E. W. Dijkstra, "Hierarchical Ordering of Sequential Processes",
-1971), with the interval as the bound's unit.
+In a **starved interval** the session was connected at its end, deliveries were offered or waiting, and nothing was sent
+at any QoS. A **run** is a sequence of starved intervals of one session without gaps (one second of tolerance), also
+across hours. A session is **starved** if it has a run of at least `starved_after` intervals: a delivery may wait for
+one interval by chance, but not for several in a row. Related: starvation as the absence of bounded waiting
+(E. W. Dijkstra, "Hierarchical Ordering of Sequential Processes", 1971), with the interval as the unit of the bound.
 """
 
 from typing import Final
@@ -32,9 +31,9 @@ LENGTHS: Final = (
 
 
 def with_runs(pieces: DataFrame) -> DataFrame:
-    """Add run (the start of the run that a piece belongs to) and run_intervals (the length of all of it).
+    """Add the columns run (the start of a piece's run) and run_intervals (the length of that run).
 
-    Pieces are runs cut at hours; a piece that begins where the session's piece before it ended goes on with its run.
+    Pieces are runs split at hours; adjacent pieces of a session belong to the same run.
 
     Args:
         pieces: rows by `compaction.schema.STARVATION_COLUMNS`.
@@ -42,15 +41,15 @@ def with_runs(pieces: DataFrame) -> DataFrame:
     in_order = Window.partitionBy(*KEY).orderBy("start_us")
     gap = F.col("start_us") - F.lag("end_us").over(in_order)
     begins = F.when(gap.isNull() | (gap > TOLERANCE_US), F.col("start_us"))
-    placed = pieces.withColumn("run", begins).withColumn(
+    with_run = pieces.withColumn("run", begins).withColumn(
         "run", F.last("run", ignorenulls=True).over(in_order)
     )
     whole = Window.partitionBy(*KEY, "run")
-    return placed.withColumn("run_intervals", F.sum("intervals").over(whole))
+    return with_run.withColumn("run_intervals", F.sum("intervals").over(whole))
 
 
 def runs_of(pieces: DataFrame) -> DataFrame:
-    """One row per run: key, run (its start), end_us, intervals, offered, and what waited at its end."""
+    """One row per run: key, run (its start), end_us, intervals, offered, and deliveries waiting at its end."""
     return pieces.groupBy(*KEY, "run").agg(
         F.max("end_us").alias("end_us"),
         F.sum("intervals").alias("intervals"),
@@ -60,7 +59,7 @@ def runs_of(pieces: DataFrame) -> DataFrame:
 
 
 def starved_sessions(runs: DataFrame, starved_after: int) -> DataFrame:
-    """One row per starved session, over its runs that count: by `layout.STARVED_SESSIONS`, without run and labels."""
+    """One row per starved session, over its long runs: `layout.STARVED_SESSIONS` without run and labels."""
     return (
         runs.where(F.col("intervals") >= starved_after)
         .groupBy(*KEY)
@@ -78,13 +77,13 @@ def starved_sessions(runs: DataFrame, starved_after: int) -> DataFrame:
 
 
 def worst_starved(starved: DataFrame) -> DataFrame:
-    """The sessions that were starved longest in a row; MOST_WORST at most."""
+    """The sessions with the longest runs, at most MOST_WORST."""
     order = [F.desc("longest_us"), F.desc("starved_us"), *[F.asc(name) for name in KEY]]
     return starved.orderBy(*order).limit(MOST_WORST)
 
 
 def per_hour(pieces: DataFrame, starved_after: int) -> DataFrame:
-    """How many sessions are in a run that counts, hour by hour: hour_us, sessions."""
+    """The number of starved sessions by hour: hour_us, sessions."""
     counted = pieces.where(F.col("run_intervals") >= starved_after)
     return (
         counted.select("hour_us", *KEY).distinct().groupBy("hour_us").agg(F.count(F.lit(1)).alias("sessions"))
@@ -92,14 +91,14 @@ def per_hour(pieces: DataFrame, starved_after: int) -> DataFrame:
 
 
 def by_length(runs: DataFrame, starved_after: int) -> DataFrame:
-    """Runs by their length, and first of all those that count: columns as of the table; seconds as time_us."""
+    """Runs by their length, and long runs together: the columns of the table; seconds as time_us."""
     length = F.lit(LENGTHS[-1][0])
     for name, _, most in reversed(LENGTHS[:-1]):
         length = F.when(F.col("intervals") <= most, F.lit(name)).otherwise(length)
     counts = F.when(F.col("intervals") >= starved_after, F.lit(ALL))
     both = F.explode(F.array_compact(F.array(length, counts)))
     timed = runs.withColumns({"length": both, "runs": F.lit(1), "time_us": F.col("end_us") - F.col("run")})
-    # Sessions are counted by grouping twice: a count of different keys in one go would carry every key through.
+    # Sessions are counted by grouping twice: a distinct count would keep every key.
     sums = [F.sum(name).alias(name) for name in ("runs", "time_us", "offered")]
     sums.append(F.max("intervals").alias("intervals"))
     each = timed.groupBy("length", *KEY).agg(*sums)
@@ -107,7 +106,7 @@ def by_length(runs: DataFrame, starved_after: int) -> DataFrame:
 
 
 def starvation(lengths: DataFrame, starved_after: int) -> list[Row]:
-    """The rows of `starvation`: all runs that count, then every length, from `by_length`."""
+    """The rows of `starvation`: all long runs, then every length, from `by_length`."""
     found = {row["length"]: row.asDict() for row in lengths.collect()}
     rows = []
     for name, least, most in ((ALL, starved_after, None), *LENGTHS):

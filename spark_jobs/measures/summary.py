@@ -1,7 +1,7 @@
-"""The report in numbers for other programs: OUT/summary.json, small, with stable names.
+"""The report for other programs: OUT/summary.json, small, with stable names.
 
-Format 2. The figures are those of the result tables (`measures.layout`), by the same names; what names sessions or
-grows with time (timeline, hours, curves, the worst) is in OUT/tables only.
+Format 2. The figures are those of the result tables (`measures.layout`), with the same names. Tables that name sessions
+or grow with time (timeline, hours, curves, the worst) are in OUT/tables only.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ FORMAT: Final = 2
 
 
 def summary(results: Sequence[Result], headline: str, verdict: Sequence[str]) -> dict[str, Any]:
-    """What summary.json holds.
+    """The content of summary.json.
 
     Args:
         results: one run; or the baseline and the run, the run with its table `comparison`.
-        headline, verdict: the words at the top of the page.
+        headline, verdict: the texts at the top of the page.
     """
     return {
         "format": FORMAT,

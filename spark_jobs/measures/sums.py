@@ -1,4 +1,4 @@
-"""Everything that adds up over sessions: one row of sums per hour, small enough to work on without Spark."""
+"""Sums over sessions: one row per hour, small enough to process without Spark."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SUMS: Final = tuple(column.name for column in SESSION_COLUMNS if column.how is 
 _MAXIMA: Final = tuple(column.name for column in SESSION_COLUMNS if column.how is How.MAX)
 _HISTOGRAMS: Final = tuple(column.name for column in SESSION_COLUMNS if column.how is How.HISTOGRAM)
 _IN_A_PASS: Final = (
-    3  # more histograms make a loop larger than what Spark compiles, which takes twice as long
+    3  # Spark does not compile queries with more histograms, which take twice as long
 )
 ALL_QOS: Final = "all"
 EACH_QOS: Final = (ALL_QOS, *(str(qos) for qos in QOS))
@@ -30,7 +30,7 @@ def names_of(prefix: str, qos: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class HourSums:
-    """Sums, maxima and histograms over some rows of `sessions`, and how many rows those were."""
+    """Sums, maxima and histograms over some rows of `sessions`, and the number of rows."""
 
     sessions: int
     numbers: Mapping[str, int]
@@ -41,7 +41,7 @@ class HourSums:
         return self.numbers[name]
 
     def of(self, prefix: str, qos: str) -> int | None:
-        """The counter of one QoS or of all; None for what a QoS does not have."""
+        """The counter of one QoS or of all; None if a QoS does not have it."""
         names = names_of(prefix, qos)
         return sum(self.numbers[name] for name in names) if names else None
 
@@ -53,13 +53,13 @@ class HourSums:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of every hour that has rows."""
+    """The sums of every hour with rows."""
 
     hours: Mapping[int, HourSums]
 
     @cached_property
     def whole(self) -> HourSums:
-        """The hours put together; its `sessions` are session hours."""
+        """The sum of the hours; `sessions` counts session hours."""
         parts = list(self.hours.values())
 
         def over(name: str, how: Callable[[list[int]], int]) -> int:
@@ -76,7 +76,7 @@ class Sums:
 
 
 def hourly_sums(sessions: DataFrame) -> Sums:
-    """Add up the rows of every hour, in one action whose result does not grow with sessions.
+    """Sum the rows of every hour, in one action; the size of its result does not depend on the number of sessions.
 
     Args:
         sessions: rows by `compaction.schema.SESSION_COLUMNS`.
@@ -110,7 +110,7 @@ def _in_groups(names: Sequence[str]) -> list[Sequence[str]]:
 
 
 def _pass(sessions: DataFrame, part: str, amounts: Sequence[str]) -> DataFrame:
-    # As one text: hundreds of expressions built one by one take longer than adding them up.
+    # As one text: building hundreds of expressions one by one takes longer than the query.
     array = ", ".join(f"coalesce({amount}, 0L)" for amount in amounts)
     return sessions.groupBy("hour_us").agg(
         F.lit(part).alias("part"), F.expr(f"array({array})").alias("amounts")

@@ -1,12 +1,12 @@
 """Table `timeline`: deliveries, fairness and pressure over time, from the slots of all brokers.
 
-A **slot** is under pressure if in it any session's send path was congested, its window full (in deliveries or bytes),
-its rate used up, its mailbox sampled busy, or its QoS 0 gated. A **window**, what the table has a row for, is a whole
-number of slots. Its `latency_p99` is of the wait until first sent at QoS 0, and of the time from first sent to
-acknowledged at QoS 1 and 2; see `spark_jobs.measures.histogram` for its bounds. Jain's index of a window is over the
-sessions' intervals in it (x = min(1, sent / offered) of the interval, in steps of 0.001 %), and
-`lowest_delivery_ratio` is the lowest of those. `pressure_share` is the part of the window's time in which any session
-was under pressure, `pressed_sessions` the part of its session intervals that were.
+A **slot** is under pressure if any session's send path was congested, its window full (in deliveries or bytes), its
+rate used up, its mailbox sampled busy, or its QoS 0 gated. A **window** is a whole number of slots and has one row for
+each QoS. Its `latency_p99` is the wait until first sent at QoS 0, and the time from first sent to acknowledged at QoS 1
+and 2; see `spark_jobs.measures.histogram` for its bounds. Jain's index of a window is over the sessions' intervals
+(x = min(1, sent / offered) of the interval, in steps of 0.001 %), `lowest_delivery_ratio` the lowest x.
+`pressure_share` is the share of the window's time with a session under pressure, `pressed_sessions` the share of its
+session intervals under pressure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
 from spark_jobs.metrics import BUCKETS, GATE_REASONS, QOS
 
-MOST_POINTS: Final = 400  # what a plot of a page's width still shows one by one
+MOST_POINTS: Final = 400  # points that a plot of the page's width can resolve
 _TIMES: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
 _FLOW: Final = tuple(f"{name}_qos{q}" for name in ("offered", "sent", "dropped") for q in QOS)
 _GATED: Final = tuple(f"gated_{reason}" for reason in GATE_REASONS)
@@ -36,8 +36,8 @@ _EXACT: Final = "decimal(38,0)"
 
 
 def choose_window(first_us: int, last_us: int, slot_us: int) -> int:
-    """A whole number of slots, in microseconds, such that the range has at most MOST_POINTS windows."""
-    slots = -(-(last_us - first_us) // slot_us) + 1  # one more where the range does not begin with a slot
+    """The length of a window, a whole number of slots, in microseconds: the range has at most MOST_POINTS windows."""
+    slots = -(-(last_us - first_us) // slot_us) + 1  # one more if the range does not begin with a slot
     factor = 1
     while True:
         for times in _TIMES:
@@ -48,7 +48,7 @@ def choose_window(first_us: int, last_us: int, slot_us: int) -> int:
 
 @dataclass(frozen=True)
 class Clock:
-    """The windows of a timeline, and the time that they stand for in all, with and without pressure."""
+    """The windows of a timeline, the time that they cover, and their time under pressure."""
 
     windows: Sequence[Row]
     covered_us: int
@@ -65,11 +65,11 @@ def count_of(window: Mapping[str, int], prefix: str, qos: str) -> int:
 
 
 def by_window(timeline: DataFrame, slot_us: int, window_us: int) -> Clock:
-    """Put the slots of all brokers together, and add them up per window.
+    """Merge the slots of all brokers, and sum them by window.
 
-    A slot stands for the time since the slot before, so that exports that fall twice into one slot and not at all into
-    the next do not count double; at most two slots long: what is longer is a time in which no session had anything to
-    report. The first slot of a window stands for itself.
+    A slot covers the time since the previous slot, so that two exports in one slot and none in the next do not count
+    twice; but at most two slots, because in a longer gap no session had anything to report. The first slot of a window
+    covers itself.
 
     Args:
         timeline: rows by `compaction.schema.TIMELINE_COLUMNS`.
@@ -104,7 +104,7 @@ def by_window(timeline: DataFrame, slot_us: int, window_us: int) -> Clock:
 
 def _latencies(timeline: DataFrame, window_us: int) -> dict[int, Row]:
     """The histograms of every window, by its start."""
-    # As one text: a hundred expressions built one by one take longer than adding them up.
+    # As one text: building a hundred expressions one by one takes longer than the query.
     sums = [
         f"array({', '.join(f'coalesce(sum(get({name}, {bucket})), 0L)' for bucket in range(BUCKETS))}) AS {name}"
         for name in TIMELINE_HISTOGRAMS

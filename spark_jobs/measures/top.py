@@ -1,4 +1,4 @@
-"""The few sessions that each table names: the first by an order, picked by Spark in one action for all tables."""
+"""The first sessions of each table by its order, selected by Spark in one action for all tables."""
 
 from functools import reduce
 from typing import Final
@@ -13,7 +13,7 @@ from spark_jobs.measures.why import shares, why
 from spark_jobs.metrics import QOS
 
 MOST: Final = 20
-FULL_SHARE_PER_CENT: Final = 10  # of its time that a session's window must be full to count as held up by it
+FULL_SHARE_PER_CENT: Final = 10  # a session is blocked by its window if it is full for this share of the time
 
 WORST: Final = "worst_sessions"
 INVERTED: Final = "inverted_sessions"
@@ -41,8 +41,8 @@ def window_full() -> Column:
     return F.col("window_full_us") * 100.0 > F.col("duration_us") * float(FULL_SHARE_PER_CENT)  # whole numbers overflow
 
 
-def _places() -> dict[str, tuple[Column, list[Column]]]:
-    """For each table: which sessions come into question, and their place in it, lowest first."""
+def _orders() -> dict[str, tuple[Column, list[Column]]]:
+    """For each table: which sessions are candidates, and their sort key, lowest first."""
     delivered = F.when(F.col("offered") > 0, F.col("sent") / F.col("offered"))
     full = F.when(F.col("duration_us") > 0, F.col("window_full_us") / F.col("duration_us"))
     reports = F.col("stalled_window") + F.col("slow_consumer")
@@ -57,19 +57,19 @@ def _places() -> dict[str, tuple[Column, list[Column]]]:
 
 
 def first_of_each(sessions: DataFrame) -> dict[str, list[Row]]:
-    """Table -> the rows of its first MOST sessions, in order; equal ones by key, so that a re-run gives the same.
+    """Table -> the rows of its first MOST sessions, in order; ties are sorted by key, so that a re-run is the same.
 
     Args:
         sessions: one row per session, see `sessions.per_session`.
     """
     parts = []
-    for table, (which, place) in _places().items():
+    for table, (which, place) in _orders().items():
         placed = sessions.where(which).withColumn(
             "place", F.array(*[column.cast("double") for column in place])
         )
         first = placed.orderBy("place", *KEY).limit(MOST)
         parts.append(first.withColumn("table", F.lit(table)))
-    found: dict[str, list[Row]] = {table: [] for table in _places()}
+    found: dict[str, list[Row]] = {table: [] for table in _orders()}
     for row in reduce(DataFrame.unionByName, parts).collect():
         found[row["table"]].append(row.asDict())
     for rows in found.values():  # a union keeps no order
@@ -132,7 +132,7 @@ def paced_for_session(row: Row) -> Row:
 
 
 def publisher(row: Row, messages: int, payload: int) -> Row:
-    """A row of `publishers`; messages and payload are what all publishers together sent, in messages and bytes."""
+    """A row of `publishers`; messages and payload are the totals of all publishers, in messages and bytes."""
     return {
         **_session(row, "received", *[f"received_qos{qos}" for qos in QOS], "received_bytes", *_PUBLISHING),
         "share_of_received": ratio(row["received"], messages),

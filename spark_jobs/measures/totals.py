@@ -1,4 +1,4 @@
-"""Tables `totals`, `books` and `queues`: deliveries of the whole range, whether they add up, how full queues were."""
+"""Tables `totals`, `books` and `queues`: deliveries of the whole range, reconciliation, lengths of queues."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,7 +23,7 @@ _CLOCKS: Final = (
 
 
 def totals(sums: HourSums, clock: Clock) -> list[Row]:
-    """The rows of `totals`: counts over the whole hours, rates over the time that the timeline covers."""
+    """The rows of `totals`: counts over the whole range, rates over the time that the timeline covers."""
     rows: list[Row] = []
     for qos in EACH_QOS:
         resent = sums["resent_publish"] + sums["resent_pubrel"]
@@ -48,7 +48,7 @@ def totals(sums: HourSums, clock: Clock) -> list[Row]:
 
 
 def _growth(sums: HourSums, qos: str) -> int:
-    """How much more waited at the ends of intervals than at their beginnings."""
+    """The difference of deliveries waiting at the ends and at the starts of intervals."""
     return sums.count("waiting", qos) - sums.count("waiting_start", qos)
 
 
@@ -74,7 +74,7 @@ def books(sums: HourSums) -> list[Row]:
 
 
 def queues(sums: HourSums) -> list[Row]:
-    """The row of `queues`: highest lengths of any session, share of busy mailboxes, and session seconds of waiting."""
+    """The row of `queues`: maximum lengths, share of busy mailboxes, and session seconds by cause of blocking."""
     row: dict[str, object] = {name: sums[name] for name in _GAUGES}
     row |= {
         "mailbox_samples": sums["mailbox_samples"],

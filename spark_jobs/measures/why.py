@@ -1,4 +1,4 @@
-"""What most likely held a session back, from how its time was spent and what was dropped: a hint, not a proof."""
+"""The probable cause of a session's poor service, from its times and drops: a hint, not a proof."""
 
 from typing import Any, Final
 
@@ -10,20 +10,19 @@ OFFLINE: Final = "offline"
 BACKLOG: Final = "backlog"
 OVERFLOW: Final = "queue_full"
 OVERFLOW_PACED: Final = "queue_full_paced"
-"""The same, though publishers had been held back for it (FC-16): patience has run out, or nothing was drained."""
-LEAST: Final = 0.05  # of its time; below, a clock explains nothing
+"""The same although publishers were paced (FC-16): patience was used up, or nothing was drained."""
+LEAST: Final = 0.05  # minimum share of its time for a cause
 
 
 def shares(row: dict[str, Any]) -> dict[str, float | None]:
-    """<clock>_share: the part of the session's time in which its window was full, its rate used up ..."""
+    """<clock>_share: the share of the session's time in which its window was full, its rate used up ..."""
     return {f"{clock}_share": ratio(row[f"{clock}_us"], row["duration_us"]) for clock in CLOCKS}
 
 
 def why(row: dict[str, Any]) -> str:
-    """What took most of its time: offline, window full, rate used up or path congested.
+    """The state with the largest share of its time: offline, window full, rate used up or path congested.
 
-    If none of them did, why most of what was dropped was; then backlog, if deliveries were queued; empty if there is
-    nothing to say.
+    If all shares are below LEAST, the most frequent drop reason; then backlog, if deliveries were queued; else empty.
     """
     whole = row["duration_us"]
     times = {OFFLINE: whole - row["connected_us"], **{clock: row[f"{clock}_us"] for clock in CLOCKS}}
@@ -37,9 +36,6 @@ def why(row: dict[str, Any]) -> str:
 
 
 def why_starved(row: dict[str, Any]) -> str:
-    """As `why` for a starved session, by the time that it was starved: a short while in a day, but all of its trouble.
-
-    A clock explains it that ran for at least half as long in the range.
-    """
+    """As `why`, for a starved session: a state that lasted for at least half of its starved time comes first."""
     longest = max(CLOCKS, key=lambda clock: row[f"{clock}_us"])
     return longest if 2 * row[f"{longest}_us"] >= row["starved_us"] else why(row)

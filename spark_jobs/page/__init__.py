@@ -1,4 +1,4 @@
-"""The page that people read: one HTML file with everything in it, made from the small tables of one run or two."""
+"""The page of a report: one self-contained HTML file, built from the result tables of one run or two."""
 
 from spark_jobs.page.document import render
 

@@ -1,32 +1,32 @@
-"""Bars, ranges of percentiles on an axis of powers of ten, and bars that go both ways."""
+"""Bar charts, ranges of percentiles on a logarithmic axis, and bars of change."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.page.markup import Html
 from spark_jobs.page.svg import Scale, element, line, rect, svg, text
 
 ROW: Final = 26
-_CHANGE: Final = 60  # half the width of a bar of change
-_MOST_CHANGE: Final = 4.0  # powers of two at which a bar of change ends
+_CHANGE: Final = 60  # half the maximum width of a bar of change
+_MOST_CHANGE: Final = 4.0  # longest bar of change, in powers of two
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: what it is of, its class, its length, and what stands at its end."""
+    """One bar: its name, its class, its value, and the text at its end."""
 
     name: str
     class_: str
     value: float
-    words: str
+    label: str
 
 
 @dataclass(frozen=True)
 class Range:
-    """Percentiles of one distribution in microseconds: the dots from the median to the highest of them."""
+    """Percentiles of one distribution in microseconds, in ascending order."""
 
     name: str
     class_: str
@@ -34,7 +34,7 @@ class Range:
 
 
 def bars(rows: Sequence[Bar], width: float, label: str, room: float = 96) -> str:
-    """Horizontal bars at one scale; their names to the left take `room`."""
+    """Horizontal bars at one scale; `room` is the width of the names on the left."""
     longest = max((bar.value for bar in rows), default=0.0) or 1.0
     place = Scale(0, longest, room, width - 90)
     drawn = [line(room, 0, room, len(rows) * ROW, "axis")]
@@ -43,12 +43,12 @@ def bars(rows: Sequence[Bar], width: float, label: str, room: float = 96) -> str
         length = max(place(bar.value) - room, 1.0 if bar.value else 0.0)
         drawn.append(text(bar.name, room - 9, y + 13, "tick ink", anchor="end"))
         drawn.append(f'<g class="{bar.class_}">{rect(room, y, length, ROW - 8, "bar")}</g>')
-        drawn.append(text(bar.words, room + length + 7, y + 13, "tick"))
+        drawn.append(text(bar.label, room + length + 7, y + 13, "tick"))
     return svg("".join(drawn), width, max(len(rows) * ROW, 1), label)
 
 
 def ranges(rows: Sequence[Range], width: float, label: str, room: float = 116) -> str:
-    """A line for each from its lowest to its highest percentile, with a dot at each, times by powers of ten."""
+    """A line for each range with a dot at each percentile, on a logarithmic time axis."""
     values = [max(value, 1.0) for row in rows for value in row.values]
     low = math.floor(math.log10(min(values, default=1.0)))
     high = max(math.ceil(math.log10(max(values, default=10.0)) + 1e-9), low + 1)
@@ -58,7 +58,7 @@ def ranges(rows: Sequence[Range], width: float, label: str, room: float = 116) -
     step = 1 if width > 600 or high - low <= 3 else 2
     for power in range(low, high + 1, step):
         drawn.append(line(place(power), 0, place(power), bottom, "grid"))
-        drawn.append(text(words.micros(10.0**power), place(power), bottom + 16, anchor="middle"))
+        drawn.append(text(formats.micros(10.0**power), place(power), bottom + 16, anchor="middle"))
     for number, row in enumerate(rows):
         y = number * ROW + 15.0
         places = [place(math.log10(max(value, 1.0))) for value in row.values]
@@ -67,12 +67,12 @@ def ranges(rows: Sequence[Range], width: float, label: str, room: float = 116) -
         )
         drawn.append(text(row.name, room - 9, y + 4, "tick ink", anchor="end"))
         drawn.append(f'<g class="{row.class_}">{line(places[0], y, places[-1], y, "span")}{dots}</g>')
-        drawn.append(text(words.micros(row.values[-1]), places[-1] + 9, y + 4, "tick"))
+        drawn.append(text(formats.micros(row.values[-1]), places[-1] + 9, y + 4, "tick"))
     return svg("".join(drawn), width, bottom + 22, label)
 
 
 def change(ratio: float | None, class_: str) -> Html:
-    """A bar from the middle: to the right for more, to the left for less, by powers of two, within a table."""
+    """A bar in a table cell: to the right for an increase, to the left for a decrease, by powers of two."""
     middle = float(_CHANGE)
     exponent = 0.0
     if ratio is not None:

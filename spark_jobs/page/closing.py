@@ -1,9 +1,9 @@
-"""The closing sections: data quality, how the figures are defined, and where the numbers are."""
+"""The last sections: data quality, definitions of the figures, links to the tables."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.measures.layout import LAYOUTS
 from spark_jobs.measures.result import Result
 from spark_jobs.metrics import SCHEMA
@@ -19,13 +19,13 @@ _DEFINITIONS: Final = (
         "Delivery ratio",
         (
             "sent / offered. A delivery is one message on its way to one session; sent counts its first transmission. "
-            "It can pass 100 % where a backlog from before was sent."
+            "It can exceed 100 % if an earlier backlog was sent."
         ),
     ),
     (
         "Goodput",
         (
-            "Deliveries sent per second that the session was connected. Sessions connected for less than one interval "
+            "Deliveries sent per second of connection. Sessions connected for less than one interval "
             "are left out and counted."
         ),
     ),
@@ -41,66 +41,66 @@ _DEFINITIONS: Final = (
     (
         "Lorenz curve and Gini’s coefficient",
         (
-            "L(p) is the share of all that the p least served of the sessions have. Gini’s coefficient is "
-            "1 − 2 ∫ L(p) dp: 0 if all are alike, near 1 if one has everything. Sources: M. O. Lorenz, Methods of "
-            "Measuring the Concentration of Wealth, 1905; C. Gini, Variabilità e mutabilità, 1912."
+            "L(p) is the share of the total that the share p of sessions with the lowest values has. Gini’s "
+            "coefficient is 1 − 2 ∫ L(p) dp: 0 if all are equal, near 1 if one has everything. Sources: M. O. Lorenz, "
+            "Methods of Measuring the Concentration of Wealth, 1905; C. Gini, Variabilità e mutabilità, 1912."
         ),
     ),
     (
         "Min/mean goodput",
         (
-            "The lowest goodput over the mean one: 1 if all are alike, 0 if somebody got nothing. What max-min fairness"
-            " makes as large as it can be. Source: D. Bertsekas, R. Gallager, Data Networks, section 6.5, 1992."
+            "Lowest goodput / mean goodput: 1 if all are equal, 0 if a session got nothing. Max-min fairness"
+            " maximizes the lowest value. Source: D. Bertsekas, R. Gallager, Data Networks, section 6.5, 1992."
         ),
     ),
     (
         "Starved",
         (
-            "Connected, with something offered or waiting, and nothing sent at any QoS, for at least so many intervals "
-            "in a row."
+            "Connected, deliveries offered or waiting, and nothing sent at any QoS, for at least a given number of "
+            "intervals in a row."
         ),
     ),
     (
-        "QoS 0 that went past",
+        "Overtaking QoS 0",
         (
-            "In intervals that began and ended with QoS 1 or 2 waiting: QoS 0 sent beyond what waited itself or was "
-            "gated. The gate should make it nil."
+            "In intervals that began and ended with QoS 1 or 2 waiting: QoS 0 sent minus QoS 0 that waited or was "
+            "gated. The gate should keep it at 0."
         ),
     ),
     (
         "Pressure",
         (
             "A session’s interval is under pressure if its send path was congested, its window full (in deliveries or "
-            "in bytes), its rate used up, its mailbox sampled busy (above 10 deliveries), or its QoS 0 gated. That is "
+            "in bytes), its rate used up, its mailbox sampled busy (above 10 deliveries), or its QoS 0 gated. This is "
             "defined for a broker without the gate too."
         ),
     ),
     (
-        "Held back",
+        "Paced",
         (
-            "How long a publisher’s messages waited because queues that drained had no room for them (FC-16, bounded "
-            "patience), and how long a session’s queue held back anybody. A session that holds back several publishers "
-            "counts once, and so does a publisher that several sessions hold back: the two sums differ."
+            "How long a publisher’s PUBLISHes were held back because a queue that drains was full (FC-16, overflow "
+            "patience), and how long publishers were paced for a session. A session for which several publishers are "
+            "paced counts once, and so does a publisher that is paced for several sessions: the two sums differ."
         ),
     ),
     (
         "Percentiles",
         (
             "The p-th percentile is the value at rank ⌈p · n⌉ of n (nearest rank). The broker counts in buckets of "
-            "powers of two (0, 1, 2–3, 4–7, …), which tell for certain in which bucket that value lies: the exact "
-            "percentile is at most the bound given, and more than half of it. The figure before it is interpolated by "
-            "rank inside the bucket, so it is less than a factor of two off."
+            "powers of two (0, 1, 2–3, 4–7, …), so the bucket of that value is known: the exact percentile is at most "
+            "the given bound, and more than half of it. The displayed value is interpolated by rank within the bucket, "
+            "so its error is less than a factor of two."
         ),
     ),
     (
-        "Books",
+        "Counters reconcile",
         "For every session and interval, QoS by QoS: waiting before + offered = sent + dropped + waiting after.",
     ),
 )
 
 
 def quality_section(results: Sequence[Result]) -> Html:
-    """What was read, what was wrong with it, and whether the books balance."""
+    """What was read, its faults, and whether the counters reconcile."""
     several = len(results) > 1
     parts = [part for place, result in enumerate(results) for part in _quality_of(result, place, several)]
     return section("Data quality", *parts, id_="quality")
@@ -111,12 +111,12 @@ def _quality_of(result: Result, place: int, several: bool) -> list[Html]:
     files = result.rows_of("files")
     read = sum(row["status"] == READ for row in files)
     books = result.maybe("books", qos="all")
-    parts = [tag("h3", words.name(result.label))] if several else []
-    told = f"Made from {words.counted(facts.rows, 'row')} of {words.counted(facts.sessions, 'session')}"
-    told += f" in {words.counted(read, 'file')}." if files else "."
+    parts = [tag("h3", formats.name(result.label))] if several else []
+    told = f"Made from {formats.counted(facts.rows, 'row')} of {formats.counted(facts.sessions, 'session')}"
+    told += f" in {formats.counted(read, 'file')}." if files else "."
     if books is not None:
         off = books["rows_off"]
-        good = "The books balance in all of them." if not off else f"The books do not balance in {off:,} of them."
+        good = f"The counters do not reconcile in {off:,} of them." if off else "The counters reconcile in all of them."
         parts.append(lead(join([told, " ", tag("span", good, class_="good" if not off else "bad")])))
     else:
         parts.append(lead(told))
@@ -129,17 +129,17 @@ def _quality_of(result: Result, place: int, several: bool) -> list[Html]:
     ]
     lines = [
         [
-            Cell(words.kind(row["kind"])),
+            Cell(formats.kind(row["kind"])),
             grids.number(row["count"]),
-            Cell(name_of(row["example"], 60) if row["example"] else words.DASH),
-            Cell(words.name(row["words"] or "", 300)),
+            Cell(name_of(row["example"], 60) if row["example"] else formats.DASH),
+            Cell(formats.name(row["words"] or "", 300)),
         ]
         for row in rows
     ]
     if lines:
-        parts.append(grid(f"quality-{place}", "What was wrong with the input", columns, lines, ["quality"]))
+        parts.append(grid(f"quality-{place}", "Faults of the input", columns, lines, ["quality"]))
     else:
-        parts.append(nothing("Nothing was wrong with the input."))
+        parts.append(nothing("The input had no faults."))
     parts += _files(result, place)
     parts.append(_books(result, place))
     return parts
@@ -151,10 +151,10 @@ def _files(result: Result, place: int) -> list[Html]:
         return []
     columns = [Column("file", text=True, wrap=True), Column("status", text=True), Column("why", text=True, wrap=True)]
     lines = [
-        [Cell(name_of(row["file"], 120)), Cell(words.kind(row["status"])), Cell(words.name(row["why"] or "", 300))]
+        [Cell(name_of(row["file"], 120)), Cell(formats.kind(row["status"])), Cell(formats.name(row["why"] or "", 300))]
         for row in bad[:MOST_FILES]
     ]
-    title = "Files that were not just read"
+    title = "Files with a remark"
     summary = f"{title} ({len(bad):,})" if len(bad) <= MOST_FILES else f"{title} ({MOST_FILES} of {len(bad):,})"
     return [folded(summary, grid(f"files-{place}", title, columns, lines, ["files"]))]
 
@@ -163,14 +163,14 @@ def _books(result: Result, place: int) -> Html:
     rows = result.rows_of("books")
     if not rows:
         return Html("")
-    heads = ("offered", "sent", "dropped", "more waiting", "difference", "rows that do not balance")
+    heads = ("offered", "sent", "dropped", "more waiting", "difference", "rows that do not reconcile")
     names = ("offered", "sent", "dropped", "waiting_growth", "difference", "rows_off")
     lines = [
         [Cell("all" if row["qos"] == "all" else f"QoS {row['qos']}"), *[grids.number(row[name]) for name in names]]
         for row in rows
     ]
     columns = [Column("", text=True), *map(Column, heads)]
-    return grid(f"books-{place}", "The books: offered = sent + dropped + more waiting", columns, lines, ["books"])
+    return grid(f"books-{place}", "Reconciliation: offered = sent + dropped + more waiting", columns, lines, ["books"])
 
 
 def definitions_section() -> Html:
@@ -182,11 +182,11 @@ def definitions_section() -> Html:
 
 
 def footer(results: Sequence[Result]) -> Html:
-    """Where the numbers behind the page are."""
+    """Links to the tables of the page."""
     names = [name for name in LAYOUTS if name != "comparison" or len(results) > 1]
     links = join(map(csv_link, [*names, "starved_sessions"]), by=", ")
     return tag(
         "footer",
-        tag("p", "Tables behind this page, each as CSV and Parquet: ", links, "."),
+        tag("p", "Tables of this page, each as CSV and Parquet: ", links, "."),
         tag("p", f"Made from {SCHEMA.name} version {SCHEMA.version}. Times are UTC."),
     )

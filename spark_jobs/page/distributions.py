@@ -1,11 +1,11 @@
-"""Plots of distributions from histograms of powers of two."""
+"""Plots of distributions, from histograms with power-of-two buckets."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.metrics import BUCKETS
 from spark_jobs.page.svg import Scale, line, path, round_ticks, svg, text
 
@@ -15,13 +15,13 @@ LEFT: Final = 52
 RIGHT: Final = 12
 TOP: Final = 26
 FOOT: Final = 40
-LETTER: Final = 7.2  # the width of a letter of a label, rather more than less
+LETTER: Final = 7.2  # upper estimate of a letter's width in labels
 MOST_DECADES: Final = 5
 
 
 @dataclass(frozen=True)
 class Series:
-    """One histogram: how many values each bucket counts."""
+    """One histogram: the count of each bucket."""
 
     name: str
     class_: str
@@ -29,35 +29,35 @@ class Series:
 
     @property
     def total(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return sum(self.counts)
 
 
 def _extent(series: Sequence[Series]) -> tuple[int, int]:
-    """First and last bucket with anything in it."""
+    """First and last non-empty bucket."""
     filled = [bucket for one in series for bucket, number in enumerate(one.counts) if number]
     return (min(filled), max(filled)) if filled else (0, 1)
 
 
 def _edge(bucket: int) -> float:
-    """Where a bucket begins on an axis of powers of two: b covers [b - 1, b], and 0, the value 0, [-1, 0]."""
+    """The start of a bucket on an axis of powers of two: b covers [b - 1, b]; bucket 0 (the value 0) [-1, 0]."""
     return bucket - 1
 
 
 def _value_axis(place: Scale, bottom: float, unit: str) -> str:
-    """Ticks at powers of ten, and at 0 where it is shown; every other one where they would crowd."""
+    """Ticks at powers of ten, and at 0 if it is shown; some are skipped if labels would overlap."""
     drawn = [line(place.start, bottom, place.stop, bottom, "axis")]
-    if place.low < 0:  # the bucket of 0 lies where 1 would be written
+    if place.low < 0:  # bucket 0 has the place of the label 1
         drawn.append(text("0", place(-0.5), bottom + 16, anchor="middle"))
     powers = [p for p in range(place.low < 0, 10) if place.low <= p * math.log2(10) <= place.high]
-    longest = max((len(words.quantity(10**power, unit)) for power in powers), default=1)
+    longest = max((len(formats.quantity(10**power, unit)) for power in powers), default=1)
     apart = abs(place(math.log2(10)) - place(0))
     step = math.ceil((longest * LETTER + 6) / apart)
     for power in powers[::step]:
         x = place(power * math.log2(10))
-        label = words.quantity(10**power, unit)
+        label = formats.quantity(10**power, unit)
         drawn.append(line(x, bottom, x, bottom + 4, "axis"))
-        # The last one is moved in from the edge, as far as the one before it allows.
+        # The last label is moved away from the edge.
         middle = min(x, WIDTH - len(label) * LETTER / 2)
         drawn.append(text(label, middle, bottom + 16, anchor="middle"))
     return "".join(drawn)
@@ -68,7 +68,7 @@ def _axis_title(title: str, y: float) -> str:
 
 
 def shares(title: str, series: Sequence[Series], unit: str, axis_title: str, label: str) -> str:
-    """Histogram: share of the values in each bucket, the series laid over each other."""
+    """Histogram: share of the values in each bucket, all series in one plot."""
     first, last = _extent(series)
     first, last = max(0, min(first, last - 4)), min(BUCKETS - 1, last)
     bottom = HEIGHT - FOOT
@@ -79,7 +79,7 @@ def shares(title: str, series: Sequence[Series], unit: str, axis_title: str, lab
     drawn = [text(title, LEFT, 12, "head")]
     for tick in ticks:
         drawn.append(line(LEFT, height(tick), WIDTH - RIGHT, height(tick), "grid"))
-        drawn.append(text(f"{tick:g}{words.NARROW_SPACE}%", LEFT - 7, height(tick) + 4, anchor="end"))
+        drawn.append(text(f"{tick:g}{formats.NARROW_SPACE}%", LEFT - 7, height(tick) + 4, anchor="end"))
     for one in series:
         points = [(place(_edge(first)), height(0))]
         for bucket in range(first, last + 1):
@@ -104,10 +104,10 @@ def at_or_above(counts: Sequence[int]) -> list[float]:
 
 
 def tails(title: str, series: Sequence[Series], unit: str, axis_title: str, label: str) -> str:
-    """Share of the values at or above each value, by powers of ten, so that rare long ones show."""
+    """Share of the values at or above each value, on logarithmic axes that show rare large values."""
     first, last = _extent(series)
     first = max(1, min(first, last - 4))
-    last = max(first, last)  # where all values are 0
+    last = max(first, last)  # if all values are 0
     bottom = HEIGHT - FOOT
     place = Scale(_edge(first), _edge(min(BUCKETS - 1, last) + 1), LEFT, WIDTH - RIGHT)
     curves = [at_or_above(one.counts) for one in series]
@@ -117,7 +117,7 @@ def tails(title: str, series: Sequence[Series], unit: str, axis_title: str, labe
     drawn = [text(title, LEFT, 12, "head")]
     for power in range(-decades, 1):
         drawn.append(line(LEFT, height(power), WIDTH - RIGHT, height(power), "grid"))
-        drawn.append(text(f"{100 * 10.0**power:g}{words.NARROW_SPACE}%", LEFT - 7, height(power) + 4, anchor="end"))
+        drawn.append(text(f"{100 * 10.0**power:g}{formats.NARROW_SPACE}%", LEFT - 7, height(power) + 4, anchor="end"))
     for one, curve in zip(series, curves, strict=True):
         points: list[tuple[float, float]] = []
         for bucket in range(first, BUCKETS):

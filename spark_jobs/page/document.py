@@ -1,4 +1,4 @@
-"""The whole page: head, verdict, sections in the order in which questions come up."""
+"""The whole page: head, verdict, sections."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -6,18 +6,20 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.measures.result import Result
 from spark_jobs.page import verdict
 from spark_jobs.page.changes import changes_section
 from spark_jobs.page.closing import definitions_section, footer, quality_section
+from spark_jobs.page.differences import changes
 from spark_jobs.page.evenness import evenness_section
+from spark_jobs.page.finding import Finding, Grade
+from spark_jobs.page.findings import findings
 from spark_jobs.page.markup import Html, join, tag
+from spark_jobs.page.named_sessions import order_section, starvation_section, worst_section
 from spark_jobs.page.publishers import publishers_section
 from spark_jobs.page.queues import distribution_section, gate_section, head_of_line_section
 from spark_jobs.page.timelines import deliveries_section, fairness_section, latency_section
-from spark_jobs.page.verdict import Finding, Grade
-from spark_jobs.page.who import order_section, starvation_section, worst_section
 
 MOST_RUNS: Final = 2
 LONGEST_LABEL: Final = 60
@@ -25,7 +27,7 @@ _CLASSES: Final = {Grade.UNFAIR: "bad", Grade.WATCH: "watch", Grade.NOTE: "plain
 
 
 def render(results: Sequence[Result]) -> str:
-    """The page of one run, or of two, the baseline first. Its size does not grow with the sessions.
+    """The page of one run, or of two, the baseline first. Its size does not depend on the number of sessions.
 
     Raises:
         ValueError: there are more than two runs, or none.
@@ -33,8 +35,8 @@ def render(results: Sequence[Result]) -> str:
     if not 1 <= len(results) <= MOST_RUNS:
         raise ValueError(f"the page shows one run or two, not {len(results)}")
     style, script = _asset("style.css"), _asset("script.js")
-    title = "Fairness report: " + " and ".join(words.name(r.label, LONGEST_LABEL) for r in results)
-    # Nothing is loaded, and nothing runs but this one script, whatever a client id might hold.
+    title = "Fairness report: " + " and ".join(formats.name(r.label, LONGEST_LABEL) for r in results)
+    # Nothing is loaded, and only this script can run, whatever a client id contains.
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -66,18 +68,18 @@ def _hash(text: str) -> str:
 
 def _header(results: Sequence[Result]) -> Html:
     result = results[-1]
-    changed = verdict.changes(results[0], result) if len(results) > 1 else []
+    changed = changes(results[0], result) if len(results) > 1 else []
     return tag(
         "header",
         tag("p", _kind(results), class_="kind"),
         tag("h1", verdict.headline(results)),
         *[tag("p", _meta(result, len(results) > 1), class_="meta") for result in results],
         *(
-            [_findings(changed), tag("p", f"And {words.name(result.label)} by itself", class_="kind")]
+            [_findings(changed), tag("p", f"Findings about {formats.name(result.label)}", class_="kind")]
             if changed
             else []
         ),
-        _findings(verdict.findings(result)),
+        _findings(findings(result)),
         _tiles(results[0]) if len(results) == 1 else "",
     )
 
@@ -91,18 +93,18 @@ def _findings(found: Sequence[Finding]) -> Html:
 
 
 def _kind(results: Sequence[Result]) -> str:
-    names = [words.name(result.label, LONGEST_LABEL) for result in reversed(results)]
+    names = [formats.name(result.label, LONGEST_LABEL) for result in reversed(results)]
     return f"Sluice fairness report · {' against '.join(names)}"
 
 
 def _meta(result: Result, named: bool) -> str:
     facts = result.facts
-    name = f"{words.name(result.label, LONGEST_LABEL)}: " if named else ""
-    brokers = f" · {words.counted(len(facts.brokers), 'broker')}" if facts.brokers else ""
+    name = f"{formats.name(result.label, LONGEST_LABEL)}: " if named else ""
+    brokers = f" · {formats.counted(len(facts.brokers), 'broker')}" if facts.brokers else ""
     return (
-        f"{name}{words.moment(facts.first)} to {words.moment(facts.last)} UTC{brokers} · "
+        f"{name}{formats.moment(facts.first)} to {formats.moment(facts.last)} UTC{brokers} · "
         f"{facts.sessions:,} sessions · {facts.rows:,} rows · "
-        f"points of {words.seconds(facts.window_us / 1e6)}"
+        f"points of {formats.seconds(facts.window_us / 1e6)}"
     )
 
 
@@ -114,12 +116,12 @@ def _tiles(result: Result) -> Html:
     starved = result.maybe("starvation", length="all") or {}
     pressed = total["pressure_seconds"] / total["seconds"] if total["seconds"] else None
     tiles = [
-        (words.count(starved.get("sessions", 0)), "sessions starved", bool(starved.get("sessions"))),
-        (words.index(fair.get("jain_delivery_ratio")), "Jain’s fairness index", False),
-        (words.short(total["offered"]), "deliveries offered", False),
-        (words.percent(total["delivery_ratio"]), "of them sent", False),
-        (words.short(total["dropped"]), "dropped", False),
-        (words.percent(None if pressed is None else min(1.0, pressed)), "of the time under pressure", False),
+        (formats.count(starved.get("sessions", 0)), "sessions starved", bool(starved.get("sessions"))),
+        (formats.index(fair.get("jain_delivery_ratio")), "Jain’s fairness index", False),
+        (formats.short(total["offered"]), "deliveries offered", False),
+        (formats.percent(total["delivery_ratio"]), "of them sent", False),
+        (formats.short(total["dropped"]), "dropped", False),
+        (formats.percent(None if pressed is None else min(1.0, pressed)), "of the time under pressure", False),
     ]
     made = [
         tag("div", tag("b", shown), tag("span", what), class_="tile bad" if bad else "tile")
@@ -134,14 +136,14 @@ def _contents(results: Sequence[Result]) -> Html:
         ("fairness", "Fairness"),
         ("deliveries", "Deliveries"),
         ("latency", "Latency"),
-        ("evenness", "How evenly"),
-        ("worst", "Worst served"),
+        ("evenness", "Evenness"),
+        ("worst", "Poorly served"),
         ("starvation", "Starvation"),
         ("mailbox", "Mailboxes"),
         ("ack", "Acknowledgement"),
         ("wait", "Waiting"),
         ("gate", "Gate"),
-        ("head-of-line", "Head of the line"),
+        ("head-of-line", "Head-of-line blocking"),
         ("order", "Order"),
         ("publishers", "Publishers"),
         ("quality", "Data quality"),

@@ -1,9 +1,9 @@
-"""How evenly sessions were served: the Lorenz curve, and the indices over sessions, listeners and topic groups."""
+"""The section on evenness: Lorenz curves, and indices over sessions, listeners and topic groups."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.measures.result import Result
 from spark_jobs.page import grids
 from spark_jobs.page.grids import FOLDED, Cell, Column, folded, grid
@@ -20,17 +20,17 @@ _SCOPES: Final = {
 }
 _QOS_ORDER: Final = ("all", "0", "1", "2")
 _READ: Final = (
-    "How to read: the sessions stand in a row, the least served first; a point at 50 % across and 10 % up says that "
-    "the lower half of them has a tenth of all. The nearer to the diagonal, the more alike; Gini’s coefficient is "
-    "the filled room as a share of the triangle below the diagonal."
+    "How to read: sessions are sorted, lowest values first; a point at 50 % across and 10 % up means that the lower "
+    "half of them has a tenth of the total. On the diagonal all are equal; Gini’s coefficient is the filled area as "
+    "a share of the triangle below the diagonal."
 )
 _INDICES: Final = (
     Column("sessions"),
-    Column("Jain, delivery ratio", title="1: every session was sent the same share of what was offered to it"),
+    Column("Jain, delivery ratio", title="1: the delivery ratio of all sessions is the same"),
     Column("lowest delivery ratio"),
-    Column("Jain, goodput", title="low also where sessions just ask for different amounts"),
-    Column("min/mean goodput", title="lowest goodput over the mean: 1 is all alike"),
-    Column("Gini, goodput", title="0 is all alike"),
+    Column("Jain, goodput", title="also low if the demand of sessions differs"),
+    Column("min/mean goodput", title="lowest goodput / mean: 1 = all equal"),
+    Column("Gini, goodput", title="0 = all equal"),
 )
 
 
@@ -39,8 +39,8 @@ def evenness_section(results: Sequence[Result]) -> Html:
     plots = [plot for what in _WHAT if (plot := _plot(results, what))]
     drawn: list[str] = [nothing("Nothing was sent to any session.")]
     if plots:
-        drawn = [figure("Who gets how much?", _READ, side_by_side(*plots), data=["lorenz"], key=_key(results))]
-    return section("How evenly", *drawn, _scopes(results), _hours(results), id_="evenness")
+        drawn = [figure("How is it distributed?", _READ, side_by_side(*plots), data=["lorenz"], key=_key(results))]
+    return section("Evenness", *drawn, _scopes(results), _hours(results), id_="evenness")
 
 
 def _plot(results: Sequence[Result], what: str) -> Html | None:
@@ -53,8 +53,8 @@ def _plot(results: Sequence[Result], what: str) -> Html | None:
         several = len(results) > 1
         curves.append(Curve(result.label, f"r{place}" if several else "r1", points))
         row = result.maybe("fairness", scope="all", qos="all") or {}
-        gini = words.index(row.get(f"gini_{what}"))
-        told.append(f"{words.name(result.label, 24)} {gini}" if several else gini)
+        gini = formats.index(row.get(f"gini_{what}"))
+        told.append(f"{formats.name(result.label, 24)} {gini}" if several else gini)
     if not curves:
         return None
     asked = _points(results[-1], "offered") if what == "goodput" else []
@@ -71,16 +71,16 @@ def _points(result: Result, what: str) -> list[tuple[float, float]]:
 
 def _key(results: Sequence[Result]) -> Html:
     if len(results) == 1:
-        return legend([("r1", "what they got"), ("asked", "what was offered to them")])
-    named = [(f"r{place}", words.name(result.label)) for place, result in enumerate(results)]
-    return legend([*named, ("asked", "what was offered")])
+        return legend([("r1", "sent"), ("asked", "offered")])
+    named = [(f"r{place}", formats.name(result.label)) for place, result in enumerate(results)]
+    return legend([*named, ("asked", "offered")])
 
 
 def _scopes(results: Sequence[Result]) -> Html:
     """All sessions by QoS, then listeners and topic groups over all QoS; of two runs each beside the other."""
     lines: dict[str, list[tuple[str, list[Cell]]]] = {scope: [] for scope in _SCOPES}
     for result in results:
-        run = [Cell(words.name(result.label))] if len(results) > 1 else []
+        run = [Cell(formats.name(result.label))] if len(results) > 1 else []
         for row in result.rows_of("fairness"):
             if row["sessions"] and (row["scope"] == "all" or row["qos"] == "all"):
                 line = [
@@ -129,7 +129,7 @@ def _hours(results: Sequence[Result]) -> Html:
     ]
     lines = []
     for result in results:
-        run = [Cell(words.name(result.label))] if len(results) > 1 else []
+        run = [Cell(formats.name(result.label))] if len(results) > 1 else []
         for row in result.rows_of("hours"):
             lines.append(
                 [

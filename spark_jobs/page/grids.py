@@ -1,20 +1,20 @@
-"""Tables of the page. The script sorts and filters them; without it they are plain tables."""
+"""Tables of the page. The script sorts and filters them; without it they are static."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.page.markup import Html, csv_link, join, name_of, safe, tag
 
-LONGEST_NAME: Final = 34  # letters of a name in a table; more is told when it is pointed at
-FOLDED: Final = 12  # a table with more rows is folded where others say the same in short
+LONGEST_NAME: Final = 34  # letters of a name in a table; the tooltip has more
+FOLDED: Final = 12  # longer tables are folded if another one summarizes them
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is shown, and the number it is sorted by; without one it is sorted by its text."""
+    """Displayed text, and the number for sorting; without one the text is sorted."""
 
     shown: str
     value: float | None = None
@@ -22,7 +22,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its head, whether it holds text, and what its head says when pointed at."""
+    """One column: its head, whether it has text, and the tooltip of its head."""
 
     head: str
     text: bool = False
@@ -32,36 +32,36 @@ class Column:
 
 def number(value: float | None) -> Cell:
     """A count."""
-    return Cell(words.count(value), value)
+    return Cell(formats.count(value), value)
 
 
 def share(value: float | None) -> Cell:
     """A fraction as per cent."""
-    return Cell(words.percent(value), value)
+    return Cell(formats.percent(value), value)
 
 
 def index(value: float | None) -> Cell:
     """An index between 0 and 1."""
-    return Cell(words.index(value), value)
+    return Cell(formats.index(value), value)
 
 
 def time(value: float | None) -> Cell:
     """A length of time in microseconds."""
-    return Cell(words.micros(value), value)
+    return Cell(formats.micros(value), value)
 
 
 def moment(value: int | None) -> Cell:
-    """A moment in microseconds since 1970, to the minute."""
-    return Cell(words.DASH if value is None else words.minute(value), value)
+    """A time in microseconds since 1970, to the minute."""
+    return Cell(formats.DASH if value is None else formats.minute(value), value)
 
 
 def name(value: str | None) -> Cell:
-    """A name from outside."""
+    """An external name."""
     return Cell(name_of(value or "", LONGEST_NAME))
 
 
 def meter(fraction: float | None, class_: str) -> Html:
-    """A little bar for a share."""
+    """A small bar for a share."""
     width = 0.0 if fraction is None else max(0.0, min(1.0, fraction)) * 96
     least = 1.0 if width else 0.0
     return Html(
@@ -72,7 +72,7 @@ def meter(fraction: float | None, class_: str) -> Html:
 
 
 def grid(id_: str, title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], data: Sequence[str]) -> Html:
-    """A table under its title; it scrolls sideways by itself where it is too wide. `data`: the tables behind."""
+    """A table with its title; a wide one scrolls sideways. `data`: the result tables, which are linked."""
     links = [" ", join(map(csv_link, data), by=" ")] if data else []
     head = join(
         tag(
@@ -96,7 +96,7 @@ def grid(id_: str, title: str, columns: Sequence[Column], rows: Sequence[Sequenc
 
 
 def folded(summary: str, content: Html) -> Html:
-    """Shown when asked for, and in print."""
+    """Collapsed content; expanded in print."""
     return tag("details", tag("summary", summary), content)
 
 

@@ -1,10 +1,10 @@
-"""The Lorenz curve: which share of all the least served share of the sessions has."""
+"""The plot of Lorenz curves: the share of the total that the sessions with the lowest values have."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.page.svg import Scale, line, path, svg, text
 
 SIDE: Final = 330
@@ -17,7 +17,7 @@ _TICKS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve: its name, its class, and its points (share of the sessions, share of all)."""
+    """One curve: its name, its class, and its points (share of the sessions, share of the total)."""
 
     name: str
     class_: str
@@ -25,23 +25,23 @@ class Curve:
 
 
 def lorenz(curves: Sequence[Curve], of: str, label: str) -> str:
-    """Curves below the diagonal on which all are alike; the room between is filled for the last one."""
+    """Curves, the diagonal of equality, and the filled area between it and the last curve."""
     across = Scale(0, 1, LEFT, LEFT + SIDE)
     up = Scale(0, 1, TOP + SIDE, TOP)
     drawn = []
     for tick in _TICKS:
         style = "axis" if tick == 0 else "grid"
         drawn.append(line(LEFT, up(tick), LEFT + SIDE, up(tick), style))
-        shown = f"{tick * 100:.0f}{words.NARROW_SPACE}%"
+        shown = f"{tick * 100:.0f}{formats.NARROW_SPACE}%"
         drawn.append(text(shown, LEFT - 8, up(tick) + 4, anchor="end"))
         drawn.append(text(shown, across(tick), TOP + SIDE + 17, anchor="middle"))
     drawn.append(text(f"share of {of}", LEFT + 8, TOP + 14, "tick"))
-    drawn.append(text("all alike", across(0.5) - 10, up(0.5) - 8, "tick", anchor="end"))
+    drawn.append(text("all equal", across(0.5) - 10, up(0.5) - 8, "tick", anchor="end"))
     drawn.append(line(across(0), up(0), across(1), up(1), "even"))
     for place, curve in enumerate(curves):
         points = [(across(x), up(y)) for x, y in curve.points]
         filled = path(points, "area", closed=True) if place == len(curves) - 1 else ""
         drawn.append(f'<g class="{curve.class_}">{filled}{path(points, "line")}</g>')
-    below = "share of the sessions, the least served first"
+    below = "share of the sessions, lowest values first"
     drawn.append(text(below, LEFT + SIDE / 2, TOP + SIDE + 36, anchor="middle"))
     return svg("".join(drawn), LEFT + SIDE + RIGHT, TOP + SIDE + FOOT, label, "plot square")

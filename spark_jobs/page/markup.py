@@ -1,25 +1,25 @@
-"""Pieces of HTML. Plain text is escaped wherever it enters; only `Html` passes as it is."""
+"""HTML elements. All text is escaped, except `Html`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 
-FOLDER: Final = "tables"  # beside the page, with the CSV of every table
-WIDE: Final = 960.0  # widths that plots are drawn at, for wide screens and for narrow ones
+FOLDER: Final = "tables"  # next to the page, with the CSV of every table
+WIDE: Final = 960.0  # widths of plots for wide and for narrow screens
 NARROW: Final = 340.0
-LONGEST_TITLE: Final = 400  # letters of a name that show when it is pointed at; MQTT allows 65,535 bytes
+LONGEST_TITLE: Final = 400  # letters of a name in its tooltip; MQTT allows 65,535 bytes
 
 
 class Html(str):
-    """Markup that is safe as it stands."""
+    """Markup that needs no escaping."""
 
     __slots__ = ()
 
 
 def safe(content: str) -> Html:
-    """Text as markup: escaped unless it is markup already."""
+    """Text as markup: escaped unless it is `Html`."""
     return content if isinstance(content, Html) else Html(escape(content))
 
 
@@ -34,17 +34,17 @@ def tag(name: str, *children: str, **attributes: str | None) -> Html:
 
 
 def join(parts: Iterable[str], by: str = "") -> Html:
-    """Several pieces in a row."""
+    """Several pieces, escaped and joined."""
     return Html(by.join(safe(part) for part in parts))
 
 
 def section(title: str, *children: str, id_: str) -> Html:
-    """A part of the page under its heading, which links to itself."""
+    """A section of the page; its heading links to itself."""
     return tag("section", tag("h2", tag("a", title, href=f"#{id_}")), *children, id=id_)
 
 
 def lead(content: str) -> Html:
-    """The sentence that says what a section found."""
+    """The first sentence of a section, with its result."""
     return tag("p", content, class_="lead")
 
 
@@ -54,24 +54,25 @@ def note(content: str) -> Html:
 
 
 def nothing(content: str) -> Html:
-    """Said where a plot or a table would be empty."""
+    """A text in place of an empty plot or table."""
     return tag("p", content, class_="nothing")
 
 
 def csv_link(name: str) -> Html:
-    """Where the numbers are."""
+    """A link to a table's CSV file."""
     return tag("a", f"{name}.csv", href=f"{FOLDER}/{name}.csv", class_="csv")
 
 
-def name_of(text: str, longest: int = words.LONGEST_NAME) -> Html:
-    """A client id or another name from outside: as much of it as fits, and more when pointed at."""
-    shown = words.name(text, longest) if text.strip() else f"“{words.name(text, longest)}”" if text else words.DASH
-    title = words.name(text, LONGEST_TITLE)
+def name_of(text: str, longest: int = formats.LONGEST_NAME) -> Html:
+    """A client id or another external name, truncated; the tooltip has more of it."""
+    name = formats.name(text, longest)
+    shown = name if text.strip() else f"“{name}”" if text else formats.DASH
+    title = formats.name(text, LONGEST_TITLE)
     return tag("span", shown, class_="id", title=title if title != shown else None)
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> Html:
-    """Names of what is drawn: class and text of each."""
+    """A legend: class and text of each entry."""
     items = [
         tag("li", Html(f'<i class="{escape(class_)}"></i>'), content, class_=class_) for class_, content in entries
     ]
@@ -79,19 +80,19 @@ def legend(entries: Sequence[tuple[str, str]]) -> Html:
 
 
 def figure(title: str, how: str, *drawings: str, data: Sequence[str] = (), key: Html | str = "") -> Html:
-    """A plot under its title and the sentence that says how to read it; `data` are the tables behind it."""
+    """A plot with its title and an explanation of how to read it; `data` are its result tables."""
     links = [tag("p", "Data: ", join(map(csv_link, data), by=", "), class_="data")] if data else []
     caption = tag("figcaption", tag("strong", title), tag("span", how, class_="how"))
     return tag("figure", caption, key, *drawings, *links)
 
 
 def small_figure(title: Html | str, drawing: str, *below: str) -> Html:
-    """One of several plots of a kind, which are explained together."""
+    """One of several plots with a common explanation."""
     return tag("figure", tag("figcaption", title), drawing, *below, class_="small")
 
 
 def grid(*children: str, class_: str = "plots") -> Html:
-    """Plots side by side where there is room."""
+    """Plots side by side if there is room."""
     return tag("div", *children, class_=class_)
 
 

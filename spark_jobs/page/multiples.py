@@ -1,10 +1,10 @@
-"""Small multiples: one little plot per session, all over the same hours, so that the eye compares them."""
+"""Small multiples: one small plot per session, all over the same hours."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.page.svg import Scale, clock_label, line, path, rect, svg, text, time_ticks
 
 WIDTH: Final = 220
@@ -15,7 +15,7 @@ FOOT: Final = 22
 
 @dataclass(frozen=True)
 class Hour:
-    """One hour of a session: when it began in seconds, what was offered and sent, and whether it was starved."""
+    """One hour of a session: its start in seconds, deliveries offered and sent, and whether it was starved."""
 
     at: float
     offered: float
@@ -24,7 +24,7 @@ class Hour:
 
 
 def session(hours: Sequence[Hour], first: float, last: float, label: str) -> str:
-    """What was offered as a grey step, what was sent as a filled one, hours of starvation marked below."""
+    """Offered as a grey step line, sent as a filled one, hours with starvation marked below."""
     bottom = float(HEIGHT - FOOT)
     across = Scale(first, last, 2, WIDTH - 2)
     most = max((max(hour.offered, hour.sent) for hour in hours), default=0.0) or 1.0
@@ -43,7 +43,7 @@ def session(hours: Sequence[Hour], first: float, last: float, label: str) -> str
             left = across(hour.at)
             drawn.append(f'<g class="drop">{rect(left, bottom + 1, across(hour.at + 3600) - left, 4, "bar")}</g>')
     drawn.append(line(2, bottom, WIDTH - 2, bottom, "axis"))
-    drawn.append(text(words.short(most), WIDTH - 2, TOP - 2, anchor="end"))
+    drawn.append(text(formats.short(most), WIDTH - 2, TOP - 2, anchor="end"))
     span = last - first
     for moment in time_ticks(first, last, 3):
         x = across(moment)
@@ -53,7 +53,7 @@ def session(hours: Sequence[Hour], first: float, last: float, label: str) -> str
 
 
 def _runs(hours: Sequence[Hour]) -> list[list[Hour]]:
-    """Hours that follow each other; a gap is a gap."""
+    """Runs of consecutive hours."""
     found: list[list[Hour]] = []
     for hour in hours:
         if found and abs(found[-1][-1].at + 3600 - hour.at) < 1:

@@ -1,10 +1,10 @@
-"""The picture of a comparison for a README: one SVG file that stands alone, light or dark."""
+"""The picture of a comparison for a README: one self-contained SVG file, light or dark."""
 
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.measures.result import Result
 from spark_jobs.page import distributions
 from spark_jobs.page.bars import Bar, bars
@@ -41,7 +41,7 @@ _TAILS: Final = (
 
 
 def compared(results: Sequence[Result]) -> str:
-    """Mailbox length, acknowledgement latency, and QoS 0 inside and outside of pressure, of two runs."""
+    """Mailbox length, acknowledgement latency, and QoS 0 with and without pressure, of two runs."""
     heading, top = _heading(results)
     places = ((_LEFT, top), (_RIGHT, top), (_LEFT, top + _ROW), (_RIGHT, top + _ROW))
     parts = [heading]
@@ -51,13 +51,13 @@ def compared(results: Sequence[Result]) -> str:
             parts.append(_placed(distributions.tails(title, series, unit, axis, title), *place))
     y = places[-1][1]
     for pressed, title in (
-        (True, "QoS 0 sent, while some session is under pressure"),
+        (True, "QoS 0 sent, while a session is under pressure"),
         (False, "QoS 0 sent, otherwise"),
     ):
         rows = []
         for i, result in enumerate(results):
             rate = _qos0_rate(result, pressed=pressed)
-            rows.append(Bar(words.name(result.label, 20), f"r{i}", rate or 0.0, words.rate(rate)))
+            rows.append(Bar(formats.name(result.label, 20), f"r{i}", rate or 0.0, formats.rate(rate)))
         parts.append(text(title, _RIGHT, y + 12, "head"))
         room = 14 + 6.6 * max(len(row.name) for row in rows)
         parts.append(_placed(bars(rows, _PLOT, title, room=room), _RIGHT, y + 22))
@@ -77,7 +77,7 @@ def compared(results: Sequence[Result]) -> str:
 
 
 def _qos0_rate(result: Result, *, pressed: bool) -> float | None:
-    """QoS 0 sent per second, over the windows with a session under pressure or over those without."""
+    """QoS 0 sent per second, over the windows with or without pressure."""
     rows = [
         row
         for row in result.rows_of("timeline")
@@ -88,19 +88,19 @@ def _qos0_rate(result: Result, *, pressed: bool) -> float | None:
 
 
 def _heading(results: Sequence[Result]) -> tuple[str, float]:
-    """The verdict and what the colours stand for; and where the plots may begin."""
+    """The headline with the legend, and the vertical start of the plots."""
     lines = wrap(headline(results), 84)
     drawn = [text(line, _LEFT, 34 + 22 * i, "title") for i, line in enumerate(lines)]
     y = 38.0 + 22 * len(lines)
     x = float(_LEFT)
     for i, result in enumerate(results):
         drawn.append(f'<g class="r{i}">{rect(x, y - 9, 14, 9, "bar")}</g>')
-        drawn.append(text(words.name(result.label), x + 20, y, "head"))
-        x += 44 + 7.2 * len(words.name(result.label))
+        drawn.append(text(formats.name(result.label), x + 20, y, "head"))
+        x += 44 + 7.2 * len(formats.name(result.label))
     return "".join(drawn), y + 28
 
 
 def _placed(plot: str, x: float, y: float) -> str:
-    """A plot put at a place inside of another picture: its elements, without a drawing area of their own."""
+    """The elements of a plot, moved to a position in another picture."""
     content = plot[plot.index("</title>") + len("</title>") : plot.rindex("</svg>")]
     return element("g", content, transform=f"translate({x:g} {y:g})")

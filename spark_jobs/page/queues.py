@@ -1,9 +1,9 @@
-"""The sections on waiting: mailboxes, latencies, what the gate costs and gives, and what holds the head of the line."""
+"""The sections on waiting: mailboxes, latencies, cost and gain of the gate, head-of-line blocking."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.metrics import BUCKETS
 from spark_jobs.page import bars, distributions, grids
@@ -18,26 +18,26 @@ METRICS: Final = {
     "ack": ("Acknowledgement latency", "from first sent to acknowledged", "deliveries"),
     "wait": ("Waiting time", "from routed to first sent", "deliveries"),
 }
-"""Title, axis, and what is counted, of each kind of distribution."""
+"""Title, axis title, and counted items of each kind of distribution."""
 
 SCOPES: Final = (("calm", "intervals without pressure", "calm"), ("pressed", "intervals under pressure", "pressed"))
 _ALL: Final = (("all", "all intervals", "r1"),)
 _READ_BOTH: Final = (
-    "How to read: on the left the share of {what} at each length; on the right the share at or above it, where each "
-    "line down is ten times rarer, so that rare long ones show."
+    "How to read: on the left the share of {what} at each value; on the right the share at or above it, on a "
+    "logarithmic scale that shows rare large values."
 )
 _READ_GATE: Final = (
-    "How to read: dots are the median and the 99th percentile (QoS 1 and 2: the 95th between them), each step to the "
-    "right is ten times as long. QoS 0 pays with delay, QoS 1 and 2 gain by being acknowledged sooner."
+    "How to read: dots are the median and the 99th percentile (QoS 1 and 2: the 95th between them), on a logarithmic "
+    "scale. The cost is the delay of QoS 0, the gain is that QoS 1 and 2 are acknowledged sooner."
 )
 _READ_LINE: Final = (
-    "How to read: on the left how long deliveries waited before they were first sent (median, 95th and 99th "
-    "percentile); on the right which share of the sessions’ time each cause held them up."
+    "How to read: on the left how long deliveries waited until first sent (median, 95th and 99th "
+    "percentile); on the right the share of the sessions’ time for each cause of blocking."
 )
 
 
 def distribution_section(results: Sequence[Result], metric: str) -> Html:
-    """One metric's distributions: calm against pressed for one run, before against after for two."""
+    """One metric's distributions: calm and pressed for one run, baseline and run for two."""
     title, axis, what = METRICS[metric]
     present = sorted({r["qos"] for result in results for r in result.rows_of("percentiles") if _of(r, metric)})
     if len(present) > 1:
@@ -53,7 +53,7 @@ def distribution_section(results: Sequence[Result], metric: str) -> Html:
         of = "" if qos == "all" else f"QoS {qos}: "
         label = f"{title}, {of or 'all '}"
         plots = [distributions.shares(f"{of}share of all {what}", series, unit, axis, f"{label}share")]
-        if any(any(one.counts[1:]) for one in series):  # above 0 there is nothing to see otherwise
+        if any(any(one.counts[1:]) for one in series):  # otherwise all values are 0
             plots.append(distributions.tails(f"{of}share at or above", series, unit, axis, f"{label}share at or above"))
         drawn += [small_figure("", Html(plot)) for plot in plots]
     how = _READ_BOTH.format(what=what)
@@ -98,7 +98,7 @@ def series_of(result: Result, metric: str, qos: str, scope: str, name: str, clas
 def _series(results: Sequence[Result], metric: str, qos: str) -> list[Series]:
     if len(results) > 1:
         made = [
-            series_of(result, metric, qos, "all", words.name(result.label), f"r{place}")
+            series_of(result, metric, qos, "all", formats.name(result.label), f"r{place}")
             for place, result in enumerate(results)
         ]
     else:
@@ -115,7 +115,7 @@ def _percentile_grid(results: Sequence[Result], metric: str) -> Html:
         *[
             Column(head, title="interpolated; the exact value is at most the bound in grey")
             if not bound
-            else Column("at most", title="the exact value lies at or below this, and above half of it")
+            else Column("at most", title="the exact value is at most this, and more than half of it")
             for head in ("p50", "p95", "p99")
             for bound in (False, True)
         ],
@@ -126,21 +126,21 @@ def _percentile_grid(results: Sequence[Result], metric: str) -> Html:
         for row in result.rows_of("percentiles"):
             if not _of(row, metric):
                 continue
-            parts = [words.name(result.label)] if len(results) > 1 else []
+            parts = [formats.name(result.label)] if len(results) > 1 else []
             parts += [f"QoS {row['qos']}"] if row["qos"] != "all" else []
-            parts += [words.scope(row["scope"])] if row["scope"] != "all" or not parts else []
+            parts += [formats.scope(row["scope"])] if row["scope"] != "all" or not parts else []
             cells = [Cell(", ".join(parts)), grids.number(row["samples"])]
             for name in ("p50", "p95", "p99"):
-                bound = words.at_most(row[f"{name}_high"], row[f"{name}_low"], row["unit"])
-                cells.append(Cell(words.quantity(row[name], row["unit"]), row[name]))
+                bound = formats.at_most(row[f"{name}_high"], row[f"{name}_low"], row["unit"])
+                cells.append(Cell(formats.quantity(row[name], row["unit"]), row[name]))
                 cells.append(Cell(bound, row[f"{name}_high"]))
-            top = words.at_most(row["max_high"], row["max_low"], row["unit"])
+            top = formats.at_most(row["max_high"], row["max_low"], row["unit"])
             lines.append([*cells, Cell(top, row["max_high"])])
     return grid(f"{metric}-percentiles", "Percentiles", columns, lines, ["percentiles"])
 
 
 def gate_section(results: Sequence[Result]) -> Html:
-    """What the gate costs QoS 0, what it gives QoS 1 and 2, and why it gated and what was dropped."""
+    """Cost and gain of the gate, and the reasons of gating and drops."""
     ranges: list[Range] = []
     for qos, what in (("0", "QoS 0 delay"), ("1", "QoS 1 ack"), ("2", "QoS 2 ack")):
         for name, class_, row in _gate_rows(results, qos):
@@ -152,17 +152,17 @@ def gate_section(results: Sequence[Result]) -> Html:
     if ranges:
         label = "Delay of QoS 0 and acknowledgement of QoS 1 and 2"
         plots = both(lambda width: bars.ranges(ranges, width, label, room=_room(ranges)))
-        drawn = figure("What QoS 0 pays and QoS 1 and 2 gain", _READ_GATE, plots, data=["gate"], key=_gate_key(results))
+        drawn = figure("Cost for QoS 0, gain for QoS 1 and 2", _READ_GATE, plots, data=["gate"], key=_gate_key(results))
     return section("The gate: cost and gain", drawn, _gate_grid(results), _reason_grid(results), id_="gate")
 
 
 def _gate_rows(results: Sequence[Result], qos: str) -> list[tuple[str, str, Row]]:
-    """For one run calm and pressed intervals, for two the pressed ones of each."""
+    """Calm and pressed intervals of one run, or pressed ones of two."""
     found = []
     if len(results) > 1:
         for place, result in enumerate(results):
             row = result.maybe("gate", qos=qos, scope="pressed")
-            found.append((words.name(result.label, 12), f"r{place}", row))
+            found.append((formats.name(result.label, 12), f"r{place}", row))
     else:
         for scope in ("calm", "pressed"):
             found.append((scope, scope, results[0].maybe("gate", qos=qos, scope=scope)))
@@ -171,7 +171,7 @@ def _gate_rows(results: Sequence[Result], qos: str) -> list[tuple[str, str, Row]
 
 def _gate_key(results: Sequence[Result]) -> Html:
     if len(results) > 1:
-        return legend([(f"r{i}", f"{words.name(r.label)}, under pressure") for i, r in enumerate(results)])
+        return legend([(f"r{i}", f"{formats.name(r.label)}, under pressure") for i, r in enumerate(results)])
     return legend([(class_, name) for _, name, class_ in SCOPES])
 
 
@@ -190,10 +190,10 @@ def _gate_grid(results: Sequence[Result]) -> Html:
     lines = []
     for result in results:
         for row in result.rows_of("gate"):
-            of = f"{words.name(result.label)}, " if len(results) > 1 else ""
+            of = f"{formats.name(result.label)}, " if len(results) > 1 else ""
             lines.append(
                 [
-                    Cell(f"{of}QoS {row['qos']}, {words.scope(row['scope'])}"),
+                    Cell(f"{of}QoS {row['qos']}, {formats.scope(row['scope'])}"),
                     grids.number(row["offered"]),
                     grids.number(row["sent"]),
                     grids.share(row["delivery_ratio"]),
@@ -213,7 +213,7 @@ def _reason_grid(results: Sequence[Result]) -> Html:
         Column("reason", text=True),
         *([Column("run", text=True)] if len(results) > 1 else []),
         Column("deliveries"),
-        Column("of what was offered"),
+        Column("of offered"),
         Column(""),
     ]
     lines = []
@@ -226,8 +226,8 @@ def _reason_grid(results: Sequence[Result]) -> Html:
             lines.append(
                 [
                     Cell(f"{of}{row['what']}"),
-                    Cell(words.reason(row["reason"])),
-                    *([Cell(words.name(result.label))] if len(results) > 1 else []),
+                    Cell(formats.reason(row["reason"])),
+                    *([Cell(formats.name(result.label))] if len(results) > 1 else []),
                     grids.number(row["deliveries"]),
                     grids.share(row["share_of_offered"]),
                     Cell(grids.meter((row["share_of_offered"] or 0.0) / most, class_), row["share_of_offered"]),
@@ -236,19 +236,19 @@ def _reason_grid(results: Sequence[Result]) -> Html:
     if not lines:
         return nothing("No QoS 0 was gated and nothing was dropped.")
     told = (
-        "Gated means queued instead of sent at once, so that QoS 0 does not overtake what waits; it is delay, not "
-        "loss. Dropped is loss. A delivery counts under the first reason that held."
+        "Gated: queued instead of sent at once, so that QoS 0 does not overtake waiting deliveries; it is delayed, not "
+        "lost. Dropped: lost. A delivery counts under the first reason that applies."
     )
     return Html(grid("reasons", "Gated, dropped and refused, by reason", columns, lines, ["reasons"]) + note(told))
 
 
 def head_of_line_section(results: Sequence[Result]) -> Html:
-    """How long deliveries waited, and what held up the head of the line."""
+    """How long deliveries waited, and the causes of head-of-line blocking."""
     ranges, causes = [], []
     several = len(results) > 1
     for place, result in enumerate(results):
         class_ = f"r{place}" if several else "r1"
-        of = f"{words.name(result.label, 12)}, " if several else ""
+        of = f"{formats.name(result.label, 12)}, " if several else ""
         rows = [row for row in result.rows_of("head_of_line") if row["samples"]]
         for row in rows:
             values = [row[f"wait_{p}"] for p in ("p50", "p95", "p99")]
@@ -257,21 +257,21 @@ def head_of_line_section(results: Sequence[Result]) -> Html:
         if rows:
             for name in ("window_full", "window_bytes_full", "rate_limited", "congested"):
                 share = rows[-1][f"{name}_share"] or 0.0
-                causes.append(Bar(f"{of}{words.reason(name)}", class_, share, words.percent(share)))
+                causes.append(Bar(f"{of}{formats.reason(name)}", class_, share, formats.percent(share)))
     if not ranges and not causes:
-        return section("Head of the line", nothing("Nothing waited."), id_="head-of-line")
+        return section("Head-of-line blocking", nothing("Nothing waited."), id_="head-of-line")
     plots = []
     if ranges:
         plot = bars.ranges(ranges, 460, "Waiting before the first transmission, by QoS", room=_room(ranges))
         plots.append(small_figure("waited before first sent", Html(plot)))
     if causes:
         plot = bars.bars(
-            causes, 460, "Share of the sessions’ time that each cause held deliveries up", room=_room(causes)
+            causes, 460, "Share of the sessions’ time for each cause of blocking", room=_room(causes)
         )
         plots.append(small_figure("share of the sessions’ time", Html(plot)))
     return section(
-        "Head of the line",
-        figure("What holds deliveries up?", _READ_LINE, side_by_side(*plots), data=["head_of_line"]),
+        "Head-of-line blocking",
+        figure("What blocks deliveries?", _READ_LINE, side_by_side(*plots), data=["head_of_line"]),
         *[_full_grid(result, place, several) for place, result in enumerate(results)],
         id_="head-of-line",
     )
@@ -309,7 +309,7 @@ def _full_grid(result: Result, place: int, several: bool) -> Html:
     ]
     if not lines:
         return Html("")
-    of = f"{words.name(result.label)}: " if several else ""
-    title = f"{of}windows that were full longest" if several else "Windows that were full longest"
+    of = f"{formats.name(result.label)}: " if several else ""
+    title = f"{of}longest full windows" if several else "Longest full windows"
     made = grid(f"full-{place}", title, columns, lines, ["head_of_line_sessions"])
     return folded(title, made) if len(lines) > FOLDED or several else made

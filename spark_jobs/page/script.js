@@ -1,11 +1,11 @@
-// Sorts tables by a click on a head, and filters their rows; without it they are plain tables.
+// Sorts tables by a click on a head, and filters their rows; without it they are static.
 (() => {
   "use strict";
 
   const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
   const text = (cell) => cell.textContent.trim();
   const isNumber = (cell) => cell.hasAttribute("data-v");
-  // A value that is not there comes last, whichever way the column is sorted.
+  // Missing values come last in both sort orders.
   const compare = (a, b, way) => {
     if (isNumber(a) || isNumber(b)) {
       const [x, y] = [a.dataset.v, b.dataset.v];
@@ -63,7 +63,7 @@
     if (table.tBodies[0].rows.length >= 8) makeFilterable(grid, table);
   }
 
-  // A link into something folded unfolds it; paper shows everything.
+  // A link to collapsed content expands it; print shows everything.
   const unfold = () => {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;

@@ -1,4 +1,4 @@
-"""A little SVG: elements as escaped text, scales from values to places, and ticks at round values."""
+"""SVG: elements with escaped text, scales from values to positions, ticks at round values."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 
 _TIME_STEPS: Final = (
     1,
@@ -70,7 +70,7 @@ def path(points: Sequence[tuple[float, float]], class_: str, *, closed: bool = F
 
 
 def svg(content: str, width: float, height: float, label: str, class_: str = "plot") -> str:
-    """The outermost element inside of a page; `label` is its title, which a screen reader says."""
+    """The outer element of a plot; `label` is its title, for screen readers."""
     return element(
         "svg",
         element("title", escape(label)),
@@ -83,7 +83,7 @@ def svg(content: str, width: float, height: float, label: str, class_: str = "pl
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps values from [low, high] to places from `start` to `stop`."""
+    """Maps values from [low, high] to positions from `start` to `stop`."""
 
     low: float
     high: float
@@ -91,14 +91,14 @@ class Scale:
     stop: float
 
     def __call__(self, value: float) -> float:
-        """The place of a value."""
+        """The position of a value."""
         if self.high == self.low:
             return self.start
         return self.start + (value - self.low) / (self.high - self.low) * (self.stop - self.start)
 
 
 def round_ticks(high: float, wanted: int = 3) -> list[float]:
-    """Round values from 0 on; the last is the first one at or above `high`."""
+    """Round values from 0; only the last one is at or above `high`."""
     if high <= 0:
         return [0.0, 1.0]
     step = high / wanted
@@ -112,7 +112,7 @@ def round_ticks(high: float, wanted: int = 3) -> list[float]:
 
 
 def time_ticks(first: float, last: float, most: int) -> list[float]:
-    """Round moments (seconds since 1970, or since a start) between first and last, at most `most` of them."""
+    """At most `most` round times (seconds since 1970 or since a start) between first and last."""
     step: float = _TIME_STEPS[-1]
     for candidate in _TIME_STEPS:
         if (last - first) / candidate <= most:
@@ -129,12 +129,12 @@ def time_ticks(first: float, last: float, most: int) -> list[float]:
 
 
 def clock_label(moment: float, span: float) -> str:
-    """A moment in UTC as an axis shows it: the finer the shorter the span (seconds)."""
+    """A time in UTC as an axis label; its precision depends on the span in seconds."""
     form = "%H:%M:%S" if span < 600 else "%H:%M" if span < 2 * 86_400 else "%d %b"
     return datetime.fromtimestamp(moment, UTC).strftime(form)
 
 
 def elapsed_label(moment: float, span: float) -> str:
-    """Time since the start of a run as an axis shows it."""
+    """Time since the start of a run as an axis label."""
     del span
-    return words.seconds(moment)
+    return formats.seconds(moment)

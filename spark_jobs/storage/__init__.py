@@ -1,4 +1,4 @@
-"""Folders and files at any address that Hadoop knows, and plain paths of this machine."""
+"""Folders and files at local paths and Hadoop URIs."""
 
 from spark_jobs.storage.opening import is_local, local_path, open_storage, scheme_of
 from spark_jobs.storage.storage import Entry, Storage, StorageError, is_hidden

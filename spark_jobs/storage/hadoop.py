@@ -1,7 +1,7 @@
-"""Folders at any address that Hadoop knows, through the file systems that Spark's Java has.
+"""Folders at Hadoop URIs, through the file systems of Spark's Java.
 
-Each call goes to Java by py4j, some tenths of a millisecond; data goes through it only for small files: manifests,
-ledgers, the footers of Parquet files.
+Each call goes to Java by py4j and takes some tenths of a millisecond. Only small files are read and written this way:
+manifests, ledgers, the footers of Parquet files.
 """
 
 import io
@@ -19,7 +19,7 @@ _BLOCK: Final = 1 << 20  # bytes read at once
 
 
 class HadoopStorage(Storage):
-    """A folder that Hadoop's file systems reach: hdfs://, s3a://, viewfs:// and so on."""
+    """A folder in a Hadoop file system: hdfs://, s3a://, viewfs:// and so on."""
 
     def __init__(self, uri: str, spark: "SparkSession") -> None:
         self.shown = uri
@@ -27,12 +27,12 @@ class HadoopStorage(Storage):
         self._gateway: Any = spark.sparkContext._gateway
         self._jvm: Any = spark._jvm
         self._conf: Any = spark._jsc.hadoopConfiguration()
-        with self._telling("reached", ""):
+        with self._storage_errors("reached", ""):
             self._system: Any = self._path("").getFileSystem(self._conf)
 
     def files(self, name: str = "") -> Iterator[Entry]:
         """See Storage."""
-        with self._telling("listed", name):
+        with self._storage_errors("listed", name):
             yield from self._below(name, self._system.listStatus(self._path(name)))
 
     def _below(self, name: str, statuses: Any) -> Iterator[Entry]:  # an array of Java
@@ -44,7 +44,7 @@ class HadoopStorage(Storage):
                 yield from self._below(path, self._listed(path))
 
     def _listed(self, name: str) -> Any:  # an array of Java
-        """What is in a folder that was there a moment ago; nothing if it has gone since."""
+        """The content of a folder; empty if it has been deleted meanwhile."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -56,12 +56,12 @@ class HadoopStorage(Storage):
 
     def exists(self, name: str = "") -> bool:
         """See Storage."""
-        with self._telling("looked at", name):
+        with self._storage_errors("looked at", name):
             return bool(self._system.exists(self._path(name)))
 
     def is_folder(self, name: str = "") -> bool:
         """See Storage."""
-        with self._telling("looked at", name):
+        with self._storage_errors("looked at", name):
             path = self._path(name)
             return bool(self._system.exists(path) and self._system.getFileStatus(path).isDirectory())
 
@@ -69,28 +69,28 @@ class HadoopStorage(Storage):
         """See Storage."""
         if not self.is_folder(name):
             return []
-        with self._telling("listed", name):
+        with self._storage_errors("listed", name):
             statuses = self._system.listStatus(self._path(name))
             return sorted(status.getPath().getName() for status in statuses if status.isDirectory())
 
     def open(self, name: str) -> BinaryIO:
         """See Storage."""
-        with self._telling("read", name):
+        with self._storage_errors("read", name):
             path = self._path(name)
             size = self._system.getFileStatus(path).getLen()
             return cast("BinaryIO", io.BufferedReader(_Stream(self._system.open(path), size), _BLOCK))
 
     def write(self, name: str, data: bytes) -> None:
         """See Storage."""
-        beside = _beside(name)
-        with self._telling("written to", name):
-            self._fill(beside, data, replace=True)
-            self._replace(beside, name)
+        temporary = _temporary(name)
+        with self._storage_errors("written to", name):
+            self._fill(temporary, data, replace=True)
+            self._replace(temporary, name)
 
     def create(self, name: str, data: bytes) -> bool:
         """See Storage."""
         try:
-            with self._telling("written to", name):
+            with self._storage_errors("written to", name):
                 self._fill(name, data, replace=False)
         except StorageError:
             if self.exists(name):
@@ -100,25 +100,25 @@ class HadoopStorage(Storage):
 
     def make_folder(self, name: str = "") -> None:
         """See Storage."""
-        with self._telling("made", name):
+        with self._storage_errors("made", name):
             self._system.mkdirs(self._path(name))
 
     def rename(self, source: str, target: str) -> None:
         """See Storage."""
         if self.exists(target):
-            raise StorageError(f"{self.address(source)} cannot be renamed: {self.address(target)} is there already")
+            raise StorageError(f"{self.uri_of(source)} cannot be renamed: {self.uri_of(target)} exists already")
         self.make_folder(target.rpartition("/")[0])
-        with self._telling("renamed", source):
+        with self._storage_errors("renamed", source):
             if not self._system.rename(self._path(source), self._path(target)):
-                raise StorageError(f"{self.address(source)} cannot be renamed to {self.address(target)}")
+                raise StorageError(f"{self.uri_of(source)} cannot be renamed to {self.uri_of(target)}")
 
     def remove(self, name: str) -> None:
         """See Storage."""
-        with self._telling("removed", name):
+        with self._storage_errors("removed", name):
             self._system.delete(self._path(name), True)
 
     def _path(self, name: str) -> Any:  # an object of Java
-        return self._jvm.org.apache.hadoop.fs.Path(self.address(name) or "/")
+        return self._jvm.org.apache.hadoop.fs.Path(self.uri_of(name) or "/")
 
     def _fill(self, name: str, data: bytes, replace: bool) -> None:
         stream = self._system.create(self._path(name), replace)
@@ -128,7 +128,7 @@ class HadoopStorage(Storage):
             stream.close()
 
     def _replace(self, source: str, target: str) -> None:
-        """Rename over what is there: at once where the file system can do that, else with a moment between."""
+        """Rename and replace: atomically if the file system supports it, else by deleting first."""
         options = self._jvm.org.apache.hadoop.fs.Options.Rename
         path = self._path(source)
         try:
@@ -142,19 +142,19 @@ class HadoopStorage(Storage):
         context.rename(path, self._path(target), overwrite)
 
     @contextmanager
-    def _telling(self, what: str, name: str) -> Iterator[None]:
+    def _storage_errors(self, what: str, name: str) -> Iterator[None]:
         from py4j.protocol import Py4JError, Py4JJavaError
 
         try:
             yield
         except Py4JJavaError as error:
-            raise StorageError(f"{self.address(name)} cannot be {what}: {_reason(error.java_exception)}") from error
+            raise StorageError(f"{self.uri_of(name)} cannot be {what}: {_reason(error.java_exception)}") from error
         except Py4JError as error:
-            raise StorageError(f"{self.address(name)} cannot be {what}: {str(error).partition(chr(10))[0]}") from error
+            raise StorageError(f"{self.uri_of(name)} cannot be {what}: {str(error).partition(chr(10))[0]}") from error
 
 
 class _Stream(io.RawIOBase):
-    """A stream of Java that can seek, as Python has them."""
+    """A seekable Java stream as a Python file."""
 
     def __init__(self, stream: Any, size: int) -> None:  # an object of Java
         self._stream = stream
@@ -192,7 +192,7 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def _beside(name: str) -> str:
+def _temporary(name: str) -> str:
     folder, slash, last = name.rpartition("/")
     return f"{folder}{slash}.{last}.tmp"
 

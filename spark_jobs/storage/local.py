@@ -1,4 +1,4 @@
-"""Folders of this machine."""
+"""Folders on this machine."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from spark_jobs.storage.storage import Entry, Storage, StorageError, is_hidden
 
 
 class LocalStorage(Storage):
-    """A folder of this machine; for Spark it is file://PATH."""
+    """A folder on this machine; file://PATH for Spark."""
 
     def __init__(self, root: Path, shown: str = "") -> None:
         self.root = root.absolute()
@@ -20,12 +20,12 @@ class LocalStorage(Storage):
         self.shown = shown or str(root)
 
     def path(self, name: str = "") -> Path:
-        """Where something lies."""
+        """The path of a file or folder in it."""
         return self.root / name if name else self.root
 
     def files(self, name: str = "") -> Iterator[Entry]:
         """See Storage."""
-        with self._telling("listed", name):
+        with self._storage_errors("listed", name):
             for path, status in _files_below(self.path(name), frozenset()):
                 yield Entry(path.relative_to(self.root).as_posix(), status.st_size, status.st_mtime_ns // 1000)
 
@@ -42,33 +42,33 @@ class LocalStorage(Storage):
         folder = self.path(name)
         if not folder.is_dir():
             return []
-        with self._telling("listed", name):
+        with self._storage_errors("listed", name):
             return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
 
     def open(self, name: str) -> BinaryIO:
         """See Storage."""
-        with self._telling("read", name):
+        with self._storage_errors("read", name):
             return self.path(name).open("rb")
 
     def write(self, name: str, data: bytes) -> None:
         """See Storage."""
         path = self.path(name)
-        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with self._telling("written to", name):
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with self._storage_errors("written to", name):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                with beside.open("wb") as file:
+                with temporary.open("wb") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                beside.replace(path)
+                temporary.replace(path)
             finally:
-                beside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
 
     def create(self, name: str, data: bytes) -> bool:
         """See Storage."""
         path = self.path(name)
-        with self._telling("written to", name):
+        with self._storage_errors("written to", name):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 with path.open("xb") as file:
@@ -79,28 +79,28 @@ class LocalStorage(Storage):
 
     def make_folder(self, name: str = "") -> None:
         """See Storage."""
-        with self._telling("made", name):
+        with self._storage_errors("made", name):
             self.path(name).mkdir(parents=True, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         """See Storage."""
-        with self._telling("renamed", source):
+        with self._storage_errors("renamed", source):
             if self.path(target).exists():
-                raise FileExistsError(None, f"{target} is there already", str(self.path(target)))
+                raise FileExistsError(None, f"{target} exists already", str(self.path(target)))
             self.path(target).parent.mkdir(parents=True, exist_ok=True)
             self.path(source).rename(self.path(target))
 
     def remove(self, name: str) -> None:
         """See Storage."""
         path = self.path(name)
-        with self._telling("removed", name):
+        with self._storage_errors("removed", name):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
 
     @contextmanager
-    def _telling(self, what: str, name: str) -> Iterator[None]:
+    def _storage_errors(self, what: str, name: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -110,12 +110,12 @@ class LocalStorage(Storage):
 
 
 def _files_below(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[tuple[Path, os.stat_result]]:
-    """The files below a folder; `above` are the folders on the way to it.
+    """The files below a folder; `above` are the folders on the path to it.
 
-    Brokers write and delete while this looks: what has gone since its folder was listed is not there.
+    Brokers write and delete meanwhile: files that have been deleted since the folder was listed are skipped.
     """
     above |= {_identity(folder.stat())}
-    # A name that is no UTF-8 is kept as Python has it; whoever shows it, escapes it.
+    # A name that is not UTF-8 is kept in Python's form; messages escape it.
     for path in sorted(folder.iterdir()):
         with suppress(FileNotFoundError):
             status = _status(path)
@@ -126,7 +126,7 @@ def _files_below(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[tu
 
 
 def _status(path: Path) -> os.stat_result:
-    """Of a link the status of what it leads to; its own if that cannot be had: whoever opens it is told why."""
+    """The status, of a link that of its target; of a broken link its own, so that opening it reports the reason."""
     try:
         return path.stat()
     except OSError:

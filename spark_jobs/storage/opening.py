@@ -1,4 +1,4 @@
-"""From what a user writes to a storage: a plain path, file:PATH, or any other address of Hadoop."""
+"""Opens a storage by its plain path, file: URI, or other Hadoop URI."""
 
 import re
 from pathlib import Path
@@ -16,43 +16,43 @@ _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 def scheme_of(uri: str) -> str:
-    """The scheme of an address, in small letters; "file" for a plain path."""
+    """The scheme of a URI in lower case; "file" for a plain path."""
     match = _SCHEME.match(uri)
     return match[1].lower() if match else "file"
 
 
 def is_local(uri: str) -> bool:
-    """Whether it lies on this machine, and can be looked at without Spark."""
+    """Whether it is on this machine, and can be read without Spark."""
     return scheme_of(uri) == "file"
 
 
 def local_path(uri: str) -> Path:
-    """The path of a plain path or file: address.
+    """The path of a plain path or file: URI.
 
     Raises:
-        StorageError: the address names another machine.
+        StorageError: the URI names another machine.
     """
     if not _SCHEME.match(uri):
         return Path(uri)
     rest = uri.partition(":")[2]
     if rest.startswith("//") and not rest.startswith("///"):
         host = rest[2:].partition("/")[0]
-        raise StorageError(f"{uri}: names the host {host}; file:///PATH would be right, or a plain path")
+        raise StorageError(f"{uri}: names the host {host}; expected file:///PATH or a plain path")
     return Path(unquote("/" + rest.lstrip("/")))
 
 
 def open_storage(uri: str, spark: "SparkSession | None" = None) -> Storage:
-    """The folder at an address.
+    """The folder at a path or URI.
 
     Args:
         uri: as the user wrote it.
-        spark: a running session; what lies on this machine needs none.
+        spark: a running session; not needed for local folders.
 
     Raises:
-        StorageError: no such file system, or it cannot be reached.
+        StorageError: the file system is unknown or cannot be reached.
     """
     if is_local(uri):
         return LocalStorage(local_path(uri), uri)
     if spark is None:
-        raise StorageError(f"{uri}: can only be reached once Spark runs")
+        raise StorageError(f"{uri}: can only be reached while Spark is running")
     return HadoopStorage(uri, spark)

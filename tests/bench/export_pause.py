@@ -82,15 +82,15 @@ async def measure(sessions: int, exports: int, directory: Path) -> tuple[Ticker,
     config = Config.model_validate({"node_name": "bench", "metrics": {"directory": directory}})
     broker = Broker(config, monotonic_us())
     for number in range(sessions):
-        broker.new_client(f"client-{number:06}", monotonic_us())
+        broker.sessions.new(f"client-{number:06}", monotonic_us())
     exporter = Exporter(broker, config)
     busy, idle = Ticker(), Ticker()
     gc.freeze()  # as the server does
     sys.setswitchinterval(SWITCH_INTERVAL)  # as `Exporter.start` does
     for _ in range(exports):
         now = monotonic_us()
-        for client in broker.clients.values():
-            fill(client.session.outbound.counters, now)
+        for client in broker.clients.known():
+            fill(client.session.outbound.sender.counters, now)
         busy.start()
         start = time.perf_counter()
         await exporter.export()

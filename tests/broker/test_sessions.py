@@ -73,7 +73,7 @@ def test_an_older_expiry_does_not_end_a_newer_one() -> None:
         assert not client.gone
         client.drop()
         local.pass_time(90)
-        assert "kept" in local.broker.clients
+        assert "kept" in local.broker.clients.by_id
 
 
 def test_session_for_ever() -> None:
@@ -92,9 +92,9 @@ def test_v4_session_expires() -> None:
         client = local.client(4)
         client.connect("kept", clean_start=False)
         client.drop()
-        assert "kept" in local.broker.clients
+        assert "kept" in local.broker.clients.by_id
         local.pass_time(1.3)
-        assert "kept" not in local.broker.clients
+        assert "kept" not in local.broker.clients.by_id
 
 
 def test_expiry_is_capped() -> None:
@@ -127,7 +127,7 @@ def test_disconnect_cannot_give_an_expiry() -> None:
         client.send(Disconnect(0, expiring(100)))
         assert client.expect(Disconnect).reason_code == reason_codes.PROTOCOL_ERROR
         assert seen.expect(Publish).payload == b"gone"
-        assert "short" not in local.broker.clients
+        assert "short" not in local.broker.clients.by_id
 
 
 def test_disconnect_repeats_what_was_not_given() -> None:

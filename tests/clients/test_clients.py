@@ -30,8 +30,14 @@ def quick(client: Client) -> Iterator[Case]:
         yield case
 
 
+def marks(client: Client, case: Case) -> list[pytest.MarkDecorator]:
+    """A client gets the same packets compiled or not: one case of each, and the large bursts, show that."""
+    plain = case.kind == "exchange" and case.listener == "tcp" and case.version == max(client.versions)
+    return [] if plain or case.count > 1_000 else [pytest.mark.once]
+
+
 TABLE = [
-    pytest.param(client, case, id=f"{client.name}-{case.name}")
+    pytest.param(client, case, id=f"{client.name}-{case.name}", marks=marks(client, case))
     for client in CLIENTS.values()
     if not client.heavy
     for case in quick(client)

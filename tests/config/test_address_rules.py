@@ -1,4 +1,4 @@
-"""Rules between keys of addresses and priorities (FC-12, FC-24 to FC-26), on whatever could be understood of them."""
+"""Rules between keys of addresses and priorities (FC-12, FC-24 to FC-26), on the keys that could be parsed."""
 
 import pytest
 
@@ -9,14 +9,14 @@ pytestmark = pytest.mark.once
 
 
 def broken(*addresses: object, paging: bool | None = True, priorities: list[object] | None = None) -> list[str]:
-    """The paths of the rules that these raw entries break."""
+    """The paths of the rules that these entries break."""
     entries = partial.addresses({"addresses": list(addresses)})
     weights = partial.priorities({"session": {"mqueue_priorities": priorities or []}})
     return [dotted(problem.path) for problem in address_rules.broken(entries, paging, weights)]
 
 
 def address(**keys: object) -> dict[str, object]:
-    """An address as it is written, with what it needs."""
+    """A written address with its required keys."""
     return {"match": "a/#", "max_size_bytes": "1MiB"} | keys
 
 
@@ -29,18 +29,18 @@ def test_each_filter_stands_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "right"),
+    ("threshold", "valid"),
     [("infinity", True), (-1, True), ("1MiB", True), ("2MiB", True), (1048575, False), (0, False), ("?", True)],
 )
-def test_the_reject_threshold_is_no_less_than_the_limit(threshold: object, right: bool) -> None:
-    """FC-25: what is parked comes on top of what an address holds."""
+def test_the_reject_threshold_is_no_less_than_the_limit(threshold: object, valid: bool) -> None:
+    """FC-25: the threshold covers held and parked bytes."""
     assert broken(address(reject_threshold_bytes=threshold)) == (
-        [] if right else ["addresses[0].reject_threshold_bytes"]
+        [] if valid else ["addresses[0].reject_threshold_bytes"]
     )
 
 
 def test_paging_needs_a_directory() -> None:
-    """FC-26: `page` without a directory could hold nothing, unless what is there could not be understood."""
+    """FC-26: `page` needs a directory; one that could not be parsed counts."""
     assert broken(address(full_policy="page"), paging=False) == ["addresses[0].full_policy"]
     assert broken(address(full_policy="page"), paging=None) == []
     assert broken(address(full_policy="drop"), paging=False) == []
@@ -56,10 +56,10 @@ def test_paging_needs_a_directory() -> None:
     ],
 )
 def test_keys_without_effect(key: str, value: object, policy: str) -> None:
-    """FC-25, FC-26: a key that its address's policy does not look at is a mistake, but not if it says the default."""
+    """FC-25, FC-26: a key without effect under the address's policy is a mistake, unless it has its default value."""
     for other in ("block", "page", "drop", "fail"):
-        right = other == policy
-        assert broken(address(full_policy=other) | {key: value}) == ([] if right else [f"addresses[0].{key}"])
+        valid = other == policy
+        assert broken(address(full_policy=other) | {key: value}) == ([] if valid else [f"addresses[0].{key}"])
     assert broken(address(full_policy="never heard of") | {key: value}) == []
     defaults = {
         "block_timeout": "30s",
@@ -72,12 +72,12 @@ def test_keys_without_effect(key: str, value: object, policy: str) -> None:
 
 
 def test_the_message_says_how_to_mend_it() -> None:
-    """Each message says what would be right."""
+    """Each message says what was expected."""
     entries = partial.addresses(
         {"addresses": [address(reject_threshold_bytes="1KiB", page_limit_bytes="1MiB"), address(full_policy="page")]}
     )
     assert [problem.message for problem in address_rules.broken(entries, False, [])] == [
-        "found 'a/#', which addresses[0] has already: keep one of them",
+        "found 'a/#', which addresses[0] has too: keep one of them",
         "found 1KiB, less than max_size_bytes: write 1MiB or more, or infinity for no limit",
         "has no effect with full_policy: block: leave it out, or set full_policy: page",
         "found page without paging.directory: set that to a directory for page files",
@@ -86,7 +86,7 @@ def test_the_message_says_how_to_mend_it() -> None:
 
 @pytest.mark.parametrize("raw", [None, 5, {}, "a", [None], [5, "a"], [{}], [{"match": 5}], [{"max_size_bytes": []}]])
 def test_what_is_not_understood_breaks_no_rule(raw: object) -> None:
-    """Mistakes of other kinds are reported elsewhere, and cause no false ones here."""
+    """Other mistakes are reported elsewhere and cause no false ones here."""
     entries = partial.addresses({"addresses": raw})
     assert address_rules.broken(entries, False, partial.priorities({"session": {"mqueue_priorities": raw}})) == []
     assert partial.priorities({"session": raw}) == []
@@ -98,5 +98,5 @@ def test_what_is_not_understood_breaks_no_rule(raw: object) -> None:
     + [({"paging": {"directory": directory}}, True) for directory in ("pages", 5)],
 )
 def test_what_is_understood_of_paging(raw: dict[str, object], understood: bool | None) -> None:
-    """A directory that is not right counts, so that it is the only mistake that is reported."""
+    """An invalid directory counts, so that it is the only mistake reported."""
     assert partial.paging(raw) is understood

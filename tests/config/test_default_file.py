@@ -1,4 +1,4 @@
-"""The documented default file: equal to the defaults, complete, with unit, default and FC id for each key."""
+"""The default file: equal to the defaults, complete, with unit, default and FC id for each key."""
 
 import inspect
 import re
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.once
 
 PATH = Path(inspect.getfile(config)).with_name("default.yaml")
 BLOCKS = [block.splitlines() for block in PATH.read_text().split("\n\n")]
-"""The lines of each section; a blank line stands between two of them, and nowhere else."""
+"""The lines of each section; sections are separated by one blank line."""
 
 
 def documentation(section: str, key: str) -> str:
-    """The comment above a key, or the comment that holds it, with what stands on the key's own line."""
+    """The comment above a key, or the comment that contains it, with the key's own line."""
     (lines,) = (block for block in BLOCKS if any(re.match(rf"(# )?{section}:", line) for line in block))
     pattern = rf"\s*(# *)?(- )?{key}:( \S|$)"
     *_, line = (number for number, text in enumerate(lines) if re.match(pattern, text))
@@ -31,30 +31,30 @@ def documentation(section: str, key: str) -> str:
 
 
 def test_equals_the_defaults() -> None:
-    """Loading the file as it is gives the same as loading nothing."""
+    """The file has the same effect as no file."""
     assert config.load(PATH, {}).config == Config()
 
 
 def test_every_key_is_written() -> None:
-    """Each key is in the file; only the node's name, which differs by machine, stands in a comment."""
+    """Each key is in the file; only the node's name, which depends on the machine, is in a comment."""
     sources = config.load(PATH, {}).sources
     assert [key for key, source in sources.items() if source == "default"] == ["node_name"]
 
 
 @pytest.mark.parametrize("path", [path for path in known_keys() if section_at(path) is None])
 def test_every_key_is_documented(path: tuple[str, ...]) -> None:
-    """Above each key stand its meaning and its default, in the form that people write."""
+    """The comment above each key has its meaning and its default in written form."""
     value: object = Config()
     for key in path:
         value = getattr(value, key)
     text = documentation(path[0], path[-1])
     shown = written(path, value)
-    words = {None: "null", True: "true", False: "false"}
-    expected = str(words.get(shown, shown)) if isinstance(shown, bool | None) else str(shown)
+    constants = {None: "null", True: "true", False: "false"}
+    expected = str(constants.get(shown, shown)) if isinstance(shown, bool | None) else str(shown)
     if path == ("node_name",):
         expected = "the name of the machine"
     elif path == ("session", "await_rel_timeout"):
-        expected = "300s"  # as FC-22 has it
+        expected = "300s"  # as in FC-22
     assert f"Default: {expected}" in text
     assert len(text) > 80
 
@@ -70,20 +70,20 @@ def test_every_key_is_documented(path: tuple[str, ...]) -> None:
     ],
 )
 def test_keys_in_lists_are_documented(section: str, model: type[BaseModel]) -> None:
-    """Keys of what stands in lists are there too, in the example if not in the default."""
+    """Keys of list items are documented too, in the example if not in the default."""
     for key in model.model_fields:
         assert documentation(section, key)
 
 
 def example(section: str, key: str) -> object:
-    """What the comment above a list shows of it: the lines from `#   key:` to the default."""
+    """The example in the comment above a list: the lines from `#   key:` to the default."""
     text = documentation(section, key)
     lines = text[text.index(f"#   {key}:") :].split("# Default: [")[0].splitlines()
     return yaml.safe_load("\n".join(re.sub(r"^ *# {0,3}", "", line) for line in lines))[key]
 
 
-def test_examples_are_right() -> None:
-    """What comments show of priorities and addresses can be loaded as it stands."""
+def test_examples_can_be_loaded() -> None:
+    """The examples of priorities and addresses can be loaded."""
     flags = {"session.mqueue_priorities": example("session", "mqueue_priorities"), "paging.directory": "pages"}
     loaded = config.load(None, {}, flags | {"addresses": example("addresses", "addresses")}).config
     assert loaded.session.mqueue_priorities == [Priority(match="alarms/#", weight=100)]
@@ -127,7 +127,7 @@ def test_examples_are_right() -> None:
     ],
 )
 def test_flow_control_names_its_rule(section: str, model: type[BaseModel], key: str, rule: str) -> None:
-    """Each key of flow control names the rule that it belongs to, in the file and at the model."""
+    """Each key of flow control names its rule, in the file and in the model."""
     assert f"# {rule}: " in documentation(section, key)
     source = inspect.getsource(model)
     after = source[re.search(rf"^    {key}: ", source, re.MULTILINE).end() :]  # type: ignore[union-attr]
@@ -147,7 +147,7 @@ def test_flow_control_names_its_rule(section: str, model: type[BaseModel], key: 
     ],
 )
 def test_units_are_named(kind: str, word: str) -> None:
-    """Durations and sizes are called so, since they need a unit."""
+    """Durations and sizes are documented as such, because they need a unit."""
     models: list[tuple[str, type[BaseModel]]] = [("session", SlowConsumer), ("addresses", AddressSettings)]
     models += [(name, type(field)) for name, field in Config() if isinstance(field, BaseModel)]
     for section, model in models:

@@ -1,4 +1,4 @@
-"""Environment variables: what they set, what is not ours, what is wrong with them."""
+"""Environment variables: values, variables that are not ours, mistakes."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.once
 
 
 def values(**environ: str) -> dict[str, object]:
-    """The values of variables without any mistake."""
+    """The values of variables without mistakes."""
     layer, problems = environment.read(environ)
     assert problems == []
     return layer.values
@@ -20,7 +20,7 @@ def mistakes(**environ: str) -> list[str]:
 
 
 def test_nesting() -> None:
-    """Two underscores lead into a section; a value is text, as written."""
+    """Two underscores separate section and key; a value is text."""
     assert values(SLUICE_SESSION__MAX_INFLIGHT="64", SLUICE_NODE_NAME="7", SLUICE_SESSION__RETRY_INTERVAL="1s") == {
         "node_name": "7",
         "session": {"max_inflight": "64", "retry_interval": "1s"},
@@ -36,7 +36,7 @@ def test_json() -> None:
 
 
 def test_null() -> None:
-    """The word null means that where a key may be null, as in a file; elsewhere it is text."""
+    """`null` means None where a key may be null, as in a file; elsewhere it is text."""
     assert values(
         SLUICE_ADMIN__SOCKET="null",
         SLUICE_SESSION__SLOW_CONSUMER__THRESHOLD="null",
@@ -51,7 +51,7 @@ def test_null() -> None:
 
 
 def test_origins() -> None:
-    """Each value knows its variable."""
+    """The origin of each value is its variable."""
     layer, _ = environment.read({"SLUICE_SESSION": '{"max_inflight": 1}', "SLUICE_LOG__LEVEL": "info"})
     assert str(layer.origin(("session", "max_inflight"))) == "SLUICE_SESSION"
     assert str(layer.origin(("log", "level"))) == "SLUICE_LOG__LEVEL"
@@ -60,7 +60,7 @@ def test_origins() -> None:
 
 
 def test_not_ours() -> None:
-    """Other programs' variables, the build's own and what Kubernetes sets for a service are left alone."""
+    """Variables of other programs, of the build, and of Kubernetes for a service are ignored."""
     assert (
         values(
             PATH="/bin",
@@ -95,7 +95,7 @@ def test_not_ours() -> None:
     ],
 )
 def test_unknown_variables(name: str, meant: str) -> None:
-    """A variable that begins like ours and names no key is a mistake, with what was probably meant."""
+    """A variable with our prefix that names no key is a mistake, with a suggestion."""
     (mistake,) = mistakes(**{name: "1"})
     assert mistake.startswith(f"{name}: unknown variable; ")
     assert meant in mistake
@@ -103,6 +103,6 @@ def test_unknown_variables(name: str, meant: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "127.0.0.1:1883", "[", "[{'bind': 'x'}]"])
 def test_no_json(value: str) -> None:
-    """A list that is not JSON is a mistake that shows what was found."""
+    """A list that is not JSON is a mistake; the message quotes it."""
     (mistake,) = mistakes(SLUICE_LISTENERS=value)
     assert mistake.startswith(f"SLUICE_LISTENERS: found {value!r}, which is not JSON (")

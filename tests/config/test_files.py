@@ -1,4 +1,4 @@
-"""Certificate files: missing, unreadable, or not what they should be."""
+"""Certificate files: missing, unreadable, or of the wrong kind."""
 
 from pathlib import Path
 
@@ -31,14 +31,14 @@ def broken(folder: Path, **names: str) -> dict[str, str]:
     return {dotted(path): message for path, message in files.broken(listeners)}
 
 
-def test_right(folder: Path) -> None:
-    """A certificate with its key in the same file or another, and authorities, are right."""
+def test_valid(folder: Path) -> None:
+    """A certificate with its key in the same file or another, and authorities, are valid."""
     assert broken(folder, certfile="both") == {}
     assert broken(folder, certfile="cert", keyfile="key", cafile="cert") == {}
 
 
 @pytest.mark.parametrize(
-    ("names", "key", "words"),
+    ("names", "key", "message"),
     [
         ({"certfile": "none"}, "certfile", "there is no file"),
         ({"certfile": "."}, "certfile", "is a directory"),
@@ -54,15 +54,15 @@ def test_right(folder: Path) -> None:
         ({"certfile": "both", "cafile": "none"}, "cafile", "there is no file"),
     ],
 )
-def test_wrong(folder: Path, names: dict[str, str], key: str, words: str) -> None:
-    """A file that cannot serve is a mistake at its key, with its name and the reason."""
+def test_invalid(folder: Path, names: dict[str, str], key: str, message: str) -> None:
+    """An unusable file is a mistake at its key, with its name and the reason."""
     problems = broken(folder, **names)
     assert list(problems) == [f"listeners[1].tls.{key}"]
-    assert words in problems[f"listeners[1].tls.{key}"]
+    assert message in problems[f"listeners[1].tls.{key}"]
 
 
 def test_values_that_are_no_names() -> None:
-    """Values of the wrong kind are other checks' business."""
+    """Values of the wrong type are reported by other checks."""
     listeners: object
     for listeners in (None, 5, [5], [{}], [{"tls": 5}], [{"tls": None}], [{"tls": {"certfile": 5}}]):
         assert list(files.broken(listeners)) == []

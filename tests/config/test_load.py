@@ -13,14 +13,14 @@ pytestmark = pytest.mark.once
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file of the test goes."""
+    """The path of the test's file."""
     return tmp_path / "sluice.yaml"
 
 
 def mistakes(
     path: Path | None = None, environ: dict[str, str] | None = None, flags: dict[str, object] | None = None
 ) -> list[str]:
-    """Load what cannot be loaded: its mistakes as text, without the folder of the file."""
+    """Load an invalid configuration; returns its mistakes as text, without the folder of the file."""
     with pytest.raises(ConfigError) as caught:
         config.load(path, environ or {}, flags)
     folder = f"{path.parent}/" if path else ""
@@ -28,7 +28,7 @@ def mistakes(
 
 
 def test_nothing_gives_the_defaults() -> None:
-    """Without file, variables and flags there are the defaults, and every source says so."""
+    """Without file, variables and flags all values and sources are defaults."""
     loaded = config.load(None, {})
     assert loaded.config == Config()
     assert set(loaded.sources.values()) == {"default"}
@@ -36,7 +36,7 @@ def test_nothing_gives_the_defaults() -> None:
 
 
 def test_an_empty_file_gives_the_defaults(path: Path) -> None:
-    """An empty file changes nothing, nor do sections without keys."""
+    """An empty file and sections without keys change nothing."""
     for text in ("", "# nothing\n", "session:\n  slow_consumer:\nlog:\n  # level: debug\nmetrics: {}\n"):
         path.write_text(text)
         assert config.load(path, {}).config == Config()
@@ -58,7 +58,7 @@ def test_precedence(path: Path) -> None:
 
 
 def test_lists_are_replaced_whole(path: Path) -> None:
-    """A list from above takes the place of the one below; nothing of that one is left."""
+    """A list of a higher layer replaces the list of a lower one."""
     path.write_text("listeners:\n- {name: a, bind: '127.0.0.1:1'}\n- {name: b, bind: '127.0.0.1:2'}\n")
     loaded = config.load(path, {"SLUICE_LISTENERS": '[{"bind": "127.0.0.1:3"}]'})
     assert loaded.config.listeners == [Listener(bind="127.0.0.1:3")]
@@ -68,19 +68,19 @@ def test_lists_are_replaced_whole(path: Path) -> None:
 
 
 def test_flags_that_were_not_given() -> None:
-    """A flag that is None does not count."""
+    """A flag that is None is ignored."""
     assert config.load(None, {}, {"log.level": None, "log.format": Flag("--x", None)}).config == Config()
 
 
 def test_flags_take_lists_and_paths() -> None:
-    """Flags may hold what the command line has parsed already."""
+    """Flags may be values that the command line has parsed."""
     flags: dict[str, object] = {"listeners": [{"bind": "[::1]:0"}], "metrics.directory": Path("m")}
     loaded = config.load(None, {}, flags)
     assert (loaded.config.listeners[0].host, loaded.config.metrics.directory) == ("::1", Path("m"))
 
 
 def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an environment given, the process's own is read."""
+    """Without `environ`, the process's environment is read."""
     monkeypatch.setenv("SLUICE_LOG__LEVEL", "error")
     assert config.load().config.log.level == "error"
 
@@ -123,7 +123,7 @@ mqtt5: {}
 
 
 def test_every_mistake_at_once(path: Path) -> None:
-    """All mistakes of file, variables and flags come together, each with its place and what would be right."""
+    """All mistakes of file, variables and flags are reported, each with its place and what was expected."""
     path.write_text(EVERY_MISTAKE)
     environ = {"SLUICE_SESION__MAX_INFLIGHT": "3", "SLUICE_SESSION__AWAIT_REL_TIMEOUT": "5"}
     flags: dict[str, object] = {"session.recieve_maximum": 4, "mqtt.max_connections": Flag("--most", -1)}
@@ -193,7 +193,7 @@ admin:
 
 
 def test_every_mistake_of_flow_control_at_once(path: Path) -> None:
-    """FC-10 to FC-14, FC-23 to FC-26: mistakes in a key and between keys come together, none hides another."""
+    """FC-10 to FC-14, FC-23 to FC-26: mistakes in a key and between keys are all reported; none hides another."""
     path.write_text(FLOW_CONTROL_MISTAKES)
     expected = [
         "2: session.consumer_window_size: found -2, which is below zero: write a size such as 10MiB",
@@ -202,12 +202,12 @@ def test_every_mistake_of_flow_control_at_once(path: Path) -> None:
         "5: session.stalled_window: found '500ms': write at least 1s",
         "7: session.mqueue_priorities[0].match: found 'a/#b': write a topic filter",
         "8: session.mqueue_priorities[1].weight: found 300: write at most 255",
-        "9: session.mqueue_priorities[2].match: found 'a', which session.mqueue_priorities[1] has already",
+        "9: session.mqueue_priorities[2].match: found 'a', which session.mqueue_priorities[1] has too",
         "11: session.slow_consumer.threshold: found 0: write messages a second, above 0",
         "12: session.slow_consumer.polcy: unknown key; did you mean 'policy'?",
         "16: addresses[0].reject_threshold_bytes: found 1MiB, less than max_size_bytes: write 10MiB or more",
         "17: addresses[0].page_limit_bytes: found 0: write 1B or more, or infinity for no limit",
-        "18: addresses[1].match: found 'a/#', which addresses[0] has already: keep one of them",
+        "18: addresses[1].match: found 'a/#', which addresses[0] has too: keep one of them",
         "19: addresses[1].max_size_bytes: found 0: write at least 1B",
         "20: addresses[1].full_policy: found page without paging.directory: set that to a directory",
         "21: addresses[2].full_policy: found 'reject': write block, page, drop or fail",
@@ -222,7 +222,7 @@ def test_every_mistake_of_flow_control_at_once(path: Path) -> None:
 
 
 def test_a_limit_of_zero_is_refused_however_it_is_written(path: Path) -> None:
-    """FC-11, FC-23, FC-26: 0 could mean nothing at all or no limit; where it has one meaning it is taken (FC-10)."""
+    """FC-11, FC-23, FC-26: a 0 that could mean nothing or no limit is refused; FC-10: it has one meaning, accepted."""
     environ = {"SLUICE_SESSION__CONSUMER_MAX_RATE": "0", "SLUICE_SESSION__CONSUMER_WINDOW_SIZE": "0"}
     (mistake,) = mistakes(environ=environ)
     assert mistake.startswith("SLUICE_SESSION__CONSUMER_MAX_RATE: session.consumer_max_rate: found '0'")
@@ -236,7 +236,7 @@ def test_a_limit_of_zero_is_refused_however_it_is_written(path: Path) -> None:
 
 
 def test_the_error_lists_everything(path: Path) -> None:
-    """The error's own text has one line for each mistake."""
+    """The error's text has one line for each mistake."""
     path.write_text("a: 1\nb: 2\n")
     with pytest.raises(ConfigError, match="the configuration has 2 mistakes:\n") as caught:
         config.load(path, {})
@@ -246,7 +246,7 @@ def test_the_error_lists_everything(path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_hides_no_other_mistake(path: Path) -> None:
-    """Variables are looked at even if the file is broken, and nothing is made up about its contents."""
+    """Variables are checked even if the file cannot be parsed; nothing is assumed about its contents."""
     path.write_text("a: [\n")
     found = mistakes(path, {"SLUICE_LOG__LEVEL": "loud", "SLUICE_ALLOW_ANONYMOUS": "false"})
     assert found[0].startswith("sluice.yaml:2: is not YAML")
@@ -255,13 +255,13 @@ def test_a_file_that_cannot_be_read_hides_no_other_mistake(path: Path) -> None:
 
 
 def test_unknown_keys_name_the_known_ones(path: Path) -> None:
-    """A key that resembles none is answered with the keys that there are."""
+    """The message about a key that resembles none lists the keys."""
     path.write_text("log: {zzz: 1}\n")
     assert mistakes(path) == ["sluice.yaml:1: log.zzz: unknown key; the keys here are level, format"]
 
 
 def test_lists_from_variables_say_json() -> None:
-    """A listener cannot be set by its index; the message says how instead."""
+    """A listener cannot be set by its index; the message says what works."""
     assert mistakes(environ={"SLUICE_LISTENERS__0__BIND": "127.0.0.1:1"}) == [
         "SLUICE_LISTENERS__0__BIND: listeners: found a mapping (key: value): write a list as JSON in SLUICE_LISTENERS"
     ]
@@ -269,7 +269,7 @@ def test_lists_from_variables_say_json() -> None:
 
 @pytest.mark.parametrize("text", ["listeners:\n", "listeners: []\n", "listeners: {}\n", "listeners: 5\n"])
 def test_listeners_that_are_none(path: Path, text: str) -> None:
-    """A broker without any listener is a mistake, and what would be right is said."""
+    """A broker without a listener is a mistake; the message says what was expected."""
     path.write_text(text)
     (mistake,) = mistakes(path)
     assert mistake.startswith("sluice.yaml:1: listeners: found ")
@@ -277,7 +277,7 @@ def test_listeners_that_are_none(path: Path, text: str) -> None:
 
 
 def test_open_beyond_loopback(path: Path) -> None:
-    """Listening beyond loopback without authentication is refused unless allow_anonymous is written out."""
+    """Listening beyond loopback without authentication is refused unless allow_anonymous is set."""
     path.write_text("listeners:\n  - bind: 0.0.0.0:1883\n")
     (mistake,) = mistakes(path)
     assert mistake.startswith("sluice.yaml:2: listeners[0].bind: 0.0.0.0:1883 can be reached from other machines")
@@ -288,20 +288,20 @@ def test_open_beyond_loopback(path: Path) -> None:
 
 
 def test_no_one_could_connect() -> None:
-    """allow_anonymous: false with the default listener is a mistake: no client could ever get in."""
+    """allow_anonymous: false with the default listener is a mistake: no client could connect."""
     (mistake,) = mistakes(flags={"allow_anonymous": False})
     assert mistake.startswith("--allow_anonymous: allow_anonymous: found false, but listeners[0] (127.0.0.1:1883)")
 
 
 def test_tls_files_are_checked(path: Path) -> None:
-    """A listener whose certificate is not there is a mistake when loading, not when serving."""
+    """A missing certificate is reported when the configuration is loaded."""
     path.write_text("listeners:\n- bind: 127.0.0.1:0\n  tls: {certfile: none.pem}\n")
     (mistake,) = mistakes(path)
     assert mistake.startswith("sluice.yaml:3: listeners[0].tls.certfile: there is no file 'none.pem'")
 
 
 def test_check(path: Path) -> None:
-    """Checking lists the mistakes of the file alone."""
+    """check() reports the mistakes of the file only."""
     path.write_text("log: {level: debug}\n")
     assert config.check(path) == []
     path.write_text("log: {level: loud}\n")
@@ -311,7 +311,7 @@ def test_check(path: Path) -> None:
 
 
 def test_check_leaves_the_environment_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a file is worth does not depend on where it is checked."""
+    """check() ignores the environment."""
     monkeypatch.setenv("SLUICE_NONSENSE", "1")
     path.write_text("")
     assert config.check(path) == []

@@ -1,4 +1,4 @@
-"""The models: FLOW-CONTROL's defaults, and that every bound and validator really rejects."""
+"""The models: FLOW-CONTROL's defaults; every bound and validator rejects."""
 
 import math
 import platform
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.once
 
 
 def test_session_defaults_are_flow_controls() -> None:
-    """Names and defaults of the session section are FC-1, 5, 7, 8, 10 to 12, 14, 16, 20, 22, 23 and 25's."""
+    """Names and defaults of the section `session` are those of FC-1, 5, 7, 8, 10 to 12, 14, 16, 20, 22, 23 and 25."""
     assert Session().model_dump() == {
         "max_inflight": 32,
         "max_mqueue_len": 1000,
@@ -55,7 +55,7 @@ def test_session_defaults_are_flow_controls() -> None:
 
 
 def test_address_defaults_are_flow_controls() -> None:
-    """FC-24 to FC-26: nothing has a limit unless it is asked for, and then it blocks."""
+    """FC-24 to FC-26: no topic has a limit by default; the default policy is block."""
     assert Config().addresses == []
     assert Config().paging.directory is None
     assert AddressSettings(match="a/#", max_size_bytes=1).model_dump() == {
@@ -70,7 +70,7 @@ def test_address_defaults_are_flow_controls() -> None:
 
 
 def test_defaults() -> None:
-    """Without any configuration: TCP on loopback 1883, nothing exported, nothing written out about anonymity."""
+    """Without configuration: TCP on loopback 1883, no export, allow_anonymous not set."""
     config = Config()
     assert [(listener.host, listener.port, listener.tls) for listener in config.listeners] == [
         ("127.0.0.1", 1883, None)
@@ -96,7 +96,7 @@ BASE: dict[type[BaseModel], dict[str, Any]] = {
     Priority: {"match": "a/#", "weight": 1},
     AddressSettings: {"match": "a/#", "max_size_bytes": 1},
 }
-"""What a model needs besides the key under test."""
+"""Required keys of a model besides the key under test."""
 
 REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Config, "node_name", ["", ".a", "_a", "-a", "a b", "a/b", "ä", "x" * (MAX_NAME + 1), 5, None]),
@@ -195,14 +195,14 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     ("model", "key", "value"), [(model, key, value) for model, key, values in REFUSED for value in values]
 )
 def test_every_validator_rejects(model: type[BaseModel], key: str, value: object) -> None:
-    """A value out of bounds or of the wrong kind is refused, with the key named."""
+    """A value out of bounds or of the wrong type is refused; the message names the key."""
     with pytest.raises(ValidationError) as caught:
         model.model_validate(BASE.get(model, {}) | {key: value})
     assert {error["loc"][0] for error in caught.value.errors()} == {key}
 
 
 def test_no_key_is_left_out_of_the_rejections() -> None:
-    """Every key of every model has values that it must refuse."""
+    """REFUSED has values for every key of every model."""
     tested = {(model, key) for model, key, _ in REFUSED}
     models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Authentication, ScramUser]
     models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Paging, Admin, Metrics]
@@ -259,12 +259,12 @@ def test_accepted(section: str, key: str, value: object, loaded: object) -> None
 
 
 def test_version_without_quotes() -> None:
-    """YAML reads 1.3 as a number; it is the version nevertheless."""
+    """1.3, which YAML reads as a number, is accepted as a version."""
     assert Tls.model_validate({"certfile": "a.pem", "minimum_version": 1.3}).minimum_version == "1.3"
 
 
 def test_unknown_keys_are_refused() -> None:
-    """No model takes a key that it does not have."""
+    """Every model refuses unknown keys."""
     models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, ScramUser, Session, SlowConsumer, Priority]
     models += [AddressSettings, Paging, Admin, Metrics]
     for model in models:
@@ -279,7 +279,7 @@ def test_nothing_changes_after_loading() -> None:
 
 
 def test_a_config_survives_its_own_dump() -> None:
-    """A dumped configuration can be validated again and is the same."""
+    """A dumped configuration can be validated and is equal."""
     config = Config(
         listeners=[Listener(name="a", bind="127.0.0.1:0", tls=Tls(certfile=Path("a.pem")))],
         addresses=[AddressSettings(match="a", max_size_bytes=1)],
@@ -289,7 +289,7 @@ def test_a_config_survives_its_own_dump() -> None:
 
 
 def test_a_config_in_python_holds_the_rules_too() -> None:
-    """Not only the loader refuses what is wrong between keys."""
+    """The model checks the rules between keys too, not only the loader."""
     with pytest.raises(ValidationError, match=r"listeners\[0\]\.bind: 0\.0\.0\.0:1883 can be reached"):
         Config(listeners=[Listener(bind="0.0.0.0:1883")])
     with pytest.raises(ValidationError, match="without cafile"):
@@ -309,6 +309,6 @@ def test_a_config_in_python_holds_the_rules_too() -> None:
     [("vm-1.example", "vm-1.example"), ("my host", "my-host"), ("_x", "x"), ("", "sluice"), ("ö" * 9, "sluice")],
 )
 def test_the_host_names_the_node(monkeypatch: pytest.MonkeyPatch, host: str, name: str) -> None:
-    """The node's default name is the machine's, made fit for a file name."""
+    """The default node name is the machine's name, valid in a file name."""
     monkeypatch.setattr(platform, "node", lambda: host)
     assert Config().node_name == name

@@ -1,4 +1,4 @@
-"""Whoever writes what another broker calls a key is told what it is called here."""
+"""Other brokers' names of keys are answered with ours."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from config.schema import field_at, known_keys
 
 @pytest.mark.parametrize("name", OTHER_NAMES)
 def test_names_lead_to_keys(name: str) -> None:
-    """Each name leads to keys that there are, and is not one itself where it would be looked for."""
+    """Each name leads to existing keys, and is not itself a key in those sections."""
     for key in OTHER_NAMES[name].split(" or "):
         path: list[str | int] = []
         for part in key.split("."):
@@ -21,7 +21,7 @@ def test_names_lead_to_keys(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("max_queued_messages: 5", "did you mean session.max_mqueue_len?"),
         ("session: {max_queued_messages: 5}", "did you mean 'max_mqueue_len'?"),
@@ -42,15 +42,15 @@ def test_names_lead_to_keys(name: str) -> None:
         ("acl_file: x", "did you mean authorization.deny_publish or authorization.deny_subscribe?"),
     ],
 )
-def test_suggestions(tmp_path: Path, text: str, words: str) -> None:
-    """The key is suggested as one would write it there."""
+def test_suggestions(tmp_path: Path, text: str, message: str) -> None:
+    """The key is suggested in the form for that place."""
     file = tmp_path / "sluice.yaml"
     file.write_text(text)
     (problem,) = config.check(file)
-    assert words in problem.message
+    assert message in problem.message
 
 
 def test_variable() -> None:
-    """An environment variable by such a name leads to ours."""
+    """An environment variable with such a name leads to ours."""
     with pytest.raises(config.ConfigError, match="did you mean SLUICE_SESSION__MAX_MQUEUE_LEN"):
         config.load(environ={"SLUICE_MAX_QUEUED_MESSAGES": "5"})

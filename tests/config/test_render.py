@@ -1,4 +1,4 @@
-"""Rendering: every value with its source, in a form that can be loaded again; secrets are not shown."""
+"""Rendering: every value with its source, in a form that can be loaded; secrets are not shown."""
 
 from pathlib import Path
 
@@ -14,25 +14,25 @@ pytestmark = pytest.mark.once
 
 @pytest.mark.parametrize("name", ["true", "null", "010", "1e3", "1.5", "0x10", "1_0", "2024-01-01", "off", "a.b"])
 def test_text_that_looks_like_something_else(path: Path, name: str) -> None:
-    """A name that YAML might take for a number or a word of its own is shown so that it stays text."""
+    """A name that YAML could read as a number or constant is quoted."""
     path.write_text(render(config.load(None, {}, {"node_name": name})))
     assert config.load(path, {}).config.node_name == name
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file of the test goes."""
+    """The path of the test's file."""
     return tmp_path / "sluice.yaml"
 
 
 def lines(text: str) -> dict[str, str]:
-    """What stands before the comment and in it, line by line."""
+    """Each line: the text before the comment -> the comment."""
     pairs = (line.partition("  # ") for line in text.splitlines())
     return {left.strip(): right for left, _, right in pairs}
 
 
 def test_every_value_says_where_it_comes_from(path: Path) -> None:
-    """Values are written the way people write them, with file and line, variable, flag or default behind."""
+    """Values are in written form, followed by file and line, variable, flag or default."""
     path.write_text("session:\n  max_mqueue_bytes: 1024KiB\n")
     environ = {"SLUICE_SESSION__RETRY_INTERVAL": "0.5s", "SLUICE_SESSION__MAX_INFLIGHT": "0"}
     shown = lines(render(config.load(path, environ, {"log.level": config.Flag("--log-level", "debug")})))
@@ -46,7 +46,7 @@ def test_every_value_says_where_it_comes_from(path: Path) -> None:
 
 
 def test_limits_of_flow_control(path: Path) -> None:
-    """FC-10, FC-11, FC-24: the new sections are shown, no limit as infinity and a window of nothing as 0B."""
+    """FC-10, FC-11, FC-24: no limit is shown as infinity, a window of 0 as 0B."""
     path.write_text("session: {consumer_window_size: 0}\naddresses: [{match: a/#, max_size_bytes: 2048}]\n")
     shown = lines(render(config.load(path, {"SLUICE_ADMIN__SOCKET": "null"})))
     assert shown["consumer_window_size: 0B"] == f"{path}:1"
@@ -68,7 +68,7 @@ def test_nothing_is_left_out() -> None:
 
 
 def test_what_is_shown_can_be_loaded(path: Path, tmp_path: Path) -> None:
-    """The rendered text is a file that gives the same configuration."""
+    """Loading the rendered text gives the same configuration."""
     pem = tmp_path / "a # pem: 'x'"
     pem.write_text("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n")
     flags: dict[str, object] = {
@@ -104,7 +104,7 @@ class _Account(BaseModel):
 
 
 def test_secrets_are_not_shown() -> None:
-    """A field that is marked secret shows as stars, wherever it came from."""
+    """A secret field is shown as stars, whatever its source."""
     account = _Account()
     sources = {"user": "default", "password": "SLUICE_PASSWORD"}
     text = render(Loaded(account, sources))  # type: ignore[arg-type]

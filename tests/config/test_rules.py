@@ -1,9 +1,9 @@
-"""Rules between keys: TLS, names and addresses of listeners, and never open to a network by accident."""
+"""Rules between keys: TLS, names and bind addresses of listeners, authentication."""
 
 import pytest
 
 from config import rules
-from config.addresses import parse
+from config.bind_address import parse
 from config.layers import dotted
 
 pytestmark = pytest.mark.once
@@ -16,14 +16,12 @@ def facts(
     certificate: bool | None = False,
     cafile: bool | None = False,
 ) -> rules.ListenerFacts:
-    """A listener as the rules see it, with a name of its own unless one is given."""
+    """The facts of a listener, with a unique name unless one is given."""
     address = None if bind is None else parse(bind)
     return rules.ListenerFacts(index, name or f"l{index}", address, certificate, cafile)
 
 
-def broken(
-    *listeners: rules.ListenerFacts, anonymous: bool | None = None, users: bool | None = False
-) -> list[str]:
+def broken(*listeners: rules.ListenerFacts, anonymous: bool | None = None, users: bool | None = False) -> list[str]:
     """The paths of all broken rules."""
     return [dotted(problem.path) for problem in rules.broken(listeners, anonymous, users)]
 
@@ -53,12 +51,12 @@ def broken(
 def test_authentication(
     bind: str | None, certificate: bool | None, anonymous: bool | None, expected: list[str]
 ) -> None:
-    """Beyond loopback needs client certificates or a written allow_anonymous; false needs them everywhere."""
+    """Listening beyond loopback needs client certificates or allow_anonymous: true; false needs them everywhere."""
     assert broken(facts(bind=bind, certificate=certificate, cafile=True), anonymous=anonymous) == expected
 
 
 def test_the_refusal_says_how_to_mend_it() -> None:
-    """All ways out are named, and those that fit where anonymous clients are forbidden."""
+    """The message names all solutions that fit the value of allow_anonymous."""
     (problem,) = rules.broken([facts(bind="0.0.0.0:1883")], None, False)
     for way in ("tls.require_client_certificate: true", "authentication.scram", "127.0.0.1", "allow_anonymous: true"):
         assert way in problem.message
@@ -70,20 +68,20 @@ def test_the_refusal_says_how_to_mend_it() -> None:
 @pytest.mark.parametrize("bind", ["127.0.0.1:1883", "0.0.0.0:1883"])
 @pytest.mark.parametrize("users", [True, None])
 def test_users_are_authentication(bind: str, users: bool | None) -> None:
-    """Where there are users every listener has authentication; users that are not understood break no rule."""
+    """With users, every listener has authentication; users that could not be parsed break no rule."""
     for anonymous in (None, False, True):
         assert broken(facts(bind=bind), anonymous=anonymous, users=users) == []
 
 
 def test_client_certificates_need_authorities() -> None:
-    """Requiring client certificates without cafile could accept no one."""
+    """Requiring client certificates needs a cafile."""
     assert broken(facts(certificate=True, cafile=False)) == ["listeners[0].tls.require_client_certificate"]
     assert broken(facts(certificate=True, cafile=True)) == []
     assert broken(facts(certificate=False, cafile=True)) == []
 
 
 def test_names_and_addresses_are_unique() -> None:
-    """Each listener has its own name and address; the later one is the mistake."""
+    """Names and bind addresses are unique; the later listener is the mistake."""
     first = facts(0, "a", "127.0.0.1:1883")
     assert broken(first, facts(1, "a", "127.0.0.1:1884")) == ["listeners[1].name"]
     assert broken(first, facts(1, "b", "127.0.0.1:1883")) == ["listeners[1].bind"]

@@ -1,4 +1,4 @@
-"""The keys of users are shown nowhere: not by `config show`, not by any message about a mistake."""
+"""Neither `config show` nor any message shows the keys of users."""
 
 import json
 from base64 import b64encode
@@ -27,12 +27,12 @@ PASSWORD = "hunter2"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file of the test goes."""
+    """The path of the test's file."""
     return tmp_path / "sluice.yaml"
 
 
 def test_show(path: Path) -> None:
-    """What is shown of a user is all but the keys, and no form of the configuration has them in clear."""
+    """A user is shown without the keys, and no form of the configuration has them in clear."""
     path.write_text(yaml.safe_dump({"authentication": {"scram": [USER]}}))
     loaded = config.load(path, {})
     text = config.render(loaded)
@@ -58,7 +58,7 @@ def test_show(path: Path) -> None:
     ],
 )
 def test_mistakes_in_an_entry(path: Path, wrong: dict[str, object]) -> None:
-    """Whatever is wrong with an entry, no message quotes what could be a key or a password."""
+    """No message about an entry quotes a value that could be a key or a password."""
     section = {"authentication": {"scram": [{**USER, **wrong}]}}
     path.write_text(yaml.safe_dump(section))
     with pytest.raises(ConfigError) as caught:
@@ -84,7 +84,7 @@ def test_mistakes_around_entries(path: Path, section: object) -> None:
 
 @pytest.mark.parametrize("name", ["SLUICE_AUTHENTICATION", "SLUICE_AUTHENTICATION__SCRAM"])
 def test_variables(name: str) -> None:
-    """Users may come from a variable; JSON with a mistake in it is not quoted."""
+    """Users may come from a variable; invalid JSON is not quoted."""
     users: object = [USER]
     value = json.dumps(users if name.endswith("SCRAM") else {"scram": users})
     assert len(config.load(None, {name: value}).config.authentication.scram) == 1
@@ -95,7 +95,7 @@ def test_variables(name: str) -> None:
 
 
 def test_two_entries_of_one_user(path: Path) -> None:
-    """A name that comes twice is named."""
+    """The message about a duplicate user has the name."""
     path.write_text(yaml.safe_dump({"authentication": {"scram": [USER, dict(USER)]}}))
     (problem,) = config.check(path)
     assert (problem.path, problem.message) == (
@@ -105,7 +105,7 @@ def test_two_entries_of_one_user(path: Path) -> None:
 
 
 def test_users_let_a_listener_be_open(path: Path) -> None:
-    """With users a listener may be reached from other machines, mistakes in their entries or not; [] is no users."""
+    """With users, even invalid ones, a listener may be reachable from other machines; [] is no users."""
     listeners = [{"bind": "0.0.0.0:0"}]
     for users, mistakes in (([USER], []), ([{**USER, "salt": ""}], ["authentication.scram[0].salt"])):
         path.write_text(yaml.safe_dump({"listeners": listeners, "authentication": {"scram": users}}))

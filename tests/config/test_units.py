@@ -1,4 +1,4 @@
-"""Units: what people write, what it means, what is refused, and that nothing is lost on the way back."""
+"""Units: parsing, refusing, and formatting without loss."""
 
 import contextlib
 import math
@@ -38,7 +38,7 @@ def test_durations(text: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         ("30", "without a unit"),
         ("", "found ''"),
@@ -63,15 +63,15 @@ def test_durations(text: object, seconds: float) -> None:
         ("٣s", "found '٣s'"),
     ],
 )
-def test_durations_refused(value: object, words: str) -> None:
-    """What is no duration is refused, naming what was found and what would be right."""
+def test_durations_refused(value: object, message: str) -> None:
+    """An invalid duration is refused, with what was found and what was expected."""
     with pytest.raises(ValueError, match=r"such as 30s|write infinity") as caught:
         units.parse_duration(value)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_bare_numbers_need_a_unit_in_files() -> None:
-    """A file's number without a unit is refused where Python's is taken as seconds."""
+    """A number without a unit is refused in files; from Python it is seconds."""
     with pytest.raises(ValueError, match="found 30, a number without a unit"):
         units.parse_duration(30, bare_numbers=False)
 
@@ -102,7 +102,7 @@ def test_sizes(text: object, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         ("10mib", "did you mean 'MiB'?"),
         ("10M", "'M' is not a unit"),
@@ -117,11 +117,11 @@ def test_sizes(text: object, size: int) -> None:
         ("ten", "found 'ten'"),
     ],
 )
-def test_sizes_refused(value: object, words: str) -> None:
-    """What is no size is refused, naming what was found and what would be right."""
+def test_sizes_refused(value: object, message: str) -> None:
+    """An invalid size is refused, with what was found and what was expected."""
     with pytest.raises(ValueError, match="such as 10MiB") as caught:
         units.parse_size(value)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "count"), [(0, 0), ("infinity", 0), (7, 7), ("7", 7), (" 7 ", 7), ("007", 7)])
@@ -132,7 +132,7 @@ def test_counts(text: object, count: int) -> None:
 
 @pytest.mark.parametrize("value", [-1, 1.0, "1.0", "-1", "1e3", "many", "", True, None, [1], 2**63, "9" * 5000, "1_0"])
 def test_counts_refused(value: object) -> None:
-    """What is no count is refused, naming what would be right."""
+    """An invalid count is refused, with what was expected."""
     with pytest.raises(ValueError, match="write a whole number, or infinity for no limit"):
         units.parse_count(value)
 
@@ -142,13 +142,13 @@ def test_counts_refused(value: object) -> None:
     [("infinity", -1), (-1, -1), ("-1", -1), (" infinity ", -1), (0, 0), ("0B", 0), ("64KiB", 65536), (300, 300)],
 )
 def test_windows(text: object, size: int) -> None:
-    """FC-10: a window is a size of which 0 has a meaning; without a limit it is -1, however that is written."""
+    """FC-10: a window is a size for which 0 is a value; every form of no limit gives -1."""
     assert units.parse_window(text) == size
 
 
 @pytest.mark.parametrize("value", [-2, "-2", -1.0, "-1B", True, None, [], "10mib", "", 1.5, 2**63])
 def test_windows_refused(value: object) -> None:
-    """What is no size is refused, naming what would be right."""
+    """An invalid window is refused, with what was expected."""
     with pytest.raises(ValueError, match=r"found .*such as 10MiB .*, or infinity for no limit"):
         units.parse_window(value)
 
@@ -158,26 +158,26 @@ def test_windows_refused(value: object) -> None:
     [("infinity", 0), (-1, 0), ("-1", 0), (0, 0), (1, 1), ("1000", 1000), (1_000_000, 1_000_000)],
 )
 def test_rates(text: object, rate: int) -> None:
-    """FC-11, FC-23: a rate is a whole number a second; without a limit it is 0, however that is written."""
+    """FC-11, FC-23: a rate is a whole number a second; every form of no limit gives 0."""
     assert units.parse_rate(text) == rate
 
 
 @pytest.mark.parametrize("value", [-2, "-2", 1.5, "10/s", True, None, [], "", 1_000_001])
 def test_rates_refused(value: object) -> None:
-    """What is no rate is refused, naming what would be right."""
+    """An invalid rate is refused, with what was expected."""
     with pytest.raises(ValueError, match=r"found .*write a whole number from 1 to 1000000, or infinity for no limit"):
         units.parse_rate(value)
 
 
 @pytest.mark.parametrize("value", [0, "0"])
 def test_a_rate_of_nothing_is_refused_in_files(value: object) -> None:
-    """A file's 0 could mean that nothing may pass, or that all may; from Python it is no limit."""
+    """A 0 in a file is ambiguous and refused; from Python it is no limit."""
     with pytest.raises(ValueError, match="write a whole number from 1"):
         units.parse_rate(value, zero=False)
 
 
 def test_infinity_refused_where_there_must_be_a_limit() -> None:
-    """Where no limit is no choice, infinity is refused and not offered."""
+    """Where a limit is required, infinity is refused and not suggested."""
     for parse in (units.parse_duration, units.parse_size, units.parse_count):
         with pytest.raises(ValueError, match="found 'infinity'") as caught:
             parse("infinity", unlimited=False)
@@ -235,7 +235,7 @@ def test_sizes_and_counts_survive_formatting(number: int) -> None:
 
 @given(st.text() | st.integers() | st.floats() | st.none() | st.booleans() | st.lists(st.integers(), max_size=2))
 def test_anything_is_parsed_or_refused(value: object) -> None:
-    """No value at all raises anything but ValueError, and what is parsed is in range."""
+    """Every value is parsed into the range or raises ValueError."""
     for parse, least, most in (
         (units.parse_duration, 0, math.inf),
         (units.parse_size, 0, units.LARGEST_NUMBER),
@@ -248,5 +248,5 @@ def test_anything_is_parsed_or_refused(value: object) -> None:
 
 
 def test_long_values_are_cut_in_messages() -> None:
-    """A value of any length is named by its beginning."""
+    """A long value is shown by its beginning."""
     assert len(units.found("x" * 1000)) == 80

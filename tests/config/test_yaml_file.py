@@ -1,4 +1,4 @@
-"""Reading YAML: values, their lines, and files that are none."""
+"""Reading YAML: values, their lines, and files that are not YAML."""
 
 import os
 from pathlib import Path
@@ -13,14 +13,14 @@ pytestmark = pytest.mark.once
 
 
 def read(path: Path, text: str | bytes) -> tuple[dict[str, object], list[str], bool]:
-    """Write and read a file: its values, its problems as text, whether it was understood."""
+    """Write and read a file; returns its values, its problems as text, and whether it was parsed."""
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     layer, problems, whole = yaml_file.read(path)
     return layer.values, [f"{problem.line}: {problem.path}: {problem.message}" for problem in problems], whole
 
 
 def fatal(path: Path) -> str:
-    """Read a file that cannot be understood: its only problem, without the file's name."""
+    """Read a file that cannot be parsed; returns its only problem, without the file's name."""
     layer, (problem,), whole = yaml_file.read(path)
     assert not whole
     assert layer.values == {}
@@ -30,7 +30,7 @@ def fatal(path: Path) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file of the test goes."""
+    """The path of the test's file."""
     return tmp_path / "sluice.yaml"
 
 
@@ -64,18 +64,18 @@ def path(tmp_path: Path) -> Path:
     ],
 )
 def test_plain_values(path: Path, text: str, value: object) -> None:
-    """Words are read as YAML 1.2 has it, so times, octals and yes are nothing special; quotes make text."""
+    """Plain scalars are read as in YAML 1.2: times, octals and yes are not special; quotes make text."""
     assert read(path, f"a: {text}\n") == ({"a": value}, [], True)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "---\n...\n", "null\n", "\ufeff", "{}"])
 def test_empty_files(path: Path, text: str) -> None:
-    """A file without any key is no mistake: it changes nothing."""
+    """A file without keys is valid and changes nothing."""
     assert read(path, text) == ({}, [], True)
 
 
 def test_lines(path: Path) -> None:
-    """Every key and list item knows its line."""
+    """Every key and list item has its line."""
     path.write_text("# c\na: 1\nb:\n  c: 2\n  d:\n    - x\n    - e: 3\n      f: 4\n")
     layer, problems, _ = yaml_file.read(path)
     assert problems == []
@@ -93,7 +93,7 @@ def test_lines(path: Path) -> None:
 
 
 def test_keys_given_twice(path: Path) -> None:
-    """A key that comes again is a mistake that names both lines; all are found."""
+    """A duplicate key is a mistake that names both lines; all are found."""
     values, problems, whole = read(path, "a: 1\nb: {c: 1, c: 2}\na: 3\nl:\n- {d: 1,\n   d: 2}\n")
     assert whole
     assert values == {"a": 1, "b": {"c": 1}, "l": [{"d": 1}]}
@@ -105,7 +105,7 @@ def test_keys_given_twice(path: Path) -> None:
 
 
 def test_tags_and_odd_keys(path: Path) -> None:
-    """Tags are refused, never followed; so are keys that are no names."""
+    """Tags are refused, never followed; so are keys that are not names."""
     _, problems, _ = read(path, "a: !!python/object/apply:os.system ['x']\nb: !mine 5\n? [1]\n: 2\n")
     assert problems == [
         "1: a: found the tag tag:yaml.org,2002:python/object/apply:os.system: write the plain value",
@@ -115,7 +115,7 @@ def test_tags_and_odd_keys(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("a: [1\nb: 2\n", ":2: is not YAML: while parsing a flow sequence"),
         ("a: 1\n\tb: 2\n", "YAML indents with spaces"),
@@ -136,30 +136,30 @@ def test_tags_and_odd_keys(path: Path) -> None:
     ],
     ids=range(16),
 )
-def test_no_yaml(path: Path, text: str | bytes, words: str) -> None:
-    """A file that is no YAML, or no text at all, is refused with the reason and the line."""
+def test_not_yaml(path: Path, text: str | bytes, message: str) -> None:
+    """A file that is not YAML or not text is refused with the reason and the line."""
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert words in fatal(path)
+    assert message in fatal(path)
 
 
 def test_no_file(path: Path) -> None:
-    """A file that is not there is named."""
+    """A missing file is reported."""
     assert fatal(path) == ": there is no such file"
 
 
 def test_directory(tmp_path: Path) -> None:
-    """A directory in place of the file is named as one."""
+    """A directory in place of the file is reported as one."""
     assert fatal(tmp_path) == ": this is a directory: name the file in it"
 
 
 def test_impossible_name() -> None:
-    """A name that no file can have is refused like any other."""
+    """An impossible file name is refused like any other."""
     assert "cannot be" in fatal(Path("a\0b"))
     assert "cannot be read" in fatal(Path("x" * 5000))
 
 
 def test_a_loop_of_links(path: Path) -> None:
-    """What the system cannot open is refused with the system's reason."""
+    """A file that the system cannot open is refused with the system's reason."""
     path.symlink_to(path)
     assert "cannot be read: Too many levels of symbolic links" in fatal(path)
 
@@ -176,7 +176,7 @@ def test_a_pipe_is_a_file(path: Path) -> None:
 
 @given(st.text(alphabet="ab:-[]{}'\"&*!|>%#?,\n\t 01\0é", max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """No text makes the reader fail otherwise than by a problem with a line or a reason."""
+    """Every text gives values or a problem with a line or a reason."""
     reader, writer = os.pipe()
     os.write(writer, text.encode())
     os.close(writer)

@@ -1,4 +1,4 @@
-"""What the tests of the deployment files share."""
+"""Fixtures for the tests of the deployment files."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def deploy() -> Path:
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """Spark, for what its libraries know of clusters."""
+    """Spark, for its libraries about clusters."""
     pytest.importorskip("pyspark", reason="needs the extra `report`")
     from spark_jobs.spark import session
 
@@ -34,7 +34,7 @@ def spark() -> "Iterator[SparkSession]":
 
 @pytest.fixture
 def script(tmp_path: Path) -> Run:
-    """Runs a script; the commands whose names are given are stood in for by ones that print what they are told."""
+    """Runs a script; the given commands are replaced with ones that print their arguments."""
 
     def run(
         path: Path, *arguments: str, stand_ins: Mapping[str, int], **variables: str

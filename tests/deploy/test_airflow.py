@@ -1,4 +1,4 @@
-"""The DAGs, read by a real Airflow where there is one."""
+"""The DAGs, read by a real Airflow if it is installed."""
 
 import ast
 import importlib.util
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.once
 
 DAGS: Final = DEPLOY / "airflow" / "sluice_fairness.py"
 PYTHON: Final = "SLUICE_AIRFLOW_PYTHON"
-"""A Python that has Airflow, if it is not this one: Airflow pins many packages, so it is mostly in one of its own."""
+"""A Python with Airflow, if it is not this one: Airflow pins many packages, so it has its own environment."""
 
 INSPECT: Final = """
 import importlib.util, json, sys
@@ -49,7 +49,7 @@ print("FOUND " + json.dumps(found, default=str))
 
 @pytest.fixture(scope="module")
 def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What Airflow makes of the file."""
+    """The DAGs that Airflow reads from the file."""
     python = os.environ.get(PYTHON)
     if python is None and importlib.util.find_spec("airflow") is None:
         pytest.skip(f"Airflow is not installed; {PYTHON} may name a Python that has it")
@@ -65,7 +65,7 @@ def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_dags(dags: dict[str, Any]) -> None:
-    """One DAG compacts every hour, one compacts and reports every day; no runs overlap, tasks are tried again."""
+    """One DAG compacts every hour, one compacts and reports every day; runs do not overlap, tasks are retried."""
     assert {name: sorted(dag["tasks"]) for name, dag in dags.items()} == {
         "sluice_compact": ["compact"],
         "sluice_report": ["compact", "report"],
@@ -79,7 +79,7 @@ def test_dags(dags: dict[str, Any]) -> None:
 
 
 def test_commands() -> None:
-    """The commands are what the jobs take, whatever is in the values: blanks and quotes stay inside one argument."""
+    """The commands are valid for any values: blanks and quotes stay within one argument."""
     values = {
         "SLUICE_METRICS_URI": "a b",
         "SLUICE_STORE_URI": "s'$(id)",
@@ -105,14 +105,14 @@ def test_commands() -> None:
 
 
 def test_nothing_is_done_at_import() -> None:
-    """Parsing the file asks nobody for anything: it imports, sets names, and describes DAGs."""
+    """Parsing the file only imports, sets names and describes DAGs."""
     tree = ast.parse(DAGS.read_text())
     calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     assert calls <= {"DAG", "BashOperator", "CronDataIntervalTimetable", "datetime", "timedelta"}
 
 
 def _constants() -> dict[str, str]:
-    """The texts that the file gives names to."""
+    """The file's constants with text."""
     return {
         node.targets[0].id: node.value.value
         for node in ast.parse(DAGS.read_text()).body
@@ -124,7 +124,7 @@ def _constants() -> dict[str, str]:
 
 
 def test_airflow_is_looked_for(tmp_path: Path) -> None:
-    """The inspection tells the DAGs of a file, so that an empty one would not pass."""
+    """The inspection finds no DAGs in an empty file."""
     empty = tmp_path / "empty.py"
     empty.write_text("")
     done = subprocess.run([sys.executable, "-c", INSPECT, str(empty)], capture_output=True, text=True, check=True)

@@ -38,7 +38,7 @@ def settings() -> dict[str, str]:
 
 
 def unknown_fields(thing: Any, path: str) -> list[str]:
-    """Fields that a Java object of the Kubernetes API was given and does not have, with where they are."""
+    """Unknown fields of a Java object of the Kubernetes API, with their paths."""
     from py4j.java_collections import JavaList, JavaMap
     from py4j.java_gateway import JavaObject
 
@@ -63,7 +63,7 @@ def unknown_fields(thing: Any, path: str) -> list[str]:
 
 @pytest.mark.spark
 def test_fields_are_known(spark: "SparkSession") -> None:
-    """Kubernetes' API has every field of every manifest, in its type: read by the client that comes with Spark."""
+    """Kubernetes' API has every field of every manifest: parsed by the client in Spark."""
     java: Any = spark._jvm
     read = java.io.fabric8.kubernetes.client.utils.KubernetesSerialization().unmarshal
     executor = yaml.safe_load((DEPLOY / "spark" / "executor-pod.yaml").read_text())
@@ -78,7 +78,7 @@ def test_fields_are_known(spark: "SparkSession") -> None:
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kustomization_builds() -> None:
-    """kubectl puts the manifests together, with the image's real name in both CronJobs."""
+    """kubectl builds the manifests, with the image's real name in both CronJobs."""
     built = subprocess.run(["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     objects = list(yaml.safe_load_all(built.stdout))
@@ -92,7 +92,7 @@ def test_kustomization_builds() -> None:
 
 
 def test_names_agree() -> None:
-    """Whatever one manifest, or the settings, call by name is there."""
+    """All names that manifests and settings refer to exist."""
     (account,), (role,), (config,), (claim,) = (
         of_kind(kind) for kind in ("ServiceAccount", "Role", "ConfigMap", "PersistentVolumeClaim")
     )
@@ -116,7 +116,7 @@ def test_names_agree() -> None:
 
 
 def test_jobs_are_careful() -> None:
-    """No two runs of a CronJob overlap, a failed one is tried again, and none runs as root or for ever."""
+    """Runs of a CronJob do not overlap, failed ones are retried, and none runs as root or without a time limit."""
     for job in of_kind("CronJob"):
         spec = job["spec"]["jobTemplate"]["spec"]
         pod = spec["template"]["spec"]
@@ -129,7 +129,7 @@ def test_jobs_are_careful() -> None:
 
 
 def test_commands() -> None:
-    """The scripts in the CronJobs are valid, and call the wrapper with what the settings name."""
+    """The scripts in the CronJobs are valid, and call the wrapper with values of the settings."""
     config = of_kind("ConfigMap")[0]["data"]
     for job in of_kind("CronJob"):
         (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]

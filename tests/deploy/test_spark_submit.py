@@ -1,4 +1,4 @@
-"""The wrapper of spark-submit, and the settings that it hands over."""
+"""The wrapper of spark-submit, and its settings."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ def jobs(tmp_path: Path) -> str:
 
 
 def test_yarn(script: Run, jobs: str) -> None:
-    """By default a job goes to YARN, its driver too, with the packed jobs and YARN's settings; options arrive."""
+    """By default a job and its driver run on YARN, with the packed jobs, YARN's settings and the given options."""
     arguments = ("compact", "--metrics", "hdfs:///a b", "--store", "hdfs:///s")
     done = script(WRAPPER, *arguments, stand_ins={"spark-submit": 0}, SLUICE_JOBS=jobs)
     assert done.stdout.split() == [
@@ -39,14 +39,14 @@ def test_yarn(script: Run, jobs: str) -> None:
 
 
 def test_other_clusters(script: Run, jobs: str) -> None:
-    """Kubernetes and standalone clusters have settings of their own; further arguments go to spark-submit."""
+    """Kubernetes and standalone clusters have their own settings; further arguments go to spark-submit."""
     variables = {"SLUICE_CLUSTER": "kubernetes", "SLUICE_MASTER": "k8s://https://h:1", "SLUICE_JOBS": jobs}
     further = {"SLUICE_SUBMIT_ARGS": "--conf spark.driver.host=10.0.0.1"}
     done = script(WRAPPER, "report", stand_ins={"spark-submit": 0}, **variables, **further)
-    words = done.stdout.split()
-    assert words[1:5] == ["--master", "k8s://https://h:1", "--deploy-mode", "client"]
-    assert str(SPARK / "kubernetes.properties") in words
-    assert words.index("spark.driver.host=10.0.0.1") < words.index(f"{jobs}/sluice_report.py")
+    arguments = done.stdout.split()
+    assert arguments[1:5] == ["--master", "k8s://https://h:1", "--deploy-mode", "client"]
+    assert str(SPARK / "kubernetes.properties") in arguments
+    assert arguments.index("spark.driver.host=10.0.0.1") < arguments.index(f"{jobs}/sluice_report.py")
 
 
 def test_exit_code(script: Run, jobs: str) -> None:
@@ -56,7 +56,7 @@ def test_exit_code(script: Run, jobs: str) -> None:
 
 
 def test_print(script: Run, jobs: str) -> None:
-    """--print shows the command, quoted for a shell, and runs nothing."""
+    """--print shows the command, quoted for a shell, without running it."""
     done = script(WRAPPER, "--print", "report", "--label", "a b", stand_ins={"spark-submit": 1}, SLUICE_JOBS=jobs)
     assert done.returncode == 0
     assert done.stdout.rstrip().endswith(r"sluice_report.py report --label a\ b")
@@ -73,7 +73,7 @@ def test_print(script: Run, jobs: str) -> None:
     ],
 )
 def test_refused(script: Run, jobs: str, arguments: list[str], variables: dict[str, str], told: str) -> None:
-    """What cannot work is refused before anything runs, and says what would."""
+    """Invalid arguments are refused before anything runs; the message says what was expected."""
     done = script(WRAPPER, *arguments, stand_ins={"spark-submit": 0}, **{"SLUICE_JOBS": jobs, **variables})
     assert done.returncode != 0
     assert done.stdout == ""
@@ -90,7 +90,7 @@ def test_settings_are_known(spark: "SparkSession") -> None:
         "org.apache.spark.deploy.yarn.config.package",
         "org.apache.spark.internal.config.package",
     ):
-        java.java.lang.Class.forName(f"{name}$")  # settings are known from the moment that their class is
+        java.java.lang.Class.forName(f"{name}$")  # loading the class registers its settings
     volumes = re.compile(r"spark\.kubernetes\.executor\.volumes\.")
     for path in PROPERTIES:
         found = java.org.apache.spark.util.Utils.getPropertiesFromFile(str(path))
@@ -101,7 +101,7 @@ def test_settings_are_known(spark: "SparkSession") -> None:
 
 
 def test_settings_agree() -> None:
-    """What results depend on is set alike on every cluster."""
+    """Settings that results depend on are the same on every cluster."""
     lines = [
         {line for line in path.read_text().splitlines() if line.startswith("spark.sql.") and "partitions" not in line}
         for path in PROPERTIES

@@ -18,7 +18,7 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 
 @pytest.fixture
 def units(deploy: Path, tmp_path: Path) -> list[Path]:
-    """The units, with a command that is there."""
+    """The units, with an existing command."""
     made = []
     for path in sorted((deploy / "systemd").glob("sluice-report.*")):
         text = re.sub("^ExecStart=.*", "ExecStart=/bin/true", path.read_text(), flags=re.MULTILINE)
@@ -29,7 +29,7 @@ def units(deploy: Path, tmp_path: Path) -> list[Path]:
 
 @needs_systemd
 def test_units_are_valid(units: list[Path]) -> None:
-    """systemd finds nothing to complain of."""
+    """systemd reports no problems."""
     command = ["systemd-analyze", "verify", "--man=no", *map(str, units)]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     complaints = [line for line in checked.stderr.splitlines() if "sluice-report" in line]
@@ -38,7 +38,7 @@ def test_units_are_valid(units: list[Path]) -> None:
 
 @needs_systemd
 def test_service_is_hardened(units: list[Path]) -> None:
-    """systemd judges what the service is exposed to as little: at most 2 of 10."""
+    """systemd rates the exposure of the service at most 2 of 10."""
     service = next(path for path in units if path.suffix == ".service")
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", str(service)]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -47,7 +47,7 @@ def test_service_is_hardened(units: list[Path]) -> None:
 
 @needs_systemd
 def test_timer_fires_every_night(deploy: Path) -> None:
-    """The timer's calendar means once a day, in UTC."""
+    """The timer runs once a day, in UTC."""
     timer = (deploy / "systemd" / "sluice-report.timer").read_text()
     (calendar,) = re.findall("^OnCalendar=(.*)", timer, flags=re.MULTILINE)
     command = ["systemd-analyze", "calendar", "--iterations=2", calendar]
@@ -56,7 +56,7 @@ def test_timer_fires_every_night(deploy: Path) -> None:
 
 
 def test_script_compacts_then_reports(deploy: Path, script: Run) -> None:
-    """A day is compacted, and reported on beside the same day of the week before, over the end of a month too."""
+    """A day is compacted, and compared with the same day of the week before, also across the end of a month."""
     done = script(deploy / "systemd" / "sluice-report", "2026-11-03", stand_ins={"sluice": 0}, **PLACES)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
@@ -69,7 +69,7 @@ def test_script_compacts_then_reports(deploy: Path, script: Run) -> None:
 
 
 def test_script_hands_options_and_failures_on(deploy: Path, script: Run) -> None:
-    """OPTIONS go to the jobs; if compacting fails there is no report, and the service has failed with its code."""
+    """OPTIONS go to the jobs; if the compaction fails there is no report, and the service fails with its code."""
     options = {"OPTIONS": "--master local[1] --quiet"}
     done = script(deploy / "systemd" / "sluice-report", stand_ins={"sluice": 2}, **PLACES, **options)
     assert done.returncode == 2
@@ -77,7 +77,7 @@ def test_script_hands_options_and_failures_on(deploy: Path, script: Run) -> None
 
 
 def test_script_needs_places(deploy: Path, script: Run) -> None:
-    """Without knowing where things are nothing is run, and the missing name is told."""
+    """If a location is not set nothing runs, and the message has its name."""
     done = script(deploy / "systemd" / "sluice-report", stand_ins={"sluice": 0}, METRICS="/m")
     assert done.returncode != 0
     assert done.stdout == ""
@@ -85,6 +85,6 @@ def test_script_needs_places(deploy: Path, script: Run) -> None:
 
 
 def test_environment_file_has_all_places(deploy: Path) -> None:
-    """The environment file that is shipped names everything that the script reads."""
+    """The environment file has every variable that the script reads."""
     names = re.findall("^([A-Z]+)=", (deploy / "systemd" / "report.env").read_text(), flags=re.MULTILINE)
     assert set(names) == {"METRICS", "STORE", "REPORTS", "SLUICE", "OPTIONS"}

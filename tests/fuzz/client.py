@@ -39,14 +39,14 @@ class Client:
     def __init__(self, local: LocalBroker, *, tls: bool) -> None:
         self._local = local
         self._transport = Transport(local.loop) if tls else Tcp(local)
-        self._connection = self._transport.protocol = Connection(local.broker, "local")
+        self._connection = self._transport.protocol = Connection(local.broker.handlers, "local")
         self._unread = b""
         self._ended = False
         self._deaf = False
         self._left_open = True
         """Neither side has closed, as far as has been looked at."""
         self._by_client = False
-        self.observer = Observer(local.broker.max_packet_size)
+        self.observer = Observer(local.broker.settings.max_packet_size)
         local.run(lambda: self._connection.connection_made(self._transport))
 
     @property

@@ -40,7 +40,7 @@ class World:
         self._clock.__enter__()  # until `close` or `abandon`
         sections = brokers.sections(broker)
         self._local = LocalBroker(**sections)
-        self._local.broker.keep_ended = True
+        self._local.broker.sessions.keep_ended = True
         self._clients: dict[int, Client] = {}
         self._waiting: dict[str, tuple[int, int, int]] = {}
         """Deliveries that waited when a session's last interval ended, by QoS."""
@@ -114,10 +114,10 @@ class World:
         """Nothing has crashed, who is online adds up, and an honest message gets through."""
         self._no_crash()
         broker = self._local.broker
-        assert broker.online == sum(connection.session is not None for connection in broker.connections)
-        for client in broker.clients.values():
+        assert broker.clients.online == sum(connection.session is not None for connection in broker.connections.open)
+        for client in broker.clients.known():
             connected = client.connection
-            assert connected is None or connected.session is client.session
+            assert connected is None or (isinstance(connected, Connection) and connected.session is client.session)
         self._exchange()
 
     def _no_crash(self) -> None:
@@ -152,13 +152,13 @@ class World:
         """End an interval, as the export of the metrics does: the books balance, and go on from one to the next."""
         now = monotonic_us()
         broker = self._local.broker
-        for ended in broker.ended:  # first: some of them have successors of the same name
+        for ended in broker.sessions.ended:  # first: some of them have successors of the same name
             self._balance(ended.counters, self._waiting.pop(ended.client_id, (0, 0, 0)))
-        for client in broker.clients.values():
+        for client in broker.clients.known():
             counters = client.session.take_counters(now)
             self._balance(counters, self._waiting.get(client.session.client_id, (0, 0, 0)))
             self._waiting[client.session.client_id] = by_qos(counters, "waiting")
-        broker.ended.clear()
+        broker.sessions.ended.clear()
 
     @staticmethod
     def _balance(counters: Counters, waiting: tuple[int, int, int]) -> None:
@@ -175,10 +175,10 @@ class World:
         self._subscriber.drop()
         broker = self._local.broker
         assert not broker.connections, "a connection stays"
-        assert broker.online == 0
+        assert broker.clients.online == 0
         self._pass_time(AFTER_ALL)
         self._no_crash()
-        assert not broker.clients, f"sessions stay: {list(broker.clients)}"
+        assert not broker.clients, f"sessions stay: {list(broker.clients.by_id)}"
         self._count()
         assert len(broker.wheel) <= len(broker.retained), f"{len(broker.wheel)} timers stay"
         for topic in TOPICS:
@@ -190,7 +190,7 @@ class World:
 
     def abandon(self) -> None:
         """Let go of the broker after a failure."""
-        for connection in list(self._local.broker.connections):
+        for connection in list(self._local.broker.connections.open):
             self._local.run(connection.abort)
         self._local.loop.close()
         self._clock.__exit__(None, None, None)
@@ -200,7 +200,8 @@ class World:
         mine = [
             thing
             for thing in gc.get_objects()
-            if isinstance(thing, (Connection, Away)) and thing.broker is self._local.broker
+            if (isinstance(thing, Connection) and thing.handlers is self._local.broker.handlers)
+            or (isinstance(thing, Away) and thing._sessions is self._local.broker.sessions)
         ]
         assert not mine, f"objects stay: {mine[:3]}"
 

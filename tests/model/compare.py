@@ -34,25 +34,25 @@ def compare(model: Model, real: Real) -> None:
     """Compare everything that holds between two steps."""
     session = real.session
     outbound = real.outbound
-    _agree("connected", model.connected, outbound.connected)
-    _agree("congested", model.congested, outbound.congested)
+    _agree("connected", model.connected, outbound.sender.connected)
+    _agree("congested", model.congested, outbound.sender.congested)
     _agree("reports", model.reports, real.reports)
     entries = [
         (packet_id, text_of(entry.publish), _PHASES[entry.phase], entry.sent_at)
-        for packet_id, entry in outbound.window.entries.items()
+        for packet_id, entry in outbound.sender.window.entries.items()
     ]
     _agree("window", [_entry(inflight) for inflight in model.window], entries)
     mqueue = outbound.mqueue
     queued = [text_of(publish) for publish in mqueue] if mqueue is not None else []
     _agree("mqueue", [message.text for message in model.mqueue.in_order()], queued)
-    _agree("mailbox", len(model.mailbox), outbound.mailbox_len())
-    _agree("mailbox busy", model.mailbox_busy, outbound.mailbox_busy)
+    _agree("mailbox", len(model.mailbox), outbound.mailbox.length())
+    _agree("mailbox busy", model.mailbox_busy, outbound.mailbox.busy)
     _agree("awaiting PUBREL", len(model.inbound.awaiting_rel), session.inbound.awaiting_rel_len)
-    waiting = session.inbound.waiting
+    waiting = session.inbound._ids.waiting
     _agree("waiting for an id", [w[0] for w in model.inbound.waiting], list(waiting.publishes) if waiting else [])
-    byte_window = outbound.throttle.byte_window if outbound.throttle is not None else None
+    byte_window = outbound.sender.throttle.byte_window if outbound.sender.throttle is not None else None
     _agree("bytes on the way", model.bytes_on_the_way(), byte_window.bytes if byte_window is not None else 0)
-    _compare_counts(model, outbound.counters)
+    _compare_counts(model, outbound.sender.counters)
     assert outbound.paced or not model.pacer.on, "the router does not ask"
     _compare_addresses(model, real)
     _compare_promises(model, real)
@@ -81,7 +81,7 @@ def compare_pacing(model: Pacer, pacing: Pacing | None, sources: list[Source]) -
 
 
 def _held_by(pacing: Pacing | None, sources: list[Source]) -> list[str]:
-    return [source.name for source in sources if pacing is not None and source.real.outbound._publisher in pacing._held]
+    return [source.name for source in sources if pacing is not None and source.real.outbound.publisher in pacing._held]
 
 
 def _entry(inflight: Inflight) -> tuple[int, str, str, int]:
@@ -111,7 +111,7 @@ def _compare_promises(model: Model, real: Real) -> None:
     """What must happen later is asked for: a pass, or a timer that comes early enough."""
     timer_at = real.timer_at
     if not model.over:
-        _agree("when the timer fires", real.outbound.timer_at, timer_at)
+        _agree("when the timer fires", real.outbound.sender.timer_at, timer_at)
     if model.connected and not real.awake and not real.timer_due():
         assert not model.has_work(), "something may go, and the session sleeps"
     due_at = model.deadline()

@@ -5,7 +5,7 @@ from protocol.acknowledgements import Acknowledgement
 from protocol.decoder import Decoder
 from protocol.properties import MESSAGE_EXPIRY_INTERVAL
 from protocol.publish import Publish
-from session.address import Address, AddressRule, hold
+from session.address import Address, AddressRule
 from session.host import Host
 from session.limits import Limits
 from session.outbound import Outbound
@@ -90,7 +90,7 @@ class Real(Host):
 
     def wake(self) -> None:
         """Have passes run; who is away has what came stored."""
-        if self.outbound.connected:
+        if self.outbound.sender.connected:
             self.awake = True
         else:
             self.outbound.store_offline(self.now)
@@ -105,9 +105,9 @@ class Real(Host):
 
     def let_in(self, now: int) -> None:
         """Route what there is a packet id for again, and answer it."""
-        while (publish := self.session.let_in()) is not None:
+        while (publish := self.session.inbound.let_in()) is not None:
             self.let_in_ids.append(publish.packet_id)
-            self.session.answer(publish, True, now)
+            self.session.inbound.answer(publish, True, now)
 
     def disconnect(self, reason_code: int, reason: str) -> None:
         """Close at once, as a connection does."""
@@ -129,7 +129,7 @@ class Real(Host):
 
     def timer_due(self) -> bool:
         """Whether the timer is to fire: when asked for, and not since replaced."""
-        return 0 < self.timer_at == self.outbound.timer_at <= self.now
+        return 0 < self.timer_at == self.outbound.sender.timer_at <= self.now
 
     def fire(self) -> None:
         """The timer fires."""
@@ -140,27 +140,20 @@ class Real(Host):
     def route(self, message: Message, publisher: Outbound | None = None) -> None:
         """The router hands a delivery over."""
         publish = publish_of(message)
-        outbound = self.outbound
-        if outbound.paced and not outbound.admits(publish, publisher, self.now):
-            return
         if self._addressed:
             if message.topic not in self.addresses:
                 self.addresses[message.topic] = Address(publish.topic, AddressRule(1 << 40))
             publish.address = self.addresses[message.topic]
-            hold(publish)
-        outbound.mailbox.append(publish)
-        if outbound.idle:
-            outbound.idle = False
-            outbound.host.wake()
+        publish.received_at = self.now
+        self.outbound.offer(publish, publisher)
 
     def run_pass(self) -> None:
         """One step of the session task; `flush` comes next."""
-        self.awake = self.outbound.run_pass(self.now)
-        self.outbound.idle = not self.awake
+        self.awake = self.session.run_pass(self.now)
 
     def flush(self) -> list[Packet]:
         """Write the outbox; returns what the client reads."""
-        self._decoder.feed(b"".join(self.outbound.outbox.take()))
+        self._decoder.feed(b"".join(self.outbound.sender.outbox.take()))
         packets: list[Packet] = []
         while (packet := self._decoder.next_packet()) is not None:
             if isinstance(packet, Publish):

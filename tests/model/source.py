@@ -65,7 +65,7 @@ class Source:
         """Both must agree whether it is held back and on what is left, and no more was taken than was there."""
         model = self.model
         assert self.real.paused == bool(model.held_by), f"{self.name}: held back by {len(model.held_by)}"
-        publisher = self.real.outbound._publisher
+        publisher = self.real.outbound.publisher
         left = model.bucket.level.__floor__()
         if publisher is not None:
             found = publisher.patience.left(self.real.now)

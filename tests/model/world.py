@@ -64,7 +64,7 @@ class World:
     def check(self) -> None:
         """Both must agree."""
         compare(self.model, self.real)
-        compare_pacing(self.model.pacer, self.real.outbound._pacing, self.sources)
+        compare_pacing(self.model.pacer, self.real.outbound.pacing, self.sources)
         for source in self.sources:
             source.check()
 
@@ -124,13 +124,13 @@ class World:
         """The transport's buffer is full."""
         self.note("pause")
         self.model.congested = True
-        self.real.outbound.pause(self.real.now)
+        self.real.outbound.sender.set_congested(True, self.real.now)
 
     def resume(self) -> None:
         """The transport's buffer has emptied; the connection wakes the session task."""
         self.note("resume")
         self.model.congested = False
-        self.real.outbound.resume(self.real.now)
+        self.real.outbound.sender.set_congested(False, self.real.now)
         self.real.awake = True
 
     def connect(self, version: int, receive_maximum: int, maximum_packet_size: int) -> None:
@@ -188,7 +188,7 @@ class World:
         self.note(f"PUBLISH QoS {qos} id {packet_id}: {fate}")
         publish = Publish(b"in", b"payload", qos, False, None, packet_id)
         expected = _verdict(lambda: self.model.on_publish(qos, packet_id, publish.size))
-        accepted = _verdict(lambda: self.real.session.accept(publish))
+        accepted = _verdict(lambda: self.real.session.inbound.accept(publish))
         self.agree("whether to route", expected, accepted)
         if accepted[1]:
             self._close()
@@ -198,7 +198,7 @@ class World:
         if fate in ("parked", "paged"):
             self.model.books.count(f"publish_{fate}")
             self.model.inbound.park(qos, packet_id, self.model.now)
-            self.real.session.park(publish, fate == "paged")
+            self.real.session.inbound.park(publish, fate == "paged")
             self.parked.append((publish, self.real.session.inbound.connection))
         else:
             self._answer(publish, fate)
@@ -208,9 +208,9 @@ class World:
         code = {"routed": 0, "nobody": 0x10, "refused": 0x97}[fate]
         self.model.answer(publish.qos, publish.packet_id, code)
         if fate == "refused":
-            self.real.session.refuse(publish, code)
+            self.real.session.inbound.refuse(publish, code)
         else:
-            self.real.session.answer(publish, fate == "routed", self.real.now)
+            self.real.session.inbound.answer(publish, fate == "routed", self.real.now)
 
     def unpark(self, position: int, fate: str) -> None:
         """What was parked is settled; who is not there to be told is not told (FC-25)."""
@@ -221,21 +221,20 @@ class World:
         expected = model.connected and model.inbound.expects(qos, packet_id, connection)
         model.inbound.unpark(qos, packet_id, connection)
         model.books.count("publish_parked_us", 5)
-        self.agree("expected", expected, self.real.session.unpark(publish, connection, 5))
-        self.real.session.let_in_soon(self.real.now)
+        self.agree("expected", expected, self.real.session.inbound.unpark(publish, connection, 5, self.real.now))
         if expected:
             self._answer(publish, fate)
             self.flush()
         elif fate != "refused":
             if qos == 2:
                 model.inbound.remember(packet_id, model.now, here=False)
-            self.real.session.remember(publish, self.real.now)
+            self.real.session.inbound.answer_late(publish, True, False, self.real.now)
 
     def release(self, packet_id: int) -> None:
         """A PUBREL arrives."""
         self.note(f"PUBREL {packet_id}")
         self.model.on_pubrel(packet_id)
-        self.real.session.release(packet_id)
+        self.real.session.inbound.release(packet_id)
         self.real.let_in(self.real.now)
 
     def end_chunk(self) -> None:
@@ -274,7 +273,7 @@ class World:
             farewell = self.model.on_timer()
             self.agree("written at last", farewell, self.real.farewell)
             self.real.farewell = None
-            self.real.awake = self.real.outbound.connected
+            self.real.awake = self.real.outbound.sender.connected
             self._run_passes()
             assert not self.real.timer_due(), "a timer for a time that has passed"
         self.check()

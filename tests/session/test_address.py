@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from protocol import packet_types
 from protocol.errors import ProtocolError
 from protocol.publish import Publish
-from session.address import Address, AddressRule, Watcher, hold
+from session.address import Address, AddressRule, Watcher
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.priorities import Priorities
 from tests.support.session.messages import message
@@ -93,8 +93,8 @@ def test_not_watched() -> None:
 def held_by(peer: Peer, address: Address) -> int:
     """Payload bytes of an address in a session's mailbox, mqueue and window, looked up one by one."""
     outbound = peer.outbound
-    deliveries: list[Publish] = [*outbound.mailbox, *outbound._taken[outbound._position :]]
-    deliveries += [inflight.publish for inflight in outbound.window.entries.values()]
+    deliveries: list[Publish] = outbound.mailbox.waiting()
+    deliveries += [inflight.publish for inflight in outbound.sender.window.entries.values()]
     if outbound.mqueue is not None:
         deliveries += outbound.mqueue
     return sum(publish.size for publish in deliveries if publish.address is address)
@@ -123,20 +123,19 @@ class AddressMachine(RuleBasedStateMachine):
             self.number += 1
             for step, peer in enumerate(self.peers):
                 delivery = publish.at((qos + step) % 3, False)
-                hold(delivery)  # as the router does when it puts it into a mailbox
                 peer.route(delivery)
 
     @rule(place=st.integers(0, 1))
     def run_pass(self, place: int) -> None:
         """A session runs one pass."""
-        if self.peer(place).outbound.connected:
+        if self.peer(place).outbound.sender.connected:
             self.peer(place).run_pass()
 
     @rule(place=st.integers(0, 1), packet_type=ACKNOWLEDGEMENTS, number=st.integers(0, 3), code=CODES)
     def acknowledge(self, place: int, packet_type: int, number: int, code: int) -> None:
         """An acknowledgement comes, right or wrong."""
         peer = self.peer(place)
-        if peer.outbound.connected:
+        if peer.outbound.sender.connected:
             ids = [*peer.window_ids(), 999]
             try:
                 peer.acknowledge(packet_type, ids[number % len(ids)], code)
@@ -147,16 +146,16 @@ class AddressMachine(RuleBasedStateMachine):
     def congest(self, place: int, on: bool) -> None:
         """The send path is congested, or no longer."""
         peer = self.peer(place)
-        if peer.outbound.connected and on:
+        if peer.outbound.sender.connected and on:
             peer.pause()
-        elif peer.outbound.connected:
+        elif peer.outbound.sender.connected:
             peer.resume()
 
     @rule(place=st.integers(0, 1), version=st.sampled_from([4, 5]), largest=st.sampled_from([0, 30]))
     def connect_or_not(self, place: int, version: int, largest: int) -> None:
         """The client goes, or comes back, and may take only small packets then."""
         peer = self.peer(place)
-        if peer.outbound.connected:
+        if peer.outbound.sender.connected:
             peer.disconnect()
         else:
             peer.connect(version, maximum_packet_size=largest)
@@ -171,7 +170,7 @@ class AddressMachine(RuleBasedStateMachine):
     def end(self, place: int) -> None:
         """A session ends; another one begins, so that there is always somebody."""
         peer = self.peer(place)
-        if peer.outbound.connected:
+        if peer.outbound.sender.connected:
             peer.disconnect()
         peer.outbound.end(peer.now)
         self.peers[place % len(self.peers)] = Peer(peer.session.limits)

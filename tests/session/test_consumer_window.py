@@ -141,7 +141,7 @@ def test_answers_do_not_count() -> None:
     peer.publish("a", "b")
     peer.run_pass()
 
-    peer.session.release(1)
+    peer.session.inbound.release(1)
     peer.outbound.drain(peer.now)
 
     assert texts(peer.flush()) == ["b"]
@@ -179,4 +179,4 @@ def test_off_by_default() -> None:
     peer = Peer()
 
     assert len(peer.deliver(*range(32), qos=1, size=1_000_000)) == 32
-    assert peer.outbound.throttle is None
+    assert peer.outbound.sender.throttle is None

@@ -6,8 +6,8 @@ from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.ping import Pingresp
 from protocol.publish import Publish
 from session.limits import Limits
-from session.outbound import PASS_BYTES
 from session.outbox import PUBACK_HEAD
+from session.sender import PASS_BYTES
 from tests.support.session.inbound import from_client
 from tests.support.session.peer import Peer
 
@@ -26,7 +26,7 @@ def test_control_packets_pass_a_stuck_session() -> None:
     """FC-15: PINGRESP and the answers to the client's own PUBLISHes go out though no data may."""
     peer = stuck_peer()
 
-    peer.outbound.outbox.add_control(PINGRESP)
+    peer.outbound.sender.outbox.add_control(PINGRESP)
     sent = peer.flush()
     sent += peer.send(from_client(1, 1), from_client(2, 2))
     sent += peer.pubrel(2)
@@ -46,7 +46,7 @@ def test_control_packets_are_not_delayed_by_a_full_pass() -> None:
     peer = Peer()
     peer.publish(*range(10), qos=0, size=PASS_BYTES)
     peer.outbound.run_pass(peer.now)
-    peer.outbound.outbox.add_control(PINGRESP)
+    peer.outbound.sender.outbox.add_control(PINGRESP)
 
     sent = peer.flush()
 
@@ -56,10 +56,10 @@ def test_control_packets_are_not_delayed_by_a_full_pass() -> None:
 def test_control_packets_take_no_bytes_from_data() -> None:
     """FC-15: what is counted towards a pass's bytes is deliveries only."""
     peer = Peer()
-    peer.outbound.outbox.add_control(b"\x90\x03\x00\x01\x00" * PASS_BYTES)
-    peer.outbound.outbox.add_acknowledgement(PUBACK_HEAD, 1)
+    peer.outbound.sender.outbox.add_control(b"\x90\x03\x00\x01\x00" * PASS_BYTES)
+    peer.outbound.sender.outbox.add_acknowledgement(PUBACK_HEAD, 1)
 
-    assert peer.outbound.outbox.delivery_bytes == 0
+    assert peer.outbound.sender.outbox.delivery_bytes == 0
 
 
 def test_order_of_control_packets_and_deliveries() -> None:
@@ -67,7 +67,7 @@ def test_order_of_control_packets_and_deliveries() -> None:
     peer = Peer()
     peer.publish("a", qos=0)
     peer.outbound.run_pass(peer.now)
-    peer.outbound.outbox.add_control(PINGRESP)
+    peer.outbound.sender.outbox.add_control(PINGRESP)
     peer.publish("b", qos=0)
     peer.outbound.run_pass(peer.now)
 

@@ -249,7 +249,7 @@ def test_time_from_routed_to_sent(qos: int) -> None:
 def test_intervals_follow_one_another() -> None:
     """Each interval begins empty when the one before it was taken, the first when the session was created."""
     peer = Peer()
-    assert peer.outbound.counters.interval_start == START
+    assert peer.outbound.sender.counters.interval_start == START
     peer.deliver("a", qos=1)
     peer.advance(1)
     peer.take_counters()

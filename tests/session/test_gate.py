@@ -23,7 +23,7 @@ def make_busy(peer: Peer) -> None:
     """Leave the session in the middle of a burst of QoS 0: what is in the mailbox makes it busy."""
     peer.publish(*range(120), qos=0)
     peer.run_pass()
-    assert peer.outbound.mailbox_busy
+    assert peer.outbound.mailbox.busy
     peer.take_counters()
 
 
@@ -223,7 +223,7 @@ def test_sampled_at_the_end_of_a_pass(rest: int, busy: bool) -> None:
 
     peer.run_pass()
 
-    assert peer.outbound.mailbox_busy is busy
+    assert peer.outbound.mailbox.busy is busy
 
 
 def test_every_pass_samples() -> None:
@@ -274,7 +274,7 @@ def test_busy_ends_with_the_burst() -> None:
     peer = Peer()
     make_busy(peer)
     peer.run()
-    assert not peer.outbound.mailbox_busy
+    assert not peer.outbound.mailbox.busy
     peer.take_counters()
 
     peer.deliver("late", qos=0)

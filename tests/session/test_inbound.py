@@ -129,7 +129,7 @@ def test_parked_until_an_id_is_free(version: int) -> None:
     for packet_id in range(3, 8):
         peer.pubrel(packet_id)
     assert texts(peer.routed) == ["1", "2", "3", "4", "5", "6", "7"]
-    assert peer.session.inbound.waiting is None
+    assert not peer.session.inbound.has_waiting()
 
 
 def test_parked_are_counted() -> None:
@@ -212,13 +212,12 @@ def test_refused_at_an_address_lets_in() -> None:
     """FC-22, FC-25: a PUBLISH that waits for room in its address and is refused leaves its id to one that waits."""
     peer = Peer(Limits(max_awaiting_rel=1), 5)
     full = from_client(1, 2)
-    assert peer.session.accept(full)
-    peer.session.park(full)
+    assert peer.session.inbound.accept(full)
+    peer.session.inbound.park(full)
     peer.send(from_client(2, 2))
 
-    peer.session.unpark(full, peer.session.inbound.connection, 7)
-    peer.session.let_in_soon(peer.now)
-    peer.session.refuse(full, reason_codes.QUOTA_EXCEEDED)
+    peer.session.inbound.unpark(full, peer.session.inbound.connection, 7, peer.now)
+    peer.session.inbound.refuse(full, reason_codes.QUOTA_EXCEEDED)
     peer.end_chunk()
 
     assert answers(peer.advance(1)) == [pubrec(2)]
@@ -286,7 +285,7 @@ def test_released_ids_do_not_expire() -> None:
     assert peer.take_counters().awaiting_rel_expired == 0
     peer.advance(1)
     assert peer.take_counters().awaiting_rel_expired == 1
-    assert peer.outbound.timer_at == 0
+    assert peer.outbound.sender.timer_at == 0
 
 
 def test_answered_again_without_a_new_timeout() -> None:

@@ -136,7 +136,7 @@ class InboundMachine(RuleBasedStateMachine):
         """FC-20 to FC-22: what was routed, refused, forgotten and tolerated is in the books."""
         if not hasattr(self, "peer"):
             return
-        counters = self.peer.outbound.counters
+        counters = self.peer.outbound.sender.counters
         assert len(self.peer.routed) == self.routed
         assert counters.received_qos0 + counters.received_qos1 + counters.received_qos2 == self.routed
         assert counters.awaiting_rel_refused == self.refused

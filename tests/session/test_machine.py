@@ -63,7 +63,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     def online(self) -> bool:
         """Whether a client is connected."""
-        return self.peer.outbound.connected
+        return self.peer.outbound.sender.connected
 
     # -- the router
 
@@ -199,7 +199,7 @@ class SessionMachine(RuleBasedStateMachine):
         """Time passes, and with it timers."""
         end = self.peer.now + int(seconds * SECOND)
         while self.peer.now < end:
-            due = self.peer.outbound.timer_at
+            due = self.peer.outbound.sender.timer_at
             step = min(due, end) if due > self.peer.now else end
             self.client.receive(self.peer.advance((step - self.peer.now) / SECOND), self.peer.now)
 
@@ -224,14 +224,14 @@ class SessionMachine(RuleBasedStateMachine):
         """After the last pass: what still waits may not go (FC-4, FC-6)."""
         self.client.receive(sent, self.peer.now)
         outbound = self.peer.outbound
-        assert outbound.mailbox_len() == 0
+        assert outbound.mailbox.length() == 0
         mqueue = outbound.mqueue
         if mqueue is not None and len(mqueue):
             if mqueue.head().qos == 0:
-                held_back = len(outbound.window.entries) > self.window  # of the kept window (FC-8)
-                assert outbound.congested or held_back
+                held_back = len(outbound.sender.window.entries) > self.window  # of the kept window (FC-8)
+                assert outbound.sender.congested or held_back
             else:
-                assert len(outbound.window.entries) >= self.window
+                assert len(outbound.sender.window.entries) >= self.window
 
     @invariant()
     def books_hold(self) -> None:

@@ -45,7 +45,7 @@ def test_mailbox_at_the_disconnect(store: bool) -> None:
     peer.disconnect()
 
     assert peer.waiting() == (["100", "101", "one", "late", "two"] if store else ["one", "two"])
-    assert peer.outbound.mailbox_len() == 0
+    assert peer.outbound.mailbox.length() == 0
 
 
 def test_gate_has_no_say_offline() -> None:
@@ -132,4 +132,4 @@ def test_end_drops_what_waits() -> None:
     }
     assert counters.sent_qos1 == 1
     assert counters.waiting_qos0 + counters.waiting_qos1 + counters.waiting_qos2 == 0
-    assert not peer.outbound.connected
+    assert not peer.outbound.sender.connected

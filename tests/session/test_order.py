@@ -75,7 +75,7 @@ def test_qos0_behind_a_backlog_keeps_its_order() -> None:
     peer.puback(2)
     peer.pause()
     peer.deliver("b", qos=0)
-    peer.outbound.resume(peer.now)
+    peer.outbound.sender.set_congested(False, peer.now)
     peer.publish("c", qos=0)
 
     peer.run()
@@ -120,7 +120,7 @@ def play(peer: Peer, steps: Sequence[tuple[str, int]]) -> int:
 
 def acknowledge(peer: Peer, number: int) -> None:
     """Acknowledge the oldest `number` deliveries that are out, all the way."""
-    for packet_id, inflight in list(peer.outbound.window.entries.items())[:number]:
+    for packet_id, inflight in list(peer.outbound.sender.window.entries.items())[:number]:
         qos1 = inflight.publish.qos == 1
         for packet_type in [packet_types.PUBACK] if qos1 else [packet_types.PUBREC, packet_types.PUBCOMP]:
             peer.session.acknowledge(packet_type, packet_id, 0, peer.now)

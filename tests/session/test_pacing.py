@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from protocol.subscribe import Subscription
 from session.limits import Limits
-from session.outbound import MAILBOX_ROOM
+from session.mailbox import ROOM as MAILBOX_ROOM
+from session.pacing import Publisher
 from session.shared_queue import SharedQueue
 from tests.support.session.host import NotingHost
 from tests.support.session.messages import SECOND, texts
@@ -29,7 +30,7 @@ def test_begins_at_a_full_queue_only(qos: int) -> None:
     # The first one that does not fit begins it, and the next one brings the first publisher who is held back.
     assert scene.bring(5, qos=qos) == 2
     assert scene.publisher.host.paused
-    assert scene.receiver.outbound.mailbox_len() == 2
+    assert scene.receiver.outbound.mailbox.length() == 2
     assert dropped(scene.receiver) == 0
     scene.check_books()
 
@@ -56,7 +57,7 @@ def test_not_while_something_can_be_sent() -> None:
     scene = Scene(Limits(max_inflight=2, max_mqueue_len=3))
     scene.receiver.pause()
     scene.bring(3, qos=0)
-    scene.receiver.outbound.resume(scene.now)
+    scene.receiver.outbound.sender.set_congested(False, scene.now)
     assert scene.bring(5, qos=0) == 5
     assert not scene.publisher.host.paused
 
@@ -71,7 +72,7 @@ def test_expired_messages_make_room() -> None:
 
     assert scene.bring(2) == 2
     assert not scene.publisher.host.paused
-    assert scene.receiver.outbound.counters.dropped_qos1 == 2
+    assert scene.receiver.outbound.sender.counters.dropped_qos1 == 2
     assert dropped(scene.receiver) == 0
     assert scene.receiver.waiting() == ["1", "2"]
 
@@ -137,7 +138,7 @@ def test_what_need_not_wait_is_sent() -> None:
     scene.receiver.pause()
     scene.bring(2, qos=0)
     scene.bring(2, qos=1)
-    assert scene.receiver.outbound.mailbox_len() == 2
+    assert scene.receiver.outbound.mailbox.length() == 2
     scene.acknowledge(2)
     assert texts(scene.receiver.packets) == ["0", "3", "4"]
 
@@ -156,7 +157,7 @@ def held(limits: Limits, *, size: int = 0) -> Scene:
 def test_ends_at_half_of_the_length() -> None:
     """FC-16: the publisher goes on when mailbox and mqueue together are down to half of the limit, not before."""
     scene = held(Limits(max_inflight=1, max_mqueue_len=10))
-    assert scene.receiver.outbound.mailbox_len() == 2
+    assert scene.receiver.outbound.mailbox.length() == 2
     for _ in range(6):
         scene.acknowledge()
         assert scene.publisher.host.paused
@@ -332,12 +333,14 @@ def test_who_is_impatient_is_let_in_beside_others() -> None:
     """FC-16: one whose patience is used up is not held back while another is: what it brings joins a short mailbox."""
     scene = Scene(publishers=2)
     held_one, impatient = scene.publishers
-    impatient.outbound.as_publisher(scene.now).patience.start(scene.now - 6 * SECOND)
+    publisher = Publisher(impatient.host, scene.limits.overflow_patience, scene.now)
+    publisher.patience.start(scene.now - 6 * SECOND)
+    impatient.outbound.publisher = publisher
     scene.fill()
     scene.bring(5)
     assert held_one.host.paused
 
-    room = MAILBOX_ROOM - scene.receiver.outbound.mailbox_len()
+    room = MAILBOX_ROOM - scene.receiver.outbound.mailbox.length()
     assert scene.bring(room + 7, impatient) == room + 7
     assert not impatient.host.paused
     assert dropped(scene.receiver) == 7
@@ -351,13 +354,13 @@ def test_from_nobody(qos: int) -> None:
     scene = Scene()
     scene.fill()
     scene.bring(5)
-    room = MAILBOX_ROOM - scene.receiver.outbound.mailbox_len()
+    room = MAILBOX_ROOM - scene.receiver.outbound.mailbox.length()
 
     scene.broker_brings(room, qos=qos)
     assert dropped(scene.receiver) == 0
     scene.broker_brings(3, qos=qos)
     assert dropped(scene.receiver) == 3
-    assert getattr(scene.receiver.outbound.counters, f"dropped_qos{qos}") == 3
+    assert getattr(scene.receiver.outbound.sender.counters, f"dropped_qos{qos}") == 3
     scene.check_books()
 
 
@@ -367,7 +370,7 @@ def test_bytes_from_nobody() -> None:
     scene.bring(2, size=100)
     scene.bring(12, size=100)
     assert scene.publisher.host.paused
-    room = 10 - scene.receiver.outbound.mailbox_len()
+    room = 10 - scene.receiver.outbound.mailbox.length()
     assert room > 0
 
     scene.broker_brings(room, size=100)
@@ -396,7 +399,7 @@ def test_last_ones_of_a_publisher_that_is_gone() -> None:
     scene.publisher.disconnect()
     scene.bring(5)
     assert not scene.publisher.host.paused
-    assert scene.receiver.outbound.mailbox_len() == 5
+    assert scene.receiver.outbound.mailbox.length() == 5
 
 
 # -- who goes

@@ -108,15 +108,15 @@ class ParkingMachine(RuleBasedStateMachine):
             publish = from_client(packet_id if qos else 0, qos, dup=dup)
             accepted, answer = self.expected(publish)
             expected += answer
-            assert session.accept(publish) == accepted
+            assert session.inbound.accept(publish) == accepted
             if not accepted:
                 continue
             if full:
-                session.park(publish)
+                session.inbound.park(publish)
                 self.parked.append(Parked(publish, session.inbound.connection))
                 self.waits += 1
                 continue
-            session.answer(publish, True, self.peer.now)
+            session.inbound.answer(publish, True, self.peer.now)
             self.routed += 1
             if qos == 2:
                 self.awaiting[packet_id] = True
@@ -130,18 +130,14 @@ class ParkingMachine(RuleBasedStateMachine):
         parked = self.parked.pop(place % len(self.parked))
         session, publish = self.peer.session, parked.publish
         here = parked.here and self.online and publish.qos > 0
-        assert session.unpark(publish, parked.connection, 10) == (parked.here and self.online)
-        session.let_in_soon(self.peer.now)
+        assert session.inbound.unpark(publish, parked.connection, 10, self.peer.now) == (parked.here and self.online)
         if routed:
             self.routed += 1
-            if here:
-                session.answer(publish, True, self.peer.now)
-            else:
-                session.remember(publish, self.peer.now)
+            session.inbound.answer_late(publish, True, here, self.peer.now)
             if publish.qos == 2:
                 self.awaiting[publish.packet_id] = here
         elif here:
-            session.refuse(publish, reason_codes.QUOTA_EXCEEDED)
+            session.inbound.refuse(publish, reason_codes.QUOTA_EXCEEDED)
         code = 0 if routed or self.version == 4 else reason_codes.QUOTA_EXCEEDED
         expected = [(puback if publish.qos == 1 else pubrec)(publish.packet_id, code)] if here else []
         assert answers(self.peer.end_chunk()) == expected
@@ -180,7 +176,7 @@ class ParkingMachine(RuleBasedStateMachine):
         """FC-20 to FC-25: what waits, was routed or tolerated is in the books."""
         if not hasattr(self, "peer"):
             return
-        counters = self.peer.outbound.counters
+        counters = self.peer.outbound.sender.counters
         received = counters.received_qos0 + counters.received_qos1 + counters.received_qos2
         assert counters.receive_maximum_exceeded == self.exceeded
         assert counters.publish_parked == self.waits
@@ -200,9 +196,9 @@ def test_parked_and_paged_are_told_apart() -> None:
     peer = Peer()
     for number, paged in enumerate((True, True, False), 1):
         publish = from_client(number, 1)
-        assert peer.session.accept(publish)
-        peer.session.park(publish, paged)
-        peer.session.unpark(publish, peer.session.inbound.connection, 7)
+        assert peer.session.inbound.accept(publish)
+        peer.session.inbound.park(publish, paged)
+        peer.session.inbound.unpark(publish, peer.session.inbound.connection, 7, peer.now)
 
     counters = peer.take_counters()
     assert (counters.publish_parked, counters.publish_paged, counters.publish_parked_us) == (1, 2, 21)

@@ -32,9 +32,9 @@ def test_released_burst() -> None:
 
     for packet_id in range(1, 1001):
         publish = from_client(packet_id, 2)
-        assert peer.session.accept(publish)
-        peer.session.answer(publish, True, peer.now)
-        peer.session.release(packet_id)
+        assert peer.session.inbound.accept(publish)
+        peer.session.inbound.answer(publish, True, peer.now)
+        peer.session.inbound.release(packet_id)
     assert len(answers(peer.end_chunk())) == 2000
 
 

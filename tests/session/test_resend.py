@@ -184,7 +184,7 @@ def test_acknowledged_in_time() -> None:
     peer.puback(1)
 
     assert peer.advance(100) == []
-    assert peer.outbound.timer_at == 0
+    assert peer.outbound.sender.timer_at == 0
     peer.deliver("b", qos=1)
     assert texts(peer.advance(INTERVAL)) == ["b"]
 

@@ -77,7 +77,7 @@ def test_unwritten_first_transmission() -> None:
 def test_unwritten_control_packets_are_gone() -> None:
     """What was meant for the old connection is not written to the new one."""
     peer = Peer()
-    peer.outbound.outbox.add_control(b"\xd0\x00")
+    peer.outbound.sender.outbox.add_control(b"\xd0\x00")
     peer.disconnect()
 
     assert peer.connect() == []

@@ -5,7 +5,8 @@ from sys import getrefcount
 import pytest
 
 from session.limits import Limits
-from session.outbound import PASS_BYTES, PASS_DELIVERIES
+from session.outbound import PASS_DELIVERIES
+from session.sender import PASS_BYTES
 from tests.support.session.messages import message, publishes, texts
 from tests.support.session.peer import Peer
 
@@ -153,7 +154,7 @@ def test_pass_takes_at_most_100() -> None:
 
     assert more
     assert texts(peer.flush()) == [str(n) for n in range(PASS_DELIVERIES)]
-    assert peer.outbound.mailbox_len() == 1
+    assert peer.outbound.mailbox.length() == 1
     assert not peer.outbound.run_pass(peer.now)
     assert texts(peer.flush()) == [str(PASS_DELIVERIES)]
 

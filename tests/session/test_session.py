@@ -12,15 +12,15 @@ def test_one_timer_serves_both_directions() -> None:
     """FC-8, FC-22: the earlier of the next resend and the next id to forget is when the host is asked to call."""
     peer = Peer(Limits(retry_interval=30 * SECOND, await_rel_timeout=50 * SECOND))
     peer.send(from_client(1, 2))
-    assert peer.outbound.timer_at == START + 50 * SECOND
+    assert peer.outbound.sender.timer_at == START + 50 * SECOND
     peer.deliver("a", qos=1)
-    assert peer.outbound.timer_at == START + 30 * SECOND
+    assert peer.outbound.sender.timer_at == START + 30 * SECOND
 
     assert texts(peer.advance(30)) == ["a"]
-    assert peer.outbound.timer_at == START + 50 * SECOND
+    assert peer.outbound.sender.timer_at == START + 50 * SECOND
     assert peer.advance(20) == []
     assert peer.take_counters().awaiting_rel_expired == 1
-    assert peer.outbound.timer_at == START + 60 * SECOND
+    assert peer.outbound.sender.timer_at == START + 60 * SECOND
 
 
 @pytest.mark.parametrize(("retry", "forget"), [(10, 0), (0, 10)])
@@ -31,12 +31,12 @@ def test_timer_of_one_direction(retry: int, forget: int) -> None:
     peer.deliver("a", qos=1)
 
     peer.advance(9)
-    assert peer.outbound.timer_at == START + 10 * SECOND
+    assert peer.outbound.sender.timer_at == START + 10 * SECOND
     sent = peer.advance(1)
 
     assert texts(sent) == (["a"] if retry else [])
     assert peer.take_counters().awaiting_rel_expired == (0 if retry else 1)
-    assert peer.outbound.timer_at == (START + 20 * SECOND if retry else 0)
+    assert peer.outbound.sender.timer_at == (START + 20 * SECOND if retry else 0)
 
 
 def test_ended_session_asks_for_nothing() -> None:
@@ -47,10 +47,10 @@ def test_ended_session_asks_for_nothing() -> None:
 
     peer.outbound.end(peer.now)
 
-    assert peer.outbound.timer_at == 0
+    assert peer.outbound.sender.timer_at == 0
     peer.session.on_timer(peer.now + 100 * SECOND)
     assert peer.flush() == []
-    assert peer.outbound.timer_at == 0
+    assert peer.outbound.sender.timer_at == 0
 
 
 def test_new_session_is_quiet() -> None:

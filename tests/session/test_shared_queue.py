@@ -298,8 +298,7 @@ def test_acknowledged_is_not_given_back() -> None:
     group.deliver("a", "b")
     peer.puback(1, 2)
 
-    assert peer.outbound.membership is not None
-    assert not peer.outbound.membership.taken
+    assert peer.outbound.sender.sources == {}
 
 
 class GroupMachine(RuleBasedStateMachine):
@@ -331,7 +330,7 @@ class GroupMachine(RuleBasedStateMachine):
         """All session tasks run until nobody has anything to do."""
         for _ in range(3):
             for peer in self.group.peers:
-                if peer.outbound.connected:
+                if peer.outbound.sender.connected:
                     self.note(peer.run())
 
     @rule(batch=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 20, 40_000])), max_size=12))
@@ -347,9 +346,9 @@ class GroupMachine(RuleBasedStateMachine):
         """A member acknowledges some."""
         peer = self.peer(number)
         for packet_id in peer.window_ids()[:count]:
-            if peer.outbound.connected and peer.outbound.window.entries[packet_id].publish.qos == 1:
+            if peer.outbound.sender.connected and peer.outbound.sender.window.entries[packet_id].publish.qos == 1:
                 self.note(peer.puback(packet_id))
-            elif peer.outbound.connected:
+            elif peer.outbound.sender.connected:
                 self.note(peer.pubrec(packet_id))
                 self.note(peer.pubcomp(packet_id))
         self.settle()
@@ -357,13 +356,13 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 3))
     def pause(self, number: int) -> None:
         """A member's transport is full."""
-        if self.peer(number).outbound.connected:
+        if self.peer(number).outbound.sender.connected:
             self.peer(number).pause()
 
     @rule(number=st.integers(0, 3))
     def resume(self, number: int) -> None:
         """It is empty again."""
-        if self.peer(number).outbound.connected:
+        if self.peer(number).outbound.sender.connected:
             self.note(self.peer(number).resume())
             self.settle()
 
@@ -371,7 +370,7 @@ class GroupMachine(RuleBasedStateMachine):
     def come_or_go(self, number: int) -> None:
         """A member's connection breaks, or it comes back."""
         peer = self.peer(number)
-        if peer.outbound.connected:
+        if peer.outbound.sender.connected:
             peer.disconnect()
         else:
             self.note(peer.connect())
@@ -382,9 +381,10 @@ class GroupMachine(RuleBasedStateMachine):
     def end(self, number: int) -> None:
         """A member's session ends; what it has not acknowledged may come to somebody else."""
         peer = self.peer(number)
-        again = [inflight.publish for inflight in peer.outbound.window.entries.values() if inflight.publish.qos == 1]
+        window = peer.outbound.sender.window
+        again = [inflight.publish for inflight in window.entries.values() if inflight.publish.qos == 1]
         self.seen.subtract(publish.payload.decode().rstrip(".") for publish in again)
-        peer.outbound.outbox.take()
+        peer.outbound.sender.outbox.take()
         self.group.peers.remove(peer)
         self.group.queue.remove(peer.outbound)
         peer.outbound.end(peer.now)

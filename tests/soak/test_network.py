@@ -1,7 +1,7 @@
 """The network does to a connection what it says, and nothing else."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,30 +13,26 @@ pytestmark = pytest.mark.once
 SAID = bytes(range(256)) * 1000
 """More than sockets and links hold."""
 
-Scene = Callable[[Link, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Scene = tuple[Link, asyncio.StreamReader, asyncio.StreamWriter]
 
 
-def play(scene: Scene) -> None:
-    """Play a scene between a client's link and whoever is behind the network."""
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    """A client's link, and what it is read and written by behind the network."""
+    accepted: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
-    async def run() -> None:
-        accepted: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await accepted.put((reader, writer))
 
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await accepted.put((reader, writer))
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0)
-        network = Network(Address(*server.sockets[0].getsockname()), "a seed", every=0)
-        link = await network.connect("client")
-        reader, writer = await accepted.get()
-        async with asyncio.timeout(30):
-            await scene(link, reader, writer)
-        writer.transport.abort()
-        await network.close()
-        server.close()
-        await server.wait_closed()
-
-    asyncio.run(run())
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    network = Network(Address(*server.sockets[0].getsockname()), "a seed", every=0)
+    link = await network.connect("client")
+    reader, writer = await accepted.get()
+    yield link, reader, writer
+    writer.transport.abort()
+    await network.close()
+    server.close()
+    await server.wait_closed()
 
 
 async def read_until_lost(link: Link) -> bytes:
@@ -49,116 +45,95 @@ async def read_until_lost(link: Link) -> bytes:
         return data
 
 
-def test_everything_passes() -> None:
+async def test_everything_passes(scene: Scene) -> None:
     """Without trouble all bytes pass in order, both ways, and the client's close after them."""
-
-    async def scene(link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        sending = asyncio.create_task(link.write(SAID))
-        assert await reader.readexactly(len(SAID)) == SAID
-        await sending
-        writer.write(SAID)
-        received = b""
-        while len(received) < len(SAID):
-            received += await link.read()
-        assert received == SAID
-        await link.write(b"last")
-        link.close()
-        assert await reader.read() == b"last"
-
-    play(scene)
+    link, reader, writer = scene
+    sending = asyncio.create_task(link.write(SAID))
+    assert await reader.readexactly(len(SAID)) == SAID
+    await sending
+    writer.write(SAID)
+    received = b""
+    while len(received) < len(SAID):
+        received += await link.read()
+    assert received == SAID
+    await link.write(b"last")
+    link.close()
+    assert await reader.read() == b"last"
 
 
 @pytest.mark.parametrize("up", [True, False])
-def test_stall(up: bool) -> None:
+async def test_stall(scene: Scene, up: bool) -> None:
     """While a way is stalled nothing passes on it, whoever writes has to wait at last, and then all of it comes."""
+    link, reader, writer = scene
+    (link.up if up else link.down).stall()
 
-    async def scene(link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        (link.up if up else link.down).stall()
+    async def send() -> None:
+        if up:
+            for _ in range(20):
+                await link.write(SAID)
+        else:
+            for _ in range(20):
+                writer.write(SAID)
+                await writer.drain()
 
-        async def send() -> None:
-            if up:
-                for _ in range(20):
-                    await link.write(SAID)
-            else:
-                for _ in range(20):
-                    writer.write(SAID)
-                    await writer.drain()
+    async def receive() -> bytes:
+        data = b""
+        while len(data) < 20 * len(SAID):
+            data += await (reader.read(65_536) if up else link.read())
+        return data
 
-        async def receive() -> bytes:
-            data = b""
-            while len(data) < 20 * len(SAID):
-                data += await (reader.read(65_536) if up else link.read())
-            return data
-
-        sending, receiving = asyncio.create_task(send()), asyncio.create_task(receive())
-        done, _ = await asyncio.wait([sending, receiving], timeout=0.3)
-        assert not done
-        (link.up if up else link.down).clear()
-        assert await receiving == 20 * SAID
-        await sending
-
-    play(scene)
+    sending, receiving = asyncio.create_task(send()), asyncio.create_task(receive())
+    done, _ = await asyncio.wait([sending, receiving], timeout=0.3)
+    assert not done
+    (link.up if up else link.down).clear()
+    assert await receiving == 20 * SAID
+    await sending
 
 
-def test_cut_within() -> None:
+async def test_cut_within(scene: Scene) -> None:
     """A link that is cut after so many bytes has passed just those, and both sides know."""
-
-    async def scene(link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link.up.left = 7
-        await link.write(b"0123456789")
-        assert await reader.read(100) == b"0123456"
-        assert await reader.read(100) == b""
-        with pytest.raises(LostError):
-            await link.read()
-        with pytest.raises(LostError):
-            await link.write(b"more")
-
-    play(scene)
+    link, reader, _ = scene
+    link.up.left = 7
+    await link.write(b"0123456789")
+    assert await reader.read(100) == b"0123456"
+    assert await reader.read(100) == b""
+    with pytest.raises(LostError):
+        await link.read()
+    with pytest.raises(LostError):
+        await link.write(b"more")
 
 
-def test_reset() -> None:
+async def test_reset(scene: Scene) -> None:
     """A reset is one."""
-
-    async def scene(link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link.cut(reset=True)
-        with pytest.raises(ConnectionResetError):
-            await reader.read()
-        assert await read_until_lost(link) == b""
-
-    play(scene)
+    link, reader, _ = scene
+    link.cut(reset=True)
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    assert await read_until_lost(link) == b""
 
 
-def test_vanish() -> None:
+async def test_vanish(scene: Scene) -> None:
     """Where only the client notices, the other side has an open connection for a while."""
-
-    async def scene(link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link.cut(unnoticed=0.3)
-        assert await read_until_lost(link) == b""
-        reading = asyncio.create_task(reader.read())
-        done, _ = await asyncio.wait([reading], timeout=0.1)
-        assert not done
-        assert await reading == b""
-
-    play(scene)
+    link, reader, _ = scene
+    link.cut(unnoticed=0.3)
+    assert await read_until_lost(link) == b""
+    reading = asyncio.create_task(reader.read())
+    done, _ = await asyncio.wait([reading], timeout=0.1)
+    assert not done
+    assert await reading == b""
 
 
-def test_broker_closes() -> None:
+async def test_broker_closes(scene: Scene) -> None:
     """What came before the other side has closed is read first."""
-
-    async def scene(link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"farewell")
-        writer.close()
-        assert await read_until_lost(link) == b"farewell"
-
-    play(scene)
+    link, _, writer = scene
+    writer.write(b"farewell")
+    writer.close()
+    assert await read_until_lost(link) == b"farewell"
 
 
-def test_slow() -> None:
+async def test_slow(scene: Scene) -> None:
     """A slow way passes everything nevertheless."""
-
-    async def scene(link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link.up.bytes_per_second = 1000
-        await link.write(bytes(100))
-        assert await reader.readexactly(100) == bytes(100)
-
-    play(scene)
+    link, reader, _ = scene
+    link.up.bytes_per_second = 1000
+    await link.write(bytes(100))
+    assert await reader.readexactly(100) == bytes(100)

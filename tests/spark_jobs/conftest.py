@@ -1,10 +1,13 @@
 """A Spark session for all tests of the batch jobs, and the rows of two small runs."""
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.spark.compacting import Run, runner, write_two_hours
 from tests.support.spark.metrics_files import Row, arrow_schema, histogram, row
 
 if TYPE_CHECKING:
@@ -20,6 +23,27 @@ def spark() -> "Iterator[SparkSession]":
 
     with session("local[1]", rows=0) as started:
         yield started.spark
+
+
+@pytest.fixture(scope="session")
+def run(spark: "SparkSession") -> Run:
+    """Updates a store; with `idle`, Spark must not be started."""
+    return runner(spark)
+
+
+@pytest.fixture(scope="session")
+def _two_hours(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("two_hours")
+    write_two_hours(folder / "raw")
+    run(folder / "raw", folder / "store")
+    return folder
+
+
+@pytest.fixture
+def two_hours(_two_hours: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """`raw`, the metrics of two hours, and `store`, compacted from them: copies of one store for all tests."""
+    shutil.copytree(_two_hours, tmp_path, dirs_exist_ok=True)  # with their times, by which a store knows files again
+    return tmp_path / "raw", tmp_path / "store"
 
 
 @pytest.fixture
@@ -39,7 +63,7 @@ def frame(spark: "SparkSession") -> "Callable[[Sequence[Row]], DataFrame]":
 
 
 def slow_and_fast(gate: bool) -> list[Row]:
-    """Twelve seconds of a session that is sent everything and one that is sent a part, gate off or on."""
+    """Twelve seconds of a session that gets all deliveries and one that gets a part, gate off or on."""
     rows = []
     for second in range(1, 13):
         pressed: dict[str, Any] = {}

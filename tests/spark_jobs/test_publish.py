@@ -1,4 +1,4 @@
-"""What a report leaves in its folder."""
+"""The files of a report."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.once
 
 
 def test_nothing_of_an_earlier_report_stays(tmp_path: Path) -> None:
-    """A report without a baseline takes away the comparison that one with a baseline has left in the folder."""
+    """A report without a baseline removes the comparison of an earlier report."""
     out = open_storage(str(tmp_path))
     before, after = sample_result("before"), sample_result("after", better=True)
     publish([before, with_comparison(before, after)], out)

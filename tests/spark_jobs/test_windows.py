@@ -1,4 +1,4 @@
-"""The length of a window as a user may write it."""
+"""Parsing the length of a window."""
 
 import pytest
 
@@ -16,6 +16,6 @@ def test_lengths_have_units(text: str, seconds: int | None) -> None:
 
 @pytest.mark.parametrize("text", ["", "0s", "1", "m", "-1m", "1.5m", "1 m", "1w", "99999999s"])
 def test_other_lengths_are_refused(text: str) -> None:
-    """The message says what would be right."""
+    """The message says what was expected."""
     with pytest.raises(ReportError, match="30s or 1m"):
         parse_window(text)

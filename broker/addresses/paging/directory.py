@@ -1,11 +1,11 @@
-"""Where the pages of one run of the broker are: a directory of its own, locked for as long as it lives.
+"""The page directory of one run of the broker, locked until the process ends.
 
 ```
 <paging.directory>/<node name>-<run id>.pages/lock             held by the run that it belongs to
                                              /<address>-<number of the first message>.page
 ```
-Sessions do not outlive a run, so what an earlier one has left behind is for nobody: it is stale, and removed. What
-tells the two apart is the lock, which the operating system gives back whatever way a process ends.
+Sessions do not outlive a run, so pages of an earlier run are stale, and removed. A directory is stale if it is not
+locked: the operating system releases the lock however a process ends.
 """
 
 import fcntl
@@ -23,25 +23,25 @@ _LOCK: Final = "lock"
 _RUN: Final = re.compile(r".+-[0-9a-f]{16}\.pages")
 _PAGE: Final = re.compile(r"([0-9]+)-([0-9]+)" + re.escape(SUFFIX))
 _TRIES: Final = 100
-"""Somebody else's start may take a directory that is not locked yet for a stale one: then another is made."""
+"""Attempts: another broker that starts may remove a directory that is not locked yet; then another one is made."""
 
 
 @final
 class Removed:
-    """What has been removed, in all."""
+    """What has been removed, in total."""
 
     def __init__(self) -> None:
         self.directories = 0
         self.bytes = 0
         self.messages = 0
-        """What the stale ones held, so far as that can be told; some of it had been handed over."""
+        """Messages in the stale files, as far as known; some of them had been routed."""
         self.problems: list[str] = []
         """What could not be removed, and why."""
 
 
 @final
 class RunDirectory:
-    """This run's directory. The files in it are for one thread at a time."""
+    """This run's directory. Only one thread at a time may use the files in it."""
 
     def __init__(self, parent: Path, node: str) -> None:
         """Make and lock it. Raises OSError."""
@@ -59,19 +59,19 @@ class RunDirectory:
         self._addresses = 0
 
     def queue(self) -> PageQueue:
-        """The pages of another address."""
+        """A queue for one more address."""
         self._addresses += 1
         return PageQueue(self.path, str(self._addresses))
 
     def remove(self) -> Removed:
-        """Remove the directory, and what is left in it: the run is over."""
+        """Remove the directory with its files: the run has ended."""
         removed = Removed()
         _remove(self.path, self._lock, removed, False)
         return removed
 
 
 def remove_stale(parent: Path) -> Removed:
-    """Remove the directories of runs that are over, whatever their node; what is not ours stays.
+    """Remove the directories of runs that have ended, of any node; keep everything else.
 
     Does not raise OSError.
     """
@@ -90,11 +90,11 @@ def remove_stale(parent: Path) -> Removed:
 def _remove_if_stale(path: Path, removed: Removed) -> None:
     try:
         lock = _lock(path, 0)
-    except FileNotFoundError:  # the start of that run did not come far, or its removal did
+    except FileNotFoundError:  # the run ended before the lock was made, or after it was removed
         try:
             path.rmdir()
         except OSError:
-            pass  # there is something in it, so it is not ours
+            pass  # it is not empty, so it is not a page directory
     except OSError as error:
         removed.problems.append(str(error))
     else:
@@ -103,9 +103,9 @@ def _remove_if_stale(path: Path, removed: Removed) -> None:
 
 
 def _lock(path: Path, create: int) -> int:
-    """Lock a run's directory; returns what holds the lock, -1 if somebody else does or has removed it just now.
+    """Lock a run's directory; returns the file descriptor, -1 if another process has locked or just removed it.
 
-    Raises OSError where locks do not work, and FileNotFoundError where there is nothing to lock unless `create` is set.
+    Raises OSError if locks do not work, and FileNotFoundError if there is no lock file and `create` is not set.
     """
     name = path / _LOCK
     try:
@@ -128,7 +128,7 @@ def _lock(path: Path, create: int) -> int:
 
 
 def _remove(path: Path, lock: int, removed: Removed, count: bool) -> None:
-    """Remove a directory that we have locked, the lock last: who finds no lock in it is to find nothing else."""
+    """Remove a directory that we have locked, the lock file last: without a lock file it has to be empty."""
     try:
         pages = _pages(path)
         if count:
@@ -158,11 +158,11 @@ def _pages(path: Path) -> dict[str, dict[int, Path]]:
 
 
 def _count(pages: dict[int, Path], removed: Removed) -> None:
-    """Count what the files of one address hold. Only the last has to be read: there may be gigabytes."""
+    """Count the messages of one address. Only the last file is read, because there may be gigabytes."""
     last = max(pages)
     removed.messages += last - min(pages)
     try:
         removed.bytes += sum(page.stat().st_size for page in pages.values())
         removed.messages += count_messages(pages[last].read_bytes())
     except OSError:
-        pass  # it may be possible to remove them nevertheless
+        pass  # removing them may still work

@@ -1,4 +1,4 @@
-"""The thread that waits for the disk, so that nobody else has to."""
+"""The thread that waits for the disk, so that the event loop does not."""
 
 import asyncio
 import sys
@@ -12,16 +12,16 @@ import structlog
 T = TypeVar("T")
 
 SLOW: Final = 30.0
-"""Seconds after which a disk that does not answer is reported."""
+"""Seconds without a finished job after which the disk is reported as slow."""
 
 SWITCH_INTERVAL: Final = 0.001
-"""Seconds after which the thread has to hand the interpreter back; Python's own 5 ms are too long here."""
+"""Seconds after which the thread has to release the interpreter lock; Python's default of 5 ms is too long here."""
 
 
 class Disk:
-    """Does one job after the other in a thread of its own, and hands back to the event loop what they return.
+    """Runs jobs one after the other in its own thread, and passes their results to the event loop.
 
-    A daemon thread: a disk that hangs keeps neither the loop from serving nor the process from ending.
+    A daemon thread: a disk that hangs stops neither the event loop nor the end of the process.
     """
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class Disk:
         self._log = structlog.get_logger("sluice")
 
     def do(self, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        """Have `job` done, behind those before it; then `done` is called with what it returned or raised.
+        """Queue `job`; `done` is then called with what it returned or raised.
 
-        Called in the event loop, as `done` is.
+        Both `do` and `done` are called in the event loop.
         """
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
@@ -58,8 +58,8 @@ class Disk:
             try:
                 loop.call_soon_threadsafe(self._finish, done, value)
             except RuntimeError:
-                return  # the loop is closed: it did not wait
-            del job, done, value  # they may hold a lot, and the next job may take its time to come
+                return  # the loop is closed
+            del job, done, value  # free their memory while waiting for the next job
 
     def _finish(self, done: Callable[[Any], None], value: Any) -> None:
         self._done += 1
@@ -72,7 +72,7 @@ class Disk:
         done(value)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look in a while whether the job that is being done now is done then."""
+        """Check after SLOW whether a job has finished since."""
         self._watching = True
         loop.call_later(SLOW, self._look, loop, self._done)
 

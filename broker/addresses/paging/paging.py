@@ -1,6 +1,6 @@
-"""FC-26 `page`: what does not fit into an address waits on disk, in order, and comes back when there is room.
+"""FC-26 `page`: PUBLISHes that do not fit into an address wait on disk, in order, until there is room.
 
-take -> on the way -> written by the disk's thread -> acknowledged -> read ahead by that thread -> head, pop
+take -> outgoing -> written by the disk's thread -> acknowledged -> read ahead by that thread -> head, pop
 """
 
 import asyncio
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 READ_AHEAD: Final = 65_536
 LEAST_AHEAD: Final = 4_096
-"""Bytes that an address has read from its pages and not handed over: as many as sessions may hold of it, in these
-bounds. A message that is larger comes alone."""
+"""Bounds in bytes of what an address reads ahead from its pages: as much as its limit, within these bounds. A larger
+message is read alone."""
 
 RETRY: Final = 1.0
-"""Seconds until pages are looked at again for which there was no file descriptor or memory."""
+"""Seconds until pages are read again after a lack of file descriptors or memory."""
 
 CLOSE_TIMEOUT: Final = 5.0
-"""Seconds that the files have to be removed when the broker stops; the next start removes what is left."""
+"""Seconds for removing the files when the broker stops; the next start removes what is left."""
 
 _QUOTED: Final = 100
 """Bytes of a topic name that a log line quotes."""
@@ -39,12 +39,12 @@ _QUOTED: Final = 100
 class Paging:
     """The page files of one run of the broker, for all its addresses.
 
-    A message counts as written when the operating system has taken it. It is not synced: if the machine fails the
-    sessions that it waits for are lost too, as they are if the broker does.
+    A message counts as written when `write` has returned. Files are not synced: if the machine or the broker fails, the
+    sessions that the messages are for are lost too.
     """
 
     def __init__(self, directory: Path, node_name: str) -> None:
-        """Make the directory that the pages are going to be in. Raises OSError if that is not possible."""
+        """Make the run's directory. Raises OSError if that is not possible."""
         try:
             self._run = RunDirectory(directory, node_name)
         except OSError as error:
@@ -54,28 +54,28 @@ class Paging:
         self.disk = Disk()
         self.closed = False
         self.not_written = 0
-        """Messages that the disk did not take; they have been answered as `page_full_policy` says."""
+        """Messages that could not be written; `page_full_policy` was applied to them."""
         self.lost = 0
-        """Messages that were acknowledged and could not be read again."""
+        """Messages that were acknowledged and could not be read back."""
         self._parent = directory
         self._left = 0
         self._failing = False
         self._log = structlog.get_logger("sluice")
 
     def start(self) -> None:
-        """Remove what earlier runs have left behind. Called in the event loop, once; it does not wait for the disk."""
+        """Remove the directories of earlier runs. Called in the event loop, once; it does not wait for the disk."""
         self.disk.do(lambda: remove_stale(self._parent), self._stale_removed)
 
     def open(self, address: Address, watcher: Watcher) -> "Pages":
-        """The pages of an address that has filled up; empty. Called within the event loop.
+        """Empty pages for an address that has become full. Called in the event loop.
 
-        `watcher.on_room()` is called, in the loop, when `Pages.head` has something after it had nothing, and when
-        `Pages.length` has come to 0 by itself, because nothing more can be read.
+        `watcher.on_room()` is called, in the loop, when `Pages.head` was None and has a message now, and when
+        `Pages.length` has become 0 because the rest cannot be read.
         """
         return Pages(self, self._run.queue(), address, watcher)
 
     async def close(self) -> None:
-        """The broker stops: write nothing more, remove the files. What has been taken is not answered any more."""
+        """The broker stops: write nothing more and remove the files. Messages still outgoing are not acknowledged."""
         self.closed = True
         removed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.disk.do(self._run.remove, lambda result: self._run_removed(result, removed))
@@ -85,13 +85,13 @@ class Paging:
             self._log.error("pages_not_removed", detail=f"{self._run.path} was not removed within {CLOSE_TIMEOUT:g} s")
 
     def discard(self) -> None:
-        """The broker does not even start: remove the directory at once."""
+        """The broker has failed to start: remove the directory at once."""
         self._run.remove()
 
-    # -- what operators are told
+    # -- log
 
     def note_written(self, refused: int, error: Exception | None) -> None:
-        """The disk has taken a batch, or has refused so many messages of it: said once per episode."""
+        """A batch was written, or `refused` messages of it could not be: logged once per episode."""
         self.not_written += refused
         if error is None:
             if self._failing:
@@ -102,13 +102,13 @@ class Paging:
             self._log.error("paging_failed", directory=str(self._run.path), detail=str(error))
 
     def note_lost(self, address: Address, messages: int, problem: str) -> None:
-        """Messages of an address cannot be read, or a file of it not be removed."""
+        """Messages of an address cannot be read, or a file of it cannot be removed."""
         self.lost += messages
         topic = address.topic[:_QUOTED].decode(errors="replace")
         self._log.error("pages_lost", topic=topic, messages=messages, lost=self.lost, detail=problem)
 
     def note_left(self, messages: int) -> None:
-        """An address has so many messages more, or fewer, that it would be a loss to stop now."""
+        """Change the number of acknowledged messages that would be lost if the broker stopped now."""
         self._left += messages
 
     def _stale_removed(self, result: Removed | Exception) -> None:
@@ -131,15 +131,15 @@ class Paging:
 
 @final
 class Pages:
-    """What one address has on disk, or on the way there. All calls are made, and all answers come, in the loop."""
+    """The messages of one address that are on disk or outgoing. All calls and callbacks are in the event loop."""
 
     def __init__(self, paging: Paging, queue: PageQueue, address: Address, watcher: Watcher) -> None:
         self.length = 0
-        """Messages that have been taken and neither popped, nor answered as `not_written`, nor lost by the disk."""
+        """Messages that have been taken and not popped, not written or lost since."""
         self.bytes = 0
-        """What they take, or are going to take, on disk: payload, properties, topic, client id, some 35 bytes each."""
+        """Their size on disk: payload, properties, topic, client id, and about 35 bytes each."""
         self._paging = paging
-        self._queue = queue  # the thread's
+        self._queue = queue  # used by the thread only
         self._address = address
         self._watcher = watcher
         self._outgoing: deque[tuple[Parked, Draft]] = deque()
@@ -150,10 +150,10 @@ class Pages:
         self._read_ahead = max(min(address.rule.max_size_bytes, READ_AHEAD), LEAST_AHEAD)
 
     def take(self, parked: "Parked") -> bool:
-        """Put `parked.publish`, of `parked.client_id`, behind the others; its acknowledgement is withheld meanwhile.
+        """Queue `parked.publish` for writing.
 
-        Returns False, and takes nothing, if `bytes` would pass `page_limit_bytes`. If True, `parked.written(now)` is
-        called once it is on disk, or `parked.not_written(now)` if it cannot be; never within `take`.
+        Returns False, and takes nothing, if `bytes` would exceed `page_limit_bytes`. If True, `parked.written(now)` or
+        `parked.not_written(now)` is called later, never within `take`.
         """
         draft = Draft(parked.publish, parked.client_id)
         limit = self._address.rule.page_limit_bytes
@@ -167,17 +167,17 @@ class Pages:
         return True
 
     def head(self) -> Record | None:
-        """The oldest message, which stays where it is. None if there is none yet: it is being written or read."""
+        """The oldest message, without removing it. None if there is none, or it is still being written or read."""
         return self._ahead[0] if self._ahead else None
 
     def pop(self) -> None:
-        """The message that `head` shows has been routed."""
+        """Remove the message of `head`: it is about to be routed."""
         self._forget(1, self._ahead.popleft().size)
         self._paging.note_left(-1)
         self._read()
 
     def close(self) -> None:
-        """The address has room again and `length` is 0: nothing is left, on disk neither."""
+        """The address has room again: nothing may be left."""
         assert not self.length
 
     def _forget(self, messages: int, size: int) -> None:
@@ -187,7 +187,7 @@ class Pages:
     # -- to the disk
 
     def _write(self) -> None:
-        """Have the disk's thread write what waits, about one file of it at a time."""
+        """Have the disk's thread write outgoing messages, about one file at a time."""
         batch: list[tuple[Parked, Draft]] = []
         size = 0
         while self._outgoing and size < SEGMENT_BYTES:
@@ -222,7 +222,7 @@ class Pages:
     # -- from the disk
 
     def _read(self) -> None:
-        """Have the disk's thread read ahead, if there is something to read and nothing in hand."""
+        """Have the disk's thread read ahead, if nothing is read ahead and there is something to read."""
         if self._reading or self._ahead or not self._stored or self._paging.closed:
             return
         self._reading = True

@@ -1,4 +1,4 @@
-"""The messages of one full address on disk, first in, first out: a row of page files."""
+"""The messages of one full address on disk, first in, first out: a sequence of page files."""
 
 import errno
 from collections import deque
@@ -10,32 +10,31 @@ from broker.addresses.paging.segment import SUFFIX, Segment
 from protocol.decoder import Decoder
 
 SEGMENT_BYTES: Final = 1024 * 1024
-"""A page file that has grown to this gets no more: its space is given back when all of it has been read."""
+"""Size at which a page file is complete; it is removed when all of it has been read."""
 
 EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-"""Errors that say nothing about the file: it can be read later."""
+"""Temporary errors: the file can be read later."""
 
 
 @final
 class Taken:
-    """What one look at the head of the queue has given."""
+    """The result of one `take`."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.lost = 0
         """Messages that cannot be read."""
         self.lost_bytes = 0
-        """What they took on disk."""
+        """Their size on disk."""
         self.problem = ""
-        """What is wrong with the disk, in words; empty = nothing."""
+        """The error message; empty = no error."""
 
 
 @final
 class PageQueue:
     """Page files of one address, named `name` and the number of their first message. For one thread at a time.
 
-    Nothing is synced: what is here is lost with the process, as the sessions are that it is meant for. So what the
-    operating system has taken is as safe as anything in the broker's memory.
+    Nothing is synced: the messages are worthless once the process has ended, because their sessions end with it.
     """
 
     def __init__(self, directory: Path, name: str, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -52,7 +51,7 @@ class PageQueue:
         return sum(segment.messages for segment in self._segments)
 
     def append(self, records: list[bytes]) -> tuple[int, OSError | None]:
-        """Write these records behind the others, or as many as can be; returns how many, and why not the rest."""
+        """Append as many of these records as possible; returns how many, and the error that prevented the rest."""
         written = 0
         failure: OSError | None = None
         while written < len(records) and failure is None:
@@ -72,7 +71,7 @@ class PageQueue:
         return segments[-1]
 
     def _fitting(self, segment: Segment, records: list[bytes], first: int) -> list[bytes]:
-        """The records, from the one numbered `first`, that make the segment as large as one should be."""
+        """The records from index `first` on that fill the segment up to its size."""
         size = segment.size
         end = first
         while end < len(records) and size < self._segment_bytes:
@@ -81,10 +80,10 @@ class PageQueue:
         return records[first:end]
 
     def take(self, limit: int) -> Taken:
-        """Take out the next messages, `limit` bytes of them or else one.
+        """Take out the next messages, up to `limit` bytes, but at least one.
 
-        What cannot be read is given up, with all that follows it in its file; there may be messages behind it
-        nevertheless. Raises OSError, one of EXHAUSTED, where nothing can be said now.
+        A message that cannot be read is lost, with all that follow it in its file; later files are still read. Raises
+        OSError, one of EXHAUSTED, if it has to be tried again later.
         """
         taken = Taken()
         if not self._segments:
@@ -107,7 +106,7 @@ class PageQueue:
         return taken
 
     def _remove(self, segment: Segment) -> str:
-        """Remove the file; returns what went wrong. It stays behind then, until the broker stops or starts again."""
+        """Remove the file; returns the error. The file then remains until the broker stops or starts again."""
         try:
             segment.remove()
         except OSError as error:

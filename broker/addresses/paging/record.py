@@ -1,9 +1,9 @@
-"""One paged message as bytes: how it stands in a page file, and how it is read again.
+"""The format of a message in a page file: encoding and decoding.
 
 ```
 length  4 bytes  of the body
 CRC-32  4 bytes  of length and body
-body    received_at and expires_at (8 bytes each), the client id's length (2) and UTF-8, the PUBLISH as MQTT 5 has it
+body    received_at and expires_at (8 bytes each), the client id's length (2) and UTF-8, the PUBLISH of MQTT 5
 ```
 Times are microseconds of this process's monotonic clock: pages do not outlive it.
 """
@@ -19,31 +19,31 @@ from protocol.publish import Publish
 HEAD: Final = struct.Struct(">II")
 _FIXED: Final = struct.Struct(">qqH")
 _PACKET_ID: Final = b"\0\1"
-"""Any: the publisher's has been answered, or is going to be, and the subscribers' are given later."""
+"""A placeholder: the publisher's id is not needed any more, and subscribers get their own."""
 
 
 class DamagedError(Exception):
-    """What stands in the file is not what has been written."""
+    """The file does not hold what was written."""
 
 
 @final
 class Record:
-    """A message that comes from a page file. `size` is what it took there, in bytes."""
+    """A message read from a page file. `size` is its size there, in bytes."""
 
     __slots__ = ("client_id", "publish", "size")
 
     def __init__(self, publish: Publish, client_id: str, size: int) -> None:
         self.publish = publish
         self.client_id = client_id
-        """Who published it: No Local and retained messages need that."""
+        """The publisher's: needed for No Local and retained messages."""
         self.size = size
 
 
 @final
 class Draft:
-    """A message on its way to become a record; `size` is what it will take on disk, in bytes.
+    """A message to be written as a record; `size` is its size on disk, in bytes.
 
-    It is made in the event loop and finished elsewhere: copying and checking a large message takes its time.
+    It is made in the event loop and finished in a thread: copying a large message and its checksum take time.
     """
 
     __slots__ = ("_before", "_payload", "size")
@@ -57,21 +57,21 @@ class Draft:
         self.size: int = HEAD.size + len(self._before) + len(payload)
 
     def record(self) -> bytes:
-        """The record, for any thread."""
+        """The record; may be called in any thread."""
         length = (self.size - HEAD.size).to_bytes(4, "big")
         check = crc32(self._payload, crc32(self._before, crc32(length)))
         return b"".join((length, check.to_bytes(4, "big"), self._before, self._payload))
 
 
 def size_at(data: bytes, position: int) -> int:
-    """Return the size of the record at `position` as its head has it; 0 if the head is not there as a whole."""
+    """Return the size of the record at `position` from its head; 0 if the head is incomplete."""
     if len(data) - position < HEAD.size:
         return 0
     return HEAD.size + int.from_bytes(data[position : position + 4], "big")
 
 
 def is_whole(data: bytes, position: int, size: int) -> bool:
-    """Return whether the record of this size at `position` is there, and as it was written."""
+    """Return whether the record of this size at `position` is complete and its checksum is right."""
     end = position + size
     if end > len(data) or size < HEAD.size + _FIXED.size:
         return False
@@ -81,9 +81,9 @@ def is_whole(data: bytes, position: int, size: int) -> bool:
 
 
 def decode(data: bytes, position: int, size: int, decoder: Decoder) -> Record:
-    """Return the record of this size at `position`; those read by one MQTT 5 decoder share their topic's object.
+    """Return the record of this size at `position`; records read by one MQTT 5 decoder share their topic's object.
 
-    Raises DamagedError if it is not whole; `decoder` is of no use then.
+    Raises DamagedError if it is not whole; `decoder` must not be used any more then.
     """
     if not is_whole(data, position, size):
         raise DamagedError("a record's checksum does not hold")
@@ -105,7 +105,7 @@ def decode(data: bytes, position: int, size: int, decoder: Decoder) -> Record:
 
 
 def count_messages(data: bytes) -> int:
-    """How many whole records `data` begins with."""
+    """The number of whole records at the beginning of `data`."""
     count = position = 0
     while size := size_at(data, position):
         if not is_whole(data, position, size):

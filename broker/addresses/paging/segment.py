@@ -1,4 +1,4 @@
-"""A page file: records one behind the other, written at the end and read from the beginning."""
+"""A page file: a sequence of records, appended at the end and read from the beginning."""
 
 import os
 from pathlib import Path
@@ -8,12 +8,12 @@ from broker.addresses.paging.record import HEAD, DamagedError, Record, decode, s
 from protocol.decoder import Decoder
 
 SUFFIX: Final = ".page"
-"""How the names of page files end."""
+"""Suffix of page files."""
 
 
 @final
 class Segment:
-    """One page file. What it holds is known here, so that a half-written tail is never read and is written over.
+    """One page file. Its size is kept here, so that a half-written record at the end is never read but overwritten.
 
     No file stays open between two calls: there may be more full addresses than file descriptors.
     """
@@ -23,12 +23,12 @@ class Segment:
         self.size = 0
         """Bytes of whole records that have been written."""
         self.position = 0
-        """Up to where they have been taken out."""
+        """Offset of the next record to take out."""
         self.messages = 0
-        """How many records are left to take out."""
+        """Records that are left to take out."""
 
     def append(self, records: list[bytes]) -> tuple[int, OSError | None]:
-        """Write these records, or as many as can be; returns how many, and what kept the rest from it."""
+        """Append as many of these records as possible; returns how many, and the error that prevented the rest."""
         data = memoryview(b"".join(records))
         written = len(records)
         done = 0
@@ -51,9 +51,9 @@ class Segment:
         return written, failure
 
     def take(self, limit: int, decoder: Decoder) -> list[Record]:
-        """Take out the next records, `limit` bytes of them or else one.
+        """Take out the next records, up to `limit` bytes, but at least one.
 
-        Raises OSError, or DamagedError where the next one is not what was written.
+        Raises OSError, or DamagedError if the next record is damaged.
         """
         file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -70,7 +70,7 @@ class Segment:
                 records.append(decode(data, position, size, decoder))
             except DamagedError:
                 if records:
-                    break  # it is the next one then
+                    break  # the next call raises
                 raise
             position += size
             size = size_at(data, position)
@@ -81,7 +81,7 @@ class Segment:
         return records
 
     def _read(self, file: int, length: int) -> bytes:
-        """Read what comes next, `length` bytes of it if there are so many."""
+        """Read the next `length` bytes, or what is left."""
         length = min(length, self.size - self.position)
         data = os.pread(file, length, self.position)
         while len(data) < length:
@@ -92,12 +92,12 @@ class Segment:
         return data
 
     def remove(self) -> None:
-        """Remove the file, if it is there. Raises OSError."""
+        """Remove the file, if it exists. Raises OSError."""
         self.path.unlink(missing_ok=True)
 
 
 def _whole(records: list[bytes], done: int) -> tuple[int, int]:
-    """How many of the records there are as a whole when `done` bytes have been written, and their bytes."""
+    """How many of the records are complete in the first `done` bytes, and their bytes."""
     size = 0
     for count, record in enumerate(records):
         if size + len(record) > done:

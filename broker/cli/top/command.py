@@ -1,4 +1,4 @@
-"""The command `sluice top`: who has most waiting, live in the terminal, once, or as CSV."""
+"""The command `sluice top`: the longest queues, live in the terminal, once, or as CSV."""
 
 import os
 import sys
@@ -18,13 +18,13 @@ from config.admin import CHOSEN
 from config.units import parse_duration
 
 FAILED: Final = 1
-"""Exit status when there is no answer, or nowhere to write it."""
+"""Exit status when there is no answer or it cannot be written."""
 
 INTERRUPTED: Final = 130
-"""Exit status of what Ctrl-C has ended before it was done, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 SHORTEST_INTERVAL: Final = 1.0
-"""Seconds; the broker itself looks no more often."""
+"""Seconds; the broker does not update its lists more often."""
 
 
 class What(StrEnum):
@@ -36,7 +36,7 @@ class What(StrEnum):
 
 
 class Sort(StrEnum):
-    """What it can be sorted by; the broker knows which keys each list has."""
+    """All sort keys; the broker checks which ones a list has."""
 
     MAILBOX = "mailbox"
     MQUEUE = "mqueue"
@@ -105,8 +105,8 @@ def top(  # noqa: PLR0913, PLR0917 - a command's options
     except AdminError as error:
         print(f"sluice: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
-    except OSError as error:  # what is written to files reports its own
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's end fails on what is left
+    except OSError as error:  # of standard output: errors of files are AdminError
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails
         if not isinstance(error, BrokenPipeError):
             print(f"sluice: standard output takes nothing more: {error.strerror}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
@@ -115,7 +115,7 @@ def top(  # noqa: PLR0913, PLR0917 - a command's options
 
 
 def _found(file: Path | None) -> Path:
-    """The socket of the broker that would run here with this configuration."""
+    """The socket of a broker that runs on this machine with this configuration."""
     try:
         loaded = config.load(file).config
     except config.ConfigError as error:

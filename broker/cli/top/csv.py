@@ -1,4 +1,4 @@
-"""Lists of the admin socket as CSV: one row for each of what is listed, with the time at which it was."""
+"""Lists of the admin socket as CSV: one row per item, with the time of the list."""
 
 import csv
 import io
@@ -9,14 +9,14 @@ from typing import Any, Final
 from broker.cli.top.view import printable
 
 _LEFT_OUT: Final = "started_us"
-"""On a clock that says nothing to others."""
+"""Not exported: it is a time of the broker's monotonic clock."""
 
 _FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""What spreadsheets take a cell for a formula by: they would run what a client calls itself."""
+"""Characters that begin a formula in spreadsheets, which would execute a client id like that."""
 
 
 def as_csv(answer: dict[str, Any], head: bool) -> str:
-    """The answer as lines; `head`: below the names of the columns."""
+    """The answer as CSV lines; `head`: with a header line."""
     columns = [name for name in answer["columns"] if name != _LEFT_OUT]
     places = [answer["columns"].index(name) for name in columns]
     time = datetime.fromtimestamp(answer["time_us"] / 1e6, UTC).isoformat(timespec="milliseconds")
@@ -30,7 +30,7 @@ def as_csv(answer: dict[str, Any], head: bool) -> str:
 
 
 def append(file: Path, answer: dict[str, Any]) -> None:
-    """Write to the end of the file, which is made if it is missing. Raises ValueError if it holds something else."""
+    """Append to the file, or create it. Raises ValueError if the file has other contents."""
     head = as_csv(answer | {"rows": []}, head=True)
     with file.open("a+", encoding="utf-8", errors="replace", newline="") as opened:
         opened.seek(0)

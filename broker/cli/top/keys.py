@@ -1,4 +1,4 @@
-"""Single keys from the terminal, while something is shown there."""
+"""Reads single keys from the terminal."""
 
 import os
 import select
@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 _LONGEST: Final = 100
-"""Bytes that are taken for one key: some send several."""
+"""Bytes that are read as one key: some keys send several."""
 
 
 class Keys:
-    """Takes keys as they are typed, and shows none of them; without a terminal to type at there are none."""
+    """Reads keys without echo and without Enter; if standard input is no terminal there are no keys."""
 
     def __init__(self) -> None:
         self._terminal = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
@@ -33,7 +33,7 @@ class Keys:
             termios.tcsetattr(self._terminal, termios.TCSAFLUSH, self._before)
 
     def wait(self, seconds: float) -> str:
-        """The next key, or an empty string if there is none within this time; where there will be none any more, q."""
+        """The next key; an empty string if there is none within this time, `q` at the end of input."""
         if self._terminal is None:
             time.sleep(seconds)
             return ""

@@ -1,4 +1,4 @@
-"""What `sluice top` shows, in the terminal and in files."""
+"""The output of `sluice top`, to the terminal and to files."""
 
 import io
 import signal
@@ -17,25 +17,25 @@ from broker.cli.top.keys import Keys
 from broker.cli.top.view import HEAD_LINES, Snapshot, next_key, view
 
 STANDARD_OUTPUT: Final = Path("-")
-"""As a file to write to."""
+"""The file name that stands for standard output."""
 
 UNLIMITED_WIDTH: Final = 1_000
-"""Columns of what is no terminal: nothing is cut there."""
+"""Columns if the output is no terminal, so that nothing is cut."""
 
 
 @dataclass
 class Question:
-    """What is asked of which broker."""
+    """A request and the socket of its broker."""
 
     path: Path
     what: str
     sort: str | None
     """None = the broker's default."""
     limit: int | None
-    """None = as many as there is room for."""
+    """None = as many as fit."""
 
     def ask(self, limit: int) -> dict[str, Any]:
-        """The answer, with up to `limit` rows where nobody has set a limit. Raises AdminError if there is none."""
+        """The answer; `limit` is used if the question has none. Raises AdminError if there is no answer."""
         return ask(self.path, self.what, self.sort, self.limit or limit)
 
 
@@ -53,8 +53,8 @@ def show(question: Question, out: Path | None) -> None:
 
 
 def watch(question: Question, interval: float, out: Path | None) -> None:
-    """Show the list, and append it to the file, until somebody has seen enough or the broker goes."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the terminal is put in order first
+    """Show the list, and append it to the file, until the user quits or the broker stops."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # sys.exit restores the terminal
     _print_whatever_it_is()
     console = Console()
     snapshot: Snapshot | None = None
@@ -77,7 +77,7 @@ def watch(question: Question, interval: float, out: Path | None) -> None:
 
 
 def _print_whatever_it_is() -> None:
-    """Clients may call themselves what this terminal has no characters for."""
+    """Escape characters that standard output's encoding lacks: client ids may contain any."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

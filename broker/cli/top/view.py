@@ -1,4 +1,4 @@
-"""Lists of the admin socket as tables for people."""
+"""Lists of the admin socket as tables for the terminal."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -23,7 +23,7 @@ _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 class Snapshot:
-    """An answer, and what has happened since the one before: `<column>_per_second`, and `full`, a share of the time."""
+    """An answer, with rates since the one before: `<column>_per_second`, and `full`, the share of time."""
 
     def __init__(self, answer: dict[str, Any], before: "Snapshot | None" = None) -> None:
         self.answer = answer
@@ -36,7 +36,7 @@ class Snapshot:
             past = before._known.get(identity)
             if past is None:
                 continue
-            if self._clock == before._clock:  # the broker is resting, and has said the same again
+            if self._clock == before._clock:  # the broker has repeated its last answer: keep the rates
                 row |= {name: value for name, value in past.items() if name not in row}
             else:
                 row |= _rates(row, past, self._clock - before._clock)
@@ -63,9 +63,9 @@ class _Column(NamedTuple):
     sort: str = ""
     """The key that sorts by this column."""
     dispensable: int = 0
-    """Where there is no room, those with the highest number go first; 0 = never."""
+    """If the terminal is too narrow, columns with the highest number are removed first; 0 = never."""
     compares: bool = False
-    """Whether it needs an answer to compare with."""
+    """Whether it needs an earlier answer."""
 
 
 def _count(name: str) -> Callable[[Row], str]:
@@ -136,13 +136,13 @@ _COLUMNS: Final[dict[str, list[_Column]]] = {
 
 
 def next_key(what: str, sort: str) -> str:
-    """The key that a list is to be sorted by after this one."""
+    """The sort key that follows `sort`."""
     keys = [column.sort for column in _COLUMNS[what] if column.sort]
     return keys[(keys.index(sort) + 1) % len(keys)]
 
 
 def view(snapshot: Snapshot, width: int, live: bool = True) -> Group:
-    """The list, in so many columns of the terminal; `live`: with what changes from one to the next."""
+    """The list as a table of `width` characters; `live`: with rates and a line of keys."""
     answer = snapshot.answer
     columns = [column for column in _COLUMNS[answer["command"]] if live or not column.compares]
     name, *others = _that_fit(columns, width)
@@ -164,7 +164,7 @@ def view(snapshot: Snapshot, width: int, live: bool = True) -> Group:
 
 
 def _that_fit(columns: list[_Column], width: int) -> list[_Column]:
-    """The columns for which there is room beside a name that can be read."""
+    """The columns that fit beside a name of NARROWEST_NAME."""
     chosen = list(columns)
     while sum(column.width + _GAP for column in chosen[1:]) + NARROWEST_NAME > width:
         last = max(chosen, key=lambda column: column.dispensable)
@@ -175,19 +175,19 @@ def _that_fit(columns: list[_Column], width: int) -> list[_Column]:
 
 
 def printable(text: str) -> str:
-    """What others have chosen, without anything that a terminal could take for a command or show as nothing."""
+    """Text from clients with control and invisible characters escaped."""
     return "".join([char if char.isprintable() else char.encode("unicode_escape").decode() for char in text])
 
 
 def short(number: float) -> str:
-    """A number in a few characters."""
+    """Format a number in a few characters."""
     if number < 10 and number != int(number):
         return f"{number:.1f}"
     return _scaled(number, 1_000, ("", "k", "M", "G", "T"))
 
 
 def size(number: int) -> str:
-    """A number of bytes in a few characters."""
+    """Format a number of bytes in a few characters."""
     return _scaled(number, 1_024, ("", "Ki", "Mi", "Gi", "Ti"))
 
 
@@ -202,7 +202,7 @@ def _scaled(number: float, thousand: int, units: tuple[str, ...]) -> str:
 
 
 def span(us: int) -> str:
-    """A time, in the two units that matter most."""
+    """Format a duration in its two largest units."""
     seconds = us / 1e6
     if seconds < 10:
         return f"{seconds:.1f}s" if us else "0"

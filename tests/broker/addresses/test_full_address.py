@@ -49,7 +49,7 @@ def fill(local: LocalBroker, version: int = 5) -> tuple[LocalClient, LocalClient
 
 def waiting(local: LocalBroker) -> list[Parked]:
     """What waits of the publisher."""
-    return local.broker.addresses.producers.parked(local.broker.clients["publisher"].session)
+    return local.broker.addresses.producers.parked(local.broker.clients.by_id["publisher"].session)
 
 
 # -- order
@@ -245,7 +245,7 @@ def test_timeout_of_qos0(version: int) -> None:
         send(sender, [11, 12], 0)
         local.pass_time(11)
         assert not sender.gone
-        counters = local.broker.clients["publisher"].session.outbound.counters
+        counters = local.broker.clients.by_id["publisher"].session.outbound.sender.counters
         assert (counters.publish_parked, counters.publish_discarded, counters.publish_refused) == (2, 2, 0)
         assert counters.publish_parked_us > 2 * 10_000_000
         assert take(reader, 10) == list(FILLING)
@@ -482,7 +482,7 @@ def test_counts() -> None:
         local.pass_time(2)
         assert (addresses.full, addresses.parked_total) == (0, 2)
         assert addresses.paged_total == addresses.refused_total == addresses.dropped_total == 0
-        counters = local.broker.clients["publisher"].session.take_counters(0)
+        counters = local.broker.clients.by_id["publisher"].session.take_counters(0)
         assert (counters.publish_parked, counters.publish_refused, counters.publish_discarded) == (2, 0, 0)
         assert counters.publish_parked_us > 0
         assert counters.received_qos1 == 12

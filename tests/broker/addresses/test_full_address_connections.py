@@ -146,7 +146,7 @@ def test_given_up_meanwhile(version: int, qos: int) -> None:
         reader, sender = fill(local, version)
         send(sender, [11, 12], qos)
         producers = local.broker.addresses.producers
-        producers.parked(local.broker.clients["publisher"].session)[0].since -= 5_000_000
+        producers.parked(local.broker.clients.by_id["publisher"].session)[0].since -= 5_000_000
         sender.drop()
         local.pass_time(6)
         assert address(local).waiting == 0
@@ -164,13 +164,13 @@ def test_given_up_before_what_came_again() -> None:
         send(sender, [11])
         send(sender, [12, 13], 2)
         producers = local.broker.addresses.producers
-        for parked in producers.parked(local.broker.clients["publisher"].session):
+        for parked in producers.parked(local.broker.clients.by_id["publisher"].session):
             parked.since -= 5_000_000
         sender.drop()
         again = connect(local, 4)
         send(again, [11, 14])
         send(again, [12], 2, dup=True)
-        producers.parked(local.broker.clients["publisher"].session)[1].since += 5_000_000
+        producers.parked(local.broker.clients.by_id["publisher"].session)[1].since += 5_000_000
         local.pass_time(6)
         assert not again.gone
         assert drain(reader)[0] == [*FILLING, 12, 11, 14]
@@ -187,7 +187,7 @@ def test_session_has_ended(version: int, qos: int) -> None:
         send(sender, FILLING)
         send(sender, [11, 12], qos)
         sender.drop()
-        assert "publisher" not in local.broker.clients
+        assert "publisher" not in local.broker.clients.by_id
         assert take(reader, 12) == list(range(1, 13))
         assert address(local).size == 0
 
@@ -264,7 +264,7 @@ def test_many_small_ones() -> None:
         properties = {props.USER_PROPERTY: [("name", 1000 * "x")]}
         other.send(*[packet(number, 0, size=4, properties=dict(properties)) for number in range(20)])
         assert not other.transport.reading
-        assert len(local.broker.addresses.producers.parked(local.broker.clients["other"].session)) == 10
+        assert len(local.broker.addresses.producers.parked(local.broker.clients.by_id["other"].session)) == 10
 
 
 def test_keepalive_of_who_is_not_read() -> None:
@@ -289,7 +289,7 @@ def test_times_not_read() -> None:
     with local_broker(session={"producer_window_size": WINDOW}) as local:
         reader, sender = fill(local, 5)
         send(sender, range(11, 21))
-        session = local.broker.clients["publisher"].session
+        session = local.broker.clients.by_id["publisher"].session
         take(reader, 20)
         assert session.take_counters(0).reading_paused_us > 0
 

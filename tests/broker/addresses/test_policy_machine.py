@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from broker.connection.connection import Connection
 from tests.support.broker.full import LIMIT, SIZE, address, local_broker, number_of
 from tests.support.broker.local import LocalBroker
 from tests.support.broker.producing import Publishing, Subscribing
@@ -86,7 +87,7 @@ class AddressesMachine(RuleBasedStateMachine):
     def expire(self, place: int) -> None:
         """What waits of a publisher, and of all before it, has waited for too long."""
         broker = self.local.broker
-        waiting = broker.addresses.producers.parked(broker.clients[f"p{place}"].session)
+        waiting = broker.addresses.producers.parked(broker.clients.by_id[f"p{place}"].session)
         for parked in waiting:
             self.given_up.add(number_of(parked.publish))
             parked.since -= TIMEOUT * 1_000_000
@@ -98,7 +99,7 @@ class AddressesMachine(RuleBasedStateMachine):
         if not hasattr(self, "local"):
             return
         producers = self.local.broker.addresses.producers
-        for known in self.local.broker.clients.values():
+        for known in self.local.broker.clients.known():
             waiting = producers.parked(known.session)
             assert sum(parked.weight for parked in waiting) < producers.window + SIZE
 
@@ -134,10 +135,10 @@ class AddressesMachine(RuleBasedStateMachine):
         addresses = local.broker.addresses
         assert [(address(local, topic).size, address(local, topic).waiting) for topic in TOPICS] == [(0, 0)] * 2
         assert addresses.full == 0
-        for known in local.broker.clients.values():
+        for known in local.broker.clients.known():
             assert addresses.producers.parked(known.session) == []
-            assert known.connection is not None
-            assert known.connection.unread_because == 0
+            assert isinstance(known.connection, Connection)
+            assert known.connection.paused_because == 0
 
     def _check_order(self, got: list[int]) -> None:
         """FC-9: per publisher, topic and QoS."""

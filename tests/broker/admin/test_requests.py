@@ -129,7 +129,7 @@ def test_the_loop_has_its_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         server.stop()
 
     with LocalBroker() as local:
-        local.loop.run_until_complete(ask_all(local))
+        local.complete(ask_all(local))
         local.run(lambda: None)  # the server's side is closed in the next turns
     assert turns >= count - 1
 

@@ -10,8 +10,8 @@ import pytest
 from broker.admin import scan
 from broker.admin.scan import REST, Top, TopList
 from broker.admin.sessions import Sessions
+from broker.clients import Client
 from broker.runtime.clock import monotonic_us
-from broker.sessions import Client
 from tests.support.broker.exporting import until
 from tests.support.broker.local import LocalBroker
 from tests.support.session.messages import message
@@ -59,16 +59,16 @@ class Bench:
 
     def client(self, name: str, waiting: int = 0, in_mailbox: int = 0, size: int = 0) -> Client:
         """A client that is away, with so many deliveries waiting."""
-        client = self.local.broker.new_client(name, monotonic_us())
+        client = self.local.broker.sessions.new(name, monotonic_us())
         outbound = client.session.outbound
-        outbound.mailbox += [message(number, 1, size=size, now=0) for number in range(waiting)]
+        outbound.mailbox.arrived += [message(number, 1, size=size, now=0) for number in range(waiting)]
         outbound.store_offline(0)
-        outbound.mailbox += [message(number, 1, now=0) for number in range(in_mailbox)]
+        outbound.mailbox.arrived += [message(number, 1, now=0) for number in range(in_mailbox)]
         return client
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Let the loop run until this is done."""
-        return self.local.loop.run_until_complete(work)
+        return self.local.complete(work)
 
     def top(self, sort: str = "mqueue", count: int = 1000) -> list[str]:
         """Who is at the top."""
@@ -204,7 +204,7 @@ def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> No
         for _ in range(4):
             await asyncio.sleep(0)
         for ended in (clients[0], clients[5]):  # one that has been looked at, and one that has not
-            broker.end_session(ended, 0)
+            broker.sessions.end(ended, 0)
         bench.client("5", waiting=100)
         return await asking
 
@@ -214,13 +214,13 @@ def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> No
 def test_who_has_ended_takes_nobodys_place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a session has dropped by ending does not bring it to the top in place of one that is there."""
     monkeypatch.setattr(scan, "SLICE", 1)
-    bench.client("there").session.outbound.counters.count_drop("too_large", 1)
+    bench.client("there").session.outbound.sender.counters.count_drop("too_large", 1)
     ended = bench.client("ended", waiting=5)
 
     async def ask() -> Top:
         asking = asyncio.create_task(bench.list.top("drops", 1))
         await until(lambda: bench.listed.walks)
-        bench.local.broker.end_session(ended, 0)
+        bench.local.broker.sessions.end(ended, 0)
         return await asking
 
     assert names(bench.run(ask())) == ["there"]

@@ -305,14 +305,14 @@ def test_nothing_is_opened_before() -> None:
         will = Will(b"w", b"x", 0, True)
         client.send(Connect("early", True, 1, will=will, properties=Scram().first(), version=5))
         client.expect(Auth)
-        assert broker.broker.clients == {}
-        assert broker.broker.online == 0
+        assert broker.broker.clients.by_id == {}
+        assert broker.broker.clients.online == 0
         broker.pass_time(14.5)
         assert not client.gone
         broker.pass_time(1)
         assert client.gone
         assert client.received() == []
-        assert broker.broker.clients == {}
+        assert broker.broker.clients.by_id == {}
         assert not broker.broker.retained.matching(b"w", 0)
 
 

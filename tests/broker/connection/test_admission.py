@@ -60,7 +60,7 @@ def test_max_connections(version: int, code: int) -> None:
         third = local.client(version)
         assert third.connect("third").reason_code == code
         assert third.gone
-        assert "third" not in local.broker.clients
+        assert "third" not in local.broker.clients.by_id
         again = local.client(version)
         assert again.connect("second").reason_code == 0  # in place of the older one, which is not a further one
         assert second.gone

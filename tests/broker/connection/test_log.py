@@ -1,6 +1,5 @@
 """What the log says of connections: who was refused and why; with level debug, who came, went, subscribed to what."""
 
-import asyncio
 import socket
 import ssl
 from typing import Any
@@ -175,22 +174,19 @@ def test_nothing_of_it_by_default(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-def test_tls_that_fails_later(start: Start, certificates: Certificates, qos: int) -> None:
+async def test_tls_that_fails_later(start: Start, certificates: Certificates, qos: int) -> None:
     """A connection that ends because what comes is no TLS any more is not said to have been closed by its client."""
     broker = start((Listener("tls", certificates),), flags=["--log-level", "debug"])
     context = certificates.client_context(with_certificate=False)
     address = broker.address("tls")
 
-    async def fail() -> None:
-        client = await TlsClient(context).connect((address.host, address.port))
-        await client.send(client.seal(Connect("fails", version=4).encode(4)))
-        assert len(await client.read(4)) == 4
-        publish = client.seal(Publish(b"t", b"", qos, packet_id=qos).encode(4))  # the PUBACK cannot be written any more
-        await client.send(publish + b"\x17\x03\x03\x00\x20" + bytes(32))
-        with pytest.raises(ssl.SSLError, match="alert"):
-            await client.read(100)
-        client.socket.close()
-
-    asyncio.run(fail())
+    client = await TlsClient(context).connect((address.host, address.port))
+    await client.send(client.seal(Connect("fails", version=4).encode(4)))
+    assert len(await client.read(4)) == 4
+    publish = client.seal(Publish(b"t", b"", qos, packet_id=qos).encode(4))  # the PUBACK cannot be written any more
+    await client.send(publish + b"\x17\x03\x03\x00\x20" + bytes(32))
+    with pytest.raises(ssl.SSLError, match="alert"):
+        await client.read(100)
+    client.socket.close()
     (event,) = wait_for_event(broker, "disconnected")
     assert event["detail"] == "TLS has failed: decryption failed or bad record mac"

@@ -1,6 +1,5 @@
 """Connections that somebody has let go of, or never quite begins: they go, and no trickle of bytes keeps them."""
 
-import asyncio
 import itertools
 import socket
 import time
@@ -24,9 +23,9 @@ def option(sock: socket.socket, name: str) -> int:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_dead_peers_are_noticed(host: str) -> None:
+async def test_dead_peers_are_noticed(host: str) -> None:
     """The kernel asks silent peers whether they are there, and gives up those that do not answer within minutes."""
-    (listener,) = asyncio.run(open_sockets(host, 0))
+    (listener,) = await open_sockets(host, 0)
     with listener, socket.create_connection(listener.getsockname()[:2]):
         listener.settimeout(5)
         accepted, _ = listener.accept()
@@ -37,11 +36,11 @@ def test_dead_peers_are_noticed(host: str) -> None:
             assert 60 <= silence <= FEW_MINUTES
 
 
-def test_systems_without_these_options(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_systems_without_these_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an option does not exist, the listener is opened without it."""
     for name in ("TCP_KEEPIDLE", "TCP_NOTSENT_LOWAT"):
         monkeypatch.delattr(socket, name)
-    (listener,) = asyncio.run(open_sockets("127.0.0.1", 0))
+    (listener,) = await open_sockets("127.0.0.1", 0)
     listener.close()
 
 

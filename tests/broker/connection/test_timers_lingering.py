@@ -1,6 +1,7 @@
 """A client that is disconnected gets to read why, even if it is sending at that moment."""
 
-import socket
+import select
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,14 +9,24 @@ from protocol import reason_codes
 from protocol.connack import Connack
 from protocol.disconnect import Disconnect
 from protocol.ping import Pingreq
-from tests.support.process import Address
+from tests.support.certificates import Certificates
+from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
-from tests.support.wire import WireClient, connected
+from tests.support.wire import WireClient
+
+
+@pytest.fixture(params=["tcp", "tls"])
+def client(request: pytest.FixtureRequest, broker: BrokerProcess, certificates: Certificates) -> Iterator[WireClient]:
+    """A client that is connected, in plain TCP and in TLS."""
+    context = certificates.client_context(with_certificate=False) if request.param == "tls" else None
+    with WireClient(broker.address(request.param), 5, tls=context) as connecting:
+        connecting.connect()
+        yield connecting
 
 
 def wait_for_answer(client: WireClient) -> None:
     """Wait until the broker has said something, without reading it."""
-    assert client.socket.recv(1, socket.MSG_PEEK)
+    assert select.select([client.socket], [], [], 5)[0], "the broker says nothing"
 
 
 def send_on(client: WireClient) -> None:
@@ -24,15 +35,14 @@ def send_on(client: WireClient) -> None:
         client.send(Pingreq())
 
 
-def test_disconnect_can_be_read(address: Address) -> None:
+def test_disconnect_can_be_read(client: WireClient) -> None:
     """What a client sends behind its mistake is taken, so that DISCONNECT arrives and nothing is reset."""
-    with connected(address, 5) as client:
-        client.send(b"\x00\x00")
-        wait_for_answer(client)
-        send_on(client)
-        last = client.expect_close()
-        assert isinstance(last, Disconnect)
-        assert last.reason_code == reason_codes.MALFORMED_PACKET
+    client.send(b"\x00\x00")
+    wait_for_answer(client)
+    send_on(client)
+    last = client.expect_close()
+    assert isinstance(last, Disconnect)
+    assert last.reason_code == reason_codes.MALFORMED_PACKET
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -48,17 +58,16 @@ def test_refusal_can_be_read(address: Address, version: int) -> None:
         assert last.reason_code == (reason_codes.UNSUPPORTED_PROTOCOL_VERSION if version == 5 else 1)
 
 
-def test_not_for_ever(address: Address) -> None:
+def test_not_for_ever(client: WireClient) -> None:
     """Who goes on sending without closing is cut off all the same."""
-    with connected(address, 5) as client:
-        client.send(b"\x00\x00")
-        assert isinstance(client.expect_close(), Disconnect)
+    client.send(b"\x00\x00")
+    assert isinstance(client.expect_close(), Disconnect)
 
-        def cut_off() -> bool:
-            try:
-                client.send(Pingreq())
-            except OSError:
-                return True
-            return False
+    def cut_off() -> bool:
+        try:
+            client.send(Pingreq())
+        except OSError:
+            return True
+        return False
 
-        wait_until(cut_off, "the connection is closed")
+    wait_until(cut_off, "the connection is closed")

@@ -5,11 +5,10 @@ import shutil
 import socket
 import ssl
 from asyncio.subprocess import PIPE, STDOUT
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Final, cast
 
 import pytest
-import uvloop
 
 from broker.broker import Broker
 from broker.connection.tls_transport import MOST_ANSWERS, Bios, TlsTransport
@@ -21,10 +20,7 @@ from config.models import Config, Tls
 from tests.support.broker.tls_client import TlsClient
 from tests.support.certificates import Certificates
 
-LOOPS: Final[dict[str, Callable[[], asyncio.AbstractEventLoop]]] = {
-    "uvloop": uvloop.new_event_loop,
-    "asyncio": asyncio.SelectorEventLoop,
-}
+on_both_loops = pytest.mark.asyncio(loop_factories=["uvloop", "asyncio"])
 MARK: Final = 65_536
 ENDS: Final = ["close_notify", "fin", "reset", "garbage"]
 
@@ -82,34 +78,29 @@ async def turns() -> None:
         await asyncio.sleep(0.001)
 
 
-Script = Callable[[Upper, TlsClient], Awaitable[None]]
-Play = Callable[[Script], None]
+@pytest.fixture
+def upper() -> Upper:
+    """What is above the TLS connection."""
+    return Upper()
 
 
-@pytest.fixture(params=LOOPS)
-def play(request: pytest.FixtureRequest, certificates: Certificates) -> Play:
-    """Run a script with a client and what is at the other end of its TLS connection."""
+@pytest.fixture
+async def client(upper: Upper, certificates: Certificates) -> AsyncIterator[TlsClient]:
+    """What is at the other end of the TLS connection."""
     tls = Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile)
-
-    async def run(script: Script) -> None:
-        upper = Upper()
-        listener = TlsListener(Broker(Config(), monotonic_us()), "tls", server_context(tls), lambda: upper)
-        server = await asyncio.get_running_loop().create_server(listener.accept, "127.0.0.1", 0)
-        client = TlsClient(certificates.client_context(with_certificate=False))
-        try:
-            await client.connect(server.sockets[0].getsockname()[:2])
-            await until(lambda: upper.told == ["made"])
-            await script(upper, client)
-        finally:
-            client.socket.close()
-            await until(lambda: "lost" in upper.told)
-            server.close()
-
-    def start(script: Script) -> None:
-        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(run(script))
-
-    return start
+    broker = Broker(Config(), monotonic_us())
+    context = server_context(tls)
+    listener = TlsListener(broker.events, broker.wheel, broker.settings, "tls", context, lambda: upper)
+    server = await asyncio.get_running_loop().create_server(listener.accept, "127.0.0.1", 0)
+    client = TlsClient(certificates.client_context(with_certificate=False))
+    try:
+        await client.connect(server.sockets[0].getsockname()[:2])
+        await until(lambda: upper.told == ["made"])
+        yield client
+    finally:
+        client.socket.close()
+        await until(lambda: "lost" in upper.told)
+        server.close()
 
 
 async def end_stream(client: TlsClient, end: str, data: bytes) -> None:
@@ -126,162 +117,135 @@ async def end_stream(client: TlsClient, end: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_ends(play: Play, end: str) -> None:
+@on_both_loops
+async def test_ends(upper: Upper, client: TlsClient, end: str) -> None:
     """What has come is handed up before the end, whatever the end is."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        await end_stream(client, end, client.seal(b"x" * 30_000))
-        await until(lambda: upper.told[-1] == "lost")
-        assert upper.data == b"x" * 30_000
-        assert upper.told == (["made", "data", "lost"] if end == "reset" else ["made", "data", "eof", "lost"])
-
-    play(script)
+    await end_stream(client, end, client.seal(b"x" * 30_000))
+    await until(lambda: upper.told[-1] == "lost")
+    assert upper.data == b"x" * 30_000
+    assert upper.told == (["made", "data", "lost"] if end == "reset" else ["made", "data", "eof", "lost"])
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_end_during_a_pause(play: Play, end: str) -> None:
+@on_both_loops
+async def test_end_during_a_pause(upper: Upper, client: TlsClient, end: str) -> None:
     """While reading is paused neither data nor the end is handed up; afterwards it all is, in order."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        upper.pauses = True
-        await client.send(client.seal(b"first"))
-        await until(lambda: upper.data == b"first")
-        await end_stream(client, end, client.seal(b"second"))
-        await turns()
-        assert upper.data == b"first"
-        assert upper.told == ["made", "data"]
-        upper.pauses = False
-        upper.transport.resume_reading()
-        await until(lambda: upper.told[-1] == "lost")
-        assert upper.data == b"firstsecond"
-        assert upper.told == (["made", "data", "lost"] if end == "reset" else ["made", "data", "eof", "lost"])
-
-    play(script)
+    upper.pauses = True
+    await client.send(client.seal(b"first"))
+    await until(lambda: upper.data == b"first")
+    await end_stream(client, end, client.seal(b"second"))
+    await turns()
+    assert upper.data == b"first"
+    assert upper.told == ["made", "data"]
+    upper.pauses = False
+    upper.transport.resume_reading()
+    await until(lambda: upper.told[-1] == "lost")
+    assert upper.data == b"firstsecond"
+    assert upper.told == (["made", "data", "lost"] if end == "reset" else ["made", "data", "eof", "lost"])
 
 
 @pytest.mark.parametrize("end", ["close_notify", "garbage"])
-def test_end_in_the_chunk_that_pauses(play: Play, end: str) -> None:
+@on_both_loops
+async def test_end_in_the_chunk_that_pauses(upper: Upper, client: TlsClient, end: str) -> None:
     """An end that comes in one piece with the data waits until reading goes on."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        upper.pauses = True
-        await end_stream(client, end, client.seal(b"all"))
-        await until(lambda: upper.data == b"all")
-        await turns()
-        assert upper.told == ["made", "data"]
-        upper.transport.resume_reading()
-        await until(lambda: upper.told[-1] == "lost")
-        assert upper.told == ["made", "data", "eof", "lost"]
-
-    play(script)
+    upper.pauses = True
+    await end_stream(client, end, client.seal(b"all"))
+    await until(lambda: upper.data == b"all")
+    await turns()
+    assert upper.told == ["made", "data"]
+    upper.transport.resume_reading()
+    await until(lambda: upper.told[-1] == "lost")
+    assert upper.told == ["made", "data", "eof", "lost"]
 
 
-def test_write_that_fails_during_a_pause(play: Play) -> None:
+@on_both_loops
+async def test_write_that_fails_during_a_pause(upper: Upper, client: TlsClient) -> None:
     """A write that meets a reset connection closes it; what has come before the reset is handed up all the same."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        upper.pauses = True
-        await client.send(client.seal(b"first"))
-        await until(lambda: upper.data == b"first")
-        await client.send(client.seal(b"second"))
-        client.reset()
-        for _ in range(2):
-            upper.transport.write(b"answer")
-        await until(lambda: upper.told[-1] == "lost")
-        assert upper.data == b"firstsecond"
-
-    play(script)
+    upper.pauses = True
+    await client.send(client.seal(b"first"))
+    await until(lambda: upper.data == b"first")
+    await client.send(client.seal(b"second"))
+    client.reset()
+    for _ in range(2):
+        upper.transport.write(b"answer")
+    await until(lambda: upper.told[-1] == "lost")
+    assert upper.data == b"firstsecond"
 
 
 @pytest.mark.parametrize("end", ["close_notify", "garbage"])
-def test_plaintext_behind_the_end(play: Play, end: str) -> None:
+@on_both_loops
+async def test_plaintext_behind_the_end(upper: Upper, client: TlsClient, end: str) -> None:
     """What comes behind the end of TLS reaches nobody, not even as what a connection that breaks has left unread."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        upper.pauses = True
-        data = client.seal(b"first")
-        await client.send(data + (client.goodbye() if end == "close_notify" else b"\x17\x03\x03\x00\x20" + bytes(32)))
-        await until(lambda: upper.data == b"first")
-        await client.send(b"forged")
-        client.reset()
-        for _ in range(2):
-            upper.transport.write(b"answer")
-        await until(lambda: upper.told[-1] == "lost")
-        assert (upper.data, upper.left) == (b"first", b"")
-
-    play(script)
-
-
-def test_half_open(play: Play) -> None:
-    """A client that has said close_notify gets what the protocol above still has to say, then close_notify."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        upper.stays = True
-        await client.send(client.seal(b"question") + client.goodbye())
-        await until(lambda: upper.told[-1] == "eof")
+    upper.pauses = True
+    data = client.seal(b"first")
+    await client.send(data + (client.goodbye() if end == "close_notify" else b"\x17\x03\x03\x00\x20" + bytes(32)))
+    await until(lambda: upper.data == b"first")
+    await client.send(b"forged")
+    client.reset()
+    for _ in range(2):
         upper.transport.write(b"answer")
-        assert await client.read(6) == b"answer"
-        upper.transport.write(b"x" * 300_000)
-        upper.transport.close()
-        assert await client.read(400_000) == b"x" * 300_000
-
-    play(script)
+    await until(lambda: upper.told[-1] == "lost")
+    assert (upper.data, upper.left) == (b"first", b"")
 
 
-def test_write_eof(play: Play) -> None:
+@on_both_loops
+async def test_half_open(upper: Upper, client: TlsClient) -> None:
+    """A client that has said close_notify gets what the protocol above still has to say, then close_notify."""
+    upper.stays = True
+    await client.send(client.seal(b"question") + client.goodbye())
+    await until(lambda: upper.told[-1] == "eof")
+    upper.transport.write(b"answer")
+    assert await client.read(6) == b"answer"
+    upper.transport.write(b"x" * 300_000)
+    upper.transport.close()
+    assert await client.read(400_000) == b"x" * 300_000
+
+
+@on_both_loops
+async def test_write_eof(upper: Upper, client: TlsClient) -> None:
     """Who has written the end is still told what the client sends, until it ends as well."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        upper.transport.write(b"bye")
-        assert upper.transport.can_write_eof()
-        upper.transport.write_eof()
-        upper.transport.write(b"too late")
-        assert await client.read(100) == b"bye"
-        await client.send(client.seal(b"well"))
-        await until(lambda: upper.data == b"well")
-        await end_stream(client, "fin", client.seal(b", bye"))
-        await until(lambda: upper.told[-1] == "lost")
-        assert upper.data == b"well, bye"
-
-    play(script)
+    upper.transport.write(b"bye")
+    assert upper.transport.can_write_eof()
+    upper.transport.write_eof()
+    upper.transport.write(b"too late")
+    assert await client.read(100) == b"bye"
+    await client.send(client.seal(b"well"))
+    await until(lambda: upper.data == b"well")
+    await end_stream(client, "fin", client.seal(b", bye"))
+    await until(lambda: upper.told[-1] == "lost")
+    assert upper.data == b"well, bye"
 
 
-def test_marks(play: Play) -> None:
+@on_both_loops
+async def test_marks(upper: Upper, client: TlsClient) -> None:
     """The marks count what goes out, wherever it waits; what waits is written in the end."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        transport = upper.transport
-        transport.set_write_buffer_limits(MARK)
-        written = 0
-        while upper.told == ["made"]:
-            transport.writelines([b"x" * 10_000, b"x" * 10_000])
-            written += 20_000
-            assert written < 20_000_000
-        assert upper.told[-1] == "pause"
-        assert MARK < transport.get_write_buffer_size() < MARK + 25_000
-        assert await client.read(written) == b"x" * written
-        await until(lambda: upper.told[-1] == "resume")
-        assert transport.get_write_buffer_size() == 0
-
-    play(script)
+    transport = upper.transport
+    transport.set_write_buffer_limits(MARK)
+    written = 0
+    while upper.told == ["made"]:
+        transport.writelines([b"x" * 10_000, b"x" * 10_000])
+        written += 20_000
+        assert written < 20_000_000
+    assert upper.told[-1] == "pause"
+    assert MARK < transport.get_write_buffer_size() < MARK + 25_000
+    assert await client.read(written) == b"x" * written
+    await until(lambda: upper.told[-1] == "resume")
+    assert transport.get_write_buffer_size() == 0
 
 
-def test_many_records(play: Play) -> None:
+@on_both_loops
+async def test_many_records(upper: Upper, client: TlsClient) -> None:
     """Records small and large, sent byte by byte or all at once, come out as they went in."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        sent = b""
-        for size in (1, 16_384, 16_385, 100, 40_000):
-            piece = bytes([size % 251]) * size
-            sent += piece
-            await client.send(client.seal(piece))
-        for byte in client.seal(b"slowly"):
-            await client.send(bytes([byte]))
-        await until(lambda: upper.data == sent + b"slowly")
-        upper.transport.write(sent)
-        assert await client.read(len(sent)) == sent
-
-    play(script)
+    sent = b""
+    for size in (1, 16_384, 16_385, 100, 40_000):
+        piece = bytes([size % 251]) * size
+        sent += piece
+        await client.send(client.seal(piece))
+    for byte in client.seal(b"slowly"):
+        await client.send(bytes([byte]))
+    await until(lambda: upper.data == sent + b"slowly")
+    upper.transport.write(sent)
+    assert await client.read(len(sent)) == sent
 
 
 class Talkative:
@@ -327,43 +291,37 @@ def test_answers_that_nobody_reads() -> None:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed (Debian: openssl)")
-def test_key_update(play: Play) -> None:
+@on_both_loops
+async def test_key_update(upper: Upper, client: TlsClient) -> None:
     """A client may change its keys at any time and ask us to; both sides go on with new ones."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        host, port = client.socket.getpeername()
-        command = ["openssl", "s_client", "-connect", f"{host}:{port}"]
-        upper.told.clear()
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=STDOUT)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            await until(lambda: upper.told == ["made"])
-            process.stdin.write(b"K\n")
-            await asyncio.wait_for(process.stdout.readuntil(b"KEYUPDATE\n"), 5)
-            process.stdin.write(b"question\n")
-            await until(lambda: upper.data == b"question\n")
-            upper.transport.write(b"answer\n")
-            await asyncio.wait_for(process.stdout.readuntil(b"answer\n"), 5)
-        finally:
-            process.kill()
-            await process.communicate()
-
-    play(script)
+    host, port = client.socket.getpeername()
+    command = ["openssl", "s_client", "-connect", f"{host}:{port}"]
+    upper.told.clear()
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=STDOUT)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        await until(lambda: upper.told == ["made"])
+        process.stdin.write(b"K\n")
+        await asyncio.wait_for(process.stdout.readuntil(b"KEYUPDATE\n"), 5)
+        process.stdin.write(b"question\n")
+        await until(lambda: upper.data == b"question\n")
+        upper.transport.write(b"answer\n")
+        await asyncio.wait_for(process.stdout.readuntil(b"answer\n"), 5)
+    finally:
+        process.kill()
+        await process.communicate()
 
 
-def test_what_is_known(play: Play) -> None:
+@on_both_loops
+async def test_what_is_known(upper: Upper, client: TlsClient) -> None:
     """TLS and the socket below can be asked about."""
-
-    async def script(upper: Upper, client: TlsClient) -> None:
-        transport = upper.transport
-        assert transport.get_extra_info("peername") == client.socket.getsockname()
-        assert transport.get_extra_info("ssl_object").version() == "TLSv1.3"
-        assert transport.get_extra_info("cipher") == client.tls.cipher()
-        assert transport.get_extra_info("peercert") is None
-        assert transport.get_extra_info("nothing", "so") == "so"
-        assert not transport.is_closing()
-        transport.abort()
-        assert transport.is_closing()
-
-    play(script)
+    transport = upper.transport
+    assert transport.get_extra_info("peername") == client.socket.getsockname()
+    assert transport.get_extra_info("ssl_object").version() == "TLSv1.3"
+    assert transport.get_extra_info("cipher") == client.tls.cipher()
+    assert transport.get_extra_info("peercert") is None
+    assert transport.get_extra_info("nothing", "so") == "so"
+    assert not transport.is_closing()
+    transport.abort()
+    assert transport.is_closing()

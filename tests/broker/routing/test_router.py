@@ -62,8 +62,7 @@ def router(cached_topics: int = 65_536) -> Router:
 
 def received(receiver: Outbound) -> list[tuple[str, int]]:
     """Topic and QoS of what has been handed over since the last call."""
-    deliveries, receiver.mailbox = receiver.mailbox, []
-    return [(delivery.topic.decode(), delivery.qos) for delivery in deliveries]
+    return [(delivery.topic.decode(), delivery.qos) for delivery in receiver.mailbox.take_all()]
 
 
 def expected(held: dict[str, int], topic: str) -> list[tuple[str, int]]:
@@ -273,7 +272,7 @@ def test_overlapping(wishes: list[Wanted], topic: str, qos: int, own: bool, merg
         subject.subscribe(receiver, subscription_of(wish))
     subject.route(Publish(topic.encode(), b"x", qos), receiver if own else outbound())
     serving = [wish for wish in wishes if matches(wish.topic_filter, topic) and not (own and wish.no_local)]
-    deliveries = [(delivery.qos, identifiers_of(delivery)) for delivery in receiver.mailbox]
+    deliveries = [(delivery.qos, identifiers_of(delivery)) for delivery in receiver.mailbox.arrived]
     each = [(min(qos, wish.qos), [wish.identifier] if wish.identifier else []) for wish in serving]
     if merge and each:
         together = sorted(identifier for _, identifiers in each for identifier in identifiers)
@@ -289,7 +288,7 @@ def test_retain_as_published_of_overlapping() -> None:
     subject.route(Publish(b"a", b"x", retain=True), None)
     subject.subscribe(receiver, Subscription("a", 0, retain_as_published=True))
     subject.route(Publish(b"a", b"x", retain=True), None)
-    assert [delivery.retain for delivery in receiver.mailbox] == [False, True]
+    assert [delivery.retain for delivery in receiver.mailbox.arrived] == [False, True]
 
 
 def test_all_share_one_message() -> None:
@@ -300,7 +299,7 @@ def test_all_share_one_message() -> None:
         subject.subscribe(receiver, Subscription("t", 1))
     message = Publish(b"t", b"x", 2)
     subject.route(message, None)
-    deliveries = [receiver.mailbox[0] for receiver in receivers]
+    deliveries = [receiver.mailbox.arrived[0] for receiver in receivers]
     assert all(delivery is deliveries[0] for delivery in deliveries)
     assert deliveries[0].qos == 1
     assert message.qos == 2
@@ -347,7 +346,7 @@ def test_shared_with_itself() -> None:
         subject.subscribe(receiver, Subscription(f"$share/{number}/t", 1))
     for _ in range(150):
         subject.route(Publish(b"t", b"", 1), None)
-    assert not receiver.mailbox
+    assert receiver.mailbox.length() == 0
     for queue in shared.queues.values():
         assert queue.mqueue is not None
         assert (len(queue.mqueue), queue.counters.dropped_qos1, queue.counters.offered_qos1) == (100, 50, 150)

@@ -58,7 +58,7 @@ def test_a_flood_waits_for_the_sessions() -> None:
         longest = 0
         while not publisher.transport.reading:
             local.run(lambda: None)
-            longest = max(longest, outbound_of(subscriber).mailbox_len())
+            longest = max(longest, outbound_of(subscriber).mailbox.length())
         assert longest <= AT_ONCE
         assert publisher.connection.session is not None
         assert publisher.connection.session.take_counters(monotonic_us()).reading_paused_us > 0
@@ -86,12 +86,12 @@ def test_a_busy_broker_shuts_nobody_out() -> None:
         flood = numbered(AT_ONCE + 1)
 
         def both() -> None:
-            outbound.mailbox.extend([Publish(b"t", b"earlier")] * 40_000)
+            outbound.mailbox.arrived.extend([Publish(b"t", b"earlier")] * 40_000)
             publisher.connection.data_received(flood)
 
         local.run(both)
         let_it_read(local, publisher)
-        assert outbound.mailbox_len() > 10_000
+        assert outbound.mailbox.length() > 10_000
 
 
 def test_the_end_of_a_flood_counts() -> None:
@@ -106,7 +106,7 @@ def test_the_end_of_a_flood_counts() -> None:
 
         local.run(send_and_go)
         assert publisher.gone
-        while outbound_of(subscriber).mailbox_len():
+        while outbound_of(subscriber).mailbox.length():
             local.run(lambda: None)
         assert len(payloads(subscriber)) == 3000
 
@@ -123,7 +123,7 @@ def test_gone_in_the_middle() -> None:
 
         local.run(send_and_break)
         assert publisher.gone
-        while outbound_of(subscriber).mailbox_len():
+        while outbound_of(subscriber).mailbox.length():
             local.run(lambda: None)
         assert len(payloads(subscriber)) == 3000
 
@@ -179,8 +179,8 @@ def test_retained_messages_again_and_again() -> None:
         filters = ("#", "+/#", "r/#", "r/+", "+/+")
         longest = 0
         greedy.send(Subscribe(1, [Subscription(topic_filter) for topic_filter in filters]), Publish(b"last", b""))
-        while outbound.membership is not None and outbound.membership.missed:
-            longest = max(longest, outbound.mailbox_len(), outbound.mqueue.length if outbound.mqueue else 0)
+        while outbound.missed is not None and outbound.missed.sources:
+            longest = max(longest, outbound.mailbox.length(), outbound.mqueue.length if outbound.mqueue else 0)
             local.run(lambda: None)
         packets = greedy.received()
         assert isinstance(packets[0], Suback)
@@ -204,10 +204,10 @@ def test_floods_in_chunks_that_end_early() -> None:
                 if client.transport.reading:
                     client.send(flood)
                     sent += 200
-            longest = max(longest, outbound_of(subscriber).mailbox_len())
+            longest = max(longest, outbound_of(subscriber).mailbox.length())
         for client in (publisher, *others):
             let_it_read(local, client)
-        while outbound_of(subscriber).mailbox_len():
+        while outbound_of(subscriber).mailbox.length():
             local.run(lambda: None)
         assert longest <= 6 * 200
         assert len(payloads(subscriber)) == sent > 6 * 200
@@ -218,7 +218,7 @@ def test_acknowledgements_do_not_wait() -> None:
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         publisher.subscribe("other", 1)
-        outbound_of(subscriber).mailbox.extend([Publish(b"t", b"x")] * 5000)
+        outbound_of(subscriber).mailbox.arrived.extend([Publish(b"t", b"x")] * 5000)
         local.run(subscriber.connection.wake)
         publisher.send(Puback(1))
         assert local.broker.run_queue.behind

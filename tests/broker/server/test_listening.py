@@ -1,6 +1,5 @@
 """Listeners: addresses of both families, names that stand for several, what cannot be opened."""
 
-import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -54,43 +53,43 @@ def resolver(*addresses: str) -> Callable[..., Any]:
     return resolve
 
 
-def opened(host: str, port: int = 0) -> list[tuple[str, int]]:
+async def opened(host: str, port: int = 0) -> list[tuple[str, int]]:
     """Open the sockets of a name, close them, and return where they were."""
-    sockets = asyncio.run(open_sockets(host, port))
+    sockets = await open_sockets(host, port)
     names = [sock.getsockname()[:2] for sock in sockets]
     for sock in sockets:
         sock.close()
     return names
 
 
-def test_name_with_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_name_with_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """All addresses of a name are opened, once each, on one port."""
     monkeypatch.setattr(socket, "getaddrinfo", resolver("::1", "127.0.0.1", "127.0.0.2", "::1"))
-    names = opened("many.example")
+    names = await opened("many.example")
     assert [host for host, _ in names] == ["::1", "127.0.0.1", "127.0.0.2"]
     assert len({port for _, port in names}) == 1
 
 
-def test_address_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_address_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Addresses that this machine does not have are passed over, unless there is no other."""
     monkeypatch.setattr(socket, "getaddrinfo", resolver("192.0.2.1", "127.0.0.1"))
-    assert [host for host, _ in opened("many.example")] == ["127.0.0.1"]
+    assert [host for host, _ in await opened("many.example")] == ["127.0.0.1"]
     monkeypatch.setattr(socket, "getaddrinfo", resolver("192.0.2.1", "2001:db8::1"))
     with pytest.raises(OSError, match="assign requested address"):
-        opened("many.example")
+        await opened("many.example")
 
 
-def test_one_address_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_address_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """An address that is taken is an error, whatever the others say, and these are closed again."""
     with socket.create_server(("127.0.0.2", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(socket, "getaddrinfo", resolver("127.0.0.1", "127.0.0.2"))
         with pytest.raises(OSError, match="already in use"):
-            opened("many.example", port)
+            await opened("many.example", port)
         socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that stands for nothing is an OSError too."""
 
     def fail(*_: Any, **__: Any) -> None:
@@ -98,4 +97,4 @@ def test_unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     with pytest.raises(OSError, match="not known"):
-        opened("nowhere.example")
+        await opened("nowhere.example")

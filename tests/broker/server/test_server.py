@@ -192,20 +192,15 @@ def test_console_log(tmp_path: Path) -> None:
     assert "\x1b" not in rest
 
 
-def test_crash_is_a_log_line() -> None:
+async def test_crash_is_a_log_line() -> None:
     """What a callback raises is logged as an event, with its traceback in it."""
-    server = Server(Config())
-
-    async def crash() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(server._crashed)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(Server(Config())._crashed)
+    with capture_logs() as logs:
         loop.call_soon(lambda: 1 / 0)
         await asyncio.sleep(0)
-        loop.call_exception_handler({"message": "accept", "exception": OSError(24, "Too many open files")})
-        loop.call_exception_handler({"message": "accept", "exception": OSError(24, "Too many open files")})
-
-    with capture_logs() as logs:
-        asyncio.run(crash())
+        for _ in range(2):
+            loop.call_exception_handler({"message": "accept", "exception": OSError(24, "Too many open files")})
     assert [log["event"] for log in logs] == ["crash", "cannot_accept"]
     assert isinstance(logs[0]["exc_info"], ZeroDivisionError)
 

@@ -272,9 +272,11 @@ def test_what_was_not_logged(certificates: Certificates, monkeypatch: pytest.Mon
     """The first line after a flood says how many there were besides."""
     broker = Broker(Config(), monotonic_us())
     lines: list[dict[str, Any]] = []
-    monkeypatch.setattr(broker, "log", type("Log", (), {"info": lambda _, event, **more: lines.append(more)})())
+    monkeypatch.setattr(broker.events, "log", type("Log", (), {"info": lambda _, event, **more: lines.append(more)})())
     context = server_context(Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile))
-    listener = tls_handshake.TlsListener(broker, "tls", context, lambda: pytest.fail("no connection begins"))
+    listener = tls_handshake.TlsListener(
+        broker.events, broker.wheel, broker.settings, "tls", context, lambda: pytest.fail("no connection begins")
+    )
     for _ in range(tls_handshake.LINES + 7):
         listener.failed("127.0.0.1:1", "reason", "")
     later = monotonic_us() + tls_handshake.PERIOD

@@ -1,6 +1,5 @@
 """TLS listeners: with and without client certificates, hostile handshakes, slow readers."""
 
-import select
 import socket
 import ssl
 from collections.abc import Callable
@@ -10,9 +9,7 @@ import pytest
 
 from broker.server.listening import server_context
 from config.models import Tls
-from protocol import reason_codes
 from protocol.disconnect import Disconnect
-from protocol.ping import Pingreq
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import events
 from tests.support.brokers import Listener
@@ -157,38 +154,6 @@ def test_stop(start: Start, certificates: Certificates) -> None:
             broker.ask_to_end()
             assert isinstance(client.expect_close(), Disconnect)
         assert broker.stop() == 0
-
-
-def test_disconnect_can_be_read(broker: BrokerProcess, certificates: Certificates) -> None:
-    """A client that goes on sending behind its mistake gets to read why it is disconnected: nothing is reset."""
-    context = certificates.client_context(with_certificate=False)
-    with WireClient(broker.address("tls"), 5, tls=context) as client:
-        client.connect()
-        client.send(b"\x00\x00")
-        assert select.select([client.socket], [], [], 5)[0], "the broker says nothing"
-        for _ in range(500):
-            client.send(Pingreq())
-        last = client.expect_close()
-        assert isinstance(last, Disconnect)
-        assert last.reason_code == reason_codes.MALFORMED_PACKET
-
-
-def test_not_read_for_ever(broker: BrokerProcess, certificates: Certificates) -> None:
-    """Who goes on sending without closing is cut off all the same."""
-    context = certificates.client_context(with_certificate=False)
-    with WireClient(broker.address("tls"), 5, tls=context) as client:
-        client.connect()
-        client.send(b"\x00\x00")
-        assert isinstance(client.expect_close(), Disconnect)
-
-        def cut_off() -> bool:
-            try:
-                client.send(Pingreq())
-            except OSError:
-                return True
-            return False
-
-        wait_until(cut_off, "the connection is closed")
 
 
 def test_congested_as_soon_as_without(start: Start, certificates: Certificates) -> None:

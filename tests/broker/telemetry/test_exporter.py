@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from broker import broker as broker_module
+from broker import sessions
 from broker.telemetry.exporter import SLICE
 from protocol import properties as props
 from protocol.properties import Properties
@@ -53,7 +53,7 @@ def test_waiting_is_not_quiet(bench: Bench) -> None:
     client = bench.client("c")
     outbound = client.connection.session.outbound if client.connection.session is not None else None
     assert outbound is not None
-    outbound.mailbox.append(Publish(b"c", b"x"))
+    outbound.mailbox.arrived.append(Publish(b"c", b"x"))
     outbound.idle = False
     bench.export()
     rows = bench.rows()
@@ -68,7 +68,7 @@ def test_events_are_not_quiet(bench: Bench, event: str) -> None:
     """FC-14, FC-25, FC-26: what happens to a session without any delivery is worth a row, which tells of it."""
     session = bench.client("c").connection.session
     assert session is not None
-    setattr(session.outbound.counters, event, 2)
+    setattr(session.outbound.sender.counters, event, 2)
     bench.export()
     bench.export()
     assert [row[event] for row in bench.rows()] == [2]
@@ -138,7 +138,7 @@ def test_session_that_ends_during_the_export(bench: Bench) -> None:
         clients[-1].transport.abort()
         await task
 
-    bench.local.loop.run_until_complete(export_and_end())
+    bench.local.complete(export_and_end())
     bench.export(everything=True)
     rows = bench.rows()
     check_books(rows)
@@ -149,7 +149,7 @@ def test_session_that_ends_during_the_export(bench: Bench) -> None:
 @pytest.mark.once
 def test_too_many_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ended sessions wait for the export in a bounded list; what it cannot hold is counted and reported once."""
-    monkeypatch.setattr(broker_module, "ENDED_SESSIONS", 2)
+    monkeypatch.setattr(sessions, "ENDED_SESSIONS", 2)
     for number in range(5):
         bench.client(f"c{number}").drop()
     with capture_logs() as logs:

@@ -69,7 +69,7 @@ def test_slow_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         await export
 
     with capture_logs() as logs:
-        bench.local.loop.run_until_complete(run())
+        bench.local.complete(run())
     assert [log["event"] for log in logs] == ["metrics_slow"]
     assert bench.exporter.writer.files_written == 1
 
@@ -101,7 +101,7 @@ def test_unexpected_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
         await until(lambda: bench.local.crashes)
         await bench.exporter.stop()
 
-    bench.local.loop.run_until_complete(run())
+    bench.local.complete(run())
     assert [str(crash["exception"]) for crash in bench.local.crashes] == ["out of order"]
     bench.local.crashes.clear()
     assert total(bench.rows(), "received_qos0") == 1
@@ -116,11 +116,11 @@ def test_stop_in_the_middle(bench: Bench) -> None:
 
     async def run() -> None:
         bench.exporter.start()
-        await until(lambda: not bench.local.broker.clients["client-000"].session.active())
-        assert bench.local.broker.clients["client-149"].session.active()
+        await until(lambda: not bench.local.broker.clients.by_id["client-000"].session.active())
+        assert bench.local.broker.clients.by_id["client-149"].session.active()
         await bench.exporter.stop()
 
-    bench.local.loop.run_until_complete(run())
+    bench.local.complete(run())
     rows = bench.rows()
     check_books(rows)
     assert total(rows, "received_qos0") == 3 * SLICE

@@ -158,7 +158,7 @@ from broker.telemetry.exporter import Exporter
 from config.models import Config
 config = Config.model_validate({"node_name": "test", "metrics": {"directory": pathlib.Path(sys.argv[1])}})
 broker = Broker(config, 0)
-broker.new_client("c", 0)
+broker.sessions.new("c", 0)
 async def export():
     exporter = Exporter(broker, config)
     await exporter.export(everything=True)

@@ -65,7 +65,7 @@ class Values:
 
     def update(self) -> None:
         """Have them published."""
-        self.local.loop.run_until_complete(self.topics.update())
+        self.local.complete(self.topics.update())
 
     def now(self, *names: str) -> list[str]:
         """What these say after an update."""
@@ -377,7 +377,7 @@ def together(local: LocalBroker, *actions: Coroutine[None, None, None]) -> None:
     async def run() -> None:
         await asyncio.gather(*actions)
 
-    local.loop.run_until_complete(run())
+    local.complete(run())
 
 
 async def later(turns: int, action: Coroutine[None, None, None]) -> None:
@@ -433,7 +433,7 @@ def test_slices() -> None:
     with LocalBroker() as local:
         values = Values(local)
         for number in range(1000):
-            local.broker.new_client(f"c{number}", 0)
+            local.broker.sessions.new(f"c{number}", 0)
         turns = 0
 
         async def count() -> None:
@@ -447,7 +447,7 @@ def test_slices() -> None:
             await values.topics._walk()
             counting.cancel()
 
-        local.loop.run_until_complete(both())
+        local.complete(both())
         assert turns >= 1000 // sys_topics.SLICE - 1
 
 
@@ -465,7 +465,7 @@ def test_failure_is_reported_and_gone_with_the_next(monkeypatch: pytest.MonkeyPa
             await until(lambda: len(local.broker.retained))
             running.cancel()
 
-        local.loop.run_until_complete(fail_then_go_on())
+        local.complete(fail_then_go_on())
         local.crashes.clear()
 
 

@@ -1,4 +1,4 @@
-"""Raw rows added up, against the same sums in plain Python."""
+"""Aggregated raw rows, compared with the same sums in plain Python."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -58,7 +58,7 @@ def added(histograms: list[list[int] | None]) -> list[int] | None:
 
 
 def test_sessions_are_the_sums_of_their_rows(frame: Frame) -> None:
-    """Counters, gauges, histograms, those under pressure, starved and blocked intervals: as plain Python has them."""
+    """Counters, gauges, histograms, those under pressure, starved and blocked intervals equal those of plain Python."""
     rows = some_rows(110)
     got = aggregation.sessions(frame(rows), ["tcp", "ws"]).collect()
     assert len(got) == 8
@@ -95,20 +95,20 @@ def test_sessions_are_the_sums_of_their_rows(frame: Frame) -> None:
 
 
 def starved(made: Row) -> bool:
-    """Connected, something to send, nothing sent."""
+    """Connected, deliveries offered or waiting, nothing sent."""
     asked = total(made, "offered") or total(made, "waiting_start")
     return bool(made["connected"] and asked and not total(made, "sent"))
 
 
 def inverted(made: Row) -> int:
-    """QoS 0 that went past waiting QoS 1 and 2."""
+    """QoS 0 that overtook waiting QoS 1 and 2."""
     blocked = made["waiting_start_qos1"] + made["waiting_start_qos2"] and made["waiting_qos1"] + made["waiting_qos2"]
     gated = sum(made[name] for name in COUNTERS if name.startswith("gated_"))
     return max(0, made["sent_qos0"] - made["waiting_start_qos0"] - gated) if blocked else 0
 
 
 def test_the_timeline_has_what_jains_index_needs(frame: Frame) -> None:
-    """By slot: how many intervals had something offered, and the sums of their delivery ratios and of the squares."""
+    """By slot: the number of intervals with offered deliveries, and the sums of their delivery ratios and squares."""
     rows = some_rows(60)
     got = aggregation.timeline(frame(rows), SLOT_US).collect()
     assert {made.slot for made in got} == {end_us(r) // SLOT_US * SLOT_US for r in rows}
@@ -127,13 +127,13 @@ def test_the_timeline_has_what_jains_index_needs(frame: Frame) -> None:
 
 
 def test_starved_intervals_in_a_row_are_one_run(frame: Frame) -> None:
-    """A gap of more than a second, an hour's end, or something sent ends a run."""
-    hungry = {"offered_qos1": 2}
-    rows = [row("a", 60 * number, 60, **hungry) for number in (1, 2, 3)]
-    rows += [row("a", 300, 60, **hungry)]  # a minute is missing before it
+    """A gap of more than a second, the end of an hour, or a sent delivery ends a run."""
+    starved_rows = {"offered_qos1": 2}
+    rows = [row("a", 60 * number, 60, **starved_rows) for number in (1, 2, 3)]
+    rows += [row("a", 300, 60, **starved_rows)]  # a minute is missing before it
     rows += [row("a", 360, 60, offered_qos1=2, sent_qos1=1)]
-    rows += [row("a", 3540, 60, **hungry), row("a", 3600, 60, **hungry)]  # the second ends in the next hour
-    rows += [row("b", 60, 60, **hungry, connected=False)]
+    rows += [row("a", 3540, 60, **starved_rows), row("a", 3600, 60, **starved_rows)]  # the second ends in the next hour
+    rows += [row("b", 60, 60, **starved_rows, connected=False)]
     got = aggregation.starvation(frame(rows)).orderBy("start_us").collect()
     assert [(r.start_us - NOON_US, r.end_us - NOON_US, r.intervals) for r in got] == [
         (0, 180_000_000, 3),
@@ -145,7 +145,7 @@ def test_starved_intervals_in_a_row_are_one_run(frame: Frame) -> None:
 
 
 def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows(frame: Frame) -> None:
-    """Half of the rows added to the other half is what all of them give at once."""
+    """Merging two halves gives the same as aggregating all rows at once."""
     rows = some_rows(40)
 
     def make(dataset: str, part: Sequence[Row]) -> "DataFrame":

@@ -1,4 +1,4 @@
-"""Footers are judged whatever bits of them have flipped: the file is named, and the process lives on."""
+"""Footers with flipped bits: the file is named, and the process survives."""
 
 import os
 import random
@@ -17,11 +17,11 @@ from tests.support.spark.metrics_files import NOON, arrow_schema, at, row, write
 
 FLIPS = 400
 CODECS = {"zstd": READ, "snappy": READ, "gzip": READ, "lz4": READ, "none": READ, "brotli": UNREADABLE}
-INT64, BYTE_ARRAY = b"\x15\x04\x195", b"\x15\x0c\x195"  # begin of a column's struct: its type, then its encodings
+INT64, BYTE_ARRAY = b"\x15\x04\x195", b"\x15\x0c\x195"  # start of a column's struct: its type, then its encodings
 
 
 def judged(path: Path) -> FileRecord:
-    """What is said of a file."""
+    """The record of a file."""
     status = path.stat()
     return inspect(open_storage(str(path.parent)), Entry(path.name, status.st_size, status.st_mtime_ns // 1000))
 
@@ -43,13 +43,13 @@ def table(**columns: Any) -> pa.Table:
 
 def with_type(data: bytes, column: bytes, kind: bytes) -> bytes:
     """A file whose only row group has another type for a column of whole numbers."""
-    name = data.rindex(column)  # the last in the file: there the row group names it
+    name = data.rindex(column)  # the last occurrence is in the row group
     place = data.rindex(INT64, 0, name)
     return data[:place] + kind + data[place + len(INT64) :]
 
 
 def test_a_flipped_bit_stops_nothing(tmp_path: Path) -> None:
-    """Wherever a bit of the footer flips: the file is read or named, then and by who looks for damage; no more."""
+    """With any flipped bit in the footer the file is read or named, by `inspect` and by `damage_of`."""
     path = write_file(tmp_path / "x.parquet", [row(end=10 * (n + 1), offered_qos0=n, sent_qos0=n) for n in range(3)])
     whole, footer = path.read_bytes(), len(footer_of(path))
     chance = random.Random(1)
@@ -68,7 +68,7 @@ def test_a_flipped_bit_stops_nothing(tmp_path: Path) -> None:
 
 
 def test_what_ends_the_process_in_pyarrow_does_not_here(tmp_path: Path) -> None:
-    """A type that is not that of the schema: pyarrow's own class for columns aborts; a name that is no text."""
+    """A type that differs from the schema, on which pyarrow's column class aborts; a name that is not text."""
     path = write_file(tmp_path / "x.parquet", [row()])
     data = path.read_bytes()
     path.write_bytes(with_type(data, b"interval_end", BYTE_ARRAY))
@@ -76,7 +76,7 @@ def test_what_ends_the_process_in_pyarrow_does_not_here(tmp_path: Path) -> None:
     assert (file.status, "does not match" in file.why) == (UNREADABLE, True)
     path.write_bytes(with_type(data, b"stalled_window", BYTE_ARRAY))
     file = judged(path)
-    if file.status == READ:  # then it comes out when the column is read
+    if file.status == READ:  # then it is found when the column is read
         file = damage_of(open_storage(str(tmp_path)), file) or file
     assert (file.status, "does not match" in file.why) == (UNREADABLE, True)
     path.write_bytes(data.replace(b"interval_end", b"interval_\xe9nd"))
@@ -84,7 +84,7 @@ def test_what_ends_the_process_in_pyarrow_does_not_here(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_text(tmp_path: Path) -> None:
-    """Names are bytes on Linux; Java has no file of a name that is not UTF-8, so it is skipped."""
+    """A file whose name is not UTF-8 cannot be opened by Java and is skipped."""
     path = write_file(tmp_path / "x.parquet", [row()]).rename(tmp_path / os.fsdecode(b"b1-\xff\xfe.parquet"))
     file = judged(path)
     assert (file.status, os.fsencode(file.name)) == (UNREADABLE, b"b1-\xff\xfe.parquet")
@@ -92,7 +92,7 @@ def test_a_name_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_file_that_goes_is_named(tmp_path: Path) -> None:
-    """A file that is deleted between the listing and the look at its footer is skipped, and said so."""
+    """A file that is deleted between listing and inspection is skipped with the reason."""
     storage = open_storage(str(tmp_path))
     path = write_file(tmp_path / "x.parquet", [row()])
     [entry] = storage.files()
@@ -106,23 +106,23 @@ def test_a_file_that_goes_is_named(tmp_path: Path) -> None:
     ("names", "said"), [(("client_id_again",), "client_id and client_id"), (("Client_ID",), "client_id and Client_ID")]
 )
 def test_two_columns_of_one_name(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
-    """Spark does not look at case, so it cannot tell which of the two is meant."""
+    """Spark ignores case, so it cannot tell the columns apart."""
     pq.write_table(table(**{name: ["x"] for name in names}), tmp_path / "x.parquet")
     file = judged(tmp_path / "x.parquet")
     assert file.status == FOREIGN
-    assert f"columns {said}; names that differ in more than case would be right" in file.why
+    assert f"columns {said}; expected names that differ in more than case" in file.why
 
 
 def test_codecs(tmp_path: Path) -> None:
-    """What Spark cannot decompress is left out, with what would be right."""
+    """A file that Spark cannot decompress is skipped; the message says what was expected."""
     for codec, status in CODECS.items():
         pq.write_table(table(), tmp_path / f"{codec}.parquet", compression=codec)
         assert judged(tmp_path / f"{codec}.parquet").status == status
-    assert "Spark has no codec BROTLI; zstd" in judged(tmp_path / "brotli.parquet").why
+    assert "Spark has no codec BROTLI; expected zstd" in judged(tmp_path / "brotli.parquet").why
 
 
 def test_what_a_footer_states(tmp_path: Path) -> None:
-    """Lowest, highest and null values of whole numbers and times by row group, as pyarrow reads them too."""
+    """Lowest, highest and null values of whole numbers and times by row group are the same as pyarrow's."""
     made = pa.table(
         {
             "n": pa.array([3, None, -7, 1 << 40], pa.int64()),
@@ -146,14 +146,14 @@ def test_what_a_footer_states(tmp_path: Path) -> None:
 
 
 def test_what_is_no_footer() -> None:
-    """Bytes that end too early, numbers where a list should be, and structs without end."""
+    """Truncated bytes, numbers in place of a list, and unterminated structs."""
     for data in (b"", b"\x15\x04", b"\x15\x04\x00", b"\x45\x04\x00", b"\x1c" * 99_999, b"\x1b\x00", b"\x19\xf1\xff"):
         with pytest.raises(DamagedError, match="footer is damaged"):
             row_groups(data)
 
 
 def test_a_list_cannot_be_longer_than_its_footer() -> None:
-    """A length that a flipped bit has made huge is refused before any memory is taken for it."""
+    """A huge length from a flipped bit is refused before memory is allocated."""
     huge = b"\x49\xf7" + b"\xff" * 8 + b"\x7f\x00"  # field 4: a list of so many doubles
     with pytest.raises(DamagedError, match="a list of"):
         row_groups(huge)

@@ -1,4 +1,4 @@
-"""A compaction that is ended while it writes: the store stays as it was, and the next run finishes the work."""
+"""A compaction that is killed while it writes: the store is unchanged, and the next run completes it."""
 
 import os
 import shutil
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.compaction.compact import WORK, Options, compact
-from spark_jobs.compaction.store import open_store
-from spark_jobs.progress import Progress
+from spark_jobs.compaction.compact import WORK, compact
+from tests.support.spark.compacting import NEXT, Run, tables
 from tests.support.spark.metrics_files import row, write_metrics
 from tests.support.waiting import wait_until
 
@@ -21,22 +20,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-NOON, AFTER = 60, 3660  # seconds after noon: of two hours
-
-
-def compacted(spark: "SparkSession", metrics: Path, store: Path) -> int:
-    """Bring a store up to date; returns how many hours were made."""
-    options = Options(str(metrics), str(store), 60_000_000)
-    return compact(options, lambda rows: spark, Progress(quiet=True)).hours
-
 
 def held(spark: "SparkSession", store: Path) -> list[str]:
-    """What the store says of the sessions."""
-    return sorted(map(str, open_store(spark, str(store)).sessions().collect()))
+    """The store's sessions."""
+    return tables(spark, store)["sessions"]
 
 
 def started(metrics: Path, store: Path, **environment: str) -> "subprocess.Popen[str]":
-    """A compaction in a process group of its own, as from a shell."""
+    """A compaction in its own process group, as from a shell."""
     command = [sys.executable, "-m", "spark_jobs", "compact", "--metrics", str(metrics), "--store", str(store)]
     package = str(Path(sys.modules[compact.__module__].__file__ or "").parents[2])
     return subprocess.Popen(
@@ -50,10 +41,10 @@ def started(metrics: Path, store: Path, **environment: str) -> "subprocess.Popen
 
 
 def test_interrupted_while_it_writes(tmp_path: Path) -> None:
-    """Ctrl-C ends it with one word and code 130; it leaves neither Java, nor temporary files, nor its lock."""
+    """Ctrl-C ends it with one line and code 130; no Java process, temporary file or lock remains."""
     metrics, store, scratch = tmp_path / "metrics", tmp_path / "store", tmp_path / "scratch"
     scratch.mkdir()
-    write_metrics(metrics, [row("a", NOON, 60, offered_qos0=1, sent_qos0=1)])
+    write_metrics(metrics, [row("a", 60, 60, offered_qos0=1, sent_qos0=1)])
     process = started(metrics, store, TMPDIR=str(scratch))
     try:
         wait_until(lambda: any((store / WORK).rglob("*")) or process.poll() is not None, "something written", 120)
@@ -66,22 +57,20 @@ def test_interrupted_while_it_writes(tmp_path: Path) -> None:
     assert not (store / "lock.json").exists()
 
 
-def test_killed_while_it_writes(spark: "SparkSession", tmp_path: Path) -> None:
-    """After kill -9 the old hours are whole, nothing is to be tidied up by hand, and the next run makes the new one."""
-    metrics, store, whole = tmp_path / "metrics", tmp_path / "store", tmp_path / "whole"
-    write_metrics(metrics, [row("a", NOON, 60, offered_qos0=1, sent_qos0=1)])
-    assert compacted(spark, metrics, store) == 1
-    before = held(spark, store)
-    write_metrics(metrics, [row("b", AFTER, 60, offered_qos0=2, sent_qos0=2)])
+def test_killed_while_it_writes(spark: "SparkSession", run: Run, two_hours: tuple[Path, Path]) -> None:
+    """After kill -9 the old hours are intact, and the next run builds the new hour without manual cleanup."""
+    metrics, store = two_hours
+    whole = held(spark, store)
+    shutil.rmtree(store / NEXT)  # which has the hour made anew
     process = started(metrics, store)
     try:
         wait_until(lambda: any((store / WORK).rglob("*")) or process.poll() is not None, "something written", 120)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    assert held(spark, store) == before
-    assert compacted(spark, metrics, store) == 1
+    before = held(spark, store)
+    assert len(before) == 1
+    assert before[0] in whole
+    assert run(metrics, store).hours == 1
     assert not (store / WORK).exists()
-    assert compacted(spark, metrics, whole) == 2
-    assert held(spark, store) == held(spark, whole)
-    shutil.rmtree(whole)
+    assert held(spark, store) == whole

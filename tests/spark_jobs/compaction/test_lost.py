@@ -1,7 +1,6 @@
-"""What a store has lost, what has gone from the folder beside it, and what a selection of it does not have."""
+"""Missing files of a store, deleted raw files, and selections without rows."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,12 +8,14 @@ import pytest
 
 from spark_jobs import sources
 from spark_jobs.compaction.check import require_sound
-from spark_jobs.compaction.compact import Compacted, Options, compact
 from spark_jobs.compaction.store import ALL, Selection, Store, open_store
 from spark_jobs.errors import ReportError
-from spark_jobs.measures.measure import measure
+from spark_jobs.measures.frames import Finding
+from spark_jobs.measures.measure import lost
 from spark_jobs.measures.quality import files_table
+from spark_jobs.measures.sums import hourly_sums
 from spark_jobs.progress import Progress
+from tests.support.spark.compacting import HOUR, NEXT, Run, minutes
 from tests.support.spark.metrics_files import row, write_file
 
 if TYPE_CHECKING:
@@ -22,29 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-Run = Callable[[Path, Path], Compacted]
-NOON, AFTER = "date=2026-11-21/hour=12", "date=2026-11-21/hour=13"
-
-
-@pytest.fixture
-def run(spark: "SparkSession") -> Run:
-    """Brings a store up to date."""
-
-    def run_it(metrics: Path, store: Path) -> Compacted:
-        options = Options(str(metrics), str(store), 60_000_000)
-        return compact(options, lambda rows: spark, Progress(quiet=True))
-
-    return run_it
-
-
-@pytest.fixture
-def two_hours(run: Run, tmp_path: Path) -> Path:
-    """The metrics of two hours; beside it lies `store`, which has them."""
-    raw = tmp_path / "raw"
-    write_file(raw / NOON / "a.parquet", [row("a", 60 * n, 60, offered_qos0=1, sent_qos0=1) for n in (1, 2)])
-    write_file(raw / AFTER / "b.parquet", [row("a", 3660, 60, offered_qos0=1, sent_qos0=1)])
-    run(raw, tmp_path / "store")
-    return raw
+TwoHours = tuple[Path, Path]
 
 
 def held(store: Store) -> list[str]:
@@ -53,91 +32,90 @@ def held(store: Store) -> list[str]:
 
 
 def test_an_hour_that_was_removed_is_made_anew(
-    spark: "SparkSession", run: Run, two_hours: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: "SparkSession", run: Run, two_hours: TwoHours, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Remove an hour's folder and compact: it is there again, and the run says that it was gone."""
-    store = tmp_path / "store"
+    """An hour whose folder was removed is rebuilt, with a warning."""
+    raw, store = two_hours
     before = held(open_store(spark, str(store)))
-    shutil.rmtree(store / AFTER)
-    assert run(two_hours, store).hours == 1
-    assert "2026-11-21T13 is gone from the store" in capsys.readouterr().err
+    shutil.rmtree(store / NEXT)
+    assert run(raw, store).hours == 1
+    assert "2026-11-21T13 is missing from the store" in capsys.readouterr().err
     assert held(open_store(spark, str(store))) == before
-    shutil.rmtree(store / AFTER)
-    shutil.rmtree(two_hours / AFTER)
-    assert run(two_hours, store).hours == 0
+    shutil.rmtree(store / NEXT)
+    shutil.rmtree(raw / NEXT)
+    assert run(raw, store, idle=True).hours == 0
     assert len(held(open_store(spark, str(store)))) == 1  # of the hour that is left
 
 
-def test_what_cannot_be_read_is_named_with_the_remedy(
-    spark: "SparkSession", two_hours: Path, tmp_path: Path
-) -> None:
-    """A file cut short, an hour that is gone: the message has its address and what to do about it."""
-    store = open_store(spark, str(tmp_path / "store"))
+def test_what_cannot_be_read_is_named_with_the_remedy(spark: "SparkSession", two_hours: TwoHours) -> None:
+    """A truncated file, a missing hour: the message has its URI and the remedy."""
+    store = open_store(spark, str(two_hours[1]))
     require_sound(store)
-    [part] = (tmp_path / "store" / AFTER).glob("*/sessions/part-*.parquet")
+    [part] = (two_hours[1] / NEXT).glob("*/sessions/part-*.parquet")
     part.write_bytes(part.read_bytes()[:-9])
     remedy = r"sessions: .*; remove the folder .*hour=13/\w+ and run `sluice compact` again"
     with pytest.raises(ReportError, match=remedy):
         require_sound(store)
     require_sound(store, Selection(end_us=store.hours()[1]))
     part.unlink()
-    with pytest.raises(ReportError, match="is gone from the store"):
+    with pytest.raises(ReportError, match="is missing from the store"):
         require_sound(store)
 
 
 def test_rows_that_the_store_has_lost_are_counted(
-    spark: "SparkSession", run: Run, two_hours: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: "SparkSession", run: Run, two_hours: TwoHours, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A part of an hour that somebody removed is named in the data quality, and said while the report is made."""
-    extra = [row("b", 3660, 60, offered_qos0=1, sent_qos0=1)]
-    write_file(tmp_path / "other" / AFTER / "c.parquet", extra)
-    run(tmp_path / "other", tmp_path / "less")
-    [part] = (tmp_path / "store" / AFTER).glob("*/sessions/part-*.parquet")
-    [smaller] = (tmp_path / "less" / AFTER).glob("*/sessions/part-*.parquet")
-    write_file(two_hours / AFTER / "c.parquet", extra)
-    run(two_hours, tmp_path / "store")
-    whole = sources.frames_of(open_store(spark, str(tmp_path / "store")), ALL)
-    assert not measure(whole, "run", Progress(quiet=True)).maybe("quality", kind="damaged_hours")
-    [part] = (tmp_path / "store" / AFTER).glob("*/sessions/part-*.parquet")
-    shutil.copy(smaller, part)
-    short = sources.frames_of(open_store(spark, str(tmp_path / "store")), ALL)
-    found = measure(short, "run", Progress(quiet=True)).one("quality", kind="damaged_hours")
-    assert (found["count"], found["example"]) == (1, "2026-11-21T13")
-    assert "has lost rows of: remove their folders" in capsys.readouterr().err
+    """A removed part of an hour is named in the data quality and in a warning."""
+    raw, store = two_hours
+
+    def missing() -> list[Finding]:
+        frames = sources.frames_of(open_store(spark, str(store)), ALL)
+        return list(lost(frames, hourly_sums(frames.sessions), Progress(quiet=True)))
+
+    [smaller] = (store / NEXT).glob("*/sessions/part-*.parquet")
+    less = smaller.read_bytes()
+    write_file(raw / NEXT / "c.parquet", minutes(61, client="b"))
+    run(raw, store)
+    assert missing() == []
+    [part] = (store / NEXT).glob("*/sessions/part-*.parquet")
+    part.write_bytes(less)
+    [found] = missing()
+    assert (found.kind, found.count, found.example) == ("damaged_hours", 1, "2026-11-21T13")
+    assert "with missing rows in the store: remove their folders" in capsys.readouterr().err
 
 
-def test_a_skipped_file_is_remembered(spark: "SparkSession", run: Run, two_hours: Path, tmp_path: Path) -> None:
-    """What was wrong with an hour's files is still said when they have been deleted, of that hour alone."""
-    (two_hours / NOON / "cut.parquet").write_bytes(b"PAR1")
-    run(two_hours, tmp_path / "store")
-    (two_hours / NOON / "cut.parquet").unlink()
-    run(two_hours, tmp_path / "store")
-    store = open_store(spark, str(tmp_path / "store"))
+def test_a_skipped_file_is_remembered(spark: "SparkSession", run: Run, two_hours: TwoHours) -> None:
+    """Findings about an hour's files are reported after their deletion, for that hour only."""
+    raw, folder = two_hours
+    (raw / HOUR / "cut.parquet").write_bytes(b"PAR1")
+    run(raw, folder, idle=True)
+    (raw / HOUR / "cut.parquet").unlink()
+    run(raw, folder, idle=True)
+    store = open_store(spark, str(folder))
     noon, after = store.hours()
     names = [file.name for file in sources.frames_of(store, Selection(end_us=after)).files]
-    assert names == [f"{NOON}/a.parquet", f"{NOON}/cut.parquet"]
-    assert f"{NOON}/cut.parquet" not in [f.name for f in sources.frames_of(store, Selection(start_us=after)).files]
+    assert names == [f"{HOUR}/a.parquet", f"{HOUR}/cut.parquet"]
+    assert f"{HOUR}/cut.parquet" not in [f.name for f in sources.frames_of(store, Selection(start_us=after)).files]
     assert noon < after
 
 
 def test_what_is_said_of_files_does_not_depend_on_when_they_came(
-    spark: "SparkSession", run: Run, two_hours: Path, tmp_path: Path
+    spark: "SparkSession", run: Run, two_hours: TwoHours, tmp_path: Path
 ) -> None:
-    """A file that came after its hour had been compacted is listed as in a store that has seen all at once."""
-    write_file(two_hours / NOON / "0.parquet", [row("late", 60, 60, offered_qos0=1)])
-    assert run(two_hours, tmp_path / "store").late == 1
-    run(two_hours, tmp_path / "whole")
+    """A late file is listed as in a store that was compacted from all files at once."""
+    raw, store = two_hours
+    write_file(raw / HOUR / "0.parquet", [row("late", 60, 60, offered_qos0=1)])
+    assert run(raw, store).late == 1
+    run(raw, tmp_path / "whole")
     listed = [
-        files_table(sources.frames_of(open_store(spark, str(tmp_path / name)), ALL).files)
-        for name in ("store", "whole")
+        files_table(sources.frames_of(open_store(spark, str(folder)), ALL).files)
+        for folder in (store, tmp_path / "whole")
     ]
     assert listed[0] == listed[1]
 
 
-def test_an_unknown_broker_is_refused_with_those_that_there_are(
-    spark: "SparkSession", two_hours: Path, tmp_path: Path
-) -> None:
-    """A name with a slip in it is no empty report."""
-    store = open_store(spark, str(tmp_path / "store"))
-    with pytest.raises(ReportError, match=r"broker b2: .*store has no rows of it; it has: b1"):
+def test_an_unknown_broker_is_refused_with_those_that_there_are(spark: "SparkSession", two_hours: TwoHours) -> None:
+    """An unknown broker name is an error, not an empty report."""
+    store = open_store(spark, str(two_hours[1]))
+    with pytest.raises(ReportError, match=r"broker b2: .*store has no rows of it, only of: b1"):
         sources.frames_of(store, Selection(broker="b2"))

@@ -1,4 +1,4 @@
-"""What a store says about itself, which hours are to be made, locks, slots and clocks: without Spark."""
+"""Metadata of a store, planning, locks, slots and clocks, without Spark."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def file(name: str, first: int, last: int, rows: int = 10) -> FileRecord:
 
 
 def test_ledgers_and_manifests_survive_being_stored() -> None:
-    """Also names that are no UTF-8, as Linux lets files have."""
+    """Also with names that are not UTF-8, which Linux allows."""
     odd = replace(file("x\udcff,\n", 0, 1), brokers=("a",), late=True, why="“so”")
     ledger = Ledger(START, 3, 1, (odd,), 2, (Note("clock", "b", "slow"),))
     assert parse_ledger(ledger.to_json(), "x") == ledger
@@ -44,13 +44,13 @@ def test_a_damaged_manifest_is_named(text: bytes) -> None:
 
 
 def test_a_store_of_another_format_is_refused() -> None:
-    """Rather than read wrongly."""
+    """A store of another format is refused."""
     with pytest.raises(ReportError, match="is a store of format 9, this program reads format 1"):
         parse_manifest(b'{"format": 9}', "STORE")
 
 
 def test_only_hours_that_something_new_touches_are_made() -> None:
-    """A new file has the hours made that it has rows of, from all files that have."""
+    """A new file causes its hours to be built from all files with rows of them."""
     one, two, both = file("1", 0, 0), file("2", 1, 1), file("3", 1, 2)
     first = plan([one, two], {}, 60)
     assert [hour.hour_us - START for hour in first] == [0, HOUR_US]
@@ -65,7 +65,7 @@ def test_only_hours_that_something_new_touches_are_made() -> None:
 
 
 def test_what_deleted_files_gave_is_kept() -> None:
-    """Without the files nothing is made; with a new one, only that is added; a changed one counts as new."""
+    """Without raw files nothing is built; of a new or changed file the rows are added."""
     old, new = file("old", 0, 0), file("new", 0, 0)
     ledgers = {START: Ledger(START, files=(old,))}
     versions = {hour_name(START): "folder"}
@@ -77,7 +77,7 @@ def test_what_deleted_files_gave_is_kept() -> None:
 
 
 def test_the_same_input_has_the_same_version() -> None:
-    """Whatever the order of the files and whenever they were written; not with another size or slot."""
+    """It does not depend on the order and times of the files, but on sizes and slot."""
     one, two = file("1", 0, 0), file("2", 0, 0)
     version = version_of([one, two], 60)
     assert version == version_of([two, replace(one, modified_us=7)], 60)
@@ -88,7 +88,7 @@ def test_the_same_input_has_the_same_version() -> None:
 
 
 def test_batches_hold_whole_hours_and_not_too_many_rows() -> None:
-    """Hours that add to compacted rows come alone, after the others."""
+    """Hours that are added to compacted rows come last, one by one."""
     fresh = [Hour(START + n * HOUR_US, (file(str(n), n, n),), None, "v") for n in range(5)]
     adding = [Hour(START - HOUR_US, (file("x", -1, -1),), Ledger(0), "v")]
     got = list(batches(adding + fresh, most_rows=25))
@@ -98,15 +98,15 @@ def test_batches_hold_whole_hours_and_not_too_many_rows() -> None:
 
 @pytest.mark.parametrize(("text", "us"), [("10s", 10_000_000), ("1m", 60_000_000), ("1h", HOUR_US)])
 def test_slots_are_parts_of_an_hour(text: str, us: int) -> None:
-    """With a unit, as words and back."""
+    """Formatted with a unit, and parsed again."""
     assert slots.parse_slot(text) == us
-    assert slots.parse_slot(slots.words(us)) == us
+    assert slots.parse_slot(slots.format_slot(us)) == us
 
 
 @pytest.mark.parametrize("text", ["7s", "0s", "2h", "61m", "1", "m", "-1s", ""])
 def test_other_slots_are_refused(text: str) -> None:
-    """The message says what would be right."""
-    with pytest.raises(ReportError, match="must be a whole part of an hour"):
+    """The message says what was expected."""
+    with pytest.raises(ReportError, match="expected a whole part of an hour"):
         slots.parse_slot(text)
 
 
@@ -114,16 +114,16 @@ def test_other_slots_are_refused(text: str) -> None:
     ("interval", "slot"), [(1.0, 1), (1.02, 1), (60.5, 60), (7, 8), (40, 40), (9_000, 3600), (0, 1)]
 )
 def test_a_slot_fits_the_usual_interval(interval: float, slot: int) -> None:
-    """An interval that is a little too long does not double it."""
+    """An interval that is slightly too long does not double the slot."""
     assert slots.choose_slot(int(interval * 1e6)) == slot * 1_000_000
 
 
 def test_one_compaction_at_a_time(tmp_path: Path) -> None:
-    """A second one is told who is at work; afterwards the lock is free."""
+    """The error of a second run names the first one; afterwards the lock is free."""
     storage = LocalStorage(tmp_path)
     with (
         lock.locked(storage),
-        pytest.raises(ReportError, match=f"at work: process {os.getpid()}"),
+        pytest.raises(ReportError, match=f"is running: process {os.getpid()}"),
         lock.locked(storage),
     ):
         pass
@@ -144,7 +144,7 @@ def test_one_compaction_at_a_time(tmp_path: Path) -> None:
     ],
 )
 def test_a_stale_lock_is_taken_over(tmp_path: Path, holder: dict[str, object] | None) -> None:
-    """Of a process that is gone, of another with its id, of a machine that is silent; of the future, or damaged."""
+    """Stale: the process has ended, its id was reused, another machine is silent, a time in the future, damaged."""
     storage = LocalStorage(tmp_path)
     own = json.loads(lock._mine())
     storage.write(lock.LOCK, json.dumps(own | holder).encode() if holder else b"")
@@ -153,7 +153,7 @@ def test_a_stale_lock_is_taken_over(tmp_path: Path, holder: dict[str, object] | 
 
 
 def test_the_lock_of_a_busy_machine_elsewhere_holds(tmp_path: Path) -> None:
-    """One that was renewed lately."""
+    """A lock that was renewed recently is not stale."""
     storage = LocalStorage(tmp_path)
     storage.write(lock.LOCK, json.dumps(json.loads(lock._mine()) | {"host": "elsewhere"}).encode())
     with pytest.raises(ReportError, match=r"on elsewhere.*remove .*lock\.json"), lock.locked(storage):
@@ -161,7 +161,7 @@ def test_the_lock_of_a_busy_machine_elsewhere_holds(tmp_path: Path) -> None:
 
 
 def written(broker: str, lag_minutes: list[float]) -> list[FileRecord]:
-    """Files of a broker that were written so long after their last row."""
+    """Files of a broker, written these minutes after their last row."""
     made = [replace(file(f"{broker}{n}", n, n), brokers=(broker,)) for n in range(len(lag_minutes))]
     return [
         replace(f, modified_us=(f.last_us or 0) + int(lag * 60_000_000))
@@ -170,7 +170,7 @@ def written(broker: str, lag_minutes: list[float]) -> list[FileRecord]:
 
 
 def test_a_clock_an_hour_off_is_named() -> None:
-    """Slow or fast; brokers that agree with each other are not."""
+    """Slow or fast clocks are found; brokers that agree with each other are correct."""
     good = written("a", [0.1, 0.2]) + written("b", [0.1, 0.1])
     assert off_clocks(good) == ()
     [slow] = off_clocks(good + written("c", [60, 60]))
@@ -182,5 +182,5 @@ def test_a_clock_an_hour_off_is_named() -> None:
 
 
 def test_files_that_were_copied_later_accuse_nobody() -> None:
-    """Their times tell nothing of clocks."""
+    """Times of copied files say nothing about clocks."""
     assert off_clocks(written("a", [0.1, 0.1]) + written("b", [500, 300, 100, 10])) == ()

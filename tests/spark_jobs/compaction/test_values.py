@@ -1,4 +1,4 @@
-"""What a raw file's values may be: judged by the footer, or by the columns themselves where that says nothing."""
+"""The allowed values of a raw file, checked by its footer, or by its columns if the footer has no statistics."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,16 +17,16 @@ from tests.support.spark.metrics_files import BUCKETS, Row, arrow_schema, at, ea
 
 DAY = 86_400
 FAR = 9_223_372_036_854_775_807
-"""The last moment that 64 bits can tell in microseconds: some 290,000 years off."""
+"""The last moment in microseconds with 64 bits: some 290,000 years in the future."""
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """The same columns, of which each may be null."""
+    """The same columns, all nullable."""
     return pa.schema([field.with_nullable(True) for field in schema], schema.metadata)
 
 
 def judged(path: Path) -> FileRecord:
-    """What is found of the only file of a folder."""
+    """The record of the only file of a folder."""
     storage = LocalStorage(path.parent)
     (entry,) = storage.files()
     return inspect(storage, entry)
@@ -38,37 +38,37 @@ def stated(path: Path, table: pa.Table) -> None:
 
 
 def unstated(path: Path, table: pa.Table) -> None:
-    """Write a file whose footer says nothing of its values, in several row groups."""
+    """Write a file without statistics in its footer, in several row groups."""
     pq.write_table(table, path, write_statistics=False, row_group_size=2)
 
 
 WRONG: list[tuple[Row, str]] = [
-    ({"broker": None}, "broker has nulls (1); a string in each row would be right"),
-    ({"connected": None}, "connected has nulls (1); a bool in each row would be right"),
-    ({"interval_end": None}, "interval_end has nulls (1); a timestamp in each row would be right"),
+    ({"broker": None}, "broker has nulls (1); expected a string in each row"),
+    ({"connected": None}, "connected has nulls (1); expected a bool in each row"),
+    ({"interval_end": None}, "interval_end has nulls (1); expected a timestamp in each row"),
     ({"received_bytes": None}, "received_bytes has nulls (1)"),
-    ({"offered_qos0": -1}, "offered_qos0 is -1; 0 to 1,099,511,627,776 would be right"),
-    ({"offered_qos1": 1 << 62}, "offered_qos1 is 4,611,686,018,427,387,904; 0 to"),
-    ({"mqueue_max": MOST_COUNTED + 1}, "mqueue_max is 1,099,511,627,777; 0 to"),
-    ({"congested_us": MOST_US + 1}, "congested_us is 281,474,976,710,657; 0 to 281,474,976,710,656 would be right"),
-    ({"protocol_version": 1000}, "protocol_version is 1,000; 0 to 255 would be right"),
-    ({"ack_qos1_hist": [1 << 62] * BUCKETS}, "a count in ack_qos1_hist is 4,611,686,018,427,387,904; 0 to"),
-    ({"ack_qos1_hist": [0] * 31 + [-5]}, "a count in ack_qos1_hist is -5; 0 to 1,099,511,627,776 would be right"),
-    ({"interval_end": FAR}, "interval_end is 9,223,372,036,854,775,807 microseconds after 1970; a time"),
-    ({"interval_start": -FAR}, "interval_start is -9,223,372,036,854,775,807 microseconds after 1970; a time from"),
-    ({"interval_end": datetime(9999, 12, 31, tzinfo=UTC)}, "interval_end is 9999-12-31T00:00:00+00:00; a time from"),
-    ({"session_started": datetime(1970, 1, 1, tzinfo=UTC)}, "session_started is 1970-01-01T00:00:00+00:00; a time"),
+    ({"offered_qos0": -1}, "offered_qos0 is -1; expected 0 to 1,099,511,627,776"),
+    ({"offered_qos1": 1 << 62}, "offered_qos1 is 4,611,686,018,427,387,904; expected 0 to"),
+    ({"mqueue_max": MOST_COUNTED + 1}, "mqueue_max is 1,099,511,627,777; expected 0 to"),
+    ({"congested_us": MOST_US + 1}, "congested_us is 281,474,976,710,657; expected 0 to 281,474,976,710,656"),
+    ({"protocol_version": 1000}, "protocol_version is 1,000; expected 0 to 255"),
+    ({"ack_qos1_hist": [1 << 62] * BUCKETS}, "a count in ack_qos1_hist is 4,611,686,018,427,387,904; expected 0 to"),
+    ({"ack_qos1_hist": [0] * 31 + [-5]}, "a count in ack_qos1_hist is -5; expected 0 to 1,099,511,627,776"),
+    ({"interval_end": FAR}, "interval_end is 9,223,372,036,854,775,807 microseconds after 1970; expected a time"),
+    ({"interval_start": -FAR}, "interval_start is -9,223,372,036,854,775,807 microseconds after 1970; expected a"),
+    ({"interval_end": datetime(9999, 12, 31, tzinfo=UTC)}, "interval_end is 9999-12-31T00:00:00+00:00; expected"),
+    ({"session_started": datetime(1970, 1, 1, tzinfo=UTC)}, "session_started is 1970-01-01T00:00:00+00:00; expected"),
     ({"interval_end": at(10 + 2 * DAY + 1)}, "interval_end is 2026-11-21T12:00:10+00:00 to 2026-11-23T12:00:11+00:00;"),
-    ({"interval_start": at(-3300 * DAY)}, "interval_start is 2017-11-08T12:00:00+00:00, interval_end 2026-11-21"),
+    ({"interval_start": at(-3300 * DAY)}, "interval_start is 2017-11-08T12:00:00+00:00, the end 2026-11-21"),
 ]
 
 
 @pytest.mark.parametrize("write", [stated, unstated])
-@pytest.mark.parametrize(("values", "words"), WRONG)
+@pytest.mark.parametrize(("values", "message"), WRONG)
 def test_what_cannot_be_is_said(
-    tmp_path: Path, write: Callable[[Path, pa.Table], None], values: dict[str, Any], words: str
+    tmp_path: Path, write: Callable[[Path, pa.Table], None], values: dict[str, Any], message: str
 ) -> None:
-    """One wrong value among good rows: the file is left out, with the column, the value, and what would be right."""
+    """A file with one invalid value is skipped; the message has the column, the value, and what was expected."""
     rows = [row("a"), row("b") | values, row("c")]
     schema = nullable(arrow_schema())
     table = pa.Table.from_arrays(
@@ -77,13 +77,13 @@ def test_what_cannot_be_is_said(
     write(tmp_path / "a.parquet", table)
     found = judged(tmp_path / "a.parquet")
     assert found.status == "impossible"
-    assert found.why.startswith(f"impossible values: {words}")
+    assert found.why.startswith(f"impossible values: {message}")
     assert (found.rows, found.hours) == (3, ())
 
 
 @pytest.mark.parametrize("write", [stated, unstated])
 def test_the_most_that_can_be_is_right(tmp_path: Path, write: Callable[[Path, pa.Table], None]) -> None:
-    """Two days in one file, a year's interval, the largest numbers, histograms that are null or empty: all are read."""
+    """Two days in one file, a year's interval, the largest numbers, null or empty histograms are read."""
     rows = [
         row("a", offered_qos0=MOST_COUNTED, sent_qos0=MOST_COUNTED, publish_parked_us=MOST_US, protocol_version=255),
         row("b", length=365 * DAY, ack_qos1_hist=histogram([5])),
@@ -100,7 +100,7 @@ def test_the_most_that_can_be_is_right(tmp_path: Path, write: Callable[[Path, pa
 def test_files_without_rows_or_of_the_first_version_are_read(
     tmp_path: Path, write: Callable[[Path, pa.Table], None]
 ) -> None:
-    """Columns that came later need not be there, and no rows are no values."""
+    """Newer columns may be missing, and a file may have no rows."""
     path = write_file(tmp_path / "a.parquet", [row()], earlier_schema(1))
     write(path, pq.read_table(path))
     assert judged(path).status == "older"

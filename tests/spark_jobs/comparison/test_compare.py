@@ -1,12 +1,12 @@
-"""Two results side by side: differences, verdicts and words."""
+"""Comparing two results: differences, verdicts and their texts."""
 
 import random
 from typing import Any
 
 import pytest
 
-from spark_jobs.comparison import noise
-from spark_jobs.comparison.compare import LARGER, NOISE, TOO_LITTLE, compare, with_comparison
+from spark_jobs.comparison import significance
+from spark_jobs.comparison.compare import NOT_SIGNIFICANT, SIGNIFICANT, TOO_LITTLE, compare, with_comparison
 from spark_jobs.comparison.measured import MEASURED
 from spark_jobs.measures.layout import LAYOUTS
 from spark_jobs.measures.result import Facts, Result, table
@@ -17,7 +17,7 @@ HOUR, MINUTE = 3_600_000_000, 60_000_000
 
 
 def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: int = 0, window: int = MINUTE) -> Result:
-    """A result whose delivery ratio lies around a level, by the hour and by the window; p99 of QoS 1 about 1 ms."""
+    """A result with a delivery ratio around a level, by hour and window; p99 of QoS 1 about 1 ms."""
     rng = random.Random(seed)
     facts = Facts(label, 100, 5, ("b",), hours, 0, hours * HOUR, MINUTE, window, MINUTE, 3)
     by_hour = [
@@ -67,7 +67,7 @@ def rows_of(baseline: Result, after: Result) -> dict[str, dict[str, Any]]:
 
 
 def test_every_measure_has_a_row() -> None:
-    """Also those that a run knows nothing of, which are null and too little data."""
+    """A measure without values in a run is null, with too little data."""
     after = with_comparison(run("before", 24), run("after", 24))
     rows = {row["measure"]: row for row in after.rows_of("comparison")}
     assert list(rows) == [measured.measure for measured in MEASURED]
@@ -77,43 +77,44 @@ def test_every_measure_has_a_row() -> None:
     assert unknown["verdict"] == TOO_LITTLE
 
 
-def test_a_difference_over_a_day_is_larger_than_noise() -> None:
-    """Five points more of what was offered were sent, every hour: better, and no noise. What did not change is."""
+def test_a_difference_over_a_day_is_significant() -> None:
+    """Five points more sent of offered, every hour, are significantly better; unchanged values are not."""
     rows = rows_of(run("before", 24), run("after", 24, level=0.95, seed=2))
     found = rows["delivery_ratio"]
     assert (found["baseline"], found["value"], found["difference"]) == (0.9, 0.95, 0.05)
     assert found["ratio"] == pytest.approx(0.95 / 0.9)
-    assert (found["verdict"], found["better"], found["n_baseline"], found["n"]) == (LARGER, True, 24, 24)
-    assert found["test"] == f"{noise.NAME}; hours"
-    assert found["words"] == "Larger than the noise over 24 and 24 hours (p < 0.001)."
-    assert rows["ack_qos1_p99"]["verdict"] == NOISE
-    assert rows["ack_qos1_p99"]["words"].startswith("Within the noise over 24 and 24 hours (p = ")
+    assert (found["verdict"], found["better"], found["n_baseline"], found["n"]) == (SIGNIFICANT, True, 24, 24)
+    assert found["test"] == f"{significance.NAME}; hours"
+    assert found["words"] == "Statistically significant over 24 and 24 hours (p < 0.001)."
+    assert rows["ack_qos1_p99"]["verdict"] == NOT_SIGNIFICANT
+    assert rows["ack_qos1_p99"]["words"].startswith("Not significant over 24 and 24 hours (p = ")
     assert rows["starved_sessions"]["p_value"] == 1
     assert rows["starved_sessions"]["ratio"] is None
     assert rows["delivery_ratio"]["p_adjusted"] > rows["delivery_ratio"]["p_value"]
 
 
 def test_swapped_runs_swap_better_and_worse() -> None:
-    """The other way round the same difference is for the worse; throughput is neither."""
+    """The opposite difference is worse; throughput is neither better nor worse."""
     rows = rows_of(run("after", 24, level=0.95, seed=2), run("before", 24))
     assert (rows["delivery_ratio"]["better"], rows["delivery_ratio"]["difference"]) == (False, -0.05)
     assert rows["sent_per_second"]["better"] is None
 
 
 def test_few_hours_are_judged_by_their_windows() -> None:
-    """Two hours are too few; their minutes are not, for latencies too. What is only known by the hour is not judged."""
+    """Two hours are too few, their minutes are not, also for latencies. Hourly measures get no verdict."""
     rows = rows_of(run("before", 2, minutes=100), run("after", 2, level=0.95, seed=2, minutes=100))
     found = rows["delivery_ratio"]
-    assert (found["verdict"], found["n"], found["test"]) == (LARGER, 100, f"{noise.NAME}; windows of 1 minute")
+    test = f"{significance.NAME}; windows of 1 minute"
+    assert (found["verdict"], found["n"], found["test"]) == (SIGNIFICANT, 100, test)
     latency = rows["ack_qos1_p99"]
-    assert (latency["verdict"], latency["n"], latency["test"]) == (NOISE, 100, f"{noise.NAME}; windows of 1 minute")
+    assert (latency["verdict"], latency["n"], latency["test"]) == (NOT_SIGNIFICANT, 100, test)
     assert rows["starved_sessions"]["verdict"] == TOO_LITTLE
     told = rows["starved_sessions"]["words"]
-    assert told.startswith("Too little data to tell: 2 and 2 hours; at least 8 on each side")
+    assert told.startswith("Too little data: 2 and 2 hours; the test needs at least 8 on each side")
 
 
 def test_windows_of_other_lengths_are_not_put_beside_each_other() -> None:
-    """A sum over five minutes is not one over one minute."""
+    """Sums over five minutes and over one minute cannot be compared."""
     rows = rows_of(run("before", 2, minutes=100), run("after", 2, minutes=100, window=5 * MINUTE))
     assert rows["delivery_ratio"]["verdict"] == TOO_LITTLE
     assert rows["delivery_ratio"]["test"].endswith("windows of 5 minutes")

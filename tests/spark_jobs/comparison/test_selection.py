@@ -1,4 +1,4 @@
-"""The words that name a baseline."""
+"""Parsing the option `--baseline`."""
 
 from datetime import UTC, datetime
 
@@ -40,16 +40,16 @@ def test_words_are_understood(text: str, expected: Baseline) -> None:
         ("yesterday", "yesterday is neither"),
         ("brokers=x", "brokers=x is neither"),
         ("2026-11-08..2026-11-01", "the range is empty"),
-        ("2026-13-01..", "2026-13-01 is no date"),
+        ("2026-13-01..", "2026-13-01 is not a date"),
         ("broker=a,broker=b", "broker is named twice"),
         ("broker=", "broker= needs a value"),
         ("store=a,metrics=b", "cannot be one baseline"),
-        ("broker=a,,..", "an empty word"),
+        ("broker=a,,..", "an empty part"),
     ],
 )
 def test_mistakes_are_explained(text: str, why: str) -> None:
-    """The message names the option, what is wrong, and what would be right."""
+    """The message names the option, what is wrong, and what was expected."""
     with pytest.raises(ReportError, match=f"^--baseline {text}") as found:
         parse_baseline(text)
     assert why in str(found.value)
-    assert "right would be" in str(found.value)
+    assert "; expected " in str(found.value)

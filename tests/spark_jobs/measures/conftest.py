@@ -120,7 +120,7 @@ def frames(spark: "SparkSession") -> "StoreFrames":
         findings=[Finding("duplicates", 4, "b.parquet", "Rows that were in two files."), Finding("clock", 0, "", "")],
         watermarks={"b1": NOON + HOURS * HOUR},
         asked_from_us=NOON,
-        broker="b1",
+        hour_rows={NOON: 180, NOON + HOUR: 181, NOON + 2 * HOUR: 200},  # of the last hour, 20 have gone
     )
 
 

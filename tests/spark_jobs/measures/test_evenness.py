@@ -30,7 +30,7 @@ def gini(values: Sequence[int]) -> float:
 
 
 def lorenz(values: Sequence[int], part: Fraction) -> float:
-    """The share of the total that the lowest part of the values has, straight between values."""
+    """The share of the total that the lowest part of the values has, linear between values."""
     place = part * len(values)
     whole = int(place)
     in_order = sorted(values)
@@ -61,7 +61,7 @@ def frame_of(spark: "SparkSession", groups: Mapping[str, Sequence[int | None]]) 
 
 
 def test_indices_are_those_of_the_definitions(spark: "SparkSession") -> None:
-    """Jain's index and the max-min share to nine digits, Gini's coefficient too low by the stated error at most."""
+    """Jain's index and the max-min share to nine digits, Gini's coefficient within the stated error."""
     groups = samples()
     rows = {row["g"]: Evenness.of(row.asDict()) for row in evenness.evenness(frame_of(spark, groups), ["g"]).collect()}
     assert rows.keys() == groups.keys()
@@ -79,7 +79,7 @@ def test_indices_are_those_of_the_definitions(spark: "SparkSession") -> None:
 
 
 def test_the_lorenz_curve_is_that_of_the_sorted_values(spark: "SparkSession") -> None:
-    """101 points from (0, 0) to (1, 1), each as near to the exact one as the width of a bucket allows."""
+    """101 points from (0, 0) to (1, 1), with an error below the width of a bucket."""
     groups = samples()
     rows = [row.asDict() for row in evenness.lorenz_corners(frame_of(spark, groups), ["g"]).collect()]
     assert len(rows) <= POINTS * len(groups)
@@ -93,7 +93,7 @@ def test_the_lorenz_curve_is_that_of_the_sorted_values(spark: "SparkSession") ->
 
 
 def test_nothing_has_no_indices(spark: "SparkSession") -> None:
-    """Without values, or with all of them 0, indices are null and there is no curve; a null value does not count."""
+    """Without values or with zeros only, indices are null and there is no curve; null values do not count."""
     frame = frame_of(spark, {"zeros": [0, 0], "none": [None], "one": [None, 5]})
     rows = {row["g"]: Evenness.of(row.asDict()) for row in evenness.evenness(frame, ["g"]).collect()}
     assert rows.keys() == {"zeros", "one"}
@@ -107,7 +107,7 @@ def test_nothing_has_no_indices(spark: "SparkSession") -> None:
 
 
 def test_the_order_of_the_rows_changes_nothing(spark: "SparkSession") -> None:
-    """The same values in another order and other parts of the data give the same sums to the last digit."""
+    """Order and partitions of the values do not change the sums."""
     values = samples()["lognormal 333"]
     shuffled = random.Random(1).sample(values, len(values))
     first = evenness.evenness(frame_of(spark, {"a": values}), ["g"]).collect()

@@ -25,7 +25,7 @@ def read(content: bytes) -> list[list[str]]:
 
 @given(st.lists(texts | formulas, max_size=8))
 def test_any_text_survives_csv(names: list[str]) -> None:
-    """Every text comes back, but for one apostrophe before it if a spreadsheet would have taken it for a formula."""
+    """Every text is restored after removing the apostrophe that prevents a formula."""
     [header, *records] = read(files.to_csv(pa.table({"n": range(len(names)), "name": pa.array(names, pa.string())})))
     assert header == ["n", "name"]
     found = [record[1] for record in records]
@@ -34,18 +34,18 @@ def test_any_text_survives_csv(names: list[str]) -> None:
 
 
 def test_numbers_are_left_alone() -> None:
-    """A negative number is no formula; null is empty; true and false are words."""
+    """Negative numbers are not changed; null is empty; bools are true and false."""
     made = pa.table({"a": [-1, None], "b": [-0.5, 1e-9], "c": [True, False]})
     assert files.to_csv(made) == b"a,b,c\r\n-1,-0.5,true\r\n,1e-09,false\r\n"
 
 
 def test_parquet_keeps_the_exact_text() -> None:
-    """What CSV must disarm is in Parquet as it was."""
+    """Parquet has the unchanged texts."""
     made = table("quality", "run", [{"kind": "=1+1", "count": 1, "example": "\r\n"}])
     assert pq.read_table(io.BytesIO(files.to_parquet(made))).equals(made)
 
 
 def test_a_row_with_an_unknown_column_is_a_mistake() -> None:
-    """Tables and their layout cannot drift apart unnoticed."""
+    """A row that does not fit the layout is an error."""
     with pytest.raises(KeyError, match="quality has no columns"):
         table("quality", "run", [{"kynd": "x"}])

@@ -1,4 +1,4 @@
-"""Percentiles read off histograms, compared with exact ones."""
+"""Percentiles from histograms, compared with exact ones."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ def exact(sample: list[int], per_mille: int) -> int:
 
 @given(st.lists(values, min_size=1, max_size=300), st.sampled_from([1, 500, 950, 990, 1000]))
 def test_bounds_enclose_the_exact_percentile(sample: list[int], per_mille: int) -> None:
-    """For any sample the exact percentile and the value lie between the bounds, less than a factor of two apart."""
+    """For any sample the exact percentile and the value are between the bounds, with an error below a factor of two."""
     truth = exact(sample, per_mille)
     found = h.percentile(histogram(sample), per_mille)
     assert found is not None
@@ -38,14 +38,14 @@ def test_bounds_enclose_the_exact_percentile(sample: list[int], per_mille: int) 
 
 @given(st.lists(values, max_size=200), st.lists(values, max_size=200))
 def test_merged_histograms_are_those_of_all_values(a: list[int], b: list[int]) -> None:
-    """Adding two histograms up gives the one of both samples; taking one away again gives the other."""
+    """The sum of two histograms is that of both samples; the difference is the other one."""
     both = h.merged([histogram(a), None, histogram(b)])
     assert both == histogram(a + b)
     assert h.without(both, histogram(a)) == histogram(b)
 
 
 def test_interpolation_goes_by_rank() -> None:
-    """Four values in the bucket 8 to 15: the second lies at three eighths of it."""
+    """Four values in the bucket 8 to 15: the second is at three eighths of it."""
     found = h.percentile(histogram([8, 9, 10, 15]), 500)
     assert found is not None
     assert found.value == pytest.approx(8 + 7 * 1.5 / 4, abs=0.001)
@@ -59,14 +59,14 @@ def test_nothing_has_no_percentiles() -> None:
 
 
 def test_the_highest_bucket_bounds_the_maximum() -> None:
-    """The maximum lies in the highest bucket that holds anything; the last has no upper bound."""
+    """The maximum is in the highest non-empty bucket; the last bucket has no upper bound."""
     assert h.highest(histogram([3, 100])) == (64, 127)
     assert h.highest(histogram([2**40])) == (2**30, None)
 
 
 @pytest.mark.parametrize("bucket", range(BUCKETS))
 def test_buckets_are_bit_lengths(bucket: int) -> None:
-    """The bounds of a bucket fall into it, and their neighbours do not."""
+    """The bounds of a bucket are in it, their neighbours are not."""
     low, high = h.bucket_low(bucket), h.bucket_high(bucket)
     assert min(low.bit_length(), BUCKETS - 1) == bucket
     if high is not None:

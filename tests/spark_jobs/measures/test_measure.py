@@ -1,4 +1,4 @@
-"""All measures together: from a small store to the tables of the report."""
+"""All measures: from a small store to the tables of the report."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_every_table_is_there(result: "Result") -> None:
-    """Each with the columns of its layout and the run's name in every row."""
+    """Each table has the columns of its layout and the run's name in every row."""
     assert result.tables.keys() == LAYOUTS.keys() - {"comparison"}
     for name, table in result.tables.items():
         assert table.schema.equals(LAYOUTS[name].schema), name
@@ -35,7 +35,7 @@ def test_every_table_is_there(result: "Result") -> None:
 
 
 def test_facts_tell_how_much_there_was(result: "Result") -> None:
-    """Rows, sessions, hours, range, and how the time is cut."""
+    """Rows, sessions, hours, range, slots and windows."""
     facts = result.facts
     assert (facts.rows, facts.sessions, facts.hours, facts.brokers) == (180 * HOURS + 1, 4, HOURS, ("b1",))
     assert (facts.first_us, facts.last_us) == (NOON, NOON + HOURS * HOUR)
@@ -44,8 +44,8 @@ def test_facts_tell_how_much_there_was(result: "Result") -> None:
     assert facts.files == {"older": 1, "read": 1, "truncated": 1}
 
 
-def test_totals_and_books(result: "Result") -> None:
-    """Counts are summed over sessions, rates are over the time that the slots cover, and the books are checked."""
+def test_totals_and_reconciliation(result: "Result") -> None:
+    """Counts are summed over sessions, rates are over the time that the slots cover, and counters are reconciled."""
     row = result.one("totals", qos="all")
     assert (row["offered"], row["sent"], row["dropped"]) == (3780, 2880, 900)
     assert (row["seconds"], row["pressure_seconds"]) == (HOURS * 3600, HOURS * 1800)
@@ -79,7 +79,7 @@ def test_hours_tell_since_when(result: "Result") -> None:
 
 
 def test_percentiles_of_calm_and_pressed_intervals(result: "Result") -> None:
-    """What is measured under pressure and what is left of all without it, with what the gate did."""
+    """Values under pressure and in calm intervals, with the effect of the gate."""
     rows = {row["scope"]: row for row in result.rows_of("percentiles") if (row["metric"], row["qos"]) == ("wait", "0")}
     assert {scope: row["samples"] for scope, row in rows.items()} == {"all": 1800, "pressed": 300, "calm": 1500}
     assert (rows["calm"]["max_high"], rows["pressed"]["p50_low"]) == (127, 4096)
@@ -90,7 +90,7 @@ def test_percentiles_of_calm_and_pressed_intervals(result: "Result") -> None:
 
 
 def test_the_worst_are_named_with_the_reason(result: "Result") -> None:
-    """Lowest delivery ratio first, with its hours; who was not offered anything is not among them."""
+    """Lowest delivery ratio first, with its hours, without sessions that were offered nothing."""
     worst = result.rows_of("worst_sessions")
     assert [(row["client_id"], row["delivery_ratio"], row["why"]) for row in worst] == [
         ("slow-1", 0.5, "window_full"),
@@ -118,7 +118,7 @@ def test_starved_sessions_are_all_listed(result: "Result") -> None:
 
 
 def test_what_held_deliveries_up(result: "Result") -> None:
-    """Full windows, stalled ones, inversions and noisy publishers, each with who it is."""
+    """Full windows, stalled ones, inversions and noisy publishers, each with its session."""
     whole = result.one("head_of_line", qos="all")
     assert (whole["sessions"], whole["sessions_window_full"], whole["samples"]) == (4, 1, 1800)
     assert [row["client_id"] for row in result.rows_of("head_of_line_sessions")] == ["slow-1"]
@@ -135,7 +135,7 @@ def test_what_held_deliveries_up(result: "Result") -> None:
 
 
 def test_patience_is_counted_at_both_ends(result: "Result") -> None:
-    """FC-16: whom publishers were held back for and how long, which publishers were, and both in the totals."""
+    """FC-16: sessions for which publishers were paced, paced publishers, and the totals of both."""
     [asked] = result.rows_of("paced_for_sessions")
     assert (asked["client_id"], asked["paced_for_us"], asked["paced_for_share"]) == ("slow-1", 9 * MINUTE, 0.05)
     assert (asked["delivery_ratio"], asked["why"]) == (0.5, "window_full")
@@ -146,12 +146,13 @@ def test_patience_is_counted_at_both_ends(result: "Result") -> None:
 
 
 def test_bad_input_is_counted_and_named(result: "Result") -> None:
-    """Files, duplicates, books, overlapping intervals, single intervals and awkward names; nothing that is fine."""
+    """Files, duplicates, lost rows, reconciliation, overlapping and single intervals and unusual names; only faults."""
     rows = {row["kind"]: row for row in result.rows_of("quality")}
     assert {kind: row["count"] for kind, row in rows.items()} == {
         "older": 1,
         "truncated": 1,
         "duplicates": 4,
+        "damaged_hours": 1,
         "books_off": HOURS,
         "overlong": 1,
         "appears_once": 1,
@@ -164,7 +165,7 @@ def test_bad_input_is_counted_and_named(result: "Result") -> None:
 
 
 def test_measuring_again_gives_the_same_bytes(result: "Result", frames: "StoreFrames") -> None:
-    """Whatever order and parts the rows come in: every file of every table is the same to the byte."""
+    """Order and partitions of the rows do not change a byte of any table's files."""
     mixed = replace(
         frames,
         sessions=frames.sessions.orderBy("sent_qos0").repartition(3),
@@ -179,12 +180,12 @@ def test_measuring_again_gives_the_same_bytes(result: "Result", frames: "StoreFr
 def test_no_rows_is_an_error_that_says_what_there_is(spark: "SparkSession") -> None:
     """The message names the run and what the store holds."""
     empty = store_frames(spark, [], there="The store holds 2026-11-20.")
-    with pytest.raises(ReportError, match=r"run: no rows in the asked range\. The store holds 2026-11-20\."):
+    with pytest.raises(ReportError, match=r"run: no rows in the requested range\. The store holds 2026-11-20\."):
         measure(empty, "run", Progress(quiet=True))
 
 
 def test_spark_writes_the_starved_as_safe_csv(spark: "SparkSession", tmp_path: Path) -> None:
-    """Hostile names written by Spark come back as they were, but for the apostrophe that disarms formulas."""
+    """Hostile names written by Spark are restored after removing the apostrophe that prevents formulas."""
     names = [HOSTILE, 'a,"b"', " padded ", "", "@x", "'quoted", "plain"]
     frame = spark.createDataFrame([(i, name) for i, name in enumerate(names)], "i int, client_id string").coalesce(1)
     out = tmp_path / "csv"

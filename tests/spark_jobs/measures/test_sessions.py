@@ -1,4 +1,4 @@
-"""Hours put together to sessions, their fairness by listener and topic group, and Lorenz curves."""
+"""Merging hours to sessions, fairness by listener and topic group, and Lorenz curves."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ def q0(client_id: str, offered: int, sent: int, **values: Any) -> Row:
 
 
 def test_hours_of_a_session_add_up(spark: "SparkSession") -> None:
-    """Counters are summed, gauges are maxima, and the listener is that of the last hour, even if it sorts first."""
+    """Counters are summed, gauges are maxima, and the listener is that of the last hour."""
     rows = [
         session_hour("a", 0, listener="z", offered_qos0=1, offered_qos2=2, mqueue_max=9, dropped_expired_qos1=4),
         session_hour("a", 1, listener="m", offered_qos1=3, mqueue_max=5, duration_us=HOUR * 2),
@@ -52,7 +52,7 @@ def test_hours_of_a_session_add_up(spark: "SparkSession") -> None:
 
 
 def test_years_in_one_hour_do_not_overflow(spark: "SparkSession") -> None:
-    """The longest times that a sum can hold are compared with each other, whatever they are multiplied by."""
+    """Comparisons of the longest possible times do not overflow."""
     each = sessions(spark, [session_hour(duration_us=1 << 62, window_full_us=1 << 62)])
     row = each.select("*", window_full()).first()
     assert row is not None
@@ -61,7 +61,7 @@ def test_years_in_one_hour_do_not_overflow(spark: "SparkSession") -> None:
 
 
 def test_known_answers(spark: "SparkSession") -> None:
-    """Half as much for one of two is J = 0.9; idle sessions do not count; a drained backlog is no advantage."""
+    """Half as much for one of two gives J = 0.9; idle sessions and a drained backlog do not count."""
     found = fair(spark, [q0("a", 100, 100), q0("b", 100, 50), q0("idle", 0, 0), session_hour("c", offered_qos1=5)])
     row = found["all", "", "0"]
     assert (row["sessions"], row["jain_delivery_ratio"], row["lowest_delivery_ratio"]) == (2, 0.9, 0.5)
@@ -77,7 +77,7 @@ def test_known_answers(spark: "SparkSession") -> None:
 
 
 def test_goodput_is_per_connected_time(spark: "SparkSession") -> None:
-    """Half the time connected and half as much sent is the same goodput; hardly connected at all does not count."""
+    """Half the time connected and half as much sent is the same goodput; very short connections do not count."""
     rows = [
         q0("a", 60, 60),
         q0("b", 30, 30, connected_us=HOUR // 2),
@@ -91,7 +91,7 @@ def test_goodput_is_per_connected_time(spark: "SparkSession") -> None:
 
 
 def test_scopes_are_listeners_and_topic_groups(spark: "SparkSession") -> None:
-    """Each listener and each of the largest topic groups has rows of its own; what is left is one group, last."""
+    """Each listener and each of the largest topic groups has its own rows; the rest is one group, last."""
     rows = [q0(f"big-{i}", 10, 10 - i, topic_group="big", listener="tls") for i in range(3)]
     rows += [q0(f"g{i:02}-x", 10, 10, topic_group=f"g{i:02}") for i in range(31)]
     found = fair(spark, rows)
@@ -106,7 +106,7 @@ def test_scopes_are_listeners_and_topic_groups(spark: "SparkSession") -> None:
 
 
 def test_lorenz_curves(spark: "SparkSession") -> None:
-    """Of two sessions one is sent everything: half of the sessions has nothing, of what was offered it has half."""
+    """One of two sessions is sent everything: half of the sessions has 0 of the goodput and half of the offered."""
     each = sessions(spark, [q0("a", 10, 0), q0("b", 10, 10)])
     curves: dict[str, dict[float, float]] = {}
     for row in lorenz.lorenz(each, MINUTE):

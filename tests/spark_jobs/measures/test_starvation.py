@@ -1,4 +1,4 @@
-"""Runs of starved intervals, joined across hours, and the sessions that they make starved."""
+"""Runs of starved intervals, merged across hours, and starved sessions."""
 
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ def pieces(spark: "SparkSession") -> "DataFrame":
 
 
 def test_runs_go_on_across_hours(pieces: "DataFrame") -> None:
-    """A run that was cut at the hour is one again; up to a second between intervals does not part them."""
+    """A run that was split at the hour is merged; a gap of up to a second does not split a run."""
     runs = sorted((r["client_id"], r["intervals"], r["offered"]) for r in starvation.runs_of(pieces).collect())
     assert runs == [
         ("close", 4, 4),
@@ -48,7 +48,7 @@ def test_runs_go_on_across_hours(pieces: "DataFrame") -> None:
 
 
 def test_only_runs_that_count_make_a_session_starved(pieces: "DataFrame") -> None:
-    """Three intervals in a row do, three single ones do not; the longest comes first; what waited is of the end."""
+    """Three intervals in a row starve a session, three single ones do not; the longest comes first."""
     starved = starvation.starved_sessions(starvation.runs_of(pieces), 3)
     worst = [row.asDict() for row in starvation.worst_starved(starved).collect()]
     assert [row["client_id"] for row in worst] == ["long", "close"]
@@ -60,7 +60,7 @@ def test_only_runs_that_count_make_a_session_starved(pieces: "DataFrame") -> Non
 
 
 def test_runs_are_counted_by_length(pieces: "DataFrame") -> None:
-    """All that count first, then every length, with the sessions that have such runs."""
+    """First all long runs, then every length, with the numbers of sessions."""
     rows = starvation.starvation(starvation.by_length(starvation.runs_of(pieces), 3), 3)
     assert [(row["length"], row["runs"], row["sessions"]) for row in rows] == [
         ("all", 3, 2),
@@ -76,6 +76,6 @@ def test_runs_are_counted_by_length(pieces: "DataFrame") -> None:
 
 
 def test_hours_count_their_starved_sessions(pieces: "DataFrame") -> None:
-    """A run across the hour starves its session in both; a session counts once in an hour."""
+    """A run across the hour counts in both hours; a session counts once in an hour."""
     rows = {row["hour_us"]: row["sessions"] for row in starvation.per_hour(pieces, 3).collect()}
     assert rows == {NOON: 2, NOON + HOUR: 1}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.mark.once
 @given(st.integers(0, 10**9), st.integers(1, 10**7), st.sampled_from([1, 10, 60, 300]))
 def test_a_window_is_a_whole_number_of_slots(first: int, length: int, slot_seconds: int) -> None:
-    """However long the range: at most 400 points, and, if there is anything to choose, not needlessly few."""
+    """For any range at most 400 points, and not unnecessarily few."""
     slot_us = slot_seconds * 1_000_000
     first_us, last_us = first * 1_000_000, (first + length) * 1_000_000
     window_us = timeline.choose_window(first_us, last_us, slot_us)
@@ -30,7 +30,7 @@ def test_a_window_is_a_whole_number_of_slots(first: int, length: int, slot_secon
 
 @pytest.mark.spark
 def test_brokers_are_put_together_and_gaps_do_not_count(spark: "SparkSession") -> None:
-    """Two brokers' slots at one time are one; an hour in which nothing was reported stands for two slots at most."""
+    """Slots of two brokers are merged; an hour without reports covers at most two slots."""
     rows = [
         slot(0, "b1", offered_qos0=4, sent_qos0=1, fair_n_0=1, fair_x_0=100_000, fair_xx_0=10**10, fair_min_0=25_000),
         slot(0, "b2", offered_qos0=6, sent_qos0=6, fair_n_0=1, fair_x_0=0, fair_xx_0=0, fair_min_0=50_000),
@@ -53,7 +53,7 @@ def test_brokers_are_put_together_and_gaps_do_not_count(spark: "SparkSession") -
 
 @pytest.mark.spark
 def test_latencies_are_of_all_slots_of_a_window(spark: "SparkSession") -> None:
-    """The 99th percentile over both brokers and both slots, by QoS; null where nothing was counted, and for all QoS."""
+    """The 99th percentile over both brokers and both slots, by QoS; null without values, and for all QoS."""
     rows = [
         slot(0, "b1", ack_qos1_hist=histogram([100] * 90)),
         slot(0, "b2", ack_qos1_hist=histogram([5_000] * 10), wait_qos0_hist=histogram([0])),

@@ -1,4 +1,4 @@
-"""What held a session back, in a word."""
+"""The probable cause of a session's poor service."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.once
 
 
 def session(**values: Any) -> dict[str, Any]:
-    """A session connected for 1000 microseconds to which nothing happened but what is given."""
+    """A session connected for 1000 microseconds, with the given values."""
     made: dict[str, Any] = {"duration_us": 1000, "connected_us": 1000, "mqueue_max": 0, "starved_us": 10}
     made["paced_for_us"] = 0
     made |= {f"{clock}_us": 0 for clock in CLOCKS} | {f"dropped_{reason}": 0 for reason in DROP_REASONS}
@@ -37,12 +37,12 @@ def session(**values: Any) -> dict[str, Any]:
     ],
 )
 def test_what_took_most_time_comes_first(values: dict[str, Any], expected: str) -> None:
-    """Then why most was dropped, then a backlog; a clock that ran for less than a twentieth explains nothing."""
+    """Then the most frequent drop reason, then a backlog; a share below a twentieth is ignored."""
     assert why(session(**values)) == expected
 
 
 def test_starvation_is_explained_by_its_own_time() -> None:
-    """A path congested for as long as the session was starved is the reason, however short that was in its day."""
+    """A path congested for as long as the session was starved is the cause, even if that is short in its day."""
     assert why(session(congested_us=9)) == ""
     assert why_starved(session(congested_us=9)) == "congested"
     assert why_starved(session(congested_us=4, mqueue_max=1)) == "backlog"

@@ -1,4 +1,4 @@
-"""A real browser for the tests of the page."""
+"""A browser for the tests of the page."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +17,9 @@ CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """Chromium without a window, with a profile of its own that goes with it."""
+    """Headless Chromium with a temporary profile. Playwright keeps a loop running, which no other module may meet."""
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'sluice-mqtt[browser]'")
     if not CHROMIUM.exists():
         pytest.skip(f"there is no {CHROMIUM}: apt-get install chromium")
@@ -31,7 +31,7 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The page of one run and that of two, as files."""
+    """The pages of one run and of two runs, as files."""
     folder = tmp_path_factory.mktemp("pages")
     made = {"one": [sample_result()], "two": sample_comparison()}
     for name, results in made.items():

@@ -1,4 +1,4 @@
-"""The page in a real browser, as people see it: wide and narrow, light and dark, on paper, and without its script."""
+"""The page in a browser: wide and narrow, light and dark, in print, and without its script."""
 
 import os
 from pathlib import Path
@@ -38,7 +38,7 @@ def opened(browser: "Browser", path: Path, width: int, scheme: str = "light", *,
 
 
 def screenshot(name: str, beside: Path) -> Path:
-    """Where a screenshot goes: to the folder that SLUICE_SCREENSHOTS names, or away after the test."""
+    """The path of a screenshot: in the folder SLUICE_SCREENSHOTS, or a temporary one."""
     folder = Path(os.environ.get("SLUICE_SCREENSHOTS") or beside)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.png"
@@ -50,7 +50,7 @@ def screenshot(name: str, beside: Path) -> Path:
 def test_the_page_looks_right(
     browser: "Browser", pages: dict[str, Path], tmp_path: Path, kind: str, width: int, scheme: str
 ) -> None:
-    """Nothing sticks out to the side, no plot is empty, no label lies on another, nothing complains or leaves."""
+    """No overflow, no empty plot, no overlapping labels, no console errors, no requests."""
     with opened(browser, pages[kind], width, scheme) as seen:
         picture = screenshot(f"report-{kind}-{width}-{scheme}", tmp_path)
         seen.page.screenshot(path=picture)
@@ -69,7 +69,7 @@ def test_the_page_looks_right(
 
 @pytest.mark.parametrize("kind", ["one", "two"])
 def test_any_width_will_do(browser: "Browser", pages: dict[str, Path], kind: str) -> None:
-    """From the smallest phones to wide screens nothing sticks out, folded or not."""
+    """No overflow from small phones to wide screens, collapsed or expanded."""
     with opened(browser, pages[kind], PHONE) as seen:
         seen.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         for width in (320, 360, 761, 1000, 2000):
@@ -79,12 +79,12 @@ def test_any_width_will_do(browser: "Browser", pages: dict[str, Path], kind: str
 
 
 def texts(cells: "Locator") -> list[str]:
-    """What is written in cells."""
+    """The texts of cells."""
     return [text.strip() for text in cells.all_text_contents()]
 
 
 def test_tables_sort_by_mouse_and_keyboard(browser: "Browser", pages: dict[str, Path]) -> None:
-    """A head sorts its column, the largest first, and turns it around; one column at a time says so."""
+    """A click on a head sorts its column, largest first, then in reverse; only that column is marked."""
     with opened(browser, pages["one"], DESK) as seen:
         table = seen.page.locator("#worst-0 table")
         head = table.locator("thead th", has_text="dropped")
@@ -105,7 +105,7 @@ def test_tables_sort_by_mouse_and_keyboard(browser: "Browser", pages: dict[str, 
 
 
 def test_tables_filter(browser: "Browser", pages: dict[str, Path]) -> None:
-    """Only rows that hold the text stay, whatever its case; how many is told; an empty field brings all back."""
+    """The filter keeps rows with the text, ignoring case, and shows their number; an empty one shows all."""
     with opened(browser, pages["one"], DESK) as seen:
         sheet = seen.page.locator("#worst-0")
         field = sheet.get_by_role("searchbox", name="Filter: Lowest delivery ratio")
@@ -121,7 +121,7 @@ def test_tables_filter(browser: "Browser", pages: dict[str, Path]) -> None:
 
 
 def test_missing_values_sort_last(browser: "Browser", pages: dict[str, Path]) -> None:
-    """What is not known comes after what is, whichever way a column is sorted."""
+    """Unknown values come last in both sort orders."""
     with opened(browser, pages["one"], DESK) as seen:
         table = seen.page.locator("#gate-table table")
         button = table.locator("thead th", has_text="delay p99").get_by_role("button")
@@ -132,13 +132,13 @@ def test_missing_values_sort_last(browser: "Browser", pages: dict[str, Path]) ->
 
 
 def test_a_link_into_something_folded_unfolds_it(browser: "Browser", pages: dict[str, Path]) -> None:
-    """Who is sent a link to a table sees the table."""
+    """A link to a collapsed table expands it."""
     with Opened(browser, f"{pages['one'].as_uri()}#hours", viewport={"width": DESK, "height": 900}) as seen:
         assert seen.page.locator("#hours table").is_visible()
 
 
 def test_without_its_script_the_page_is_all_there(browser: "Browser", pages: dict[str, Path]) -> None:
-    """Where scripts are off, tables are plain tables, and nothing offers what would not work."""
+    """Without scripts tables are static, and there are no controls."""
     with opened(browser, pages["one"], DESK, script=False) as seen:
         assert seen.page.locator("button, input").count() == 0
         assert seen.page.locator("#worst-0 tbody tr:visible").count() == 20
@@ -149,7 +149,7 @@ def test_without_its_script_the_page_is_all_there(browser: "Browser", pages: dic
 
 @pytest.mark.parametrize("kind", ["one", "two"])
 def test_paper_shows_everything(browser: "Browser", pages: dict[str, Path], tmp_path: Path, kind: str) -> None:
-    """In print nothing is folded or scrolled, even in a dark browser without the script; it fits, on white."""
+    """In print everything is expanded and fits, on white, even in a dark browser without the script."""
     with opened(browser, pages[kind], PAPER, "dark") as seen:
         seen.page.emulate_media(media="print")
         assert seen.wrong(STILL_FOLDED) == []

@@ -29,14 +29,14 @@ def luminance(colour: str) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    """From 1, the same, to 21, black on white."""
+    """Contrast from 1 (same colour) to 21 (black on white)."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_there_is_enough_contrast(scheme: str) -> None:
-    """Text, also coloured text, and the colours of lines stand out from the paper and from panels."""
+    """Text and lines have enough contrast on the paper and on panels."""
     colours = palettes()[scheme]
     for name in ("ink", "soft", "bad", "good", "watch", "run0", "run1", "pressed"):
         for ground in ("paper", "panel"):
@@ -46,6 +46,6 @@ def test_there_is_enough_contrast(scheme: str) -> None:
 
 
 def test_both_schemes_have_the_same_colours() -> None:
-    """No colour of the light page is left over in the dark one."""
+    """The dark page redefines every colour of the light one."""
     found = palettes()
     assert found["light"].keys() == found["dark"].keys()

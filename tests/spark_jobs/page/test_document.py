@@ -1,4 +1,4 @@
-"""The page as a whole: everything there, closed, in order, safe to open."""
+"""The page as a whole: complete, well-formed, in order, safe to open."""
 
 import re
 from base64 import b64encode
@@ -13,7 +13,8 @@ from spark_jobs.measures.layout import LAYOUTS
 from spark_jobs.measures.result import Result
 from spark_jobs.page import render
 from spark_jobs.page.document import LONGEST_LABEL
-from tests.support.spark.sample_result import HOSTILE, SCRIPT, replaced, sample_comparison, sample_result, without
+from tests.support.spark.sample_result import replaced, sample_comparison, sample_result, without
+from tests.support.spark.sample_story import HOSTILE, SCRIPT
 
 pytestmark = pytest.mark.once
 
@@ -22,7 +23,7 @@ MEGABYTE = 1_000_000
 
 
 class Page(HTMLParser):
-    """What is in a page: elements with their attributes, text, and that each one is closed."""
+    """Parses a page: elements with their attributes, text, and whether each one is closed."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -70,12 +71,12 @@ def results(request: pytest.FixtureRequest) -> list[Result]:
 
 @pytest.fixture(scope="module")
 def page(results: list[Result]) -> str:
-    """The page of them."""
+    """Their page."""
     return render(results)
 
 
 def test_the_page_is_whole(page: str, results: list[Result]) -> None:
-    """Every section is there and every element closed; ids are there once, and every link within finds its own."""
+    """All sections exist, all elements are closed, ids are unique, and every internal link has a target."""
     found = Page(page)
     ids = found.values("id")
     wanted = {"fairness", "deliveries", "evenness", "worst", "starvation", "mailbox", "ack", "wait", "gate"}
@@ -87,12 +88,12 @@ def test_the_page_is_whole(page: str, results: list[Result]) -> None:
 
 
 def test_the_page_stays_small(page: str) -> None:
-    """Far below 3 MB, with 20,000 sessions as with millions: the tables it is made from are bounded."""
+    """Far below 3 MB for any number of sessions, because its tables are bounded."""
     assert len(page.encode()) < MEGABYTE
 
 
 def test_nothing_is_loaded_and_only_the_one_script_runs(page: str) -> None:
-    """The policy allows nothing but the page's own style and script, by their hashes; no handler, no inline style."""
+    """The policy allows only the page's style and script, by hash; no handlers, no inline styles."""
     found = Page(page)
     [policy] = [m["content"] or "" for m in found.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
     assert policy.startswith("default-src 'none';")
@@ -105,7 +106,7 @@ def test_nothing_is_loaded_and_only_the_one_script_runs(page: str) -> None:
 
 
 def test_every_table_links_to_its_numbers(page: str, results: list[Result]) -> None:
-    """Each result table's CSV is linked, and nothing else outside of the page."""
+    """The page links to the CSV of each result table, and to nothing else."""
     links = {link for link in Page(page).values("href") if not link.startswith("#")}
     names = {name for name in LAYOUTS if name != "comparison" or len(results) > 1} | {"starved_sessions"}
     assert links == {f"tables/{name}.csv" for name in names}
@@ -127,14 +128,14 @@ def test_the_page_can_be_read_by_ear(page: str) -> None:
 
 
 def test_every_plot_says_how_it_is_read(page: str) -> None:
-    """A sentence below the title of each figure that is not one of several of a kind."""
+    """Each figure has an explanation below its title, except small ones."""
     figures = page.count("<figure>")
     assert figures >= 9
     assert page.count("How to read: ") >= figures
 
 
 def test_what_clients_send_is_text(results: list[Result]) -> None:
-    """Tags, quotes, newlines and turned text in names are shown, never obeyed; titles are bounded."""
+    """Tags, quotes, newlines and bidirectional text in names are escaped; titles are bounded."""
     hostile = [replace(result, facts=replace(result.facts, label=f"{SCRIPT}{i}")) for i, result in enumerate(results)]
     shown = render(hostile)
     found = Page(shown)
@@ -152,7 +153,7 @@ def test_what_clients_send_is_text(results: list[Result]) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_keeps_its_place(both: list[Result], name: str) -> None:
-    """Whatever a client calls itself, the page stays whole and its table keeps its columns."""
+    """Any client id leaves the page well-formed and its table with all columns."""
     result = both[0]
     rows = [row | {"client_id": name} for row in result.rows_of("publishers")]
     Page(render([replaced(result, "publishers", [{k: v for k, v in row.items() if k != "run"} for row in rows])]))
@@ -160,7 +161,7 @@ def test_a_hostile_name_keeps_its_place(both: list[Result], name: str) -> None:
 
 @pytest.mark.parametrize("name", [*LAYOUTS, "all"])
 def test_a_table_without_rows_leaves_a_page(both: list[Result], name: str) -> None:
-    """A run in which something never happened is shown, saying so."""
+    """Empty tables are replaced with a sentence."""
     names = list(LAYOUTS) if name == "all" else [name]
     before, after = both
     Page(render([without(before, *names), without(after, *names)]))
@@ -168,7 +169,7 @@ def test_a_table_without_rows_leaves_a_page(both: list[Result], name: str) -> No
 
 @pytest.mark.parametrize("value", [0, 1, None])
 def test_a_run_in_which_next_to_nothing_happened_is_shown(both: list[Result], value: int | None) -> None:
-    """Every figure 0, or 1 in a single row, or every share unknown: a page all the same, of one run and of two."""
+    """A page of all zeros, of a single row of ones, and of unknown shares, for one run and for two."""
 
     def quiet(result: Result) -> Result:
         for name in LAYOUTS:
@@ -183,13 +184,13 @@ def test_a_run_in_which_next_to_nothing_happened_is_shown(both: list[Result], va
 
 
 def _is_figure(name: str, value: object, kind: type | tuple[type, ...]) -> bool:
-    """Whether it is a figure that may be anything; not a time, place or length by which rows are laid out."""
+    """Whether a column may have any value; not a time, position or length that determines the layout."""
     fixed = ("start_us", "window_us", "hour_us", "_started_us", "first_us", "last_us", "bucket", "rank", "low", "high")
     return isinstance(value, kind) and not isinstance(value, bool) and not name.endswith(fixed)
 
 
 def test_a_run_without_anything_says_so() -> None:
-    """No sessions, no deliveries: words instead of empty plots."""
+    """No sessions, no deliveries: texts instead of empty plots."""
     page = render([without(sample_result(), *LAYOUTS)])
     Page(page)
     assert "<svg" not in page
@@ -198,23 +199,24 @@ def test_a_run_without_anything_says_so() -> None:
 
 
 def test_more_than_two_runs_are_refused() -> None:
-    """The page puts two runs side by side, not three."""
+    """The page compares at most two runs."""
     with pytest.raises(ValueError, match="one run or two, not 3"):
         render([sample_result()] * 3)
     with pytest.raises(ValueError, match="not 0"):
         render([])
 
 
-def test_who_was_sent_everything_is_not_among_the_worst(both: list[Result]) -> None:
-    """Sessions that lack nothing are left out; if there are no others, that is said."""
+def test_fully_served_sessions_are_not_among_the_worst(both: list[Result]) -> None:
+    """Fully served sessions are left out; if there are no others, a sentence says so."""
     rows = [{k: v for k, v in row.items() if k != "run"} for row in both[0].rows_of("worst_sessions")]
     whole = [row | {"client_id": "lacks-nothing", "delivery_ratio": 1.0} for row in rows]
     assert "lacks-nothing" not in render([replaced(both[0], "worst_sessions", [*rows[:3], *whole[:2]])])
-    assert "Every session was sent all that was offered to it." in render([replaced(both[0], "worst_sessions", whole)])
+    page = render([replaced(both[0], "worst_sessions", whole)])
+    assert "Every session was sent all deliveries offered to it." in page
 
 
 def test_what_did_not_change_is_called_the_same(both: list[Result]) -> None:
-    """No +0.0 % between two values that read alike, and no per cent for what fell to nothing."""
+    """No +0.0 % between equal displayed values, and no per cent for a fall to 0."""
     kept = [{k: v for k, v in row.items() if k != "run"} for row in both[1].rows_of("comparison")]
     same = [row | {"baseline": 103.0, "value": 103.0000001, "ratio": 1.0, "unit": "deliveries"} for row in kept[:1]]
     page = render([both[0], replaced(both[1], "comparison", [*same, *kept[3:4]])])

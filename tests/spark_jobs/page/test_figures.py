@@ -1,4 +1,4 @@
-"""The plots: what is drawn, and where."""
+"""The plots: elements and positions."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.page import distributions, overtime, svg
+from spark_jobs.page import distributions, svg, time_plots
 from spark_jobs.page.bars import Bar, Range, bars, change, ranges
 from spark_jobs.page.distributions import Series
 from spark_jobs.page.lorenz import Curve, lorenz
 from spark_jobs.page.multiples import Hour, session
-from spark_jobs.page.overtime import Band, Flow, Index, Latency, Point, TimeAxis
 from spark_jobs.page.picture import compared
+from spark_jobs.page.time_plots import Band, Flow, Index, Latency, Point, TimeAxis
 from tests.support.spark.sample_result import sample_comparison
 
 pytestmark = pytest.mark.once
@@ -23,12 +23,12 @@ AXIS = TimeAxis(0, 100, svg.elapsed_label)
 
 
 def drawn(plot: str, class_: str) -> list[ET.Element]:
-    """The elements of a class, of a plot that is well-formed."""
+    """The elements of a class in a well-formed plot."""
     return [e for e in ET.fromstring(plot).iter() if class_ in e.get("class", "").split()]
 
 
 def texts(plot: str) -> list[str]:
-    """All that is written on a plot."""
+    """All texts of a plot."""
     return [e.text.replace("\u202f", " ") for e in ET.fromstring(plot).iter("text") if e.text]
 
 
@@ -57,7 +57,7 @@ def test_ticks_are_round_and_reach_the_top(high: float, ticks: list[float]) -> N
 
 
 def test_time_ticks_are_round_moments() -> None:
-    """No more than asked for, at multiples of a round step, also over months."""
+    """At most the requested number, at multiples of a round step, also over months."""
     assert svg.time_ticks(7, 100, 4) == [30, 60, 90]
     months = svg.time_ticks(0, 300 * 86_400, 5)
     assert 1 <= len(months) <= 6
@@ -65,7 +65,7 @@ def test_time_ticks_are_round_moments() -> None:
 
 
 def test_axis_labels_suit_the_span() -> None:
-    """Seconds only where they matter, days where hours do not."""
+    """The precision depends on the span."""
     noon = 1_795_262_400
     assert svg.clock_label(noon, 100) == "12:00:00"
     assert svg.clock_label(noon, 7200) == "12:00"
@@ -73,38 +73,38 @@ def test_axis_labels_suit_the_span() -> None:
 
 
 def test_attributes_titles_and_text_are_escaped() -> None:
-    """Names from outside cannot leave the element they are written in."""
+    """Text is escaped."""
     plot = svg.svg(svg.text("<b>&", 0, 0), 1, 1, '"></title><script>')
     assert texts(plot) == ["<b>&"]
     assert "<script" not in plot
 
 
 def test_deliveries_have_a_panel_for_each_flow() -> None:
-    """What was sent goes up; a drop goes down and is labelled with its height; no drop, no red."""
+    """Sent goes up; dropped goes down with its value as label; without drops nothing is red."""
     calm = Flow("QoS 1", "q1", points([1, 2, 3]), points([0, 0, 0]))
     rough = Flow("QoS 0", "q0", points([10, 20, None]), points([0, 5, 0]))
-    plot = overtime.deliveries([rough, calm], [], AXIS, 840, "label")
+    plot = time_plots.deliveries([rough, calm], [], AXIS, 840, "label")
     assert len(drawn(plot, "q0")) == len(drawn(plot, "q1")) == 1
     assert len(drawn(plot, "drop")) == 1
     assert {"QoS 0", "QoS 1", "20", "5"} <= set(texts(plot))
 
 
 def test_drops_are_drawn_in_stretches() -> None:
-    """Where nothing is dropped no red line lies on the axis."""
+    """Without drops there is no red line on the axis."""
     flow = Flow("QoS 0", "q0", points([9] * 7), points([0, 4, 0, 0, 0, 3, 3]))
-    [group] = drawn(overtime.deliveries([flow], [], AXIS, 840, ""), "drop")
+    [group] = drawn(time_plots.deliveries([flow], [], AXIS, 840, ""), "drop")
     assert len([e for e in group if e.get("class") == "area"]) == 2
 
 
 def test_two_runs_share_a_scale() -> None:
-    """The axis reaches what the other run reaches."""
+    """Both runs have the same axis."""
     flow = Flow("QoS 0", "q0", points([1, 2]), points([0, 0]), most=400)
-    assert "400" in texts(overtime.deliveries([flow], [], AXIS, 840, ""))
+    assert "400" in texts(time_plots.deliveries([flow], [], AXIS, 840, ""))
 
 
 @given(st.lists(st.lists(st.sampled_from([0, 0, 1, 10**12]), min_size=32, max_size=32), min_size=1, max_size=2))
 def test_any_distribution_can_be_drawn(runs: list[list[int]]) -> None:
-    """Of nothing, of zeros alone, of one value, of the last bucket."""
+    """Without values, of zeros only, of one value, of the last bucket."""
     series = [Series(f"run {place}", f"r{place}", counts) for place, counts in enumerate(runs)]
     drawn(distributions.shares("t", series, "us", "axis", ""), "line")
     drawn(distributions.tails("t", series, "us", "axis", ""), "line")
@@ -114,56 +114,56 @@ def test_any_distribution_can_be_drawn(runs: list[list[int]]) -> None:
 def test_any_series_can_be_drawn(values: list[float | None]) -> None:
     """Over time: unknown, 0, very small and very large values, and a single one."""
     panel = Latency("QoS 1", "q1", points(values), [])
-    drawn(overtime.latencies([panel], overtime.decades([panel]), AXIS, 390, ""), "line")
-    drawn(overtime.deliveries([Flow("QoS 0", "q0", points(values), points(values))], [], AXIS, 390, ""), "line")
+    drawn(time_plots.latencies([panel], time_plots.decades([panel]), AXIS, 390, ""), "line")
+    drawn(time_plots.deliveries([Flow("QoS 0", "q0", points(values), points(values))], [], AXIS, 390, ""), "line")
     shares = points([None if value is None else min(1.0, value) for value in values])
-    drawn(overtime.indices([Index("run", "r0", overtime.floor_of(shares), shares, [])], AXIS, 390, ""), "line")
+    drawn(time_plots.indices([Index("run", "r0", time_plots.floor_of(shares), shares, [])], AXIS, 390, ""), "line")
 
 
 def test_latencies_have_a_scale_of_powers_of_ten() -> None:
-    """The axis reaches from the decade below all values to the one above; the highest is marked, a gap stays one."""
+    """The axis covers the decades of all values; the highest value is marked, gaps stay."""
     panel = Latency("QoS 1", "q1", points([2_000, None, 70_000, 0]), [])
-    between = overtime.decades([panel])
+    between = time_plots.decades([panel])
     assert between == (3, 5)
-    plot = overtime.latencies([panel], between, AXIS, 840, "label")
+    plot = time_plots.latencies([panel], between, AXIS, 840, "label")
     assert {"QoS 1", "1 ms", "10 ms", "100 ms", "70 ms"} <= {text.replace("\u202f", " ") for text in texts(plot)}
     [group] = drawn(plot, "q1")
     assert len([e for e in group if e.get("class") == "line"]) == 2
     [dot] = drawn(plot, "dot")
     assert float(dot.get("cy", 0)) == min(float(e.get("cy", 0)) for e in drawn(plot, "dot"))
-    assert overtime.decades([Latency("", "q1", points([1_000, 1_000]), [])]) == (3, 4)
+    assert time_plots.decades([Latency("", "q1", points([1_000, 1_000]), [])]) == (3, 4)
 
 
 def test_pressure_is_shaded_the_darker_the_more_of_it() -> None:
-    """Windows beside each other that are as dark make one band; those without any make none."""
-    found = overtime.bands([(0, 10, 0.6), (10, 20, 0.9), (20, 30, 0.2), (30, 40, 0.0), (40, 50, 0.001)])
+    """Equally dark neighbouring windows make one band; windows without pressure make none."""
+    found = time_plots.bands([(0, 10, 0.6), (10, 20, 0.9), (20, 30, 0.2), (30, 40, 0.0), (40, 50, 0.001)])
     assert found == [Band(0, 20, 4), Band(20, 30, 3), Band(40, 50, 1)]
     panel = Index("run", "r0", 0.5, points([1, 1]), found)
-    shaded = drawn(overtime.indices([panel], AXIS, 840, ""), "pressure")
-    scale = svg.Scale(0, 100, overtime.LEFT, 840 - overtime.RIGHT)
+    shaded = drawn(time_plots.indices([panel], AXIS, 840, ""), "pressure")
+    scale = svg.Scale(0, 100, time_plots.LEFT, 840 - time_plots.RIGHT)
     assert float(shaded[0].get("x", 0)) == pytest.approx(scale(0), abs=0.01)
     assert float(shaded[0].get("width", 0)) == pytest.approx(scale(20) - scale(0), abs=0.01)
 
 
 def test_an_index_line_breaks_where_there_is_no_index() -> None:
-    """Windows without sessions leave a gap, a lone window is still seen, and the lowest value is marked."""
+    """Windows without sessions leave a gap, a single window is visible, and the lowest value is marked."""
     panel = Index("run", "r0", 0.9, points([1, None, 0.9, 0.92]), [])
-    plot = overtime.indices([panel], AXIS, 840, "")
+    plot = time_plots.indices([panel], AXIS, 840, "")
     assert len(drawn(plot, "line")) == 2
     assert texts(plot).count("0.900") == 1
     shares = Index("run", "r0", 0.0, points([1, 0.25]), [], as_share=True)
-    assert {"25.0 %", "50 %", "100 %"} <= set(texts(overtime.indices([shares], AXIS, 840, "")))
+    assert {"25.0 %", "50 %", "100 %"} <= set(texts(time_plots.indices([shares], AXIS, 840, "")))
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12))
 def test_the_axis_of_an_index_begins_below_all_of_it(values: list[float | None]) -> None:
-    """Whatever the values, none lies below the foot of the axis."""
-    floor = overtime.floor_of(points(values))
+    """No value is below the start of the axis."""
+    floor = time_plots.floor_of(points(values))
     assert all(value >= floor for value in values if value is not None)
 
 
 def test_the_lorenz_curve_lies_where_its_points_are() -> None:
-    """From nothing to all; only the last curve is filled; below the diagonal."""
+    """From 0 to 1, below the diagonal; only the last curve is filled."""
     curve = [(i / 10, (i / 10) ** 2) for i in range(11)]
     plot = lorenz([Curve("a", "r0", curve), Curve("b", "r1", curve)], "all", "")
     assert len(drawn(plot, "line")) == 2
@@ -174,7 +174,7 @@ def test_the_lorenz_curve_lies_where_its_points_are() -> None:
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    """Twice the value is twice the length; nothing is no bar; what stands at the end is written."""
+    """Twice the value is twice the length; 0 has no bar; each bar has its label."""
     plot = bars([Bar("a", "r0", 4, "four"), Bar("b", "r1", 2, "two"), Bar("c", "r1", 0, "none")], 500, "")
     lengths = [float(bar.get("width", 0)) for bar in drawn(plot, "bar")]
     assert lengths[0] == pytest.approx(2 * lengths[1])
@@ -183,7 +183,7 @@ def test_bars_are_as_long_as_their_values() -> None:
 
 
 def test_ranges_lie_on_an_axis_of_powers_of_ten() -> None:
-    """Ten times as long is one step further; times of 0 are drawn at the foot of the axis."""
+    """The axis is logarithmic; times of 0 are at its start."""
     plot = ranges([Range("a", "q0", [10, 100, 1000]), Range("b", "q1", [0, 1])], 900, "")
     places = [float(dot.get("cx", 0)) for dot in drawn(plot, "dot")]
     assert places[1] - places[0] == pytest.approx(places[2] - places[1])
@@ -193,7 +193,7 @@ def test_ranges_lie_on_an_axis_of_powers_of_ten() -> None:
 
 @pytest.mark.parametrize(("ratio", "length", "start"), [(2, 14.5, 60), (0.5, 14.5, 45.5), (0, 58, 2), (1, 1, 60)])
 def test_bars_of_change_go_both_ways(ratio: float, length: float, start: float) -> None:
-    """A doubling to the right is as long as a halving to the left; what fell to nothing fills its side."""
+    """A doubling is as long as a halving; a fall to 0 has the maximum length."""
     [bar] = drawn(change(ratio, "good"), "bar")
     assert float(bar.get("width", 0)) == pytest.approx(length, abs=0.01)
     assert float(bar.get("x", 0)) == pytest.approx(start, abs=0.01)
@@ -216,7 +216,7 @@ def test_shares_of_a_distribution_add_up_on_the_page() -> None:
 
 
 def test_rare_long_ones_show_in_the_tail() -> None:
-    """One in ten thousand is seen: the axis reaches down to its power of ten."""
+    """One in ten thousand is visible: the axis covers its power of ten."""
     plot = distributions.tails("t", [Series("a", "r0", histogram({3: 9999, 20: 1}))], "us", "axis", "")
     assert "0.01 %" in texts(plot)
 

@@ -1,13 +1,18 @@
-"""The verdict in words: who is treated unfairly, since when, and why; and what changed."""
+"""The verdict: who was treated unfairly, since when, and why; and what changed."""
 
 from typing import Any
 
 import pytest
 
+from spark_jobs.comparison.compare import SIGNIFICANT, TOO_LITTLE
 from spark_jobs.measures.result import Result
-from spark_jobs.page import verdict
-from spark_jobs.page.verdict import Grade, changes, findings, headline, sentences
-from tests.support.spark.sample_result import HOUR, TROUBLE, replaced, sample_comparison, sample_result, without
+from spark_jobs.page.differences import changes
+from spark_jobs.page.finding import Grade
+from spark_jobs.page.findings import findings
+from spark_jobs.page.trouble import starvation
+from spark_jobs.page.verdict import headline, sentences
+from tests.support.spark.sample_result import replaced, sample_comparison, sample_result, without
+from tests.support.spark.sample_story import HOUR, TROUBLE
 
 pytestmark = pytest.mark.once
 
@@ -47,7 +52,7 @@ def told(result: Result) -> dict[str, str]:
 
 
 def test_who_since_when_and_why(result: Result) -> None:
-    """The headline says how many were starved, from when to when, and what held most of them up."""
+    """The headline says how many were starved, from when to when, and why."""
     assert plain(headline([result])) == (
         "14 of 20,000 sessions were starved from 21 Nov 14:10 to 20:00, mostly because their windows were full."
     )
@@ -63,25 +68,25 @@ def test_one_starved_session_is_told_in_the_singular(result: Result) -> None:
     one = with_first(result, "starved_worst", why="congested")
     one = with_rows(with_first(one, "starvation", sessions=1), "hours", starved_sessions=0)
     assert plain(headline([one])).startswith("1 of 20,000 sessions was starved from 21 Nov 14:10 to 15:12, because its")
-    assert "its send path was congested, a sign that client or network reads slowly" in told(one)["Starved"]
+    assert "its send path was congested, a sign of a slow client or network" in told(one)["Starved"]
 
 
-def test_starvation_that_goes_on_is_said_to_go_on(result: Result) -> None:
-    """What has not ended at the end of the range is not given an end."""
+def test_starvation_until_the_end(result: Result) -> None:
+    """Starvation that lasts until the end of the range has no end."""
     going = with_rows(result, "starved_worst", last_us=result.facts.last_us, why="")
     assert "from 21 Nov 14:10 on, to the end" in headline([going])
     assert "The metrics show no reason" in told(going)["Starved"]
 
 
 def test_starvation_of_others_than_the_worst_counts_for_since_when(result: Result) -> None:
-    """The hours know of sessions that are not among the longest starved."""
+    """The hourly table covers sessions that are not among the longest starved."""
     early = result.rows_of("hours")
     rows = [{k: v for k, v in row.items() if k != "run"} for row in early]
     rows[3]["starved_sessions"] = 1
     assert "from 21 Nov 03:00" in headline([replaced(result, "hours", rows)])
 
 
-def test_what_the_unfairly_treated_have_in_common_is_said(result: Result) -> None:
+def test_common_properties(result: Result) -> None:
     """A broker, listener or topic group that nearly all of them belong to."""
     assert "Nearly all of them are of listener “tls-8883”." in told(result)["Served less"]
     mixed = with_rows(result, "worst_sessions", broker="b1", listener="", topic_group="meter")
@@ -89,7 +94,7 @@ def test_what_the_unfairly_treated_have_in_common_is_said(result: Result) -> Non
 
 
 def test_sessions_that_got_less_without_being_starved(result: Result) -> None:
-    """The next to be told: who was sent less than 95 % of what was offered; since when is known by the hour."""
+    """Without starvation the headline names sessions with less than 95 %; their start is known by the hour."""
     fed = with_rows(without(result, "starved_worst"), "starvation", sessions=0)
     assert plain(headline([fed])) == (
         "At least 20 sessions were sent less than 95 % of what was offered from 21 Nov 14:00 to 20:00, "
@@ -98,33 +103,33 @@ def test_sessions_that_got_less_without_being_starved(result: Result) -> None:
 
 
 def test_sessions_that_were_away_are_not_treated_unfairly(result: Result) -> None:
-    """What waits for a client that is offline was not kept from it."""
+    """Deliveries to an offline client are not withheld by the broker."""
     away = with_rows(result, "worst_sessions", why="offline")
     assert "Served less" not in told(away)
 
 
-def test_nobody_treated_unfairly(result: Result) -> None:
-    """Said plainly, with the lowest share; unequal but without a culprit; nothing sent; nothing offered."""
+def test_no_session_treated_unfairly(result: Result) -> None:
+    """Equal, with the lowest share; unequal; nothing sent; nothing offered."""
     fair = with_rows(without(result, "starved_worst", "worst_sessions"), "starvation", sessions=0)
     well = with_rows(fair, "fairness", jain_delivery_ratio=0.999, lowest_delivery_ratio=0.97)
     assert plain(headline([well])).startswith("No session was treated unfairly: each was sent at least 97.0 %")
     assert "Sessions were treated unequally: Jain’s index is 0.969." in headline([fair])
-    assert headline([with_rows(fair, "fairness", jain_delivery_ratio=None)]) == "Nothing that was offered was sent."
+    nothing = with_rows(fair, "fairness", jain_delivery_ratio=None)
+    assert headline([nothing]) == "None of the offered deliveries was sent."
     assert headline([with_rows(result, "totals", offered=0)]) == "Nothing was offered to any session."
 
 
 def test_other_findings(result: Result) -> None:
-    """Order, drops by reason, pressure, and what was wrong with the input."""
+    """Order, drops by reason, pressure, and invalid input."""
     text = told(result)
     assert (
-        text["Order"]
-        == "12 QoS 0 deliveries went past waiting QoS 1 or 2, in 1 session: the gate should make that nil."
+        text["Order"] == "12 QoS 0 deliveries overtook waiting QoS 1 or 2, in 1 session; the gate should prevent that."
     )
     assert text["Dropped"] == "2,764,800 deliveries, all of them at QoS 0; the most frequent reason: mqueue full."
     assert "under pressure 23.1 % of the time" in text["Pressure"]
     assert "2 empty files" in text["Input"]
     off = with_rows(result, "books", rows_off=3)
-    assert "do not balance in 3 of 28,800,000 rows" in told(off)["Books"]
+    assert "do not reconcile in 3 of 28,800,000 rows" in told(off)["Counters"]
     harmless = with_first(result, "quality", kind="appears_once", count=9)
     assert "Input" not in told(harmless)
     lost = with_rows(result, "totals", dropped=7)
@@ -132,65 +137,65 @@ def test_other_findings(result: Result) -> None:
 
 
 def test_what_changed_comes_first(both: list[Result]) -> None:
-    """The largest gain and the largest loss beyond noise make the headline; the rest follows."""
+    """The headline has the largest significant gain and loss; the rest follows."""
     assert plain(headline(both)) == (
         "With gate on, starved sessions fell from 14 to 0, but the 99th percentile of QoS 0 "
         "waiting rose from 350 µs to 2.4 ms."
     )
-    assert [finding.subject for finding in changes(*both)] == ["Better", "Worse", "Alike"]
+    assert [finding.subject for finding in changes(*both)] == ["Better", "Worse", "Unchanged"]
     lines = [plain(line) for line in sentences(both)]
     assert lines[0].startswith("Better: Jain’s index of the delivery ratio rose from 0.969 to 0.995; the 99th")
-    assert lines[2] == "Alike: 2 measures differ from gate off by no more than noise."
+    assert lines[2] == "Unchanged: 2 measures do not differ significantly from gate off."
     assert lines[3].startswith("gate on, served less: 5 sessions")
 
 
-def test_noise_is_not_told_as_a_change(both: list[Result]) -> None:
-    """Where nothing is larger than noise the headline says so."""
-    same = with_rows(both[1], "comparison", verdict="noise")
-    assert headline([both[0], same]) == "gate on and gate off do not differ by more than noise."
+def test_without_significant_differences(both: list[Result]) -> None:
+    """The headline says that no difference is significant."""
+    same = with_rows(both[1], "comparison", verdict="not significant")
+    assert headline([both[0], same]) == "gate on and gate off do not differ significantly."
 
 
-def test_too_little_data_is_said(both: list[Result]) -> None:
-    """A large difference in too short a run is told, and that it proves nothing."""
-    short = with_rows(both[1], "comparison", verdict=verdict.TOO_LITTLE)
-    assert headline([both[0], short]).endswith(" There is too little data to tell that from noise.")
+def test_too_little_data(both: list[Result]) -> None:
+    """A large difference in a short run is reported as untested."""
+    short = with_rows(both[1], "comparison", verdict=TOO_LITTLE)
+    assert headline([both[0], short]).endswith(" There is too little data to test that.")
     assert [finding.subject for finding in changes(both[0], short)] == ["Unproven"]
 
 
 def test_a_change_that_is_neither_good_nor_bad(both: list[Result]) -> None:
-    """More was sent: that is told without a judgement."""
+    """A neutral difference is reported without a judgement."""
     neutral = with_rows(both[1], "comparison", better=None)
     assert headline([both[0], neutral]).startswith("With gate on, starved sessions fell")
 
 
-def test_the_trouble_begins_when_it_begins(result: Result) -> None:
-    """The sample's own truth: the first starved session is found to the minute."""
-    starved = verdict.starvation(result)
+def test_start_of_the_starvation(result: Result) -> None:
+    """The start is found to the minute."""
+    starved = starvation(result)
     assert starved is not None
     assert min(row["first_us"] for row in starved.rows) == TROUBLE + HOUR // 6
 
 
-def test_what_is_the_same_in_all_is_no_change(both: list[Result]) -> None:
-    """A measure that only differs from hour to hour, or by less than is shown, does not fall from 103 to 103."""
+def test_invisible_differences(both: list[Result]) -> None:
+    """A measure whose displayed values are the same does not fall from 103 to 103."""
     row = next(row for row in both[1].rows_of("comparison") if row["measure"] == "starved_sessions")
     same = {key: value for key, value in row.items() if key != "run"} | {"baseline": 103.0, "value": 103.0}
     for difference in (0.0, 1e-9):
         unmoved = replaced(both[1], "comparison", [same | {"difference": difference}])
-        assert headline([both[0], unmoved]) == "gate on and gate off do not differ by more than noise."
+        assert headline([both[0], unmoved]) == "gate on and gate off do not differ significantly."
 
 
 def test_latency_leads_before_indices(both: list[Result]) -> None:
-    """What clients feel makes the headline, even where an index has changed by a larger factor."""
+    """Latency comes before indices in the headline, even if an index has changed by a larger factor."""
     rows = [{k: v for k, v in row.items() if k != "run"} for row in both[1].rows_of("comparison")]
     kept = [row for row in rows if row["measure"] in ("ack_qos1_p99", "gini_goodput")]
     for row in kept:
-        row["verdict"] = verdict.LARGER
+        row["verdict"] = SIGNIFICANT
     kept[1] |= {"baseline": 0.4, "value": 0.01, "difference": -0.39}
     assert "QoS 1 acknowledgement" in headline([both[0], replaced(both[1], "comparison", kept)])
 
 
-def test_a_backlog_is_no_reason(result: Result) -> None:
-    """That deliveries queue up is what is to be explained, so it explains nothing."""
+def test_backlog_is_not_a_reason(result: Result) -> None:
+    """A backlog is an effect, so it is not reported as a reason."""
     queued = with_rows(result, "starved_worst", why="backlog")
     assert headline([queued]).endswith("20:00.")
     assert "The metrics show no reason" in told(queued)["Starved"]

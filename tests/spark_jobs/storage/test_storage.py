@@ -1,4 +1,4 @@
-"""A folder is the same to the jobs wherever it lies: on this machine, or behind one of Hadoop's file systems."""
+"""All storages behave the same: local folders and Hadoop file systems."""
 
 import shutil
 from collections.abc import Callable
@@ -23,20 +23,20 @@ Open = Callable[[Path], Storage]
 
 @pytest.fixture(params=["local", "hadoop", "viewfs"])
 def opened(request: pytest.FixtureRequest, spark: "SparkSession", tmp_path: Path) -> Storage:
-    """An empty folder, reached in each of the ways."""
+    """An empty folder, opened by each kind of storage."""
     folder = tmp_path / "a folder"
     folder.mkdir()
     if request.param == "local":
         return open_storage(str(folder))
     if request.param == "hadoop":
         return HadoopStorage(f"file://{folder}", spark)
-    fleet = f"fleet{abs(hash(tmp_path))}"  # Hadoop remembers what a name was mounted to
+    fleet = f"fleet{abs(hash(tmp_path))}"  # Hadoop caches the mount of a name
     spark._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{fleet}.link./data", f"file://{tmp_path}")
     return open_storage(f"viewfs://{fleet}/data/a folder", spark)
 
 
 def test_what_is_written_is_there(opened: Storage) -> None:
-    """A file is whole once it has been written, replaces an earlier one, and is listed with its size."""
+    """A written file is complete, replaces an earlier one, and is listed with its size."""
     opened.write("b/two", b"earlier")
     opened.write("b/two", b"\x00\xff" * 50_000)
     opened.write("a", b"")
@@ -54,14 +54,14 @@ def test_what_is_written_is_there(opened: Storage) -> None:
 
 
 def test_hidden_folders_are_not_listed(opened: Storage) -> None:
-    """What lies in a folder that begins with _ or a dot is being written, and nobody's business."""
+    """Folders whose name begins with _ or a dot are unfinished and not listed."""
     for name in ("_new/x", ".old/x", "date=1/_half", "date=1/whole"):
         opened.write(name, b"x")
     assert [entry.name for entry in opened.files()] == ["date=1/_half", "date=1/whole"]
 
 
 def test_what_goes_while_it_is_listed_is_not_there(opened: Storage, tmp_path: Path) -> None:
-    """A live broker renames and deletes: a file or folder that has gone since its folder was listed is left out."""
+    """A file or folder that a running broker deletes during the listing is skipped."""
     for name in ("a/1", "b/2", "c/3", "d", "e"):
         opened.write(name, b"x")
     found = opened.files()
@@ -73,7 +73,7 @@ def test_what_goes_while_it_is_listed_is_not_there(opened: Storage, tmp_path: Pa
 
 
 def test_links_that_lead_nowhere_or_back(tmp_path: Path) -> None:
-    """A link without an end is listed as itself, and its reader told why; folders that hold themselves end there."""
+    """A broken link is listed, and opening it reports the reason; loops of links end."""
     opened = open_storage(str(tmp_path))
     opened.write("elsewhere/x", b"xyz")
     for link, target in {"broken": "nowhere", "ring": "ring", "date/up": "..", "date/other": "../elsewhere"}.items():
@@ -87,12 +87,12 @@ def test_links_that_lead_nowhere_or_back(tmp_path: Path) -> None:
 
 
 def test_renamed_and_removed(opened: Storage) -> None:
-    """A folder is renamed with all that is in it, but never over another; what is removed is gone, even twice."""
+    """A folder is renamed with its content, but never over another one; removing twice is allowed."""
     opened.write("new/part", b"1")
     opened.rename("new", "deep/er/place")
     assert opened.read("deep/er/place/part") == b"1"
     opened.write("other/part", b"2")
-    with pytest.raises(StorageError, match="is there already"):
+    with pytest.raises(StorageError, match="exists already"):
         opened.rename("other", "deep/er/place")
     opened.remove("deep")
     opened.remove("deep")
@@ -100,7 +100,7 @@ def test_renamed_and_removed(opened: Storage) -> None:
 
 
 def test_one_of_several_creates_a_file(opened: Storage) -> None:
-    """Of several who make the same file, only the first does."""
+    """Of several calls that create the same file, only the first succeeds."""
     assert opened.create("locks/one", b"first")
     assert not opened.create("locks/one", b"second")
     assert opened.read("locks/one") == b"first"
@@ -117,14 +117,14 @@ def test_footers_are_read_from_anywhere(opened: Storage) -> None:
 
 
 def test_spark_reads_the_place_that_is_meant(opened: Storage, spark: "SparkSession") -> None:
-    """Letters that Hadoop takes for wildcards are only letters."""
+    """Hadoop's wildcard characters are escaped."""
     name = "odd {a,b} [1] *?.txt"
     opened.write(name, b"hello")
     assert [row.value for row in spark.read.text(opened.spark_path(name)).collect()] == ["hello"]
 
 
 def test_errors_name_the_place(opened: Storage) -> None:
-    """What cannot be read is named, and why."""
+    """The message names the file that cannot be read, and the reason."""
     with pytest.raises(StorageError, match=r"missing"):
         opened.read("missing")
     with pytest.raises(StorageError, match=r"nowhere"):
@@ -134,15 +134,15 @@ def test_errors_name_the_place(opened: Storage) -> None:
         opened.write("file/below", b"x")
 
 
-def test_addresses(tmp_path: Path, spark: "SparkSession") -> None:
-    """Plain paths and file: addresses lie here; others need Spark, and a file system that it has."""
+def test_uris(tmp_path: Path, spark: "SparkSession") -> None:
+    """Plain paths and file: URIs are local; others need Spark and one of its file systems."""
     assert is_local("/data")
     assert is_local("c:file")  # a name with a colon is a plain path
     assert not is_local("hdfs://name/x")
     assert local_path("file:/a%20b") == local_path("file:///a%20b") == Path("/a b")
     with pytest.raises(StorageError, match="names the host other"):
         local_path("file://other/x")
-    with pytest.raises(StorageError, match="once Spark runs"):
+    with pytest.raises(StorageError, match="while Spark is running"):
         open_storage("hdfs://name/x")
     with pytest.raises(StorageError, match="nosuch://x/y cannot be reached"):
         open_storage("nosuch://x/y", spark)

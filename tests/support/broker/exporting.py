@@ -39,7 +39,7 @@ class Bench:
 
     def export(self, everything: bool = False) -> None:
         """One export."""
-        self.local.loop.run_until_complete(self.exporter.export(everything))
+        self.local.complete(self.exporter.export(everything))
 
     def rows(self) -> list[Row]:
         """All rows so far."""

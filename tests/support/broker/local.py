@@ -4,7 +4,7 @@ What takes hours over a socket (expiry, delays, keepalive) takes no time here, a
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -88,7 +88,7 @@ class LocalClient:
     def __init__(self, local: "LocalBroker", version: int) -> None:
         self.version = version
         self.transport = Transport(local.loop)
-        self.connection = Connection(local.broker, "local")
+        self.connection = Connection(local.broker.handlers, "local")
         self.transport.protocol = self.connection
         self._local = local
         self._decoder = Decoder(version=version)
@@ -145,7 +145,11 @@ class LocalClient:
 
 
 class LocalBroker:
-    """A broker in this process, with a loop that runs only while something is done to it."""
+    """A broker in this process, with a loop that runs only while something is done to it.
+
+    So its tests do not await, and the loop is not the one that pytest-asyncio has for those that do: that one would
+    run on by itself between two steps, and a test could not say what has happened after the first alone.
+    """
 
     def __init__(self, **sections: Any) -> None:
         self.loop = asyncio.new_event_loop()
@@ -156,7 +160,11 @@ class LocalBroker:
 
     def run(self, action: Callable[[], T]) -> T:
         """Do something inside the loop, then let the loop turn until all is quiet."""
-        return self.loop.run_until_complete(self._run(action))
+        return self.complete(self._run(action))
+
+    def complete(self, work: Coroutine[Any, Any, T]) -> T:
+        """Let the loop run until this is done."""
+        return self.loop.run_until_complete(work)
 
     def client(self, version: int = 5) -> LocalClient:
         """A new connection."""
@@ -179,7 +187,7 @@ class LocalBroker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for connection in list(self.broker.connections):
+        for connection in list(self.broker.connections.open):
             self.run(connection.abort)
         self.loop.close()
         if kind is None:

@@ -1,7 +1,8 @@
-"""Pages without the rest of a broker: publishers that take note of what they are answered, and a loop for them."""
+"""Pages without the rest of a broker, and publishers that take note of what they are answered."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 from zlib import crc32
@@ -114,13 +115,10 @@ async def until(condition: Callable[[], Any]) -> None:
     raise TimeoutError("it never came true")
 
 
-def run_paging(directory: Path, test: Callable[[Paging], Any]) -> None:
-    """Run `test` with pages in `directory`, in a loop of its own."""
-
-    async def run() -> None:
-        paging = Paging(directory, "node")
-        paging.start()
-        await test(paging)
-        await paging.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def paging_in(directory: Path) -> AsyncIterator[Paging]:
+    """Pages in `directory`, until they are closed at the end."""
+    paging = Paging(directory, "node")
+    paging.start()
+    yield paging
+    await paging.close()

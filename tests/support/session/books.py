@@ -48,7 +48,7 @@ class Books:
 
     def check(self, outbound: Outbound) -> None:
         """Check the sums, the interval that is running included."""
-        rows = [*self._closed, outbound.counters]
+        rows = [*self._closed, outbound.sender.counters]
         assert [self._total("sent", qos, outbound) for qos in range(3)] == self.sent
         assert sum(row.acknowledged_qos1 for row in rows) == self.completed[1]
         assert sum(row.acknowledged_qos2 for row in rows) == self.completed[2]
@@ -56,7 +56,7 @@ class Books:
         assert sum(row.resent_pubrel for row in rows) == self.resent_pubrel
         mqueue = outbound.mqueue
         queued = list(mqueue) if mqueue is not None else []
-        mailbox = outbound.mailbox_len()
+        mailbox = outbound.mailbox.length()
         gone = sum(self.sent) + sum(self._total("dropped", qos, outbound) for qos in range(3))
         assert sum(self.routed) == gone + len(queued) + mailbox
         if mailbox == 0:
@@ -65,5 +65,5 @@ class Books:
                 assert self.routed[qos] == self.sent[qos] + self._total("dropped", qos, outbound) + waiting
 
     def _total(self, name: str, qos: int, running: Outbound | None = None) -> int:
-        rows = [*self._closed, running.counters] if running is not None else self._closed
+        rows = [*self._closed, running.sender.counters] if running is not None else self._closed
         return sum(by_qos(row, name)[qos] for row in rows)

@@ -71,7 +71,7 @@ class Scene:
     def run(self) -> None:
         """All session tasks run."""
         for peer in self.peers:
-            if peer.outbound.connected:
+            if peer.outbound.sender.connected:
                 peer.run()
 
     def acknowledge(self, count: int = 1, receiver: Peer | None = None) -> None:
@@ -84,12 +84,12 @@ class Scene:
     def advance(self, seconds: float) -> None:
         """Let time pass; timers come due on the way."""
         until = self.now + int(seconds * SECOND)
-        while due := [peer for peer in self.peers if 0 < peer.outbound.timer_at <= until - self.late]:
-            peer = min(due, key=lambda peer: peer.outbound.timer_at)
-            at = peer.outbound.timer_at
+        while due := [peer for peer in self.peers if 0 < peer.outbound.sender.timer_at <= until - self.late]:
+            peer = min(due, key=lambda peer: peer.outbound.sender.timer_at)
+            at = peer.outbound.sender.timer_at
             self._set_clock(max(self.now, at + self.late))
             peer.session.on_timer(self.now)
-            assert not 0 < peer.outbound.timer_at <= at, "a timer for a time that has passed"
+            assert not 0 < peer.outbound.sender.timer_at <= at, "a timer for a time that has passed"
             self.run()
         self._set_clock(until)
 
@@ -107,7 +107,7 @@ class Scene:
     def check_books(self, *receivers: Peer) -> None:
         """What was offered, or is in the mailbox, has been sent, dropped, or waits."""
         for receiver in receivers or self.receivers:
-            counters = receiver.outbound.counters
+            counters = receiver.outbound.sender.counters
             for qos in range(3):
                 offered, sent, dropped = (
                     getattr(counters, f"{name}_qos{qos}") for name in ("offered", "sent", "dropped")
@@ -119,4 +119,4 @@ class Scene:
 
 def dropped(peer: Peer) -> int:
     """How many deliveries an overflow has dropped in this interval."""
-    return peer.outbound.counters.dropped_queue_full
+    return peer.outbound.sender.counters.dropped_queue_full

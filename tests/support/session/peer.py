@@ -55,14 +55,9 @@ class Peer:
         outbound = self.outbound
         for publish in deliveries:
             brings = publisher.outbound if publisher is not None else None
-            if outbound.paced and not outbound.admits(publish, brings, self.now):
-                continue
-            outbound.mailbox.append(publish)
-            if outbound.idle:
-                outbound.idle = False
-                outbound.host.wake()
-                if not outbound.connected:
-                    outbound.store_offline(self.now)
+            outbound.offer(publish, brings)
+            if not outbound.sender.connected:
+                outbound.store_offline(self.now)
 
     def publish(self, *labels: object, qos: int = 0, topic: str = "t", size: int = 0, expiry: int = 0) -> None:
         """Hand over one message for each label."""
@@ -104,7 +99,7 @@ class Peer:
 
     def flush(self) -> list[Packet]:
         """Write the outbox; returns what the client decodes."""
-        self._decoder.feed(b"".join(self.outbound.outbox.take()))
+        self._decoder.feed(b"".join(self.outbound.sender.outbox.take()))
         received: list[Packet] = []
         while (packet := self._decoder.next_packet()) is not None:
             received.append(packet)
@@ -113,11 +108,11 @@ class Peer:
 
     def pause(self) -> None:
         """The transport's buffer is full."""
-        self.outbound.pause(self.now)
+        self.outbound.sender.set_congested(True, self.now)
 
     def resume(self) -> list[Packet]:
         """The transport's buffer has emptied; the connection wakes the session task."""
-        self.outbound.resume(self.now)
+        self.outbound.sender.set_congested(False, self.now)
         return self.run()
 
     # -- the client, receiving
@@ -152,22 +147,22 @@ class Peer:
     def send(self, *sent: Publish, matched: bool = True) -> list[Packet]:
         """PUBLISHes arrive in one chunk, for topics that somebody is subscribed to or not."""
         for publish in sent:
-            if self.session.accept(publish):
+            if self.session.inbound.accept(publish):
                 self.routed.append(publish)
-                self.session.answer(publish, matched, self.now)
+                self.session.inbound.answer(publish, matched, self.now)
         return self.end_chunk()
 
     def pubrel(self, packet_id: int) -> list[Packet]:
         """A PUBREL arrives."""
-        self.session.release(packet_id)
+        self.session.inbound.release(packet_id)
         self.let_in()
         return self.end_chunk()
 
     def let_in(self) -> None:
         """What has waited for a packet id is routed, as long as there are free ones (FC-22)."""
-        while (publish := self.session.let_in()) is not None:
+        while (publish := self.session.inbound.let_in()) is not None:
             self.routed.append(publish)
-            self.session.answer(publish, True, self.now)
+            self.session.inbound.answer(publish, True, self.now)
 
     # -- time and the books
 
@@ -175,12 +170,12 @@ class Peer:
         """Let time pass; the timers that the session has asked for come due on the way."""
         received: list[Packet] = []
         until = self.now + int(seconds * SECOND)
-        while 0 < self.outbound.timer_at <= until:
-            self.now = max(self.now, self.outbound.timer_at)
+        while 0 < self.outbound.sender.timer_at <= until:
+            self.now = max(self.now, self.outbound.sender.timer_at)
             self.session.on_timer(self.now)
-            if 0 < self.outbound.timer_at <= self.now:
+            if 0 < self.outbound.sender.timer_at <= self.now:
                 raise AssertionError("a timer for a time that has passed comes due again and again")
-            if self.outbound.connected:
+            if self.outbound.sender.connected:
                 received += self.run()
         self.now = until
         return received
@@ -191,7 +186,7 @@ class Peer:
 
     def window_ids(self) -> list[int]:
         """The packet ids in the window, in its order."""
-        return list(self.outbound.window.entries)
+        return list(self.outbound.sender.window.entries)
 
     def waiting(self) -> list[str]:
         """The texts in the mqueue, head first."""

@@ -1,6 +1,6 @@
-"""What a browser sees of a page: what sticks out, which plots are empty, which labels lie on each other.
+"""Checks of a page in a browser: overflow, empty plots, overlapping labels.
 
-Each is JavaScript that the browser evaluates in the page, and gives a list of what is wrong, in words.
+Each is JavaScript that the browser evaluates in the page; it returns a list of faults as text.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -72,7 +72,7 @@ SCROLLBARS = """() => [...document.querySelectorAll('.scroll')]
 
 
 class Opened:
-    """A page open in a browser, and everything it asked for or complained about."""
+    """A page open in a browser, with its requests and errors."""
 
     def __init__(self, browser: "Browser", url: str, **options: Any) -> None:
         self.context = browser.new_context(**options)
@@ -91,7 +91,7 @@ class Opened:
         self.context.close()
 
     def wrong(self, script: str) -> list[str]:
-        """What a script of this module finds, once the page has been drawn as it is now."""
+        """The result of a script of this module, after the page has been drawn."""
         self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         found = self.page.evaluate(script)
         assert isinstance(found, list)

@@ -29,12 +29,12 @@ Row = dict[str, Any]
 
 
 def at(seconds: float) -> datetime:
-    """A moment so many seconds after noon of the tests' day."""
+    """The time this many seconds after noon of the tests' day."""
     return NOON + timedelta(seconds=seconds)
 
 
 def row(client_id: str = "a", end: float = 10, length: float = 10, **values: Any) -> Row:
-    """One row: everything 0 but what is given; what still waits is set so that the books balance.
+    """One row with the given values and 0 elsewhere; waiting deliveries are set so that the counters reconcile.
 
     Args:
         client_id: the session's client id.
@@ -62,7 +62,7 @@ def row(client_id: str = "a", end: float = 10, length: float = 10, **values: Any
 
 
 def histogram(values: Iterable[int]) -> list[int]:
-    """The histogram of some values, as the exporter makes it."""
+    """The histogram of some values, as the exporter computes it."""
     counts = [0] * BUCKETS
     for value in values:
         counts[min(value.bit_length(), BUCKETS - 1)] += 1
@@ -86,12 +86,16 @@ def earlier_schema(version: int) -> pa.Schema:
     return pa.schema([schema.field(name) for name in there], schema.metadata)
 
 
-def write_file(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None = None) -> Path:
+def write_file(
+    path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None = None, compression: str = "zstd"
+) -> Path:
     """Write rows as one file; columns that the schema lacks are left out."""
     schema = schema or arrow_schema()
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = [pa.array([r[field.name] for r in rows], field.type) for field in schema]
-    pq.write_table(pa.Table.from_arrays(columns, schema=schema), path, compression="zstd", write_page_checksum=True)
+    pq.write_table(
+        pa.Table.from_arrays(columns, schema=schema), path, compression=compression, write_page_checksum=True
+    )
     return path
 
 

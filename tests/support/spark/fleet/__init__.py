@@ -1,4 +1,4 @@
-"""Metrics of a whole fleet, of any size and from a stated model, with known unfairness planted in them.
+"""Metrics of a whole fleet, of any size and from a given model, with planted faults.
 
 `python -m tests.support.spark.fleet --help`. The model:
 

@@ -19,27 +19,27 @@ def duration(text: str) -> int:
     """Microseconds of a duration such as 10s, 1m or 24h."""
     match = re.fullmatch(r"([0-9.]+)([smh])", text)
     if match is None:
-        raise typer.BadParameter(f"{text} is no duration; right would be 10s, 1m or 24h")
+        raise typer.BadParameter(f"{text} is not a duration; expected 10s, 1m or 24h")
     return round(float(match[1]) * UNITS[match[2]] * SECOND)
 
 
 def main(
-    out: Annotated[Path, typer.Option(help="The metrics folder; made if missing.")],
+    out: Annotated[Path, typer.Option(help="The metrics folder; created if missing.")],
     sessions: Annotated[int, typer.Option(help="Over all brokers.")] = 1000,
     brokers: int = 4,
-    hours: Annotated[float, typer.Option(help="How much time the metrics cover.")] = 24,
-    interval: Annotated[str, typer.Option(help="From export to export: 10s, 1m.")] = "60s",
-    rows: Annotated[int | None, typer.Option(help="About how many; all that there can be.")] = None,
-    files: Annotated[int | None, typer.Option(help="Of several intervals each; one per interval and broker.")] = None,
+    hours: Annotated[float, typer.Option(help="Hours that the metrics cover.")] = 24,
+    interval: Annotated[str, typer.Option(help="Time between two exports: 10s, 1m.")] = "60s",
+    rows: Annotated[int | None, typer.Option(help="Approximate number of rows; default: all possible ones.")] = None,
+    files: Annotated[int | None, typer.Option(help="Number of files; default: one per interval and broker.")] = None,
     seed: int = 7,
-    unfair: Annotated[float, typer.Option(help="Share of sessions with something wrong; 0 for none.")] = 0.02,
-    visitors: Annotated[float, typer.Option(help="Share of sessions that come later, and end.")] = 0.02,
+    unfair: Annotated[float, typer.Option(help="Share of sessions with a planted fault.")] = 0.02,
+    visitors: Annotated[float, typer.Option(help="Share of sessions that start later, and end.")] = 0.02,
     busiest: Annotated[float, typer.Option(help="Deliveries of a broker's busiest session in one row.")] = 2000,
     exponent: Annotated[float, typer.Option(help="Of Zipf's law.")] = 0.9,
-    start: Annotated[str, typer.Option(help="When it begins, ISO 8601, UTC.")] = "2026-11-20T00:00:00",
-    processes: Annotated[int | None, typer.Option(help="As many as there are processors.")] = None,
+    start: Annotated[str, typer.Option(help="Start, ISO 8601, UTC.")] = "2026-11-20T00:00:00",
+    processes: Annotated[int | None, typer.Option(help="Default: the number of processors.")] = None,
 ) -> None:
-    """Write the metrics of a fleet with known unfairness in it, and OUT/planted.json, which says what was planted."""
+    """Write the metrics of a fleet with planted faults, and OUT/planted.json, which lists them."""
     moment = datetime.fromisoformat(start).replace(tzinfo=UTC)
     model = Model(
         sessions=sessions,

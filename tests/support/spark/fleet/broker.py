@@ -21,7 +21,7 @@ from tests.support.spark.fleet.planted import Found, Planted
 from tests.support.spark.fleet.population import FOREVER, populate
 
 JITTER: Final = 20_000
-"""Microseconds by which an export may come late."""
+"""Maximum delay of an export in microseconds."""
 
 Tell = Callable[[int], None]
 
@@ -42,7 +42,7 @@ class Broker:
         self._rates = self._people.rates
         self._ordinary = Ordinary()
         self._begins = [who.created_at for who in self._people.who]
-        """Where the next row of each session begins, on the monotonic clock."""
+        """The start of each session's next row, on the monotonic clock."""
         self._last = np.maximum(self._people.born - 1, -1)
         """The interval of each session's last row."""
         self._seen = np.zeros(len(self._begins), bool)
@@ -127,7 +127,7 @@ class Broker:
         return found
 
     def _choose(self, interval: int) -> NDArray[np.int64]:
-        """Whose rows this export has, in order: those with something to tell, and others by chance."""
+        """The sessions with a row in this export, in order: those with news, and others at random."""
         people, model = self._people, self._model
         alive = (people.born <= interval) & (people.dies >= interval)
         wanted = model.rows_of(self._number, interval)

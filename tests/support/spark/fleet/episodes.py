@@ -1,4 +1,4 @@
-"""What goes wrong, kind by kind. Each kind says, row by row, what was sent; the books are kept for it."""
+"""Kinds of faults. Each decides what is sent in every row; the base class keeps the counters consistent."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,12 +9,12 @@ from tests.support.spark.fleet.shapes import histogram
 
 QOS: Final = (0, 1, 2)
 QUEUE: Final = 1000
-"""max_mqueue_len: what is more is dropped."""
+"""max_mqueue_len; further deliveries are dropped."""
 
 
 @dataclass
 class Draw:
-    """What chance has given one row; times in microseconds, `begin` on the monotonic clock."""
+    """The random input of one row; times in microseconds, `begin` on the monotonic clock."""
 
     begin: int
     length: int
@@ -25,7 +25,7 @@ class Draw:
 
 @dataclass
 class Outcome:
-    """What became of it: what a kind decides. The rest of what was offered or waited goes on waiting."""
+    """The result of one row, decided by the kind of episode. Other deliveries keep waiting."""
 
     sent: list[int]
     dropped: dict[str, int] = field(default_factory=dict)
@@ -33,18 +33,18 @@ class Outcome:
     wait: str = "wait_calm"
     ack: str = "ack_calm"
     busy: bool = False
-    """Whether the mailbox was found busy."""
+    """Whether the mailbox was sampled busy."""
     connected: bool = True
     values: dict[str, int] = field(default_factory=dict)
     """Further columns."""
 
 
 class Episode:
-    """One stretch of a session's life: `steps` rows, the last of which clears up what still waits."""
+    """A part of a session: `steps` rows; the last one sends all waiting deliveries."""
 
     kind: str
     least: int = 2
-    """Rows that it takes at least, and at most."""
+    """Minimum and maximum number of rows."""
     most: int = 2
 
     def __init__(self, steps: int) -> None:
@@ -57,19 +57,19 @@ class Episode:
 
     @property
     def over(self) -> bool:
-        """Whether its last row has been made."""
+        """Whether its last row has been generated."""
         return self.step == self.steps
 
     def happens(self, draw: Draw) -> Outcome:
-        """Decide on one row; may raise what was offered. `waiting` is what waits at its beginning."""
+        """Decide on one row; may raise the deliveries offered. `waiting`: deliveries waiting at its start."""
         raise NotImplementedError
 
     def ends(self, draw: Draw) -> Outcome:
-        """The last row: whatever waits is sent."""
+        """The last row: all waiting deliveries are sent."""
         return Outcome(self.all_of(draw), wait="wait_pressed" if sum(self.waiting) else "wait_calm")
 
     def all_of(self, draw: Draw) -> list[int]:
-        """Everything that waits or is offered."""
+        """All deliveries waiting or offered."""
         return [waits + came for waits, came in zip(self.waiting, draw.offered, strict=True)]
 
     def row(self, draw: Draw) -> Counters:
@@ -116,7 +116,7 @@ class Episode:
 
 
 def _at_least(draw: Draw, *least: int) -> None:
-    """Raise what was offered to so much by QoS."""
+    """Raise the deliveries offered to these numbers by QoS."""
     draw.offered = [max(came, few) for came, few in zip(draw.offered, least, strict=True)]
 
 
@@ -127,7 +127,7 @@ class Starved(Episode):
     least, most = 4, 13
 
     def happens(self, draw: Draw) -> Outcome:
-        """Its connection takes nothing: the gate queues QoS 0, and everything waits."""
+        """Its connection is congested: the gate queues QoS 0, and everything waits."""
         _at_least(draw, 1, 2, 0)
         room = QUEUE - sum(self.waiting)
         draw.offered = [min(came, room // 3) for came in draw.offered]
@@ -137,7 +137,7 @@ class Starved(Episode):
         return Outcome([0, 0, 0], busy=True, values=values)
 
     def ends(self, draw: Draw) -> Outcome:
-        """It reads again, and gets what has waited."""
+        """It reads again, and gets the waiting deliveries."""
         return Outcome(self.all_of(draw), wait="wait_starved")
 
 
@@ -149,7 +149,7 @@ class Hiccup(Starved):
 
 
 class SlowReader(Episode):
-    """A client that reads less than it is offered: its window fills, QoS 0 is gated, in part dropped.
+    """A client that reads less than is offered: its window fills, QoS 0 is gated and in part dropped.
 
     Publishers are held back for it as long as they may be.
     """
@@ -159,7 +159,7 @@ class SlowReader(Episode):
     _REASONS = ("congested", "window_full", "mailbox_busy", "backlog")
 
     def happens(self, draw: Draw) -> Outcome:
-        """Of each QoS something is sent; what is past a small queue of QoS 0 is dropped."""
+        """Some deliveries of each QoS are sent; QoS 0 beyond a small queue is dropped."""
         _at_least(draw, 6, 3, 0)
         came = self.all_of(draw)
         sent = [max(came[0] // 2, 1), max(came[1] * 2 // 3, 1), came[2]]
@@ -175,13 +175,13 @@ class SlowReader(Episode):
 
 
 class Inverted(Episode):
-    """A session whose QoS 0 goes straight past the QoS 1 that waits, as if there were no gate."""
+    """A session whose QoS 0 overtakes waiting QoS 1, as without the gate."""
 
     kind = "inverted"
     least, most = 5, 40
 
     def happens(self, draw: Draw) -> Outcome:
-        """All of QoS 0 is sent while QoS 1 waits, both at the beginning and at the end from the second row on."""
+        """All QoS 0 is sent while QoS 1 waits, at the start and at the end from the second row on."""
         _at_least(draw, 5, 3, 0)
         draw.offered[1] = min(draw.offered[1], 20)
         values = {"window_full_us": draw.length, "resent_publish": 1}
@@ -189,7 +189,7 @@ class Inverted(Episode):
 
 
 class Stalled(Episode):
-    """A client that acknowledges nothing any more: its window stays full, which is reported."""
+    """A client that stops acknowledging: its window stays full, which is reported."""
 
     kind = "stalled"
     least, most = 3, 3
@@ -227,13 +227,13 @@ class Dropping(Episode):
 
 
 class Offline(Episode):
-    """A client that goes away for a while: its session keeps QoS 1 and 2, and drops QoS 0. Nobody starves it."""
+    """A client that is offline for a while: its session keeps QoS 1 and 2, and drops QoS 0. It is not starved."""
 
     kind = "offline"
     least, most = 5, 30
 
     def happens(self, draw: Draw) -> Outcome:
-        """Nothing is sent to who is not there."""
+        """Nothing is sent to an offline client."""
         _at_least(draw, 1, 2, 0)
         draw.received = 0
         room = QUEUE - sum(self.waiting)
@@ -241,18 +241,18 @@ class Offline(Episode):
         return Outcome([0, 0, 0], {"dropped_offline_qos0_qos0": draw.offered[0]}, connected=False)
 
     def ends(self, draw: Draw) -> Outcome:
-        """It comes back, and gets what has waited."""
+        """It reconnects, and gets the waiting deliveries."""
         return Outcome(self.all_of(draw), wait="wait_starved")
 
 
 class Publisher(Episode):
-    """A client that publishes far more than others, and is held back for it."""
+    """A client that publishes far more than others, and is throttled."""
 
     kind = "publisher"
     least, most = 6, 240
 
     def happens(self, draw: Draw) -> Outcome:
-        """What it is sent is in order; what it sends is not."""
+        """Its deliveries are normal, its PUBLISHes are not."""
         loud = 1000 + 701 * (self.step % 10)
         values = {
             "received_qos1": loud,

@@ -1,4 +1,4 @@
-"""Runs the brokers of a fleet, side by side on the processors that there are, and tells how far they are."""
+"""Generates the brokers of a fleet in parallel, and reports progress."""
 
 import multiprocessing
 import os
@@ -23,7 +23,7 @@ Progress = Callable[[int], None]
 def generate(
     model: Model, root: Path, processes: int | None = None, progress: Progress = lambda _rows: None
 ) -> Planted:
-    """Write the metrics of a fleet below `root`, with planted.json; returns what that says.
+    """Write the metrics of a fleet below `root`, with planted.json; returns its content.
 
     Args:
         model: what to make.

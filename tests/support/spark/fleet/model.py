@@ -1,4 +1,4 @@
-"""What a fleet is made from: everything that can be chosen."""
+"""The model of a fleet: all its parameters."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,12 +10,12 @@ LEAST_INTERVALS: Final = 12
 
 
 class ModelError(ValueError):
-    """The arguments do not go together."""
+    """The parameters are inconsistent."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """The size of a fleet and how it behaves; times in microseconds."""
+    """Size and behaviour of a fleet; times in microseconds."""
 
     sessions: int = 1000
     brokers: int = 4
@@ -23,7 +23,7 @@ class Model:
     length_us: int = 24 * 3600 * SECOND
     interval_us: int = 60 * SECOND
     rows: int | None = None
-    """About how many rows, over all brokers; None: each session has one in every interval."""
+    """Approximate number of rows, over all brokers; None: each session has one in every interval."""
     files: int | None = None
     """Over all brokers; None: one per interval and broker, as the exporter writes them."""
     seed: int = 7
@@ -42,23 +42,23 @@ class Model:
 
     @property
     def heartbeat_us(self) -> int:
-        """After that long a session has a row even if there is nothing new; the exporter's setting."""
+        """After this time an idle session has a row, as with the exporter."""
         return max(3600 * SECOND - self.interval_us, self.interval_us)
 
     def check(self) -> None:
-        """Raise ModelError if the arguments do not go together."""
+        """Raise ModelError if the parameters are inconsistent."""
         if self.intervals < LEAST_INTERVALS:
-            raise ModelError(f"{self.intervals} intervals are too few: there must be {LEAST_INTERVALS}")
+            raise ModelError(f"{self.intervals} intervals are too few: expected at least {LEAST_INTERVALS}")
         if self.sessions < self.brokers or self.brokers < 1:
             raise ModelError(f"{self.sessions} sessions are too few for {self.brokers} brokers")
         most = self.sessions * self.intervals
         if self.rows is not None and not 0 < self.rows <= most:
             raise ModelError(f"{self.rows} rows: {self.sessions} sessions and {self.intervals} intervals make {most}")
         if self.files is not None and not self.brokers <= self.files <= self.brokers * self.intervals:
-            raise ModelError(f"{self.files} files: must be {self.brokers} to {self.brokers * self.intervals}")
+            raise ModelError(f"{self.files} files: expected {self.brokers} to {self.brokers * self.intervals}")
 
     def rows_of(self, broker: int, interval: int) -> int | None:
-        """How many rows one export should have; None for one of each session."""
+        """The number of rows of one export; None: one of each session."""
         if self.rows is None:
             return None
         exports = self.brokers * self.intervals
@@ -66,7 +66,7 @@ class Model:
         return self.rows * (number + 1) // exports - self.rows * number // exports
 
     def files_of(self, broker: int) -> int:
-        """How many files one broker writes."""
+        """The number of files of one broker."""
         if self.files is None:
             return self.intervals
         return self.files // self.brokers + (broker < self.files % self.brokers)

@@ -1,4 +1,4 @@
-"""The rows of sessions that nothing is wrong with."""
+"""The rows of sessions without faults."""
 
 from session.counters import Counters
 from tests.support.spark.fleet.shapes import histogram
@@ -7,14 +7,14 @@ WINDOW = 32
 
 
 class Ordinary:
-    """Fills in one and the same counters again and again: what is not set here is 0 in every such row."""
+    """Fills the same counters for every row; other counters are 0."""
 
     def __init__(self) -> None:
         self._counters = Counters(0)
         self._counters.window_limit = WINDOW
 
     def row(self, begin: int, offered: list[int], received: int, size: int) -> Counters:
-        """All that was offered has been sent and acknowledged. To be used before the next call.
+        """All deliveries offered are sent and acknowledged. The result is valid until the next call.
 
         Args:
             begin: start of the interval, on the monotonic clock.

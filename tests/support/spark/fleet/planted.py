@@ -1,4 +1,4 @@
-"""What the report has to find, kept while the rows are made, by plain counting."""
+"""The expected findings of the report, counted while the rows are generated."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -14,19 +14,19 @@ _GAUGES: Final = ("_len", "_max", "_limit", "mqueue_bytes", "waiting_qos0", "wai
 
 @dataclass
 class Run:
-    """Intervals in a row in which a connected session had something to get and was sent nothing."""
+    """A run of intervals in which a connected session had deliveries offered or waiting and was sent nothing."""
 
     start_us: int
     end_us: int
     intervals: int
     offered: int
     waiting: int
-    """At the end."""
+    """Deliveries waiting at the end."""
 
 
 @dataclass
 class Found:
-    """One session with an episode, and what its rows sum up to from the first of them to the last."""
+    """One session with an episode, and the sums of the episode's rows."""
 
     kind: str
     broker: str
@@ -70,7 +70,7 @@ class Found:
 
 @dataclass
 class Planted:
-    """All of it, of one broker or of the fleet."""
+    """All planted faults of one broker or of the fleet."""
 
     sessions: int = 0
     """Sessions that have at least one row."""
@@ -94,7 +94,7 @@ class Planted:
             self.totals[name] = self.totals.get(name, 0) + value
 
     def starved(self, intervals: int = 3) -> dict[tuple[str, str, int], list[Run]]:
-        """The sessions (broker, client id, start in us) that starved so many intervals in a row, with those runs."""
+        """Sessions (broker, client id, start in us) with runs of at least this many starved intervals, and the runs."""
         chosen = {
             (found.broker, found.client_id, found.session_started_us): [
                 run for run in found.starved if run.intervals >= intervals
@@ -117,7 +117,7 @@ def vars_of(counters: Counters) -> dict[str, int]:
 
 
 def gated(counters: Counters) -> int:
-    """QoS 0 that the gate queued, for whatever reason."""
+    """QoS 0 that the gate queued, for all reasons."""
     return (
         counters.gated_congested
         + counters.gated_window_full
@@ -128,19 +128,19 @@ def gated(counters: Counters) -> int:
 
 
 def save(planted: Planted, model: Model, root: Path) -> Path:
-    """Write `planted.json` beside the metrics; Spark does not take it for metrics, it lies in no partition."""
+    """Write `planted.json` to the metrics folder; Spark ignores it outside of the partitions."""
     path = root / FILE
     path.write_text(json.dumps({"model": asdict(model), **asdict(planted)}, indent=1) + "\n")
     return path
 
 
 def load(root: Path) -> Planted:
-    """Read what `save` wrote."""
+    """Read the file of `save`."""
     raw: dict[str, Any] = json.loads((root / FILE).read_text())
     found = [Found(**(each | {"starved": [Run(**run) for run in each["starved"]]})) for each in raw["found"]]
     return Planted(raw["sessions"], raw["rows"], raw["files"], raw["totals"], found)
 
 
 def model_of(root: Path) -> Model:
-    """The model that the metrics below `root` were made from."""
+    """The model of the metrics below `root`."""
     return Model(**json.loads((root / FILE).read_text())["model"])

@@ -1,4 +1,4 @@
-"""Who is on a broker: client ids, listeners, rates, lives."""
+"""The sessions of a broker: client ids, listeners, rates, start and end."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -24,7 +24,7 @@ GROUPS: Final = (
     ("truck:", (0.6, 0.3, 0.1), 200),
     ("desk-", (0.7, 0.2, 0.1), 400),
 )
-"""How the client ids of a group begin, its shares of QoS 0, 1 and 2, and the bytes of a payload."""
+"""Prefix of a group's client ids, its shares of QoS 0, 1 and 2, and the bytes of a payload."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Population:
     """The sessions of one broker; arrays have one element, or row, for each."""
 
     who: list[Ended]
-    """What a row says of its session besides the counts."""
+    """The columns of a row about its session, without counters."""
     rates: NDArray[np.float64]
     """Deliveries offered in one row on average, by QoS."""
     sizes: list[int]
@@ -43,7 +43,7 @@ class Population:
 
 
 def populate(model: Model, broker: int, rng: np.random.Generator, to_monotonic: int) -> Population:
-    """Make the sessions of one broker; `to_monotonic` is added to a time of day for the monotonic clock's."""
+    """Generate the sessions of one broker; `to_monotonic` converts a time of day to the monotonic clock."""
     count = model.sessions // model.brokers + (broker < model.sessions % model.brokers)
     ranks = rng.permutation(count) + 1
     offered = np.maximum(model.busiest / ranks**model.exponent, model.calmest)

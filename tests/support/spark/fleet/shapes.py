@@ -1,4 +1,4 @@
-"""Histograms of typical latencies and lengths, made once for each number of samples and used again and again."""
+"""Histograms of typical latencies and lengths, cached by number of samples."""
 
 from functools import cache
 from itertools import pairwise
@@ -23,7 +23,7 @@ SHAPES: Final = {
 
 @cache
 def histogram(shape: str, samples: int) -> Histogram | None:
-    """A histogram of so many samples; None for none. Not to be changed: everybody gets the same one."""
+    """A histogram of this many samples; None for none. It is shared and must not be changed."""
     if samples == 0:
         return None
     rng = np.random.default_rng([samples, *shape.encode()])
@@ -36,7 +36,7 @@ def histogram(shape: str, samples: int) -> Histogram | None:
 
 @cache
 def _probabilities(shape: str) -> list[float]:
-    """How likely each bucket is: bucket b counts values from 2 ** (b - 1) to below 2 ** b."""
+    """The probability of each bucket: bucket b counts values from 2 ** (b - 1) to below 2 ** b."""
     median, sigma = SHAPES[shape]
     below = [0.5 * (1 + erf((log(2.0**bucket) - log(median)) / (sigma * sqrt(2)))) for bucket in range(BUCKETS - 1)]
     bounds = [0.0, *below, 1.0]

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.connection.backpressure import PARKED, RATE, UNREAD, end_reason, stop_reading
 from broker.runtime.clock import monotonic_us
+from broker.runtime.endpoint import PARKED, RATE, UNDRAINED
 from protocol.ping import Pingreq, Pingresp
 from tests.support.broker.full import publisher
 from tests.support.broker.local import LocalBroker, LocalClient
 
-REASONS = st.sampled_from([UNREAD, RATE, PARKED])
+REASONS = st.sampled_from([UNDRAINED, RATE, PARKED])
 STEPS = st.lists(st.tuples(st.booleans(), REASONS), max_size=20)
 
 
@@ -21,9 +21,9 @@ def pongs(client: LocalClient) -> int:
 def step(local: LocalBroker, client: LocalClient, begins: bool, reason: int) -> None:
     """A reason begins, or ends."""
     if begins:
-        local.run(lambda: stop_reading(client.connection, reason, monotonic_us()))
+        local.run(lambda: client.connection.pause_reading(reason, monotonic_us()))
     else:
-        local.run(lambda: end_reason(client.connection, reason))
+        local.run(lambda: client.connection.resume_reading(reason))
 
 
 @given(STEPS)

@@ -1,4 +1,4 @@
-"""The test of noise: against known values, against exact permutation, and how often it cries wolf."""
+"""The significance test: against known values, against exact permutation, and its rate of false alarms."""
 
 import math
 import random
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.comparison import noise
-from spark_jobs.comparison.noise import holm, mann_whitney, ranks
+from spark_jobs.comparison import significance
+from spark_jobs.comparison.significance import holm, mann_whitney, ranks
 
 pytestmark = pytest.mark.once
 
@@ -52,8 +52,8 @@ def test_a_value_by_hand() -> None:
 
 def test_a_published_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ages at which diabetes was found in men and women, the example of SciPy's documentation: p = 0.11134688653."""
-    monkeypatch.setattr(noise, "FEWEST", 4)
-    monkeypatch.setattr(noise, "FEWEST_EFFECTIVE", 4)
+    monkeypatch.setattr(significance, "FEWEST", 4)
+    monkeypatch.setattr(significance, "FEWEST_EFFECTIVE", 4)
     found = mann_whitney(spread([19, 22, 16, 29, 24]), spread([20, 11, 17, 12]))
     assert found.p_value == pytest.approx(0.11134688653, abs=1e-9)
 
@@ -96,11 +96,11 @@ def test_false_alarms_are_rare_where_neighbours_are_alike(n: int, phi: float) ->
     rng = random.Random(n)
     pairs = [(autoregressive(rng, n, phi), autoregressive(rng, n, phi)) for _ in range(300)]
     found = [mann_whitney(a, b).p_value for a, b in pairs]
-    alarms = sum(p is not None and p < noise.ALPHA for p in found)
+    alarms = sum(p is not None and p < significance.ALPHA for p in found)
     assert alarms <= 300 / 8
     if phi == 0.8 and n == 72:
         plain = [mann_whitney(spread(a), spread(b)).p_value for a, b in pairs]
-        assert sum(p is not None and p < noise.ALPHA for p in plain) > 300 / 4
+        assert sum(p is not None and p < significance.ALPHA for p in plain) > 300 / 4
 
 
 def test_a_clear_difference_over_a_day_is_found() -> None:
@@ -110,7 +110,7 @@ def test_a_clear_difference_over_a_day_is_found() -> None:
     for _ in range(100):
         b = [value + 2 for value in autoregressive(rng, 24, 0.3)]
         p = mann_whitney(autoregressive(rng, 24, 0.3), b).p_value
-        found += p is not None and p < noise.ALPHA
+        found += p is not None and p < significance.ALPHA
     assert found >= 95
 
 

@@ -1,10 +1,10 @@
-"""Tables `head_of_line`, `stalled` and `inversion`: what held deliveries up, and what went past them.
+"""Tables `head_of_line`, `stalled` and `inversion`: what blocked deliveries, and QoS 0 that overtook them.
 
-**Head-of-line waiting**: time from routed to first sent, by QoS. A session's deliveries leave in order, so whatever
-keeps the first from leaving keeps all of them: a full window (deliveries or bytes), a used-up rate, a congested path.
-Their shares are of the sessions' time, and may overlap. **Stalled**: reports of windows that stood still, and of slow
-consumers. **Inversion**: QoS 0 that was sent in an interval that began and ended with QoS 1 or 2 waiting, beyond what
-QoS 0 had waited itself and what the gate held back: it went straight past what waited, which the gate exists to stop.
+**Head-of-line blocking**: the waiting time from routed to first sent, by QoS. A session's deliveries are sent in order,
+so the cause that blocks the first blocks all: a full window (deliveries or bytes), a used-up rate, a congested path.
+Their shares are of the sessions' time and may overlap. **Stalled**: reports of stalled windows and of slow consumers.
+**Inversion**: in intervals that began and ended with QoS 1 or 2 waiting, QoS 0 sent minus QoS 0 that had waited or was
+gated: it overtook the waiting deliveries, which the gate should prevent.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def head_of_line(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
 
     Args:
         sums: over the whole range.
-        counts: `sessions`, and `window_full`: those whose window was full for more than a tenth of their time.
+        counts: `sessions`, and `window_full`: sessions whose window was full for more than a tenth of their time.
     """
     waits = {str(qos): sums.histograms[f"wait_qos{qos}_hist"] for qos in QOS}
     rows = []
@@ -40,12 +40,12 @@ def head_of_line(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
 
 
 def stalled(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
-    """The rows of the table: reports of each kind, and how many sessions they were about."""
+    """The rows of the table: reports of each kind, and the number of their sessions."""
     return [{"kind": kind, "reports": sums[kind], "sessions": counts[kind]} for kind in REPORTS]
 
 
 def inversion(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
-    """The row of the table: deliveries that went past, intervals in which some could, sessions concerned."""
+    """The row of the table: overtaking deliveries, intervals in which that was possible, sessions concerned."""
     return [
         {
             "inverted_qos0": sums["inverted_qos0"],

@@ -1,8 +1,8 @@
-"""Bind addresses: how they are written, what is loopback, which of them clash."""
+"""Bind addresses: written form, loopback, clashes."""
 
 import pytest
 
-from config import addresses
+from config import bind_address
 
 pytestmark = pytest.mark.once
 
@@ -21,43 +21,43 @@ pytestmark = pytest.mark.once
     ],
 )
 def test_parse(text: str, host: str, port: int) -> None:
-    """An address is a host (IPv6 in brackets) and a port."""
-    address = addresses.parse(text)
+    """A bind address is a host (IPv6 in brackets) and a port."""
+    address = bind_address.parse(text)
     assert (address.host, address.port, address.text) == (host, port, text.strip())
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         (1883, "found 1883"),
         (None, "found nothing"),
         ("127.0.0.1", "no port"),
-        ("127.0.0.1:", "is no port"),
-        ("127.0.0.1:mqtt", "'mqtt' is no port"),
-        ("127.0.0.1:65536", "'65536' is no port"),
-        ("127.0.0.1:-1", "'-1' is no port"),
-        ("127.0.0.1:٣", "is no port"),
+        ("127.0.0.1:", "is not a port"),
+        ("127.0.0.1:mqtt", "'mqtt' is not a port"),
+        ("127.0.0.1:65536", "'65536' is not a port"),
+        ("127.0.0.1:-1", "'-1' is not a port"),
+        ("127.0.0.1:٣", "is not a port"),
         (":1883", "0.0.0.0:port"),
         ("*:1883", "0.0.0.0:port"),
         ("::1:1883", "without brackets"),
         ("[::1:1883", "without brackets"),
-        ("[::g]:1883", "'::g' is no IPv6 address"),
-        ("[127.0.0.1]:1883", "is no IPv6 address"),
-        ("256.0.0.1:1883", "is no IPv4 address"),
-        ("1.2.3:1883", "is no IPv4 address"),
-        ("a b:1883", "is no host name"),
-        ("-a.example:1883", "is no host name"),
-        ("a..b:1883", "is no host name"),
-        (("a" * 64) + ":1", "is no host name"),
-        (".".join(["a" * 60] * 5) + ":1", "is no host name"),
+        ("[::g]:1883", "'::g' is not an IPv6 address"),
+        ("[127.0.0.1]:1883", "is not an IPv6 address"),
+        ("256.0.0.1:1883", "is not an IPv4 address"),
+        ("1.2.3:1883", "is not an IPv4 address"),
+        ("a b:1883", "is not a host name"),
+        ("-a.example:1883", "is not a host name"),
+        ("a..b:1883", "is not a host name"),
+        (("a" * 64) + ":1", "is not a host name"),
+        (".".join(["a" * 60] * 5) + ":1", "is not a host name"),
         ("mqtt://localhost:1883", "without brackets"),
     ],
 )
-def test_refused(value: object, words: str) -> None:
-    """What is no address is refused, naming the part that is wrong."""
+def test_refused(value: object, message: str) -> None:
+    """An invalid bind address is refused; the message names the wrong part."""
     with pytest.raises(ValueError, match=r"write host:port|write 0\.0\.0\.0:port") as caught:
-        addresses.parse(value)
-    assert words in str(caught.value)
+        bind_address.parse(value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_refused(value: object, words: str) -> None:
     ],
 )
 def test_loopback(host: str, loopback: bool) -> None:
-    """Loopback is 127.0.0.0/8, ::1 and localhost; any other name may be anything."""
-    assert addresses.parse(f"{host}:1883").is_loopback is loopback
+    """Loopback is 127.0.0.0/8, ::1 and localhost; no other name counts as loopback."""
+    assert bind_address.parse(f"{host}:1883").is_loopback is loopback
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,6 @@ def test_loopback(host: str, loopback: bool) -> None:
     ],
 )
 def test_clashes(one: str, other: str, clash: bool) -> None:
-    """Two addresses clash if the second could not be bound beside the first."""
-    assert addresses.parse(one).clashes(addresses.parse(other)) is clash
-    assert addresses.parse(other).clashes(addresses.parse(one)) is clash
+    """Two bind addresses clash if they cannot be bound at once."""
+    assert bind_address.parse(one).clashes(bind_address.parse(other)) is clash
+    assert bind_address.parse(other).clashes(bind_address.parse(one)) is clash

@@ -67,7 +67,7 @@ def test_paused_reading_is_counted(tmp_path_factory: pytest.TempPathFactory) -> 
         client.connection.pause_writing()
         while client.transport.reading:
             client.send(*[Pingreq()] * 1000)
-        session = local.broker.clients["deaf"].session
+        session = local.broker.clients.by_id["deaf"].session
         client.drop()
         counters = session.take_counters(0)
         assert counters.reading_paused_us > 0

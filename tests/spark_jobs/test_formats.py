@@ -1,8 +1,8 @@
-"""Numbers and names as a reader wants them."""
+"""Formatting numbers and names."""
 
 import pytest
 
-from spark_jobs import words
+from spark_jobs import formats
 
 pytestmark = pytest.mark.once
 
@@ -27,16 +27,16 @@ def plain(text: str) -> str:
     ],
 )
 def test_shares_are_not_rounded_to_all_or_nothing(part: float | None, text: str) -> None:
-    """What is not all does not read 100 %, what is something does not read 0 %."""
-    assert plain(words.percent(part)) == text
+    """A share below 1 is never shown as 100 %, one above 0 never as 0 %."""
+    assert plain(formats.percent(part)) == text
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(1, "1.000"), (0.9999, "> 0.999"), (0.99949, "0.999"), (0.5, "0.500"), (None, "–")]
 )
 def test_the_index_is_not_rounded_to_one(value: float | None, text: str) -> None:
-    """Only perfect fairness reads 1."""
-    assert words.index(value) == text
+    """Only a value of 1 is shown as 1."""
+    assert formats.index(value) == text
 
 
 @pytest.mark.parametrize(
@@ -53,20 +53,20 @@ def test_the_index_is_not_rounded_to_one(value: float | None, text: str) -> None
 )
 def test_times_have_the_unit_that_suits_them(us: float | None, text: str) -> None:
     """Three digits at most."""
-    assert plain(words.micros(us)) == text
+    assert plain(formats.micros(us)) == text
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0"), (950, "950"), (1200, "1.2 k"), (34_000_000, "34 M"), (0.25, "0.25")]
 )
 def test_short_numbers(number: float, text: str) -> None:
-    """In little room, with a letter for the thousands."""
-    assert plain(words.short(number)) == text
+    """Short form, with a letter for thousands."""
+    assert plain(formats.short(number)) == text
 
 
 def test_nouns_follow_their_number() -> None:
     """One file, no files, many files."""
-    assert [words.counted(n, "file") for n in (0, 1, 2000)] == ["0 files", "1 file", "2,000 files"]
+    assert [formats.counted(n, "file") for n in (0, 1, 2000)] == ["0 files", "1 file", "2,000 files"]
 
 
 @pytest.mark.parametrize(
@@ -82,20 +82,20 @@ def test_nouns_follow_their_number() -> None:
 )
 def test_changes(before: float, after: float | None, text: str) -> None:
     """Per cent, and from a factor of two on, the factor."""
-    assert plain(words.change(before, after)) == text
+    assert plain(formats.change(before, after)) == text
 
 
 def test_bounds_of_percentiles() -> None:
-    """At most the bucket's upper bound; at least its lower bound where there is no upper one."""
-    assert plain(words.at_most(2047, 1024, "us")) == "≤ 2.05 ms"
-    assert plain(words.at_most(None, 2**30, "us")) == "≥ 17.9 min"
-    assert plain(words.at_most(15, 8, "deliveries")) == "≤ 15"
-    assert words.at_most(None, None, "us") == "–"
+    """At most the bucket's upper bound; at least its lower bound if it has no upper one."""
+    assert plain(formats.at_most(2047, 1024, "us")) == "≤ 2.05 ms"
+    assert plain(formats.at_most(None, 2**30, "us")) == "≥ 17.9 min"
+    assert plain(formats.at_most(15, 8, "deliveries")) == "≤ 15"
+    assert formats.at_most(None, None, "us") == "–"
 
 
 def test_lengths_of_time() -> None:
-    """The unit of which there are two or exactly one."""
-    assert [plain(words.seconds(s)) for s in (0, 1, 90, 60, 120, 7200, 172_800)] == [
+    """The largest unit of which there are at least two, or exactly one."""
+    assert [plain(formats.seconds(s)) for s in (0, 1, 90, 60, 120, 7200, 172_800)] == [
         "0 s",
         "1 s",
         "90 s",
@@ -107,33 +107,33 @@ def test_lengths_of_time() -> None:
 
 
 def test_names_show_what_cannot_be_seen() -> None:
-    """Control characters and those that turn the text around are spelled out; long names are cut."""
-    assert words.name("a\u202eb\nc\x00") == "a\\u202eb\\u000ac\\u0000"
-    assert words.name("x" * 65_535) == "x" * 47 + "…"
+    """Control characters and those that reverse the text are escaped; long names are truncated."""
+    assert formats.name("a\u202eb\nc\x00") == "a\\u202eb\\u000ac\\u0000"
+    assert formats.name("x" * 65_535) == "x" * 47 + "…"
 
 
 def test_unknown_reasons_are_shown_as_they_are() -> None:
-    """A reason that a later schema adds needs no change here."""
-    assert words.reason("queue_full") == "mqueue full"
-    assert words.reason("struck_by_lightning") == "struck by lightning"
-    assert words.scope("some_scope") == "some scope"
+    """Reasons of later schemas are shown by their names."""
+    assert formats.reason("queue_full") == "mqueue full"
+    assert formats.reason("struck_by_lightning") == "struck by lightning"
+    assert formats.scope("some_scope") == "some scope"
 
 
 NOON = 1_795_262_400_000_000
 
 
 def test_moments_are_short() -> None:
-    """To the minute, in UTC; of a stretch of time the day is said once."""
-    assert words.minute(NOON) == "21 Nov 12:00"
-    assert words.between(NOON, NOON + 3_600_000_000) == "21 Nov 12:00 to 13:00"
-    assert words.between(NOON, NOON + 86_400_000_000) == "21 Nov 12:00 to 22 Nov 12:00"
+    """To the minute, in UTC; a range within a day names the day once."""
+    assert formats.minute(NOON) == "21 Nov 12:00"
+    assert formats.between(NOON, NOON + 3_600_000_000) == "21 Nov 12:00 to 13:00"
+    assert formats.between(NOON, NOON + 86_400_000_000) == "21 Nov 12:00 to 22 Nov 12:00"
 
 
 def test_lists_end_with_and() -> None:
     """One, two, and more."""
-    assert words.listed(["a"]) == "a"
-    assert words.listed(["a", "b"]) == "a and b"
-    assert words.listed(["a", "b", "c"]) == "a, b and c"
+    assert formats.listed(["a"]) == "a"
+    assert formats.listed(["a", "b"]) == "a and b"
+    assert formats.listed(["a", "b", "c"]) == "a, b and c"
 
 
 @pytest.mark.parametrize(
@@ -150,18 +150,18 @@ def test_lists_end_with_and() -> None:
     ],
 )
 def test_measures_are_written_in_their_unit(value: float | None, unit: str, text: str) -> None:
-    """Times with the unit that suits them, shares as per cent, counts with thousands."""
-    assert plain(words.measured(value, unit)) == text
+    """Times with a suitable unit, shares as per cent, counts with thousands separators."""
+    assert plain(formats.measured(value, unit)) == text
 
 
 def test_names_of_measures_stand_in_sentences() -> None:
-    """What is no name begins small."""
-    assert words.inside("Starved sessions") == "starved sessions"
-    assert words.inside("QoS 1 acknowledged") == "QoS 1 acknowledged"
+    """Names keep their capital; other words begin in lower case."""
+    assert formats.inside("Starved sessions") == "starved sessions"
+    assert formats.inside("QoS 1 acknowledged") == "QoS 1 acknowledged"
 
 
 def test_findings_about_the_input_are_counted() -> None:
-    """One and several; a kind that nobody thought of is still told."""
-    assert words.quality("empty", 1) == "1 empty file"
-    assert words.quality("clock", 2) == "2 clocks that are off"
-    assert words.quality("some_thing", 1234) == "some thing (1,234)"
+    """One and several; an unknown kind is shown by its name."""
+    assert formats.quality("empty", 1) == "1 empty file"
+    assert formats.quality("clock", 2) == "2 wrong clocks"
+    assert formats.quality("some_thing", 1234) == "some thing (1,234)"

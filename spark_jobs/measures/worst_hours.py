@@ -1,7 +1,7 @@
-"""Table `worst_hours`: the worst sessions hour by hour, and the waiting times of all of them.
+"""Table `worst_hours`: the worst sessions by hour, and their waiting times.
 
-A handful of sessions, so their rows can be taken out of the store. In a range of more than MOST_POINTS hours, several
-hours in a row become one point, so that what is held here stays small.
+Only the rows of a few sessions are collected. In a range of more than MOST_POINTS hours, several consecutive hours
+become one point.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ _HISTOGRAMS: Final = {
 
 
 def hours_of(session_hours: DataFrame, few: Sequence[Row], hours: int) -> list[Row]:
-    """The hours of a few sessions: rank (from 1, their place in `few`), hour_us, sums, and histograms wait and ack.
+    """The hours of a few sessions: rank (from 1, their index in `few`), hour_us, sums, and histograms wait and ack.
 
     Args:
         session_hours: rows by `compaction.schema.SESSION_COLUMNS`.
         few: the sessions by their keys.
-        hours: how many hours the range has.
+        hours: number of hours of the range.
     """
     if not few:
         return []
@@ -53,7 +53,7 @@ def hours_of(session_hours: DataFrame, few: Sequence[Row], hours: int) -> list[R
 
 
 def _added(names: Sequence[str]) -> Column:
-    """Aggregate: several histograms added up, null ones counting as empty."""
+    """Aggregate: the sum of several histograms; null counts as empty."""
     buckets = []
     for bucket in range(BUCKETS):
         count = " + ".join(f"coalesce(get({name}, {bucket}), 0L)" for name in names)

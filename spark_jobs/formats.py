@@ -1,4 +1,4 @@
-"""Numbers and names as a reader wants them. Text in, text out; escaping for HTML is not done here."""
+"""Formats numbers and names for display. The text is not escaped for HTML."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -23,7 +23,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def short(number: float) -> str:
-    """A number in little room: 950, 1.2 k, 34 M."""
+    """A short form of a number: 950, 1.2 k, 34 M."""
     for factor, unit in _COUNT_UNITS:
         if abs(number) >= factor:
             return f"{_three_digits(number / factor)}{NARROW_SPACE}{unit}"
@@ -38,7 +38,7 @@ def rate(per_second: float | None) -> str:
 
 
 def _three_digits(number: float) -> str:
-    """Three significant digits at most, without trailing zeros, never in exponents."""
+    """At most three significant digits, without trailing zeros and exponents."""
     size = abs(number)
     digits = 0 if size >= 100 else 1 if size >= 10 else 2
     text = f"{number:,.{digits}f}"
@@ -46,7 +46,7 @@ def _three_digits(number: float) -> str:
 
 
 def percent(part: float | None) -> str:
-    """A share as per cent; never rounded up to 100 %, nor down to 0 %, where it is not."""
+    """A share as per cent; values below 1 are never rounded to 100 %, values above 0 never to 0 %."""
     if part is None:
         return DASH
     if part in (0, 1):
@@ -63,7 +63,7 @@ def percent(part: float | None) -> str:
 
 
 def index(value: float | None) -> str:
-    """Jain's index to three digits; what is not 1 is never rounded up to it."""
+    """Jain's index to three digits; values below 1 are never rounded to 1."""
     if value is None:
         return DASH
     if 0.9995 <= value < 1:
@@ -72,7 +72,7 @@ def index(value: float | None) -> str:
 
 
 def micros(value: float | None) -> str:
-    """A time given in microseconds, with the unit that suits it: 350 µs, 1.4 ms, 2.1 s, 18 min."""
+    """A time in microseconds, with a suitable unit: 350 µs, 1.4 ms, 2.1 s, 18 min."""
     if value is None:
         return DASH
     for factor, unit in _TIME_UNITS:
@@ -82,7 +82,7 @@ def micros(value: float | None) -> str:
 
 
 def seconds(value: float) -> str:
-    """A length of time given in seconds: 8 s, 2 min, 3.5 h, 2 days."""
+    """A duration in seconds: 8 s, 2 min, 3.5 h, 2 days."""
     for factor, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
         if value >= 2 * factor or value == factor:
             return f"{_three_digits(value / factor)}{NARROW_SPACE}{'day' if value == 86_400 else unit}"
@@ -97,7 +97,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def at_most(high: float | None, low: float | None, unit: str) -> str:
-    """The upper bound of a percentile; for the open last bucket, which has none, its lower bound."""
+    """The upper bound of a percentile; for the last bucket, which has none, its lower bound."""
     if high is not None:
         return f"≤{NO_BREAK_SPACE}{quantity(high, unit)}"
     return DASH if low is None else f"≥{NO_BREAK_SPACE}{quantity(low, unit)}"
@@ -114,19 +114,19 @@ def minute(time_us: int) -> str:
 
 
 def between(start_us: int, end_us: int) -> str:
-    """Two points in time; the day is said once where it is the same: 21 Nov 14:05 to 15:20."""
+    """Two points in time; a common day is named once: 21 Nov 14:05 to 15:20."""
     start, end = (datetime.fromtimestamp(time // 1_000_000, UTC) for time in (start_us, end_us))
     last = end.strftime("%H:%M") if start.date() == end.date() else minute(end_us)
     return f"{minute(start_us)} to {last}"
 
 
 def listed(names: list[str]) -> str:
-    """Several words in a row: a, b and c."""
+    """A list as text: a, b and c."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def reason(name: str) -> str:
-    """A reason's column name in words."""
+    """The text for a reason's column name."""
     known = {
         "congested": "send path congested",
         "window_full": "window full",
@@ -137,9 +137,9 @@ def reason(name: str) -> str:
         "backlog": "backlog in the mqueue",
         "rate": "rate used up",
         "queue_full": "mqueue full",
-        "queue_full_paced": "mqueue full despite patience",
+        "queue_full_paced": "mqueue full despite pacing",
         "expired": "message expired",
-        "too_large": "larger than the client takes",
+        "too_large": "larger than Maximum Packet Size",
         "offline_qos0": "offline, QoS 0 not stored",
         "session_ended": "session ended",
     }
@@ -147,17 +147,17 @@ def reason(name: str) -> str:
 
 
 def inside(name: str) -> str:
-    """A measure's name in the middle of a sentence: what is no name begins small."""
+    """A measure's name within a sentence: in lower case, except names."""
     return name if name.startswith(("QoS", "Jain", "Gini")) else name[:1].lower() + name[1:]
 
 
 def kind(name: str) -> str:
-    """A kind of finding about the input in words."""
+    """The text for a kind of finding about the input."""
     return name.replace("_", " ")
 
 
 def quality(name: str, number: int) -> str:
-    """A finding about the input with how many there were: 2 empty files."""
+    """A finding about the input with its number: 2 empty files."""
     known = {
         "truncated": ("truncated file", "truncated files"),
         "empty": ("empty file", "empty files"),
@@ -169,11 +169,11 @@ def quality(name: str, number: int) -> str:
         "duplicate_rows": ("duplicate row", "duplicate rows"),
         "overlapping": ("overlapping file", "overlapping files"),
         "overlapping_rows": ("overlapping row", "overlapping rows"),
-        "clock": ("clock that is off", "clocks that are off"),
-        "damaged_hours": ("hour that the store has lost rows of", "hours that the store has lost rows of"),
+        "clock": ("wrong clock", "wrong clocks"),
+        "damaged_hours": ("hour with missing rows", "hours with missing rows"),
         "overlong": ("session with overlapping intervals", "sessions with overlapping intervals"),
-        "books_off": ("row whose books do not balance", "rows whose books do not balance"),
-        "reasons_off": ("row whose drops do not add up", "rows whose drops do not add up"),
+        "books_off": ("row whose counters do not reconcile", "rows whose counters do not reconcile"),
+        "reasons_off": ("row whose drops by reason do not add up", "rows whose drops by reason do not add up"),
     }
     if name not in known:
         return f"{kind(name)} ({number:,})"
@@ -182,7 +182,7 @@ def quality(name: str, number: int) -> str:
 
 
 def measured(value: float | None, unit: str) -> str:
-    """A compared value in its unit: us, share, index, per_second, or a count of what the unit names."""
+    """A compared value in its unit: us, share, index, per_second, or a count."""
     if value is None:
         return DASH
     if unit == "us":
@@ -199,7 +199,7 @@ def measured(value: float | None, unit: str) -> str:
 
 
 def scope(name: str) -> str:
-    """A scope of the pressure table in words."""
+    """The text for a scope of the pressure table."""
     known = {
         "pressure_windows": "all sessions, while under pressure",
         "other_windows": "all sessions, otherwise",
@@ -212,13 +212,14 @@ def scope(name: str) -> str:
 
 
 def name(text: str, longest: int = LONGEST_NAME) -> str:
-    """A client id or file name fit to be shown: what is invisible or turns the text around is spelled out."""
-    shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
+    """A client id or file name for display: unprintable and bidirectional characters are escaped."""
+    seen = text[: longest + 1]  # a client id may have 65,535 letters, and each is shown as one at the least
+    shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in seen)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def change(before: float | None, after: float | None) -> str:
-    """How a value changed, in per cent; from a factor of two on, as a factor."""
+    """The change of a value in per cent, or as a factor from two on."""
     if before is None or after is None or before == 0:
         return DASH
     factor = after / before

@@ -1,4 +1,4 @@
-"""Making the compacted rows of a few hours, and their ledgers."""
+"""Builds the compacted rows and the ledgers of a few hours."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Made:
-    """What has been put in place: the folder of each hour by its name, its ledger, and how far brokers have come."""
+class BuiltHours:
+    """Published hours: folder and ledger of each, and the brokers' watermarks."""
 
     folders: Mapping[str, str]
     ledgers: Mapping[int, Ledger]
@@ -38,18 +38,18 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Maker:
-    """Makes hours.
+class HourBuilder:
+    """Builds hours.
 
     Attributes:
         spark: the session.
-        metrics, store: where from and where to.
+        metrics, store: input and output.
         work: folder of this run, below the store.
         slot_us: length of the timeline's slots.
         watermarks: of the brokers, before this run.
-        ledgers: of the hours as they were before this run.
-        folders: of the hours as they were before this run.
-        progress: told of each dataset.
+        ledgers: of the hours before this run.
+        folders: of the hours before this run.
+        progress: prints each dataset.
     """
 
     spark: "SparkSession"
@@ -62,23 +62,23 @@ class Maker:
     folders: Mapping[str, str]
     progress: Progress
 
-    def make(self, hours: Sequence[Hour]) -> Made:
-        """Compact some hours, which either all start from nothing or are one that adds to what is there."""
+    def build(self, hours: Sequence[Hour]) -> BuiltHours:
+        """Compact several hours from raw files, or one hour that is added to its compacted rows."""
         starts = [hour.hour_us for hour in hours]
         files = by_name(file for hour in hours for file in hour.files)
         rows = raw.of_hours(raw.read(self.spark, self.metrics, sorted(files)), starts)
-        with self.progress.stage(f"{_named(hours)}: looking at {len(files)} files") as stage:
+        with self.progress.stage(f"{_named(hours)}: scanning {len(files)} files") as stage:
             scan = raw.scan(rows)
             stage.note = f"{sum(part.rows for part in scan.parts):,} rows"
         with cached(scan.groups):
             dropped: dict[tuple[str, int], int] = defaultdict(int)
             groups = scan.groups
             if scan.shared:
-                with self.progress.stage(f"{len(scan.shared)} files share intervals: looking for duplicates") as stage:
+                with self.progress.stage(f"{len(scan.shared)} files share intervals: searching duplicates") as stage:
                     rows, lost = raw.without_duplicates(rows, scan.shared)
                     for row in lost.collect():
                         dropped[raw.name_of(row["file"]), row["hour_us"]] += row["dropped"]
-                    stage.note = f"{sum(dropped.values()):,} rows are there twice"
+                    stage.note = f"{sum(dropped.values()):,} duplicate rows"
                     groups = _groups_of(rows)
             base = hours[0].base
             if base is not None:
@@ -88,9 +88,9 @@ class Maker:
         return self._publish(hours, scan, dropped)
 
     def _new_only(self, rows: "DataFrame", hour: Hour, dropped: dict[tuple[str, int], int]) -> "DataFrame":
-        """What is not in the compacted rows yet: other intervals, and other sessions in the same; counts what is.
+        """The rows whose interval or session is not in the compacted rows yet; counts the others as dropped.
 
-        Rows of a known interval and a known session are taken for the same ones: their raw file is gone.
+        Rows of a known interval and a known session count as duplicates, because their raw file is missing.
         """
         there = F.broadcast(
             self._before(hour, INTERVALS).select("broker", F.timestamp_micros("interval_end_us").alias("interval_end"))
@@ -114,11 +114,11 @@ class Maker:
         if base is not None:
             parts = {base.hour_us: 1}
         tasks = writing.tasks_for(list(parts.values()))
-        # Spread by hour and file here: then putting together what was under pressure and what was not, sorting and
-        # writing need no further exchange. (A constant among the columns would keep Spark from seeing that.)
+        # Repartitioned by hour and file here: then merging by pressure, sorting and writing need no further exchange.
+        # (With a constant among the columns Spark would not detect that.)
         several = (writing.PART,) if max(parts.values()) > 1 else ()
-        placed = rows.withColumn(writing.PART, writing.part(raw.hour(), parts)) if several else rows
-        split = aggregation.by_pressure(placed, scan.listeners, several).repartition(tasks, "hour_us", *several)
+        in_parts = rows.withColumn(writing.PART, writing.part(raw.hour(), parts)) if several else rows
+        split = aggregation.by_pressure(in_parts, scan.listeners, several).repartition(tasks, "hour_us", *several)
         sessions = aggregation.folded_pressure(split, scan.listeners, several)
         frames = {
             SESSIONS: sessions if several else sessions.withColumn(writing.PART, F.lit(0)),
@@ -134,21 +134,21 @@ class Maker:
                         frame = frame.withColumn(writing.PART, F.lit(0)).coalesce(1)
                 writing.stage(frame, dataset, self.store, self.work, tasks)
 
-    def _publish(self, hours: Sequence[Hour], scan: raw.Scan, dropped: Mapping[tuple[str, int], int]) -> Made:
-        """Put the hours' folders in place; nothing names them yet."""
-        beside = {hour.hour_us: f"{self.work}/{hour.folder}" for hour in hours}
-        writing.collect(self.store, self.work, beside)
+    def _publish(self, hours: Sequence[Hour], scan: raw.Scan, dropped: Mapping[tuple[str, int], int]) -> BuiltHours:
+        """Move the hours' folders to their final place; the manifest does not name them yet."""
+        staged = {hour.hour_us: f"{self.work}/{hour.folder}" for hour in hours}
+        writing.collect(self.store, self.work, staged)
         seen: dict[int, list[raw.FileHour]] = defaultdict(list)
         for part in scan.parts:
             seen[part.hour_us].append(part)
         ledgers = {hour.hour_us: self._ledger(hour, seen[hour.hour_us], dropped) for hour in hours}
         for hour in hours:
-            self.store.write(f"{beside[hour.hour_us]}/{LEDGER}", ledgers[hour.hour_us].to_json())
-            self.store.remove(hour.folder)  # of a run that was ended before its manifest
-            self.store.rename(beside[hour.hour_us], hour.folder)
+            self.store.write(f"{staged[hour.hour_us]}/{LEDGER}", ledgers[hour.hour_us].to_json())
+            self.store.remove(hour.folder)  # left by a run that was killed before it wrote the manifest
+            self.store.rename(staged[hour.hour_us], hour.folder)
         for name in (SESSIONS, TIMELINE, STARVATION, INTERVALS):
             self.store.remove(f"{self.work}/{name}")
-        return Made({hour_name(hour.hour_us): hour.folder for hour in hours}, ledgers, scan.watermarks)
+        return BuiltHours({hour_name(hour.hour_us): hour.folder for hour in hours}, ledgers, scan.watermarks)
 
     def _ledger(self, hour: Hour, seen: Sequence[raw.FileHour], dropped: Mapping[tuple[str, int], int]) -> Ledger:
         before = self.ledgers.get(hour.hour_us)
@@ -160,7 +160,7 @@ class Maker:
             old = known.get(file.name)
             if old is not None and old.identity == file.identity:
                 late = old.late
-            records[file.name] = _judged(file, own, dropped.get((file.name, hour.hour_us), 0), late)
+            records[file.name] = _with_result(file, own, dropped.get((file.name, hour.hour_us), 0), late)
         files = tuple(records[name] for name in sorted(records))
         return Ledger(
             hour.hour_us,
@@ -175,14 +175,14 @@ def _groups_of(rows: "DataFrame") -> "DataFrame":
     return rows.groupBy("broker", "interval_end", "file").agg(F.count(F.lit(1)).alias("rows"))
 
 
-def _judged(file: FileRecord, own: Sequence[raw.FileHour], dropped: int, late: bool) -> FileRecord:
+def _with_result(file: FileRecord, own: Sequence[raw.FileHour], dropped: int, late: bool) -> FileRecord:
     rows = sum(part.rows for part in own)
     brokers = tuple(sorted({part.broker for part in own}))
-    judged = replace(file, rows_here=rows, dropped=dropped, late=late, brokers=brokers)
+    record = replace(file, rows_here=rows, dropped=dropped, late=late, brokers=brokers)
     if not dropped:
-        return judged
+        return record
     status = DUPLICATE if dropped == rows else OVERLAPPING
-    return replace(judged, status=status, why=f"{dropped:,} of its {rows:,} rows of the hour are in other files too")
+    return replace(record, status=status, why=f"{dropped:,} of its {rows:,} rows of the hour are also in other files")
 
 
 def _named(hours: Sequence[Hour]) -> str:

@@ -151,7 +151,7 @@ def test_counted() -> None:
         client = local.client(4)
         client.connect("publisher", clean_start=False)
         send(client, [1, 2, 3, 4, 5])
-        session = local.broker.clients["publisher"].session
+        session = local.broker.clients.by_id["publisher"].session
         assert session.take_counters(session.created_at + 10_000_000).publish_throttled_us > 5_000_000
         client.drop()
         assert not session.take_counters(session.created_at + 20_000_000).publish_throttled_us > 0

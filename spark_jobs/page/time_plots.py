@@ -1,11 +1,11 @@
-"""Plots over time: deliveries by QoS, indices of fairness and latencies, window by window, with pressure shaded."""
+"""Plots over time: deliveries by QoS, fairness indices and latencies by window, with pressure shaded."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.page.svg import Scale, element, line, path, round_ticks, svg, text, time_ticks
 
 LEFT: Final = 48
@@ -15,14 +15,14 @@ PANEL: Final = 96
 GAP: Final = 34
 FOOT: Final = 26
 TOP: Final = 22
-SMALLEST_BELOW: Final = 14  # room below the axis for drops that would hardly be seen at scale
-FLOORS: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.0)  # where the axis of an index may begin
-PRESSURE_STEPS: Final = (0.01, 0.1, 0.5)  # shares of sessions under pressure from which on a window is darker
+SMALLEST_BELOW: Final = 14  # minimum height of drops below the axis
+FLOORS: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.0)  # possible lowest values of an index axis
+PRESSURE_STEPS: Final = (0.01, 0.1, 0.5)  # from each share of sessions under pressure on, a window is darker
 
 
 @dataclass(frozen=True)
 class Point:
-    """One window: its middle in seconds, and a value; None where there is none."""
+    """One window: its middle in seconds, and a value or None."""
 
     at: float
     value: float | None
@@ -30,7 +30,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Band:
-    """Windows under pressure beside each other: from when to when in seconds, and how dark, from 1 on."""
+    """Adjacent windows under pressure: start and end in seconds, and darkness from 1."""
 
     start: float
     end: float
@@ -39,7 +39,7 @@ class Band:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The time that a plot spans, in seconds, and how moments are written."""
+    """The time range of a plot in seconds, and the format of its labels."""
 
     first: float
     last: float
@@ -48,18 +48,18 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class Flow:
-    """A panel of the time line: what was sent, and what was dropped, per second."""
+    """A panel with deliveries sent and dropped per second."""
 
     title: str
     class_: str
     sent: Sequence[Point]
     dropped: Sequence[Point]
-    most: float = 0.0  # what the axis reaches at least, so that two runs have the same one
+    most: float = 0.0  # minimum end of the axis, so that two runs have the same axis
 
 
 @dataclass(frozen=True)
 class Index:
-    """A panel of an index between 0 and 1: where its axis begins, and its line."""
+    """A panel with an index between 0 and 1; `floor` is the start of its axis."""
 
     title: str
     class_: str
@@ -68,18 +68,18 @@ class Index:
     bands: Sequence[Band]
     as_share: bool = False
 
-    def words(self, value: float) -> str:
-        """A value as the panel writes it."""
-        return words.percent(value) if self.as_share else words.index(value)
+    def text_of(self, value: float) -> str:
+        """A value as the panel shows it."""
+        return formats.percent(value) if self.as_share else formats.index(value)
 
     def tick(self, value: float) -> str:
-        """A value as the axis writes it."""
-        return f"{value * 100:g}{words.NARROW_SPACE}%" if self.as_share else f"{value:.3g}"
+        """A value as the axis shows it."""
+        return f"{value * 100:g}{formats.NARROW_SPACE}%" if self.as_share else f"{value:.3g}"
 
 
 @dataclass(frozen=True)
 class Latency:
-    """A panel of a latency in microseconds, at a scale of powers of ten."""
+    """A panel with a latency in microseconds, on a logarithmic scale."""
 
     title: str
     class_: str
@@ -88,7 +88,7 @@ class Latency:
 
 
 def bands(windows: Sequence[tuple[float, float, float]]) -> list[Band]:
-    """From windows (start, end, share of sessions under pressure) in order: neighbours that are as dark become one."""
+    """Bands from sorted windows (start, end, share of sessions under pressure); equally dark neighbours are merged."""
     found: list[Band] = []
     for start, end, share in windows:
         if share <= 0:
@@ -141,7 +141,7 @@ def _area(points: Sequence[Point], place: Scale, height: Scale) -> str:
 
 
 def _above_zero(points: Sequence[Point]) -> list[list[Point]]:
-    """The stretches of a line above 0, each with the points at 0 that it rises from and falls to."""
+    """The parts of a line above 0, each with its adjacent points at 0."""
     pieces: list[list[Point]] = []
     piece: list[Point] = []
     for i, point in enumerate(points):
@@ -156,7 +156,7 @@ def _above_zero(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def deliveries(flows: Sequence[Flow], shaded: Sequence[Band], axis: TimeAxis, width: float, label: str) -> str:
-    """One panel per QoS: sent upwards, dropped downwards, at one scale per panel."""
+    """One panel per QoS, with one scale each: sent upwards, dropped downwards."""
     place = Scale(axis.first, axis.last, LEFT, width - RIGHT)
     drawn: list[str] = []
     top = bottom = float(TOP)
@@ -175,12 +175,12 @@ def deliveries(flows: Sequence[Flow], shaded: Sequence[Band], axis: TimeAxis, wi
         drawn.append(_shading(shaded, place, top, bottom))
         for tick in ticks:
             drawn.append(line(LEFT, up(tick), width - RIGHT, up(tick), "axis" if tick == 0 else "grid"))
-            drawn.append(text(words.short(tick), LEFT - 8, up(tick) + 4, anchor="end"))
+            drawn.append(text(formats.short(tick), LEFT - 8, up(tick) + 4, anchor="end"))
         drawn.append(f'<g class="{flow.class_}">{_area(flow.sent, place, up)}</g>')
         if most_dropped > 0:
             parts = "".join(_area(piece, place, down) for piece in _above_zero(flow.dropped))
             drawn.append(f'<g class="drop">{parts}</g>')
-            drawn.append(text(words.short(most_dropped), LEFT - 8, bottom + 4, "tick bad", anchor="end"))
+            drawn.append(text(formats.short(most_dropped), LEFT - 8, bottom + 4, "tick bad", anchor="end"))
             drawn.append(text("dropped", width - RIGHT, zero + 11, "tick bad halo", anchor="end"))
         drawn.append(text(flow.title, LEFT, top - 8, "head"))
         top = bottom + GAP
@@ -189,7 +189,7 @@ def deliveries(flows: Sequence[Flow], shaded: Sequence[Band], axis: TimeAxis, wi
 
 
 def _pieces(points: Sequence[Point], place: Scale, height: Scale) -> str:
-    """A line that breaks where there is no value; a lone value is drawn as a dash."""
+    """A line with gaps for missing values; a single value is drawn as a dash."""
     drawn: list[str] = []
     piece: list[tuple[float, float]] = []
     for point in (*points, Point(0.0, None)):
@@ -204,13 +204,13 @@ def _pieces(points: Sequence[Point], place: Scale, height: Scale) -> str:
 
 
 def floor_of(points: Sequence[Point]) -> float:
-    """The highest of a few round values below everything shown, for the foot of the axis."""
+    """The start of the axis: the highest of FLOORS that is not above any value."""
     lowest = min((point.value for point in points if point.value is not None), default=0.0)
     return next((floor for floor in FLOORS if floor <= lowest), 0.0)
 
 
 def _lowest_mark(panel: Index, place: Scale, height: Scale, width: float) -> str:
-    """A dot and the value at the lowest point: where somebody looks first."""
+    """A dot and the value at the lowest point."""
     found = [(point.value, point.at) for point in panel.points if point.value is not None]
     if not found:
         return ""
@@ -218,15 +218,15 @@ def _lowest_mark(panel: Index, place: Scale, height: Scale, width: float) -> str
     if value > 0.999:
         return ""
     x, y = place(at), height(max(value, height.low))
-    # Below the line where there is room, else above it.
+    # Below the line if there is room, else above it.
     near = 17 if height.start - y > PANEL * 0.3 else -9
     anchor = "end" if x > width - 40 else "start" if x < LEFT + 20 else "middle"
     dot = element("circle", cx=float(x), cy=float(y), r=3, class_="dot")
-    return dot + text(panel.words(value), x, y + near, "mark", anchor=anchor)
+    return dot + text(panel.text_of(value), x, y + near, "mark", anchor=anchor)
 
 
 def indices(panels: Sequence[Index], axis: TimeAxis, width: float, label: str) -> str:
-    """A panel for each index, one below the other, the lowest value of each marked."""
+    """A panel for each index, one below the other, with the lowest value marked."""
     place = Scale(axis.first, axis.last, LEFT, width - RIGHT)
     drawn: list[str] = []
     top = bottom = float(TOP)
@@ -247,7 +247,7 @@ def indices(panels: Sequence[Index], axis: TimeAxis, width: float, label: str) -
 
 
 def decades(panels: Sequence[Latency]) -> tuple[int, int]:
-    """The powers of ten that all values lie between, at least one apart."""
+    """The powers of ten around all values; they differ by at least one."""
     values = [point.value for panel in panels for point in panel.points if point.value]
     if not values:
         return 0, 1
@@ -256,12 +256,12 @@ def decades(panels: Sequence[Latency]) -> tuple[int, int]:
 
 
 def latencies(panels: Sequence[Latency], between: tuple[int, int], axis: TimeAxis, width: float, label: str) -> str:
-    """A panel for each latency, one below the other, the highest value of each marked.
+    """A panel for each latency, one below the other, with the highest value marked.
 
     Args:
-        panels: what to draw.
-        between: the powers of ten that the axes reach from and to, see `decades`; 0 is drawn at the lower one.
-        axis: the time.
+        panels: the panels.
+        between: start and end of the axes in powers of ten, see `decades`; 0 is drawn at the start.
+        axis: the time axis.
         width: of the plot.
         label: for screen readers.
     """
@@ -276,7 +276,7 @@ def latencies(panels: Sequence[Latency], between: tuple[int, int], axis: TimeAxi
         for power in range(low, high + 1, 1 + (high - low) // 4):
             y = height(power)
             drawn.append(line(WIDE_LEFT, y, width - RIGHT, y, "axis" if power == low else "grid"))
-            drawn.append(text(words.quantity(10**power, "us"), WIDE_LEFT - 8, y + 4, anchor="end"))
+            drawn.append(text(formats.quantity(10**power, "us"), WIDE_LEFT - 8, y + 4, anchor="end"))
         points = [Point(point.at, _power(point.value, low)) for point in panel.points]
         mark = _highest_mark(panel.points, place, height, width)
         drawn.append(f'<g class="{panel.class_}">{_pieces(points, place, height)}{mark}</g>')
@@ -302,4 +302,4 @@ def _highest_mark(points: Sequence[Point], place: Scale, height: Scale, width: f
     near = 17 if y - height.stop < PANEL * 0.3 else -9
     anchor = "end" if x > width - 60 else "start" if x < WIDE_LEFT + 30 else "middle"
     dot = element("circle", cx=float(x), cy=float(y), r=3, class_="dot")
-    return dot + text(words.quantity(value, "us"), x, y + near, "mark", anchor=anchor)
+    return dot + text(formats.quantity(value, "us"), x, y + near, "mark", anchor=anchor)

@@ -1,9 +1,9 @@
-"""The sections that name sessions: the worst served, the starved, and those out of order or stalled."""
+"""The sections that name sessions: poorly served, starved, overtaken by QoS 0, stalled."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from spark_jobs import words
+from spark_jobs import formats
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page import grids, multiples
 from spark_jobs.page.bars import Bar, bars
@@ -29,37 +29,36 @@ from spark_jobs.page.multiples import Hour
 SHOWN: Final = 50  # sessions that a table names; the CSV files name all
 _MICRO: Final = 1_000_000
 _READ_MULTIPLES: Final = (
-    "How to read: one panel per session, all over the same hours. The grey outline is what was offered each hour, "
-    "the filled part what was sent, a red mark below an hour in which it was starved. Each has its own height, "
-    "the number at its top right."
+    "How to read: one panel per session, all over the same hours. Grey outline: offered in each hour. Filled: sent. "
+    "Red mark: starved in that hour. Each panel has its own scale; the number at the top right is its maximum."
 )
 _READ_STARVED: Final = (
-    "How to read: how many sessions had deliveries and were sent nothing for so many intervals in a row; from "
-    "{after} on they count as starved."
+    "How to read: sessions that had deliveries and were sent nothing, by the number of intervals in a row; with "
+    "{after} or more they count as starved."
 )
 
-# Columns and cells that publishers.py shows too.
+# Columns also used in publishers.py.
 ID: Final = Column("client id", text=True)
 BROKER: Final = Column("broker", text=True)
-WHY: Final = Column("why", text=True, title="what held it up for the largest part of its time")
+WHY: Final = Column("why", text=True, title="the cause of blocking for the largest part of its time")
 
 Line = Callable[[Row], list[Cell]]
 
 
 def worst_section(results: Sequence[Result]) -> Html:
-    """The sessions with the lowest delivery ratio: small multiples, then a table; of two runs the last one's."""
+    """The sessions with the lowest delivery ratio: small multiples (of the last run) and a table."""
     parts: list[Html] = []
     for place in reversed(range(len(results))):
         result = results[place]
         rows = [row for row in result.rows_of("worst_sessions") if row["delivery_ratio"] is not None]
         short = [row for row in rows if row["delivery_ratio"] < 1]
         if len(results) > 1:
-            parts.append(tag("h3", words.name(result.label)))
+            parts.append(tag("h3", formats.name(result.label)))
         if not rows:
             parts.append(nothing("Nothing was offered to any session."))
             continue
         if not short:
-            parts.append(lead("Every session was sent all that was offered to it."))
+            parts.append(lead("Every session was sent all deliveries offered to it."))
             continue
         drawn = _multiples(result, short)
         if drawn and place == len(results) - 1:
@@ -70,7 +69,7 @@ def worst_section(results: Sequence[Result]) -> Html:
         lines = [_worst_line(row) for row in short]
         made = grid(f"worst-{place}", "Lowest delivery ratio", _WORST, lines, ["worst_sessions"])
         parts.append(made if place == len(results) - 1 else folded("Lowest delivery ratio", made))
-    return section("The worst served sessions", *parts, id_="worst")
+    return section("Poorly served sessions", *parts, id_="worst")
 
 
 def _multiples(result: Result, worst: Sequence[Row]) -> list[Html]:
@@ -89,7 +88,7 @@ def _multiples(result: Result, worst: Sequence[Row]) -> list[Html]:
         rows.sort(key=lambda row: row["hour_us"])
         points = [Hour(row["hour_us"] / _MICRO, row["offered"], row["sent"], bool(row["starved_rows"])) for row in rows]
         of = rows[0]
-        label = f"{words.name(of['client_id'])}: offered and sent, hour by hour"
+        label = f"{formats.name(of['client_id'])}: offered and sent, hour by hour"
         whole = known.get((of["broker"], of["client_id"], of["session_started_us"]))
         drawn.append(
             small_figure(
@@ -102,9 +101,9 @@ def _multiples(result: Result, worst: Sequence[Row]) -> list[Html]:
 def _in_short(row: Row | None) -> Html:
     if row is None:
         return Html("")
-    told = [f"{words.percent(row['delivery_ratio'])} sent"]
+    told = [f"{formats.percent(row['delivery_ratio'])} sent"]
     if row["why"]:
-        told.append(words.reason(row["why"]))
+        told.append(formats.reason(row["why"]))
     return tag("p", " · ".join(told), class_="note")
 
 
@@ -117,9 +116,9 @@ _WORST: Final = (
     Column("dropped"),
     Column("gated"),
     Column("p99 wait"),
-    Column("window full", title="share of its time; a window that is always full points to late acknowledging"),
-    Column("congested", title="share of its time; points to a client or network that reads slowly"),
-    Column("held back", title="how long publishers were held back for it"),
+    Column("window full", title="share of its time; a window that is always full is a sign of late acknowledgement"),
+    Column("congested", title="share of its time; a sign of a slow client or network"),
+    Column("paced", title="how long publishers were paced for it"),
     Column("mqueue max"),
     BROKER,
     Column("listener", text=True),
@@ -146,24 +145,24 @@ def _worst_line(row: Row) -> list[Cell]:
 
 
 def why(row: Row) -> Cell:
-    """What held it up most, in words."""
-    return Cell(words.reason(row["why"]) if row["why"] else words.DASH)
+    """The main cause of blocking as text."""
+    return Cell(formats.reason(row["why"]) if row["why"] else formats.DASH)
 
 
 def named_grid(id_: str, title: str, result: Result, name: str, columns: Sequence[Column], line: Line) -> Html:
-    """A table of sessions; folded by who calls it."""
+    """A table of sessions."""
     return grid(id_, title, columns, [line(row) for row in result.rows_of(name)[:SHOWN]], [name])
 
 
 def starvation_section(results: Sequence[Result]) -> Html:
-    """How many were starved for how long, and who longest."""
+    """The numbers of starved sessions by duration, and the longest ones."""
     several = len(results) > 1
     rows: list[Bar] = []
     for place, result in enumerate(results):
         for row in result.rows_of("starvation"):
             counts = row["length"] != "all" and row["least_intervals"] >= result.facts.starved_after
             if counts and row["runs"]:
-                of = f"{words.name(result.label, 12)}, " if several else ""
+                of = f"{formats.name(result.label, 12)}, " if several else ""
                 class_ = f"r{place}" if several else "drop"
                 number = f"{row['sessions']:,}"
                 length = str(row["length"]).replace("-", "–").replace("+", " or more")
@@ -177,26 +176,26 @@ def starvation_section(results: Sequence[Result]) -> Html:
         drawn = figure("Sessions by intervals in a row without a delivery", how, plot, data=["starvation"])
     return section(
         "Starvation",
-        lead(" ".join(_starved_words(result, several) for result in results)),
+        lead(" ".join(_starved_sentence(result, several) for result in results)),
         drawn,
         *[_starved_grid(result, place, several) for place, result in enumerate(results)],
         id_="starvation",
     )
 
 
-def _starved_words(result: Result, several: bool) -> str:
-    of = f"{words.name(result.label)}: " if several else ""
+def _starved_sentence(result: Result, several: bool) -> str:
+    of = f"{formats.name(result.label)}: " if several else ""
     total = result.maybe("starvation", length="all")
     if total is None or not total["sessions"]:
         return f"{of}No session was starved.{_shorter(result)}"
-    longest = words.counted(total["longest_intervals"], "interval")
+    longest = formats.counted(total["longest_intervals"], "interval")
     was = "was" if total["sessions"] == 1 else "were"
-    number = words.counted(total["sessions"], "session")
+    number = formats.counted(total["sessions"], "session")
     return f"{of}{number} {was} starved, at most for {longest} in a row.{_shorter(result)}"
 
 
 def _shorter(result: Result) -> str:
-    """How many had intervals without a delivery, but not so many in a row that they count."""
+    """The numbers of sessions with runs that are too short to count as starved."""
     rows = [
         row
         for row in result.rows_of("starvation")
@@ -204,8 +203,8 @@ def _shorter(result: Result) -> str:
     ]
     if not rows:
         return ""
-    told = words.listed([f"{row['sessions']:,} for {row['length'].replace('-', '–')}" for row in rows])
-    return f" For fewer intervals than {result.facts.starved_after}, as happens by chance: {told}."
+    told = formats.listed([f"{row['sessions']:,} for {row['length'].replace('-', '–')}" for row in rows])
+    return f" For fewer than {result.facts.starved_after} intervals, which can be chance: {told}."
 
 
 _STARVED: Final = (
@@ -214,7 +213,7 @@ _STARVED: Final = (
     Column("from"),
     Column("to"),
     WHY,
-    Column("in all"),
+    Column("total"),
     Column("times"),
     Column("offered meanwhile"),
     Column("waiting at the end"),
@@ -226,11 +225,11 @@ _STARVED: Final = (
 def _starved_line(row: Row) -> list[Cell]:
     return [
         grids.name(row["client_id"]),
-        Cell(words.seconds(row["longest_us"] / _MICRO), row["longest_us"]),
+        Cell(formats.seconds(row["longest_us"] / _MICRO), row["longest_us"]),
         grids.moment(row["first_us"]),
         grids.moment(row["last_us"]),
         why(row),
-        Cell(words.seconds(row["starved_us"] / _MICRO), row["starved_us"]),
+        Cell(formats.seconds(row["starved_us"] / _MICRO), row["starved_us"]),
         grids.number(row["runs"]),
         grids.number(row["offered"]),
         grids.number(row["waiting"]),
@@ -243,21 +242,21 @@ def _starved_grid(result: Result, place: int, several: bool) -> Html:
     rows = result.rows_of("starved_worst")
     if not rows:
         return Html("")
-    title = f"{words.name(result.label)}: starved longest" if several else "Starved longest"
+    title = f"{formats.name(result.label)}: starved longest" if several else "Starved longest"
     made = named_grid(f"starved-{place}", title, result, "starved_worst", _STARVED, _starved_line)
     all_of_them = note(join(["All starved sessions: ", csv_link("starved_sessions"), "."]))
     return join([folded(title, made) if several and not place else made, all_of_them])
 
 
 def order_section(results: Sequence[Result]) -> Html:
-    """QoS 0 that went past waiting QoS 1 and 2, stalled windows and slow consumers."""
+    """QoS 0 that overtook waiting QoS 1 and 2, stalled windows and slow consumers."""
     parts: list[Html] = []
     for place, result in enumerate(results):
         if len(results) > 1:
-            parts.append(tag("h3", words.name(result.label)))
-        parts.append(lead(f"{_inversion_words(result)} {_stalled_words(result)}"))
+            parts.append(tag("h3", formats.name(result.label)))
+        parts.append(lead(f"{_inversion_sentence(result)} {_stalled_sentence(result)}"))
         for name, title, columns, line in (
-            ("inverted_sessions", "QoS 0 went past waiting QoS 1 and 2", _INVERTED, _inverted_line),
+            ("inverted_sessions", "QoS 0 overtook waiting QoS 1 and 2", _INVERTED, _inverted_line),
             ("stalled_sessions", "Stalled windows and slow consumers", _STALLED, _stalled_line),
         ):
             rows = result.rows_of(name)
@@ -266,41 +265,41 @@ def order_section(results: Sequence[Result]) -> Html:
                 parts.append(folded(title, made) if len(rows) > FOLDED or len(results) > 1 else made)
     parts.append(
         note(
-            "A window is reported as stalled when nothing in it was acknowledged for long though the client reads; a "
-            "consumer as slow when its queue stays long. Both come from the brokers."
+            "Reported by the brokers: a window is stalled if it is full and nothing in it is acknowledged for long; a "
+            "consumer is slow if it has a backlog and drains it slowly."
         )
     )
     return section("Order and stalls", *parts, id_="order")
 
 
-def _inversion_words(result: Result) -> str:
+def _inversion_sentence(result: Result) -> str:
     row = result.maybe("inversion")
     if row is None or not row["blocked_rows"]:
-        return "QoS 0 never had anything to go past: in no interval did QoS 1 or 2 wait from begin to end."
+        return "QoS 0 overtook nothing: in no interval did QoS 1 or 2 wait from start to end."
     if not row["inverted_qos0"]:
         return (
-            f"No QoS 0 went past waiting QoS 1 and 2, in {words.counted(row['blocked_rows'], 'interval')} in which "
-            "it could have."
+            f"No QoS 0 overtook waiting QoS 1 and 2, in {formats.counted(row['blocked_rows'], 'interval')} in which "
+            "that was possible."
         )
     noun = "delivery" if row["inverted_qos0"] == 1 else "deliveries"
     return (
-        f"{row['inverted_qos0']:,} QoS 0 {noun} went past waiting QoS 1 and 2, in "
-        f"{words.counted(row['sessions'], 'session')}: {words.percent(row['share_of_sent_qos0'])} of all QoS 0 sent."
+        f"{row['inverted_qos0']:,} QoS 0 {noun} overtook waiting QoS 1 and 2, in "
+        f"{formats.counted(row['sessions'], 'session')}: {formats.percent(row['share_of_sent_qos0'])} of QoS 0 sent."
     )
 
 
-def _stalled_words(result: Result) -> str:
+def _stalled_sentence(result: Result) -> str:
     found = []
     for row in result.rows_of("stalled"):
         if row["reports"]:
-            of = f"{words.counted(row['reports'], 'report')} of a {words.reason(row['kind'])}"
-            found.append(f"{of} in {words.counted(row['sessions'], 'session')}")
-    return f"{words.listed(found)}." if found else "No window stalled and no consumer was reported as slow."
+            of = f"{formats.counted(row['reports'], 'report')} of a {formats.reason(row['kind'])}"
+            found.append(f"{of} in {formats.counted(row['sessions'], 'session')}")
+    return f"{formats.listed(found)}." if found else "No window stalled and no consumer was reported as slow."
 
 
 _INVERTED: Final = (
     ID,
-    Column("went past"),
+    Column("overtook"),
     Column("intervals blocked"),
     Column("QoS 0 sent"),
     BROKER,

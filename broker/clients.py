@@ -1,0 +1,79 @@
+"""The clients that have a session: for each client id the session, connection, expiry and delayed will."""
+
+from typing import Final, final
+
+from broker.routing.retained_feed import RetainedFeed
+from broker.runtime.endpoint import Endpoint
+from broker.runtime.timers import Timer
+from protocol import properties as props
+from protocol.disconnect import Disconnect
+from protocol.errors import ProtocolError
+from session.host import Host
+from session.limits import Limits
+from session.outbound import Outbound
+from session.session import Session
+
+NEVER_EXPIRES: Final = 0xFFFFFFFF
+"""Session Expiry Interval of a session that does not expire (section 3.1.2.11.2)."""
+
+
+@final
+class Client:
+    """The broker's record of one client id, until its session ends."""
+
+    def __init__(self, client_id: str, limits: Limits, host: Host, now: int) -> None:
+        self.session = Session(client_id, limits, host, now)
+        self.connection: Endpoint | None = None
+        self.expiry_interval = 0
+        """Seconds until the session ends after its connection; 0 = at once, NEVER_EXPIRES = it does not expire."""
+        self.bridge = False
+        """Whether the client is a bridge by MQTT 3.1.1 (protocol level 0x84)."""
+        self.asked_to_last = False
+        """Whether CONNECT asked for a Session Expiry Interval above zero, even if the broker set it to zero."""
+        self.expires_at = 0
+        """When a detached session expires, in microseconds; 0 = it does not."""
+        self.will: Timer | None = None
+        """The timer of a delayed will."""
+        self.feed: RetainedFeed | None = None
+        """Delivers retained messages to new subscriptions; None until there is one."""
+        self.walk = 0
+        """Number of the last $SYS walk that counted this client."""
+
+    def change_expiry(self, packet: Disconnect, longest: int) -> None:
+        """Set the expiry from DISCONNECT, up to `longest`; a zero from CONNECT is final (section 3.14.2.2.2)."""
+        if packet.properties is None or props.SESSION_EXPIRY_INTERVAL not in packet.properties:
+            return
+        wanted = props.integer(packet.properties, props.SESSION_EXPIRY_INTERVAL)
+        if wanted and not self.asked_to_last:
+            raise ProtocolError("DISCONNECT gives a session an expiry that CONNECT set to zero")
+        self.expiry_interval = min(wanted, longest)
+
+
+@final
+class Clients:
+    """All clients that have a session, connected or not."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Client] = {}
+        self.online = 0
+        """Number of connected clients."""
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def get(self, client_id: str) -> Client | None:
+        """The client with this id; None if there is none."""
+        return self.by_id.get(client_id)
+
+    def outbound(self, client_id: str) -> Outbound | None:
+        """The outbound side of a client's session; None if it has no session."""
+        client = self.by_id.get(client_id)
+        return None if client is None else client.session.outbound
+
+    def known(self) -> list[Client]:
+        """A list of all clients at this moment."""
+        return list(self.by_id.values())
+
+    def knows(self, client: Client) -> bool:
+        """Whether the client's session has not ended."""
+        return self.by_id.get(client.session.client_id) is client

@@ -1,0 +1,30 @@
+"""The connections that are open, with a session or without one."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from broker.connection.connection import Connection
+
+
+@final
+class Connections:
+    """All open connections."""
+
+    def __init__(self) -> None:
+        self.open: set[Connection] = set()
+        self.on_last_gone: Callable[[], None] | None = None
+        """Called whenever no connection is left: the server waits for that when it stops."""
+
+    def __len__(self) -> int:
+        return len(self.open)
+
+    def add(self, connection: "Connection") -> None:
+        """A client has opened a connection."""
+        self.open.add(connection)
+
+    def remove(self, connection: "Connection") -> None:
+        """A connection is closed."""
+        self.open.discard(connection)
+        if not self.open and self.on_last_gone is not None:
+            self.on_last_gone()

@@ -1,0 +1,53 @@
+"""What the connections of one broker share: made once, so that each connection is small."""
+
+from typing import TYPE_CHECKING, final
+
+from broker.addresses.policy import Addresses
+from broker.connection.handshake import Handshake
+from broker.connection.publishing import Publishing
+from broker.connection.subscribing import Subscribing
+from broker.events import Events
+from broker.routing.router import Router
+from broker.runtime.scheduler import RunQueue
+from broker.runtime.timers import Wheel
+from broker.sessions import Sessions
+from broker.settings import Settings
+from broker.totals import Totals
+
+if TYPE_CHECKING:
+    from broker.connection.connections import Connections
+
+
+@final
+class Handlers:
+    """The objects that handle a connection's packets and run its session."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - one per part, made in one place
+        self,
+        settings: Settings,
+        wheel: Wheel,
+        run_queue: RunQueue,
+        totals: Totals,
+        events: Events,
+        router: Router,
+        addresses: Addresses,
+        sessions: Sessions,
+        connections: "Connections",
+        handshake: Handshake,
+        publishing: Publishing,
+        subscribing: Subscribing,
+    ) -> None:
+        # Attributes used for each chunk and packet come first.
+        self.totals = totals
+        self.run_queue = run_queue
+        self.publishing = publishing
+        self.wheel = wheel
+        self.known_topics = router.cache
+        """Topics that need not be checked again."""
+        self.settings = settings
+        self.events = events
+        self.addresses = addresses
+        self.sessions = sessions
+        self.connections = connections
+        self.handshake = handshake
+        self.subscribing = subscribing

@@ -1,0 +1,46 @@
+"""Logs events of clients for operators, and counts them."""
+
+from typing import Final, final
+
+import structlog
+
+from broker.connection.replies import in_words
+from broker.runtime.clock import SECOND
+from broker.totals import Totals
+from protocol import reason_codes
+from protocol.errors import MQTTError
+from session.session import Session
+
+EPISODE: Final = 60 * SECOND
+"""Microseconds: refusals that follow each other within this time are logged once."""
+
+
+@final
+class Events:
+    """Logs events of clients. Lines have a bounded length, because they quote what clients send."""
+
+    def __init__(self, totals: Totals, debug: bool) -> None:
+        self.log = structlog.get_logger("sluice")
+        self.debug = debug
+        """Whether connections and subscriptions are logged."""
+        self._totals = totals
+
+    def report(self, event: str, client_id: str, detail: str = "") -> None:
+        """Log an event of a client, and count it if $SYS has a total for it. Sessions report it once per episode."""
+        self._totals.count_event(event)
+        if detail:
+            self.log.warning(event, client_id=in_words(client_id), detail=detail)
+        else:
+            self.log.warning(event, client_id=in_words(client_id))
+
+    def publish_refused(self, session: Session, error: MQTTError, now: int) -> None:
+        """Log a refused PUBLISH, unless the session's last refusal was less than EPISODE ago."""
+        if now >= session.refused_until:
+            self.log.info(
+                "publish_refused",
+                client_id=in_words(session.client_id),
+                listener=session.listener,
+                reason=reason_codes.name(error.reason_code),
+                detail=in_words(error.message),
+            )
+        session.refused_until = now + EPISODE

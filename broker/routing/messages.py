@@ -1,0 +1,52 @@
+"""Publishing: a message is routed, and retained if RETAIN is set."""
+
+from typing import final
+
+from broker.auth.topic_rules import Authorization
+from broker.connection.replies import PublishRefused
+from broker.routing.retained import Retained
+from broker.routing.router import FULL, Router
+from broker.runtime.clock import SECOND
+from protocol import properties as props
+from protocol.properties import Properties
+from protocol.publish import Publish
+from session.outbound import Outbound
+from session.session import Session
+
+
+@final
+class Messages:
+    """Publishes messages from sessions, wills and full addresses."""
+
+    def __init__(self, router: Router, retained: Retained, authorization: Authorization) -> None:
+        self.router = router
+        self.retained = retained
+        self._authorization = authorization
+
+    def publish(self, publish: Publish, publisher: Session) -> int:
+        """Route a PUBLISH, and retain it if RETAIN is set; returns as `Router.route`. Raises PublishRefused."""
+        try:
+            verdict = self.router.route(publish, publisher.outbound)
+        except PublishRefused:
+            client_id = publisher.client_id
+            if not self._authorization.may_tell_state(client_id, publish.topic, publish.payload, publish.retain):
+                raise
+            verdict = self.router.route_late(publish, publisher.outbound)
+        if publish.retain and verdict != FULL:
+            self.retained.store(publish, publisher.client_id)
+        return verdict
+
+    def publish_late(self, publish: Publish, client_id: str, publisher: Outbound | None, now: int) -> int:
+        """`publish` without the check for room in the address; `publisher` is None if its session has ended."""
+        publish.received_at = now
+        verdict = self.router.route_late(publish, publisher)
+        if publish.retain:
+            self.retained.store(publish, client_id)
+        return verdict
+
+
+def read_expiry(publish: Publish, properties: Properties, now: int) -> None:
+    """Set the expiry time from the Message Expiry Interval, if there is one [MQTT-3.3.2-5]."""
+    interval = properties.get(props.MESSAGE_EXPIRY_INTERVAL)
+    if isinstance(interval, int):
+        publish.expires_at = now + interval * SECOND

@@ -1,0 +1,58 @@
+"""The interface of a client's connection for the packages below it, and the reasons to pause reading."""
+
+from typing import Final
+
+from session.host import Host
+
+LATER: Final = 1
+"""Sessions have to run first; the rest of the chunk is in the decoder, and the run queue calls `read_on`."""
+UNDRAINED: Final = 2
+"""The client has to drain its deliveries first (FC-15)."""
+RATE: Final = 4
+"""Its publish rate is used up (FC-23)."""
+PARKED: Final = 8
+"""Its producer window is used up (FC-25)."""
+CLOSED: Final = 16
+"""It is closing: further input is ignored."""
+PACED: Final = 32
+"""It is paced, and as much is held back as may be (FC-16)."""
+
+
+class Endpoint(Host):
+    """Runs one client's session while the client is connected."""
+
+    def __init__(self) -> None:
+        self.closing = False
+        """Whether further input of the client is ignored."""
+
+    def pause_reading(self, reason: int, now: int) -> None:
+        """Stop reading; what has been read already waits in the decoder."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def resume_reading(self, reason: int) -> None:
+        """Clear a reason. If it was the last one, the run queue resumes reading."""
+        raise NotImplementedError  # abstract
+
+    def read_on(self, now: int) -> None:
+        """Handle the rest of the chunk."""
+        raise NotImplementedError  # abstract
+
+    def read_to_end(self) -> None:
+        """Handle everything received, even if reading is paused."""
+        raise NotImplementedError  # abstract
+
+    def flush(self) -> None:
+        """Write the session's data to send."""
+        raise NotImplementedError  # abstract
+
+    def close(self, reason_code: int, reason: str, told: bool = False) -> None:
+        """Write what is left and the reason, and close. `told`: the reason has been written already."""
+        raise NotImplementedError  # abstract
+
+    def abort(self) -> None:
+        """Close at once, without writing or handling what is left."""
+        raise NotImplementedError  # abstract
+
+    def detach(self, now: int, stays: bool) -> None:
+        """Detach the session. It ends if `stays` is False (clean start), or if it may not outlive the connection."""
+        raise NotImplementedError  # abstract

@@ -1,0 +1,313 @@
+"""Sending to one client: window, resending, outbox, throttle, watch (FC-1, FC-8, FC-10, FC-11, FC-14)."""
+
+from typing import Final, final
+
+from protocol import reason_codes
+from protocol.publish import Publish
+from session import gate
+from session.counters import Counters
+from session.host import Host, Nobody
+from session.limits import Limits
+from session.mailbox import Mailbox
+from session.outbox import PUBREL_HEAD, Outbox
+from session.source import Source
+from session.stopwatch import Stopwatch
+from session.throttle import new_throttle
+from session.watch import SLOW, STALLED, Watch
+from session.window import DONE, UNEXPECTED, WAIT_PUBCOMP, Inflight, Window, wrong_kind
+
+PASS_BYTES: Final = 65_536
+"""A pass ends when its outbox holds this many bytes, so that congestion is noticed before more is sent."""
+
+
+@final
+class Sender:
+    """Sends deliveries, and tracks them until they are acknowledged. `Outbound` decides which is next."""
+
+    def __init__(self, limits: Limits, host: Host, mailbox: Mailbox, now: int) -> None:
+        self.limits = limits
+        self.host = host
+        self.connected = False
+        self.congested = False
+        """Whether the transport buffer is above its high-water mark, until it is below the low one."""
+        self.counters = Counters(now)
+        self.outbox = Outbox()
+        self.window = Window()
+        self.throttle = new_throttle(limits, now)
+        self.watch: Watch | None = None
+        """FC-14: None until the first backlog or full window."""
+        self.held: list[int] | None = None
+        """Packet ids of the kept window that are still to be resent, last first; None = none."""
+        self.sources: dict[int, Source] | None = None
+        """The sources of unacknowledged deliveries, by packet id; None until a source delivers."""
+        self.timer_at = 0
+        """When the host will call `Session.on_timer`; 0 = never."""
+        self.congested_time = Stopwatch()
+        self._mailbox = mailbox
+
+    # -- sending
+
+    def may_send(self, publish: Publish, now: int) -> bool:
+        """Whether window, send path and throttle allow a delivery."""
+        if not self.connected or self.held is not None:
+            return False  # FC-8: the kept window is resent before anything new
+        if publish.qos == 0:  # FC-4: it needs the send path, and no slot
+            if self.congested and self.limits.gate:
+                return False
+        elif self.window.full():
+            return False
+        return self.limited_by(publish, now) == gate.OPEN
+
+    def is_open(self) -> bool:
+        """Whether window and send path allow a delivery of any QoS."""
+        return self.connected and not self.congested and self.held is None and not self.window.full()
+
+    def has_room(self) -> bool:
+        """Whether the pass may write more."""
+        return self.outbox.delivery_bytes < PASS_BYTES
+
+    def send(self, publish: Publish, now: int) -> int:
+        """Put a delivery into the outbox, and into the window if its QoS is 1 or 2.
+
+        Returns its packet id; 0 = QoS 0, or not sent because it has expired or is too large.
+        """
+        counters = self.counters
+        packet_id = 0
+        if publish.expires_at and now >= publish.expires_at:
+            counters.count_drop("expired", publish.qos)  # [MQTT-3.3.2-5]
+            return 0
+        if self.too_large(publish):
+            counters.count_drop("too_large", publish.qos)  # [MQTT-3.1.2-24]
+            return 0
+        if publish.qos == 0:
+            self.outbox.add_publish(publish, 0, now)
+        else:
+            window = self.window
+            packet_id = window.add(publish, now)
+            self.outbox.add_publish(publish, packet_id, now)
+            counters.note_window(len(window.entries))
+            if self.outbox.version == 4 and self.limits.retry_interval:
+                self.arm(now + self.limits.retry_interval)  # FC-8
+            if window.full_time.running:
+                self.watch_window(now)
+        if self.throttle is not None:
+            self.throttle.sent(publish, now)
+        counters.count_sent(publish, now)
+        mailbox = self._mailbox
+        mailbox.sends_to_sample -= 1
+        if mailbox.sends_to_sample <= 0:
+            mailbox.sample(counters)
+        return packet_id
+
+    def too_large(self, publish: Publish) -> bool:
+        """Whether the packet exceeds the client's Maximum Packet Size [MQTT-3.1.2-24]."""
+        limit = self.outbox.maximum_packet_size
+        return limit > 0 and self.outbox.packet_size(publish) > limit
+
+    def limited_by(self, publish: Publish, now: int) -> int:
+        """FC-10, FC-11: why a delivery must wait although window and gate allow it, as a reason of the gate."""
+        throttle = self.throttle
+        if throttle is None:
+            return gate.OPEN
+        closed = throttle.closed_by(publish, now)
+        if closed == gate.RATE:
+            self.arm(throttle.next_at(now))
+        return closed
+
+    def set_congested(self, congested: bool, now: int) -> None:
+        """The transport buffer has passed its high-water mark, or is below the low one."""
+        self.congested = congested
+        self.congested_time.run(congested, now)
+
+    def unread_bytes(self) -> int:
+        """Bytes of unacknowledged deliveries, which the client may not have read."""
+        size = 0
+        for inflight in self.window.entries.values():
+            if inflight.phase != WAIT_PUBCOMP:
+                size += self.outbox.packet_size(inflight.publish)
+        return size
+
+    # -- acknowledgements (FC-1, FC-21)
+
+    def acknowledge(self, packet_type: int, packet_id: int, failed: bool, now: int) -> int:
+        """A PUBACK, PUBREC or PUBCOMP was received; `failed`: its reason code is 0x80 or above.
+
+        Returns the delivery's new phase, UNEXPECTED if the packet id is unknown. Raises ProtocolError if the delivery
+        does not wait for such a packet.
+        """
+        inflight = self.window.entries.get(packet_id)
+        if inflight is None:
+            return UNEXPECTED
+        phase = self.window.advance(packet_id, inflight, packet_type, failed, now)
+        if phase == DONE:
+            if self.held is not None and packet_id in self.held:
+                self.held.remove(packet_id)  # acknowledged before it was resent
+            if self.throttle is not None or self.sources is not None:
+                self._completed(packet_id, inflight)
+            if self.watch is not None:
+                self.watch.note_acknowledged(True, now)
+            self.counters.count_acknowledged(inflight.publish.qos, inflight.sent_at, now)
+        elif phase == UNEXPECTED:
+            raise wrong_kind(packet_type, packet_id, inflight)  # packets before it in the chunk stay handled
+        else:
+            inflight.last_sent_at = now
+            if self.watch is not None:
+                self.watch.note_acknowledged(False, now)
+            self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
+        return phase
+
+    def _completed(self, packet_id: int, inflight: Inflight) -> None:
+        if self.throttle is not None:
+            self.throttle.completed(inflight.publish)
+        if self.sources:
+            self.sources.pop(packet_id, None)
+
+    # -- resending (FC-8)
+
+    def retry(self, now: int) -> int:
+        """While connected, 3.1.1 only: resend what is `retry_interval` old. Returns when to call again, 0 = no need."""
+        interval = self.limits.retry_interval
+        entries = self.window.entries
+        if self.outbox.version != 4 or not interval or not self.connected or not entries:
+            return 0
+        if self.congested:
+            return now + interval  # the PUBLISHes may still be in the send path: do not add copies
+        held = self.held
+        oldest = now
+        for packet_id, inflight in entries.items():
+            if held is not None and packet_id in held:
+                continue  # not sent on this connection yet
+            if inflight.last_sent_at + interval <= now:
+                self._resend(packet_id, inflight, now)
+            oldest = min(oldest, inflight.last_sent_at)
+        return oldest + interval
+
+    def resend_held(self, now: int) -> None:
+        """Resend the kept window in the order first sent, as far as the new window has slots (FC-1)."""
+        held = self.held
+        if held is None:
+            return
+        window = self.window
+        while held and len(window.entries) - len(held) < window.limit:
+            packet_id = held.pop()
+            inflight = window.entries[packet_id]
+            if inflight.phase != WAIT_PUBCOMP and self.too_large(inflight.publish):
+                window.remove(packet_id, inflight, now)  # [MQTT-3.1.2-25]: as if it had been completed
+                self._completed(packet_id, inflight)
+            else:
+                self._resend(packet_id, inflight, now)
+        if not held:
+            self.held = None
+
+    def _resend(self, packet_id: int, inflight: Inflight, now: int) -> None:
+        inflight.last_sent_at = now
+        if inflight.phase == WAIT_PUBCOMP:
+            self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
+            self.counters.resent_pubrel += 1
+        else:
+            self.outbox.add_resent_publish(inflight.publish, packet_id, now)
+            self.counters.resent_publish += 1
+
+    # -- timers, slow consumers and stalled windows (FC-14)
+
+    def arm(self, at: int) -> None:
+        """Have the host call `Session.on_timer` at about `at`, unless it will call earlier."""
+        if not self.timer_at or at < self.timer_at:
+            self.timer_at = at
+            self.host.arm(at)
+
+    def watch_backlog(self, now: int) -> None:
+        """The mqueue has got its first delivery."""
+        if self.limits.slow_threshold and self.connected:
+            self.arm(self._watching().begin_backlog(now))
+
+    def watch_window(self, now: int) -> None:
+        """The window has filled up."""
+        if self.limits.stalled_window:
+            self._watching().moved_at = now
+            self.arm(now + self.limits.stalled_window)
+
+    def _watching(self) -> Watch:
+        watch = self.watch
+        if watch is None:
+            watch = self.watch = Watch(self.limits)
+        return watch
+
+    def look(self, waiting: int, now: int) -> int:
+        """Report a slow consumer or stalled window; `waiting`: mqueue length. Returns when to look again, 0 = never."""
+        watch = self.watch
+        if watch is None or not self.connected:
+            return 0
+        found = watch.look(self.window, now)
+        if found & STALLED:
+            self.counters.stalled_window += 1
+            detail = f"{len(self.window.entries)} unacknowledged, {waiting} waiting behind them"
+            self.host.report("stalled_window", detail)
+        if found & SLOW:
+            self.counters.slow_consumer += 1
+            pace = f"{watch.rate:.3g} messages a second, {waiting} waiting"
+            self.host.report("slow_consumer", pace)
+            if self.limits.slow_disconnect:
+                self.host.disconnect(reason_codes.QUOTA_EXCEEDED, f"slow consumer: {pace}")
+                return 0
+        return watch.deadline(self.window, now)
+
+    # -- connecting and disconnecting
+
+    def connect(self, host: Host, outbox: Outbox, window: int, now: int) -> None:
+        """Attach a client; `resend_held` then resends the kept window (FC-8)."""
+        self.host = host
+        self.outbox = outbox
+        self.connected = True
+        self.congested = False
+        self.window.set_limit(window, now)
+        if self.window.entries:
+            self.held = list(self.window.entries)
+            self.held.reverse()
+            if outbox.version == 4 and self.limits.retry_interval:
+                self.arm(now + self.limits.retry_interval)
+
+    def disconnect(self, host: Host, now: int) -> None:
+        """Detach the client: what it has not acknowledged stays in the window."""
+        self.set_congested(False, now)
+        self.window.full_time.stop(now)
+        self.connected = False
+        self.host = host
+        self.outbox.take()
+        self.held = None
+        if self.watch is not None:
+            self.watch.reset()
+        if self.throttle is not None:
+            self.throttle.disconnect(now)
+
+    def end(self, now: int) -> None:
+        """End the session: groups take back unacknowledged QoS 1 (FC-13)."""
+        self.connected = False
+        self.timer_at = 0
+        self.host = Nobody()
+        self._give_back(now)
+        self.window.clear(now)
+        if self.throttle is not None:
+            self.throttle.end(now)
+
+    def _give_back(self, now: int) -> None:
+        """Return unacknowledged QoS 1 to its sources; QoS 2 must not go to another session [MQTT-4.8.2-5]."""
+        sources = self.sources
+        if not sources:
+            return
+        returned: dict[Source, list[Publish]] = {}
+        for packet_id, inflight in self.window.entries.items():
+            source = sources.get(packet_id)
+            if source is not None and inflight.publish.qos == 1:
+                returned.setdefault(source, []).append(inflight.publish)
+        self.sources = None
+        for source, deliveries in returned.items():
+            if source.take_back(deliveries, now):
+                self.counters.shared_returned += len(deliveries)
+
+    def end_interval(self, done: Counters, now: int) -> None:
+        """Fill the gauges and times of the interval that ends into its counters."""
+        done.window_full_us = self.window.full_time.take(now)
+        done.congested_us = self.congested_time.take(now)
+        if self.throttle is not None:
+            self.throttle.fill(done, now)

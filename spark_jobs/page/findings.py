@@ -1,0 +1,181 @@
+"""The findings about one run: unfair treatment, drops, pressure, evenness, invalid input."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from spark_jobs import formats
+from spark_jobs.measures.result import Result, Row
+from spark_jobs.page.finding import Finding, Grade
+from spark_jobs.page.trouble import WELL_SERVED, because, poorly_served, starvation, usual_reason
+
+ALIKE: Final = 0.99  # from this Jain's index of the delivery ratio on, sessions count as treated equally
+NEARLY_ALL: Final = 0.8  # a property of this share of the sessions is typical
+LESS: Final = f"{WELL_SERVED * 100:.0f}{formats.NARROW_SPACE}%"
+_HARMLESS: Final = frozenset({"older", "appears_once", "awkward_id"})  # findings that do not affect the figures
+_NAMED: Final = 2  # sessions that a sentence names
+_NAME_LENGTH: Final = 32
+
+
+def findings(result: Result) -> list[Finding]:
+    """The findings about a run, the most severe first."""
+    found = [
+        *_starved(result),
+        *_poorly_served(result),
+        *_inverted(result),
+        *_drops(result),
+        *_pressure(result),
+        *_fair(result),
+        *_input(result),
+    ]
+    return sorted(found, key=lambda finding: -finding.grade)
+
+
+def _starved(result: Result) -> list[Finding]:
+    trouble = starvation(result)
+    if trouble is None:
+        return []
+    intervals = result.facts.starved_after
+    were = "sessions had" if trouble.several else "session had"
+    text = (
+        f"{trouble.number} {were} deliveries waiting or offered and {'were' if trouble.several else 'was'} "
+        f"sent nothing for at least {intervals} intervals in a row{trouble.since}."
+    )
+    if trouble.rows:
+        worst = trouble.rows[0]
+        text += (
+            f" Longest: {_named(worst)}, for {formats.seconds(worst['longest_us'] / 1e6)} in a row, between "
+            f"{formats.between(worst['first_us'], worst['last_us']).replace(' to ', ' and ')}"
+            f"{_others(trouble.rows[1 : 1 + _NAMED])}."
+        )
+    return [Finding(Grade.UNFAIR, "Starved", f"{text}{_typical(trouble.rows)}{_reasons_of(trouble.rows)}")]
+
+
+def _named(row: Row) -> str:
+    return f"“{formats.name(row['client_id'], _NAME_LENGTH)}”"
+
+
+def _others(rows: Sequence[Row]) -> str:
+    return f"; then {formats.listed([_named(row) for row in rows])}" if rows else ""
+
+
+def _typical(rows: Sequence[Row]) -> str:
+    """What nearly all sessions have in common: broker, listener or topic group."""
+    if len(rows) < 3:
+        return ""
+    found = []
+    for column, noun in (("broker", "broker"), ("listener", "listener"), ("topic_group", "topic group")):
+        values = Counter(row[column] for row in rows if row[column])
+        if values:
+            value, number = max(values.items(), key=lambda item: (item[1], item[0]))
+            if number >= NEARLY_ALL * len(rows):
+                found.append(f"{noun} “{formats.name(value, _NAME_LENGTH)}”")
+    return f" Nearly all of them are of {formats.listed(found)}." if found else ""
+
+
+def _reasons_of(rows: Sequence[Row]) -> str:
+    why = usual_reason(rows)
+    if not why:
+        held = "it" if len(rows) == 1 else "them"
+        return f" The metrics show no reason: neither window, rate nor send path blocked {held}."
+    one, several, meaning = because(why)
+    means = f", {meaning}" if meaning else ""
+    number = sum(row["why"] == why for row in rows)
+    if len(rows) == 1:
+        return f" Why: {one}{means}."
+    many = f"all {len(rows)}" if number == len(rows) else f"{number} of the {len(rows)}"
+    return f" Why, for {many} worst: {one if number == 1 else several}{means}."
+
+
+def _poorly_served(result: Result) -> list[Finding]:
+    trouble = poorly_served(result)
+    if trouble is None:
+        return []
+    worst = trouble.rows[0]
+    text = (
+        f"{trouble.number} got less than {LESS} of what was offered{trouble.since}. "
+        f"Least: {_named(worst)} with {formats.percent(worst['delivery_ratio'])}"
+        f"{_others(trouble.rows[1 : 1 + _NAMED])}."
+    )
+    return [Finding(Grade.UNFAIR, "Served less", f"{text}{_typical(trouble.rows)}{_reasons_of(trouble.rows)}")]
+
+
+def _inverted(result: Result) -> list[Finding]:
+    row = result.maybe("inversion")
+    if row is None:
+        return []
+    if not row["inverted_qos0"]:
+        if not row["blocked_rows"]:
+            return []
+        text = f"No QoS 0 overtook waiting QoS 1 or 2, in {row['blocked_rows']:,} intervals in which that was possible."
+        return [Finding(Grade.GOOD, "Order", text)]
+    text = (
+        f"{formats.counted(row['inverted_qos0'], 'QoS 0 delivery').replace('deliverys', 'deliveries')} overtook "
+        f"waiting QoS 1 or 2, in {formats.counted(row['sessions'], 'session')}; the gate should prevent that."
+    )
+    return [Finding(Grade.WATCH, "Order", text)]
+
+
+def _drops(result: Result) -> list[Finding]:
+    totals = {row["qos"]: row for row in result.rows_of("totals")}
+    if "all" not in totals:
+        return []
+    dropped = totals["all"]["dropped"]
+    if not dropped:
+        return [Finding(Grade.GOOD, "Dropped", "Nothing was dropped.")]
+    reasons: Counter[str] = Counter()
+    for row in result.rows_of("reasons"):
+        if row["what"] == "dropped":
+            reasons[row["reason"]] += row["deliveries"]
+    guaranteed = sum(totals[qos]["dropped"] for qos in ("1", "2") if qos in totals)
+    held = f"{guaranteed:,} of them at QoS 1 and 2" if guaranteed else "all of them at QoS 0"
+    first = max(reasons, key=lambda name: (reasons[name], name)) if reasons else ""
+    why = f"; the most frequent reason: {formats.reason(first)}" if first else ""
+    return [Finding(Grade.WATCH if guaranteed else Grade.NOTE, "Dropped", f"{dropped:,} deliveries, {held}{why}.")]
+
+
+def _pressure(result: Result) -> list[Finding]:
+    total = result.maybe("totals", qos="all")
+    if total is None or not total["seconds"]:
+        return []
+    if not total["pressure_seconds"]:
+        return [Finding(Grade.GOOD, "Pressure", "No session was under pressure.")]
+    part = formats.percent(min(1.0, total["pressure_seconds"] / total["seconds"]))
+    gated = [row for row in result.rows_of("reasons") if row["what"] == "gated" and row["deliveries"]]
+    text = f"At least one session was under pressure {part} of the time."
+    if gated:
+        first = max(gated, key=lambda row: (row["deliveries"], row["reason"]))
+        number = sum(row["deliveries"] for row in gated)
+        text += f" The gate queued {number:,} QoS 0 deliveries, mostly: {formats.reason(first['reason'])}."
+    return [Finding(Grade.NOTE, "Pressure", text)]
+
+
+def _fair(result: Result) -> list[Finding]:
+    row = result.maybe("fairness", scope="all", qos="all")
+    if row is None or row["jain_delivery_ratio"] is None:
+        return []
+    jain = row["jain_delivery_ratio"]
+    good = jain >= ALIKE and (row["lowest_delivery_ratio"] or 0) >= WELL_SERVED
+    text = (
+        f"Jain’s index of the delivery ratio over {formats.counted(row['sessions'], 'session')} is "
+        f"{formats.index(jain)} (1 = all equal)"
+    )
+    if row["gini_goodput"] is not None:
+        text += f"; Gini’s coefficient of goodput {formats.index(row['gini_goodput'])} (0 = all equal)"
+    return [Finding(Grade.GOOD if good else Grade.NOTE, "Evenness", f"{text}.")]
+
+
+def _input(result: Result) -> list[Finding]:
+    books = result.maybe("books", qos="all")
+    found = []
+    if books is not None and books["rows_off"]:
+        text = (
+            f"Counters do not reconcile in {books['rows_off']:,} of {books['rows']:,} rows: "
+            "offered differs from sent + dropped + waiting."
+        )
+        found.append(Finding(Grade.WATCH, "Counters", text))
+    rows = [row for row in result.rows_of("quality") if row["count"] and row["kind"] not in _HARMLESS]
+    if rows:
+        said = formats.listed([formats.quality(row["kind"], row["count"]) for row in rows])
+        found.append(Finding(Grade.NOTE, "Input", f"Parts of it were invalid: {said}; see data quality."))
+    return found

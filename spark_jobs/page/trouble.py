@@ -1,0 +1,121 @@
+"""Sessions that were treated unfairly: starved or poorly served, from when to when, and why."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spark_jobs import formats
+from spark_jobs.measures.result import Result, Row
+
+WELL_SERVED: Final = 0.95  # a session with a lower delivery ratio is poorly served
+HOUR: Final = 3_600_000_000
+_AWAY: Final = frozenset({"offline", "offline_qos0", "session_ended"})  # reasons on the client's side only
+BACKLOG: Final = "backlog"
+
+# For one session, for several, and an interpretation.
+_BECAUSE: Final = {
+    "window_full": ("its window was full", "their windows were full", "a sign of late acknowledgement"),
+    "window_bytes_full": (
+        "its window was full in bytes",
+        "their windows were full in bytes",
+        "a sign of late acknowledgement",
+    ),
+    "rate_limited": ("its rate was used up", "their rates were used up", "the limit is below the demand"),
+    "congested": (
+        "its send path was congested",
+        "their send paths were congested",
+        "a sign of a slow client or network",
+    ),
+    "queue_full": ("its queue was full", "their queues were full", "more is offered than can be sent"),
+    "queue_full_paced": (
+        "its queue was full although publishers were paced",
+        "their queues were full although publishers were paced",
+        "more is offered than can be sent",
+    ),
+    "expired": ("messages expired while they waited", "messages expired while they waited", ""),
+    "too_large": ("messages exceeded its Maximum Packet Size", "messages exceeded their Maximum Packet Size", ""),
+}
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Sessions that were treated unfairly: rows of the worst, their number as text, since when, and why."""
+
+    rows: Sequence[Row]
+    number: str
+    several: bool
+    since: str
+    why: str
+
+
+def starvation(result: Result) -> Trouble | None:
+    """The starved sessions; None without any."""
+    total = result.maybe("starvation", length="all")
+    rows = result.rows_of("starved_worst")
+    if total is None or not total["sessions"]:
+        return None
+    several = total["sessions"] > 1
+    return Trouble(rows, f"{total['sessions']:,}", several, _when_starved(result, rows), _typical_reason(rows))
+
+
+def _when_starved(result: Result, rows: Sequence[Row]) -> str:
+    """From when to when: `hours` covers all starved sessions, `rows` only the worst, but to the minute."""
+    starts = [row["first_us"] for row in rows if row["first_us"] is not None]
+    ends = [row["last_us"] for row in rows if row["last_us"] is not None]
+    hours = [row["hour_us"] for row in result.rows_of("hours") if row["starved_sessions"]]
+    if hours:
+        if not starts or min(hours) < min(starts) // HOUR * HOUR:
+            starts.append(min(hours))
+        if not ends or max(hours) > max(ends):
+            ends.append(min(max(hours) + HOUR, result.facts.last_us))
+    return _when(starts, ends, result.facts.last_us)
+
+
+def _when(starts: Sequence[int], ends: Sequence[int], last_us: int) -> str:
+    if not starts or not ends:
+        return ""
+    if max(ends) >= last_us - 2 * 60_000_000:
+        return f" from {formats.minute(min(starts))} on, to the end"
+    return f" from {formats.between(min(starts), max(ends))}"
+
+
+def poorly_served(result: Result) -> Trouble | None:
+    """The sessions with a delivery ratio below WELL_SERVED; None without any."""
+    worst = result.rows_of("worst_sessions")
+    # Deliveries to an offline client were not withheld by the broker.
+    rows = [
+        row
+        for row in worst
+        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED and row["why"] not in _AWAY
+    ]
+    if not rows:
+        return None
+    more = "At least " if len(rows) == len(worst) and len(worst) < result.facts.sessions else ""
+    number = f"{more}{formats.counted(len(rows), 'session')}"
+    hours = [
+        row["hour_us"]
+        for row in result.rows_of("worst_hours")
+        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED
+    ]
+    first, last = result.facts.first_us, result.facts.last_us
+    since = _when([max(hour, first) for hour in hours], [min(hour + HOUR, last) for hour in hours], last)
+    return Trouble(rows, number, len(rows) > 1, since, _typical_reason(rows))
+
+
+def usual_reason(rows: Sequence[Row]) -> str:
+    """The most frequent reason; "" if none is known. A backlog is an effect, not a reason."""
+    known = Counter(row["why"] for row in rows if row["why"] and row["why"] != BACKLOG)
+    return max(known, key=lambda why: (known[why], why)) if known else ""
+
+
+def _typical_reason(rows: Sequence[Row]) -> str:
+    """The reason of more than half of the rows; "" if there is none."""
+    why = usual_reason(rows)
+    return why if 2 * sum(row["why"] == why for row in rows) > len(rows) else ""
+
+
+def because(why: str) -> tuple[str, str, str]:
+    """The texts for a reason: for one session, for several, and an interpretation."""
+    reason = formats.reason(why)
+    return _BECAUSE.get(why, (reason, reason, ""))
