@@ -1,6 +1,6 @@
 """Checks of a CONNECT before authentication: rate, client id, will, number of connections."""
 
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from broker.auth.topic_rules import Authorization
 from broker.clients import Clients
@@ -11,6 +11,9 @@ from broker.settings import Settings
 from protocol import reason_codes
 from protocol.connect import Connect, Will
 from protocol.errors import MQTTError, TopicNameInvalid
+
+if TYPE_CHECKING:
+    from broker.connection.connection import Connection
 
 
 @final
@@ -27,9 +30,9 @@ class Admission:
         rate = settings.max_connection_rate
         self._rate = ConnectionRate(rate) if rate else None
 
-    def check_rate(self, host: str, now: int) -> None:
+    def check_rate(self, connection: "Connection", now: int) -> None:
         """Raise MQTTError if clients connect from this host faster than `max_connection_rate` allows."""
-        if self._rate is not None and not self._rate.admit(host, now):
+        if self._rate is not None and not self._rate.admit(connection.host, now):
             raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, "too many connections a second from one address")
 
     def check(self, packet: Connect) -> None:

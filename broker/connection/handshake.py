@@ -72,7 +72,7 @@ class Handshake:
         self._totals.connects += 1
         connection.client_id = packet.client_id
         connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
-        self._admission.check_rate(connection.host, now)
+        self._admission.check_rate(connection, now)
         self._admission.check(packet)
         authentication = self._access.ask(packet, connection.listener)
         if authentication is None:
