@@ -52,8 +52,8 @@ lint: $(STAMPS)/test ## Check style with ruff.
 types: $(STAMPS)/test ## Check types with mypy.
 	$(BIN)/mypy
 
-.PHONY: cluster
-cluster: $(STAMPS)/test ## Compact on a real Spark cluster, and report by spark-submit. (make test leaves it out: minutes.)
+.PHONY: slow
+slow: $(STAMPS)/test ## The tests that take minutes, which make test leaves out: Spark clusters, killed compactions.
 	PYTHONPATH="$(CURDIR)" SLUICE_EXPECT=interpreted $(BIN)/pytest -m slow $(PYTEST_ARGS)
 
 .PHONY: conformance

@@ -41,7 +41,7 @@ def open_paging(config: Config) -> "Paging | None":
 
 @final
 class Broker:
-    """One broker without sockets. Parts get only what they use; server, admin and telemetry get the whole broker."""
+    """One broker without sockets. Parts get only what they use; only the server gets the whole broker."""
 
     def __init__(self, config: Config, now: int, gate: bool = True) -> None:
         self.settings = Settings(config, gate)
@@ -60,7 +60,7 @@ class Broker:
             addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
         )
         self.retained = Retained(self.wheel)
-        messages = Messages(self.router, self.retained, authorization)
+        self.messages = messages = Messages(self.router, self.retained, authorization)
         self.clients = Clients()
         window = config.session.producer_window_size
         self.addresses = Addresses(messages, self.clients, self.wheel, self.events, window, open_paging(config))

@@ -45,7 +45,7 @@ class Client:
             return
         wanted = props.integer(packet.properties, props.SESSION_EXPIRY_INTERVAL)
         if wanted and not self.asked_to_last:
-            raise ProtocolError("DISCONNECT gives a session an expiry that CONNECT set to zero")
+            raise ProtocolError("DISCONNECT sets a Session Expiry Interval, but CONNECT set 0")
         self.expiry_interval = min(wanted, longest)
 
 

@@ -4,7 +4,7 @@ from typing import Final, final
 
 import structlog
 
-from broker.connection.replies import in_words
+from broker.connection.replies import shortened
 from broker.runtime.clock import SECOND
 from broker.totals import Totals
 from protocol import reason_codes
@@ -29,18 +29,18 @@ class Events:
         """Log an event of a client, and count it if $SYS has a total for it. Sessions report it once per episode."""
         self._totals.count_event(event)
         if detail:
-            self.log.warning(event, client_id=in_words(client_id), detail=detail)
+            self.log.warning(event, client_id=shortened(client_id), detail=detail)
         else:
-            self.log.warning(event, client_id=in_words(client_id))
+            self.log.warning(event, client_id=shortened(client_id))
 
     def publish_refused(self, session: Session, error: MQTTError, now: int) -> None:
         """Log a refused PUBLISH, unless the session's last refusal was less than EPISODE ago."""
         if now >= session.refused_until:
             self.log.info(
                 "publish_refused",
-                client_id=in_words(session.client_id),
+                client_id=shortened(session.client_id),
                 listener=session.listener,
                 reason=reason_codes.name(error.reason_code),
-                detail=in_words(error.message),
+                detail=shortened(error.message),
             )
         session.refused_until = now + EPISODE

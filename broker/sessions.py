@@ -146,7 +146,7 @@ class Away(Host):
         """Log an event with the client id."""
         self._sessions.events.report(event, "" if self.session is None else self.session.client_id, detail)
 
-    def let_in(self, now: int) -> None:
+    def route_parked(self, now: int) -> None:
         """Nothing to do: detaching discards what the client has parked."""
 
     def disconnect(self, reason_code: int, reason: str) -> None:

@@ -91,6 +91,9 @@ def address_rule(own: AddressSettings) -> AddressRule:
 
 
 def _slow_threshold(own: SessionSettings) -> float:
-    """FC-14: messages a second; at most 90 % of `consumer_max_rate`, since a rate limit (FC-11) is not slowness."""
+    """FC-14: messages a second; at most half of `consumer_max_rate`, since a rate limit (FC-11) is not slowness.
+
+    Half, because its bucket holds a fifth of a second: a client that is late twice in a short period gets no more.
+    """
     threshold = own.slow_consumer.threshold or 0.0
-    return min(threshold, own.consumer_max_rate * 0.9) if own.consumer_max_rate else threshold
+    return min(threshold, own.consumer_max_rate / 2) if own.consumer_max_rate else threshold

@@ -276,8 +276,9 @@ class Counters:
 class Gauges:
     """What a session holds at one moment."""
 
-    def __init__(self, window: Window, mqueue: MQueue | None, mailbox_len: int) -> None:
+    def __init__(self, window: Window, mqueue: MQueue | None, mailbox_len: int, congested: bool) -> None:
         self.mailbox_len = mailbox_len
+        self.congested = congested
         self.mqueue_len = 0
         self.mqueue_bytes = 0
         self.window_len = len(window.entries)

@@ -23,8 +23,8 @@ class Host:
         """Log an event of the shared queue of a group (FC-13); `group` is its name."""
         self.report(event, f"{group}: {detail}")
 
-    def let_in(self, now: int) -> None:
-        """Route what `Inbound.let_in` returns, until it returns None (FC-22)."""
+    def route_parked(self, now: int) -> None:
+        """Route what `Inbound.take_parked` returns, until it returns None (FC-22)."""
         raise NotImplementedError  # abstract
 
     def disconnect(self, reason_code: int, reason: str) -> None:
@@ -40,7 +40,7 @@ class Host:
         raise NotImplementedError  # abstract
 
 
-class Nobody(Host):
+class NoHost(Host):
     """The host of a session that has ended: does nothing."""
 
     def wake(self) -> None:
@@ -52,7 +52,7 @@ class Nobody(Host):
     def report(self, event: str, detail: str = "") -> None:
         """No event is logged."""
 
-    def let_in(self, now: int) -> None:
+    def route_parked(self, now: int) -> None:
         """No PUBLISH waits."""
 
     def disconnect(self, reason_code: int, reason: str) -> None:

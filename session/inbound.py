@@ -18,16 +18,13 @@ class Inbound:
     """Accepts, parks and acknowledges PUBLISHes. Acknowledgements enter the outbox in order (FC-9)."""
 
     def __init__(self, limits: Limits, sender: Sender) -> None:
-        self.version = 4
         self.problem_information = True
         """Whether the client wants a Reason String in acknowledgements too [MQTT-3.1.2-29]."""
-        self._limits = limits
         self._sender = sender
         self._ids = ReceivedIds(limits)
 
-    def connect(self, version: int, problem_information: bool) -> None:
+    def connect(self, problem_information: bool) -> None:
         """Attach a client."""
-        self.version = version
         self.problem_information = problem_information
         self._ids.connect()
 
@@ -49,14 +46,14 @@ class Inbound:
         """Count a received PUBLISH and decide whether it is to be routed (FC-20 to FC-22).
 
         If it returns True, call `answer`, `refuse` or `park` next. A PUBLISH that waits for a packet id (FC-22) is
-        returned later by `let_in`. Raises MQTTError when the connection must be closed.
+        returned later by `take_parked`. Raises MQTTError when the connection must be closed.
         """
         counters = self._sender.counters
         if publish.qos == 1:
-            if self._ids.accept_qos1(publish.packet_id, self.version, counters) == IGNORE:
+            if self._ids.accept_qos1(publish.packet_id, self._sender.outbox.version, counters) == IGNORE:
                 return False
         elif publish.qos == 2:
-            verdict = self._ids.accept_qos2(publish.packet_id, self.version, counters)
+            verdict = self._ids.accept_qos2(publish.packet_id, self._sender.outbox.version, counters)
             if verdict == DUPLICATE:
                 self._sender.outbox.add_acknowledgement(PUBREC_HEAD, publish.packet_id)
                 return False
@@ -72,20 +69,21 @@ class Inbound:
 
     def _wait(self, publish: Publish) -> None:
         if self._ids.wait(publish):
+            limits = self._sender.limits
             self._sender.host.report(
                 "max_awaiting_rel_reached",
                 f"{self._ids.awaiting_rel_len} QoS 2 packet ids wait for PUBREL; session.max_awaiting_rel is "
-                f"{self._limits.max_awaiting_rel}. What exceeds it is parked, up to session.producer_window_size, "
-                f"{self._limits.producer_window_size} bytes",
+                f"{limits.max_awaiting_rel}. Further ones are parked, up to session.producer_window_size, "
+                f"{limits.producer_window_size} bytes",
             )
 
     def has_waiting(self) -> bool:
         """Whether a PUBLISH waits for a packet id."""
         return self._ids.waiting is not None
 
-    def let_in(self) -> Publish | None:
+    def take_parked(self) -> Publish | None:
         """The PUBLISH that has waited longest for a packet id, if one is free; counted as received now."""
-        publish = self._ids.let_in()
+        publish = self._ids.take_parked()
         if publish is not None:
             self._sender.counters.count_received(publish.qos, publish.size)
         return publish
@@ -99,7 +97,7 @@ class Inbound:
         if publish.qos == 2:
             self._remember(publish.packet_id, now, True)
         head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
-        if not matched and self.version == 5:
+        if not matched and self._sender.outbox.version == 5:
             self._sender.outbox.add_code(head, publish.packet_id, reason_codes.NO_MATCHING_SUBSCRIBERS)
         else:
             self._sender.outbox.add_acknowledgement(head, publish.packet_id)
@@ -114,7 +112,7 @@ class Inbound:
             return
         outbox = self._sender.outbox
         head = PUBACK_HEAD if publish.qos == 1 else PUBREC_HEAD
-        if self.version == 4:
+        if outbox.version == 4:
             outbox.add_acknowledgement(head, publish.packet_id)
             return
         if reason and self.problem_information:
@@ -138,7 +136,7 @@ class Inbound:
 
     def release(self, packet_id: int) -> None:
         """A PUBREL was received: send PUBCOMP, in MQTT 5 with 0x92 if the id is unknown (FC-21)."""
-        if self._ids.release(packet_id) or self.version != 5:
+        if self._ids.release(packet_id) or self._sender.outbox.version != 5:
             self._sender.outbox.add_acknowledgement(PUBCOMP_HEAD, packet_id)
         else:
             self._sender.outbox.add_code(PUBCOMP_HEAD, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
@@ -146,8 +144,9 @@ class Inbound:
     def _remember(self, packet_id: int, now: int, here: bool) -> None:
         """The id of a routed QoS 2 PUBLISH waits for PUBREL; `here`: received on the current connection."""
         self._ids.remember(packet_id, now, here)
-        if self._limits.await_rel_timeout:
-            self._sender.arm(now + self._limits.await_rel_timeout)  # FC-22
+        timeout = self._sender.limits.await_rel_timeout
+        if timeout:
+            self._sender.arm(now + timeout)  # FC-22
 
     # -- parked PUBLISHes (FC-25)
 
@@ -174,7 +173,7 @@ class Inbound:
         self._sender.counters.publish_parked_us += waited
         if publish.qos:
             self._ids.unpark(publish.qos, publish.packet_id, connection)
-        if self._ids.may_let_in():
+        if self._ids.may_take_parked():
             self._sender.arm(now)  # FC-22: if it is refused, its id is free for another, which `on_timer` lets in
         return expected
 
@@ -191,8 +190,8 @@ class Inbound:
     def on_timer(self, now: int) -> None:
         """Forget packet ids whose PUBREL is overdue (FC-22), and let in PUBLISHes that wait for an id."""
         self._ids.forget_overdue(now, self._sender.counters)
-        if self._ids.may_let_in():
-            self._sender.host.let_in(now)
+        if self._ids.may_take_parked():
+            self._sender.host.route_parked(now)
 
     def deadline(self) -> int:
         """When `on_timer` is due, in microseconds; 0 = never."""

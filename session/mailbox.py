@@ -2,6 +2,8 @@
 
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 from protocol.publish import Publish
 from session import gate
 from session.counters import Counters
@@ -13,6 +15,7 @@ ROOM: Final = 1_024
 _NOTHING: Final[list[Publish]] = []
 
 
+@mypyc_attr(acyclic=True)  # it refers to PUBLISHes only, which are acyclic too: 16 bytes less
 @final
 class Mailbox:
     """Two lists: the router appends to one, passes take from the other, starting at `position`."""

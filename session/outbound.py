@@ -10,14 +10,13 @@ from typing import Final, final
 from protocol.publish import Publish
 from session import gate
 from session.address import hold, release
-from session.counters import Counters
 from session.host import Host
 from session.limits import Limits
 from session.mailbox import Mailbox
 from session.mqueue import MQueue, too_big
 from session.outbox import Outbox
 from session.overflow import drop_expired, drop_newcomer, make_room
-from session.pacing import Pacing, Publisher, has_relief
+from session.pacing import Pacing, Publisher, end_pacing, has_relief
 from session.priority_mqueue import new_mqueue
 from session.sender import PASS_BYTES, Sender
 from session.source import Consumer, Source
@@ -44,7 +43,6 @@ class Outbound(Consumer):
         self.mailbox = Mailbox()
         self.sender = Sender(limits, host, self.mailbox, now)
         self.mqueue: MQueue | None = None
-        self.limits = limits
         self.pacing: Pacing | None = None
         """FC-16, as a receiver; None until the first overflow."""
         self.publisher: Publisher | None = None
@@ -65,8 +63,7 @@ class Outbound(Consumer):
         if publish.address is not None:
             hold(publish)  # FC-24
         if self.idle:
-            self.idle = False
-            self.sender.host.wake()
+            self.wake()
 
     def wake(self) -> None:
         """Have the host run passes."""
@@ -77,7 +74,7 @@ class Outbound(Consumer):
     def run_pass(self, now: int) -> bool:
         """Take up to 100 deliveries, schedule each, drain the mqueue; returns whether another pass has work to do.
 
-        The caller writes the outbox after each call.
+        The caller writes the outbox after each call. If another pass has nothing to do, `wake` is called when it has.
         """
         mailbox = self.mailbox
         sender = self.sender
@@ -115,7 +112,8 @@ class Outbound(Consumer):
         mailbox.end_pass()
         mailbox.sample(counters)
         more = self.drain(now)
-        return more or (mailbox.length() > 0 and not blocked)
+        self.idle = not more and (mailbox.length() == 0 or blocked)
+        return not self.idle
 
     def drain(self, now: int) -> bool:
         """FC-4: send what waits and may be sent, at most one pass's bytes; returns whether more can be sent.
@@ -126,8 +124,8 @@ class Outbound(Consumer):
         throttle = sender.throttle
         if throttle is not None:
             throttle.note_written(sender.outbox, sender.congested)
-        if sender.held is not None:
-            sender.resend_held(now)
+        if sender.kept is not None:
+            sender.resend_kept(sender.kept, now)
         more = False
         mqueue = self.mqueue
         if mqueue is not None:
@@ -182,8 +180,8 @@ class Outbound(Consumer):
             if sender.window.full():
                 return gate.WINDOW_FULL
             return gate.BACKLOG if mqueue is not None and mqueue.waiting_qos12 else gate.OPEN
-        if not self.limits.gate:
-            if sender.held is not None:
+        if not self.sender.limits.gate:
+            if sender.kept is not None:
                 return gate.WINDOW_FULL  # FC-8: the kept window is resent before anything new
             return gate.BACKLOG if mqueue is not None and mqueue.waiting_qos0 else gate.OPEN  # FC-9
         backlog = mqueue is not None and mqueue.length > 0
@@ -191,7 +189,7 @@ class Outbound(Consumer):
 
     def _enqueue(self, publish: Publish, now: int) -> None:
         mqueue = self.mqueue
-        limits = self.limits
+        limits = self.sender.limits
         sender = self.sender
         if mqueue is None:
             mqueue = self.mqueue = new_mqueue(limits)
@@ -216,7 +214,7 @@ class Outbound(Consumer):
         counters = self.sender.counters
         for publish in self.mailbox.take_all():
             counters.count_offered(publish.qos)
-            if publish.qos == 0 and not self.limits.mqueue_store_qos0:
+            if publish.qos == 0 and not self.sender.limits.mqueue_store_qos0:
                 counters.count_drop("offline_qos0", 0)
             else:
                 self._enqueue(publish, now)
@@ -229,7 +227,7 @@ class Outbound(Consumer):
     def _stays(self, publish: Publish, now: int) -> bool:
         """Whether a delivery that has to be queued stays in the mailbox, because it would overflow the mqueue."""
         mqueue = self.mqueue
-        limits = self.limits
+        limits = self.sender.limits
         if mqueue is None or mqueue.fits(publish, limits) or not limits.overflow_patience:
             return False
         if self._head_may_go(mqueue, now) or too_big(publish, limits):
@@ -247,15 +245,13 @@ class Outbound(Consumer):
         pacing = self.pacing
         assert pacing is not None  # `paced` implies it
         waiting = self.mailbox.length()
-        if has_relief(mqueue, waiting, self.limits):
+        if has_relief(mqueue, waiting, self.sender.limits):
             pacing.end(now)
         self.paced = pacing.active
-        return waiting > 0 and (not self.paced or self._can_take_up(mqueue, now))
-
-    def _can_take_up(self, mqueue: MQueue, now: int) -> bool:
-        """Whether the mailbox's first delivery fits into the mqueue, or can be sent at once (FC-2)."""
+        if waiting == 0 or not self.paced:
+            return waiting > 0
         publish = self.mailbox.first()
-        if mqueue.fits(publish, self.limits):
+        if mqueue.fits(publish, self.sender.limits):
             return True
         return self._closed_to(publish.qos) == gate.OPEN and self.sender.limited_by(publish, now) == gate.OPEN
 
@@ -267,37 +263,29 @@ class Outbound(Consumer):
         """
         pacing = self.pacing
         assert pacing is not None  # `paced` implies it
-        if publisher is not None and publisher.hold_back(pacing, now):
+        if publisher is not None and publisher.pace(pacing, now):
             return True
         self.paced = pacing.active
-        if not self.paced or self.mailbox.has_room(publish, self.limits):
+        if not self.paced or self.mailbox.has_room(publish, self.sender.limits):
             return True
         sender = self.sender
         sender.counters.count_offered(publish.qos)
         if self.mqueue is not None:
-            drop_newcomer(self.mqueue, publish, self.limits, sender.counters, sender.host, "mqueue_full")
+            drop_newcomer(self.mqueue, publish, self.sender.limits, sender.counters, sender.host, "mqueue_full")
         return False
 
-    def hold_back(self, pacing: Pacing, now: int) -> bool:
+    def pace(self, pacing: Pacing, now: int) -> bool:
         """Pace the client as a publisher, for one more queue; False if that is not possible."""
         sender = self.sender
         if not sender.connected:
             return False
         publisher = self.publisher
         if publisher is None:
-            publisher = self.publisher = Publisher(sender.host, self.limits.overflow_patience, now)
+            publisher = self.publisher = Publisher(sender.host, self.sender.limits.overflow_patience, now)
         if not pacing.hold(publisher, now):
             return False
         sender.arm(publisher.look_at(pacing, now))
         return True
-
-    def _end_pacing(self, now: int) -> None:
-        """The connection is closed: the session paces no publisher, and no queue paces it."""
-        self.paced = False
-        if self.pacing is not None:
-            self.pacing.end(now)
-        if self.publisher is not None:
-            self.publisher.release_all(now)
 
     # -- pulling from shared queues (FC-13) and retained messages
 
@@ -356,14 +344,16 @@ class Outbound(Consumer):
 
     def disconnect(self, host: Host, now: int) -> None:
         """Detach the client: the mailbox is stored as FC-7 says."""
-        self._end_pacing(now)
+        self.paced = False
+        end_pacing(self.pacing, self.publisher, now)
         self.sender.disconnect(host, now)
         self.store_offline(now)
 
     def end(self, now: int) -> None:
         """End the session: what waits is dropped and counted."""
         counters = self.sender.counters
-        self._end_pacing(now)
+        self.paced = False
+        end_pacing(self.pacing, self.publisher, now)
         for publish in self.mailbox.take_all():
             counters.count_offered(publish.qos)
             counters.count_drop("session_ended", publish.qos)
@@ -375,16 +365,3 @@ class Outbound(Consumer):
                 counters.count_drop("session_ended", mqueue.pop().qos)
         self.sender.end(now)
         self.missed = None
-
-    def take_counters(self, now: int, interval_end: int) -> Counters:
-        """The counters of the interval that ends now, with its gauges; a new interval begins."""
-        sender = self.sender
-        done = sender.counters
-        fresh = sender.counters = Counters(interval_end)
-        done.end_interval(fresh, sender.window, self.mqueue, self.mailbox.waiting())
-        sender.end_interval(done, now)
-        if self.pacing is not None:
-            done.paced_for_us = self.pacing.patience.used_time.take(now)
-        if self.publisher is not None:
-            done.publish_paced_us = self.publisher.patience.used_time.take(now)
-        return done

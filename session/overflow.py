@@ -72,6 +72,6 @@ def why_full(mqueue: MQueue, newcomer: Publish, limits: Limits) -> str:
     if limits.max_mqueue_len and mqueue.length >= limits.max_mqueue_len:
         full = f"{mqueue.length} deliveries wait, session.max_mqueue_len is {limits.max_mqueue_len}"
     else:
-        more = f"and {newcomer.size} bytes are to join them"
+        more = f"and {newcomer.size} bytes do not fit"
         full = f"{mqueue.bytes} payload bytes wait {more}, session.max_mqueue_bytes is {limits.max_mqueue_bytes}"
     return f"{full}; session.mqueue_overflow is {limits.mqueue_overflow}"

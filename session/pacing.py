@@ -161,6 +161,14 @@ class Pacing:
         return now - self.moved_at >= STALLED
 
 
+def end_pacing(pacing: Pacing | None, publisher: Publisher | None, now: int) -> None:
+    """A session's connection is closed: its queue paces no publisher, and no queue paces it."""
+    if pacing is not None:
+        pacing.end(now)
+    if publisher is not None:
+        publisher.release_all(now)
+
+
 def has_relief(mqueue: MQueue, behind: int, limits: Limits) -> bool:
     """Whether a queue, with the deliveries that wait `behind` it, is down to half of its limits: pacing ends.
 

@@ -2,6 +2,8 @@
 
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 from protocol import reason_codes
 from protocol.errors import MQTTError
 from protocol.publish import Publish
@@ -18,6 +20,7 @@ IGNORE: Final = 3
 """Neither route nor acknowledge it: it is parked already, and acknowledged later (FC-22, FC-25)."""
 
 
+@mypyc_attr(acyclic=True)  # it refers to PUBLISHes only, which are acyclic too: 16 bytes less
 @final
 class ReceivedIds:
     """Which QoS 1 and 2 PUBLISHes of one client are new, and how many are unacknowledged."""
@@ -117,11 +120,11 @@ class ReceivedIds:
         self._overflowing = True
         return begins
 
-    def may_let_in(self) -> bool:
+    def may_take_parked(self) -> bool:
         """Whether a PUBLISH waits for an id, and one is free."""
         return self.waiting is not None and self._has_room()
 
-    def let_in(self) -> Publish | None:
+    def take_parked(self) -> Publish | None:
         """Remove and return the PUBLISH that has waited longest for an id, if one is free; the caller routes it."""
         waiting = self.waiting
         if waiting is None or not self._has_room():

@@ -1,4 +1,4 @@
-"""Sending to one client: window, resending, outbox, throttle, watch (FC-1, FC-8, FC-10, FC-11, FC-14)."""
+"""Sending to one client: window, outbox, throttle, watch (FC-1, FC-10, FC-11, FC-14)."""
 
 from typing import Final, final
 
@@ -6,10 +6,11 @@ from protocol import reason_codes
 from protocol.publish import Publish
 from session import gate
 from session.counters import Counters
-from session.host import Host, Nobody
+from session.host import Host, NoHost
 from session.limits import Limits
 from session.mailbox import Mailbox
 from session.outbox import PUBREL_HEAD, Outbox
+from session.resending import KeptWindow, resend, resend_overdue
 from session.source import Source
 from session.stopwatch import Stopwatch
 from session.throttle import new_throttle
@@ -36,8 +37,8 @@ class Sender:
         self.throttle = new_throttle(limits, now)
         self.watch: Watch | None = None
         """FC-14: None until the first backlog or full window."""
-        self.held: list[int] | None = None
-        """Packet ids of the kept window that are still to be resent, last first; None = none."""
+        self.kept: KeptWindow | None = None
+        """What of the kept window is still to be resent; None = nothing."""
         self.sources: dict[int, Source] | None = None
         """The sources of unacknowledged deliveries, by packet id; None until a source delivers."""
         self.timer_at = 0
@@ -49,7 +50,7 @@ class Sender:
 
     def may_send(self, publish: Publish, now: int) -> bool:
         """Whether window, send path and throttle allow a delivery."""
-        if not self.connected or self.held is not None:
+        if not self.connected or self.kept is not None:
             return False  # FC-8: the kept window is resent before anything new
         if publish.qos == 0:  # FC-4: it needs the send path, and no slot
             if self.congested and self.limits.gate:
@@ -60,7 +61,7 @@ class Sender:
 
     def is_open(self) -> bool:
         """Whether window and send path allow a delivery of any QoS."""
-        return self.connected and not self.congested and self.held is None and not self.window.full()
+        return self.connected and not self.congested and self.kept is None and not self.window.full()
 
     def has_room(self) -> bool:
         """Whether the pass may write more."""
@@ -119,7 +120,7 @@ class Sender:
         self.congested = congested
         self.congested_time.run(congested, now)
 
-    def unread_bytes(self) -> int:
+    def unacknowledged_bytes(self) -> int:
         """Bytes of unacknowledged deliveries, which the client may not have read."""
         size = 0
         for inflight in self.window.entries.values():
@@ -140,8 +141,8 @@ class Sender:
             return UNEXPECTED
         phase = self.window.advance(packet_id, inflight, packet_type, failed, now)
         if phase == DONE:
-            if self.held is not None and packet_id in self.held:
-                self.held.remove(packet_id)  # acknowledged before it was resent
+            if self.kept is not None:
+                self.kept.forget(packet_id)
             if self.throttle is not None or self.sources is not None:
                 self._completed(packet_id, inflight)
             if self.watch is not None:
@@ -167,46 +168,27 @@ class Sender:
     def retry(self, now: int) -> int:
         """While connected, 3.1.1 only: resend what is `retry_interval` old. Returns when to call again, 0 = no need."""
         interval = self.limits.retry_interval
-        entries = self.window.entries
-        if self.outbox.version != 4 or not interval or not self.connected or not entries:
+        window = self.window
+        if self.outbox.version != 4 or not interval or not self.connected or not window.entries:
             return 0
         if self.congested:
             return now + interval  # the PUBLISHes may still be in the send path: do not add copies
-        held = self.held
-        oldest = now
-        for packet_id, inflight in entries.items():
-            if held is not None and packet_id in held:
-                continue  # not sent on this connection yet
-            if inflight.last_sent_at + interval <= now:
-                self._resend(packet_id, inflight, now)
-            oldest = min(oldest, inflight.last_sent_at)
-        return oldest + interval
+        return resend_overdue(window, self.kept, self.outbox, self.counters, interval, now)
 
-    def resend_held(self, now: int) -> None:
-        """Resend the kept window in the order first sent, as far as the new window has slots (FC-1)."""
-        held = self.held
-        if held is None:
-            return
+    def resend_kept(self, kept: KeptWindow, now: int) -> None:
+        """Resend the kept window, as far as the new window has slots."""
         window = self.window
-        while held and len(window.entries) - len(held) < window.limit:
-            packet_id = held.pop()
+        packet_id = kept.next(window)
+        while packet_id:
             inflight = window.entries[packet_id]
             if inflight.phase != WAIT_PUBCOMP and self.too_large(inflight.publish):
                 window.remove(packet_id, inflight, now)  # [MQTT-3.1.2-25]: as if it had been completed
                 self._completed(packet_id, inflight)
             else:
-                self._resend(packet_id, inflight, now)
-        if not held:
-            self.held = None
-
-    def _resend(self, packet_id: int, inflight: Inflight, now: int) -> None:
-        inflight.last_sent_at = now
-        if inflight.phase == WAIT_PUBCOMP:
-            self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
-            self.counters.resent_pubrel += 1
-        else:
-            self.outbox.add_resent_publish(inflight.publish, packet_id, now)
-            self.counters.resent_publish += 1
+                resend(packet_id, inflight, self.outbox, self.counters, now)
+            packet_id = kept.next(window)
+        if not len(kept):
+            self.kept = None
 
     # -- timers, slow consumers and stalled windows (FC-14)
 
@@ -255,15 +237,14 @@ class Sender:
     # -- connecting and disconnecting
 
     def connect(self, host: Host, outbox: Outbox, window: int, now: int) -> None:
-        """Attach a client; `resend_held` then resends the kept window (FC-8)."""
+        """Attach a client; `resend_kept` then resends the kept window (FC-8)."""
         self.host = host
         self.outbox = outbox
         self.connected = True
         self.congested = False
         self.window.set_limit(window, now)
         if self.window.entries:
-            self.held = list(self.window.entries)
-            self.held.reverse()
+            self.kept = KeptWindow(self.window)
             if outbox.version == 4 and self.limits.retry_interval:
                 self.arm(now + self.limits.retry_interval)
 
@@ -274,7 +255,7 @@ class Sender:
         self.connected = False
         self.host = host
         self.outbox.take()
-        self.held = None
+        self.kept = None
         if self.watch is not None:
             self.watch.reset()
         if self.throttle is not None:
@@ -284,7 +265,7 @@ class Sender:
         """End the session: groups take back unacknowledged QoS 1 (FC-13)."""
         self.connected = False
         self.timer_at = 0
-        self.host = Nobody()
+        self.host = NoHost()
         self._give_back(now)
         self.window.clear(now)
         if self.throttle is not None:

@@ -20,8 +20,9 @@ from session.window import DONE, UNEXPECTED
 class Session:
     """State that outlives a connection if the client wishes so [MQTT-3.1.2-23] (3.1.1: [MQTT-3.1.2-4]).
 
-    `inbound` takes the client's PUBLISHes. The router offers deliveries to `outbound`. All else goes through this
-    class: control packets and acknowledgements in, bytes out (`data_to_send`). The session acts through its `Host`.
+    `inbound` takes the client's PUBLISHes. The router offers deliveries to `outbound`, whose passes send them. All else
+    goes through this class: control packets and acknowledgements in. What is to be written is in `outbox`. The session
+    acts through its `Host`.
     """
 
     def __init__(self, client_id: str, limits: Limits, host: Host, now: int) -> None:
@@ -29,8 +30,9 @@ class Session:
         self.created_at = now
         self.limits = limits
         self.outbound = Outbound(limits, host, now)
-        self._sender = self.outbound.sender
-        self.inbound = Inbound(limits, self._sender)
+        self.outbox: Outbox = self.outbound.sender.outbox
+        """What the host has to write: it takes it after each pass, and when it has handled what it has read."""
+        self.inbound = Inbound(limits, self.outbound.sender)
         self.subscriptions: dict[str, Subscription] | None = None
         """By topic filter; None until the first."""
         self.version = 4
@@ -59,8 +61,8 @@ class Session:
         `receive_maximum`, `maximum_packet_size` and `topic_alias_maximum` are the client's, 0 where it stated none.
         """
         self.version = version
-        self.inbound.connect(version, problem_information)
-        outbox = Outbox()
+        self.inbound.connect(problem_information)
+        outbox = self.outbox = Outbox()
         outbox.version = version
         outbox.maximum_packet_size = maximum_packet_size
         aliases = min(topic_alias_maximum, self.limits.max_topic_alias_out)
@@ -82,12 +84,7 @@ class Session:
     @property
     def connected(self) -> bool:
         """Whether its client is connected."""
-        return self._sender.connected
-
-    @property
-    def congested(self) -> bool:
-        """Whether the transport buffer is above its high-water mark, until it is below the low one."""
-        return self._sender.congested
+        return self.outbound.sender.connected
 
     def store_offline(self, now: int) -> None:
         """FC-7: move what was offered while the client is away into the mqueue."""
@@ -100,16 +97,16 @@ class Session:
 
         The caller calls `drain` when it has handled the chunk that it is reading.
         """
-        phase = self._sender.acknowledge(packet_type, packet_id, reason_code >= 0x80, now)
+        phase = self.outbound.sender.acknowledge(packet_type, packet_id, reason_code >= 0x80, now)
         if phase == DONE:
             pacing = self.outbound.pacing
             if pacing is not None:
                 pacing.moved_at = now
         elif phase == UNEXPECTED and packet_type == packet_types.PUBREC and reason_code < 0x80:
             if self.version == 5:
-                self._sender.outbox.add_code(PUBREL_HEAD, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
+                self.outbox.add_code(PUBREL_HEAD, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
             else:
-                self._sender.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
+                self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
 
     def throttle(self, on: bool, now: int) -> None:
         """FC-23: reading the client is paused because of its rate, or no longer."""
@@ -124,60 +121,38 @@ class Session:
 
     def reply(self, packet: bytes) -> bool:
         """Send a control packet; False if it is larger than the client takes [MQTT-3.1.2-24]."""
-        outbox = self._sender.outbox
+        outbox = self.outbox
         if not outbox.takes(packet):
             return False
         outbox.add_control(packet)
         return True
 
-    def run_pass(self, now: int) -> bool:
-        """Schedule what is in the mailbox; the caller then writes the data to send.
-
-        Returns whether another pass has work to do. If not, the host is woken when there is more.
-        """
-        if self.outbound.run_pass(now):
-            return True
-        self.outbound.idle = True
-        return False
-
-    def drain(self, now: int) -> bool:
-        """FC-4: send what waits and may be sent; returns whether more can be sent once the outbox is written."""
-        return self.outbound.drain(now)
-
-    def delivery_bytes(self) -> int:
-        """Bytes of deliveries among the data to send."""
-        return self._sender.outbox.delivery_bytes
-
-    def data_to_send(self) -> list[bytes]:
-        """Empty the outbox; returns the pieces to write now, which may be none."""
-        return self._sender.outbox.take()
-
     def set_congested(self, congested: bool, now: int) -> None:
         """The buffer passed a water mark. Wake the host at the low one: its pass drains the mqueue (FC-3)."""
-        self._sender.set_congested(congested, now)
+        self.outbound.sender.set_congested(congested, now)
 
-    def unread_bytes(self) -> int:
+    def unacknowledged_bytes(self) -> int:
         """Bytes of unacknowledged deliveries, which the client may not have read."""
-        return self._sender.unread_bytes()
+        return self.outbound.sender.unacknowledged_bytes()
 
     def wake(self) -> None:
         """Have the host write what is in the outbox."""
-        self._sender.host.wake()
+        self.outbound.sender.host.wake()
 
     def close(self, reason_code: int, reason: str) -> None:
         """Have the host close the client's connection, if there is one."""
-        self._sender.host.disconnect(reason_code, reason)
+        self.outbound.sender.host.disconnect(reason_code, reason)
 
     # -- time
 
     @property
     def timer_at(self) -> int:
         """When the host will call `on_timer`; 0 = never."""
-        return self._sender.timer_at
+        return self.outbound.sender.timer_at
 
     def on_timer(self, now: int) -> None:
         """Resend and forget what is due (FC-8, FC-22). The caller writes the outbox afterwards if a client is there."""
-        sender = self._sender
+        sender = self.outbound.sender
         if not sender.timer_at or now < sender.timer_at:
             return  # the session has ended, or an earlier call has replaced this one
         sender.timer_at = 0
@@ -198,11 +173,11 @@ class Session:
     @property
     def counters(self) -> Counters:
         """The counters of the current interval."""
-        return self._sender.counters
+        return self.outbound.sender.counters
 
     def active(self) -> bool:
         """Whether the interval has something to report: events, mailbox, full window or congestion."""
-        sender = self._sender
+        sender = self.outbound.sender
         return (
             not sender.counters.quiet()
             or self.outbound.mailbox.length() > 0
@@ -212,7 +187,16 @@ class Session:
 
     def take_counters(self, now: int, interval_end: int = 0) -> Counters:
         """The counters of the interval that ends now; a new one begins. `interval_end`: nominal end, if not `now`."""
-        counters = self.outbound.take_counters(now, interval_end or now)
+        outbound = self.outbound
+        sender = self.outbound.sender
+        counters = sender.counters
+        following = sender.counters = Counters(interval_end or now)
+        counters.end_interval(following, sender.window, outbound.mqueue, outbound.mailbox.waiting())
+        sender.end_interval(counters, now)
+        if outbound.pacing is not None:
+            counters.paced_for_us = outbound.pacing.patience.used_time.take(now)
+        if outbound.publisher is not None:
+            counters.publish_paced_us = outbound.publisher.patience.used_time.take(now)
         counters.reading_paused_us = self.reading_paused_time.take(now)
         counters.awaiting_rel_len = self.inbound.awaiting_rel_len
         if self._throttled_time is not None:
@@ -224,13 +208,14 @@ class Session:
 
     def gauges(self) -> Gauges:
         """What it holds now."""
-        return Gauges(self._sender.window, self.outbound.mqueue, self.outbound.mailbox.length())
+        sender = self.outbound.sender
+        return Gauges(sender.window, self.outbound.mqueue, self.outbound.mailbox.length(), sender.congested)
 
     def life(self, now: int) -> Life:
         """The totals since the session began; no counter is reset."""
         life = Life()
-        life.add(self._sender.counters)
-        life.window_full_us = self._sender.window.full_time.so_far(now)
+        life.add(self.outbound.sender.counters)
+        life.window_full_us = self.outbound.sender.window.full_time.so_far(now)
         pacing = self.outbound.pacing
         if pacing is not None:
             life.paced_for_us = pacing.patience.used_time.so_far(now)
@@ -242,7 +227,7 @@ class Session:
         """FC-25: whether it holds deliveries of an address in which PUBLISHes wait for room."""
         mqueue = self.outbound.mqueue
         return (
-            any(is_blocking(inflight.publish) for inflight in self._sender.window.entries.values())
+            any(is_blocking(inflight.publish) for inflight in self.outbound.sender.window.entries.values())
             or (mqueue is not None and any(is_blocking(publish) for publish in mqueue))
             or any(is_blocking(publish) for publish in self.outbound.mailbox.waiting())
         )

@@ -1,11 +1,11 @@
 """FC-13: a shared subscription is one queue, from which the members of the group pull."""
 
-from collections import deque
 from typing import final
 
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.counters import Counters
+from session.group_members import Member, RoundRobin
 from session.host import Host
 from session.limits import Limits
 from session.mqueue import MQueue, too_big
@@ -16,32 +16,8 @@ from session.source import BLOCKED, DELIVERED, EMPTY, Consumer, Source
 
 
 @final
-class Member:
-    """A session of the group, with the options of its own subscription [MQTT-4.8.2-3]."""
-
-    def __init__(self, consumer: Consumer, subscription: Subscription) -> None:
-        self.consumer = consumer
-        self.subscription = subscription
-        self.in_line = False
-        self.busy = False
-        """Whether it left the line only because its pass has enough to do."""
-
-    def delivery(self, publish: Publish) -> Publish:
-        """The message as this member gets it."""
-        options = self.subscription
-        delivery = publish.at(min(options.qos, publish.qos), publish.retain and options.retain_as_published)
-        if options.identifiers or delivery.identifiers:  # a member with other identifiers may have returned it
-            delivery = delivery.identified(options.identifiers)
-        return delivery
-
-
-@final
 class SharedQueue(Source):
-    """The queue of one group. While it is not empty, no member can take its head.
-
-    `_line` holds the members that may be able to take a delivery, in round-robin order. A member that cannot take one
-    leaves the line, notes the queue (`Consumer.miss`) and pulls when it can send again.
-    """
+    """The queue of one group. While it is not empty, no member can take its head."""
 
     def __init__(self, name: str, limits: Limits, host: Host) -> None:
         self.name = name
@@ -52,8 +28,7 @@ class SharedQueue(Source):
         self.mqueue: MQueue | None = None
         self._limits = limits
         self._host = host
-        self._line: deque[Member] = deque()
-        self._busy: deque[Member] = deque()
+        self._line = RoundRobin()
         self._pacing: Pacing | None = None
         self._offered: Publish | None = None  # the head that members were last woken for
 
@@ -71,10 +46,7 @@ class SharedQueue(Source):
         member = self.members.pop(consumer, None)
         if member is None:
             return
-        if member.in_line:
-            self._line.remove(member)
-        else:
-            consumer.forget(self)
+        self._line.leave(member, self)
         mqueue = self.mqueue
         if not self.members and mqueue is not None:
             while mqueue.length:
@@ -103,8 +75,7 @@ class SharedQueue(Source):
             if mqueue.length:
                 return DELIVERED if mqueue.length < waited else BLOCKED
             mqueue.overflowing = False
-        member.in_line = True
-        self._line.append(member)
+        self._line.join(member)
         return EMPTY
 
     def take_back(self, deliveries: list[Publish], now: int) -> bool:
@@ -134,34 +105,19 @@ class SharedQueue(Source):
 
     def _give(self, publish: Publish, now: int) -> bool:
         """Hand a message to the next member in line that can take it; False if there is none."""
-        line = self._line
-        while line:
-            member = line.popleft()
-            consumer = member.consumer
-            if consumer.can_take(publish, now):
-                if consumer.at_ease():
-                    line.append(member)
-                    self._hand_over(member, publish, now)
-                    return True
-                if not member.busy:
-                    member.busy = True
-                    self._busy.append(member)
-            member.in_line = False
-            consumer.miss(self)
-        return False
+        member = self._line.next(publish, self, now)
+        if member is None:
+            return False
+        self._hand_over(member, publish, now)
+        return True
 
     def _press(self, publish: Publish, now: int) -> bool:
         """Hand a message to a busy member that can still take it; False if there is none."""
-        busy = self._busy
-        while busy:
-            member = busy.popleft()
-            consumer = member.consumer
-            if not member.in_line and self.members.get(consumer) is member and consumer.can_take(publish, now):
-                busy.append(member)
-                self._hand_over(member, publish, now)
-                return True
-            member.busy = False
-        return False
+        member = self._line.next_busy(publish, now)
+        if member is None:
+            return False
+        self._hand_over(member, publish, now)
+        return True
 
     def _hand_over(self, member: Member, publish: Publish, now: int) -> None:
         self.counters.count_handed_over(publish.qos, 1)
@@ -206,7 +162,7 @@ class SharedQueue(Source):
         if limits.overflow_patience and not too_big(publish, limits):
             if drop_expired(mqueue, publish, limits, self.counters, now):
                 return True
-            if self._holds_back(publisher, now):
+            if self._paces(publisher, now):
                 too_many = 0 < 2 * limits.max_mqueue_len <= mqueue.length
                 if not too_many and not 0 < 2 * limits.max_mqueue_bytes < mqueue.bytes + publish.size:
                     return True
@@ -214,13 +170,13 @@ class SharedQueue(Source):
                 return False
         return make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name)
 
-    def _holds_back(self, publisher: Consumer | None, now: int) -> bool:
+    def _paces(self, publisher: Consumer | None, now: int) -> bool:
         """Pace the publisher of a message that would overflow the queue; returns whether pacing is active."""
         pacing = self._pacing
         if publisher is not None and publisher.is_online() and self._anybody_online():
             if pacing is None:
                 pacing = self._pacing = Pacing(self._limits.overflow_patience, now)
-            if pacing.begin(self._host, now) and publisher.hold_back(pacing, now):
+            if pacing.begin(self._host, now) and publisher.pace(pacing, now):
                 return True
         elif pacing is not None:
             pacing.look(now)

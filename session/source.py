@@ -108,6 +108,6 @@ class Consumer:
         """Have the host run passes."""
         raise NotImplementedError  # abstract
 
-    def hold_back(self, pacing: Pacing, now: int) -> bool:
+    def pace(self, pacing: Pacing, now: int) -> bool:
         """FC-16: pace its client as a publisher, for one more queue; False if that is not possible."""
         raise NotImplementedError  # abstract

@@ -53,6 +53,7 @@ def wrong_kind(packet_type: int, packet_id: int, inflight: Inflight) -> Protocol
     )
 
 
+@mypyc_attr(acyclic=True)  # it refers to PUBLISHes only, which are acyclic too: 16 bytes less
 @final
 class Window:
     """Deliveries by packet identifier, in the order first sent, at most `limit` of them (FC-1)."""

@@ -15,9 +15,8 @@ import pytest
 import uvloop
 from hypothesis import settings
 
-# Time limits of single examples would only measure how busy the machine is; each test has a limit of its own.
-settings.register_profile("sluice", deadline=None)
-settings.load_profile("sluice")
+SPARK_SECONDS: Final = 400
+"""The limit of a test with Spark. One that is interrupted leaves Python and Java out of step, and fails all others."""
 
 PROBE: Final = "protocol.decoder"
 """A module that is always among the compiled ones."""
@@ -35,6 +34,13 @@ def how_it_runs() -> tuple[str, str]:
     return ("compiled" if compiled else "interpreted"), spec.origin
 
 
+EXAMPLES: Final = 100 if how_it_runs()[0] == "compiled" or "CI" not in os.environ else 50
+"""Of each property test. What runs interpreted is slower, and the compiled run of CI tries twice as many."""
+# Time limits of single examples would only measure how busy the machine is; each test has a limit of its own.
+settings.register_profile("sluice", deadline=None, max_examples=EXAMPLES)
+settings.load_profile("sluice")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have the tests with Spark come first: of tests side by side, they are then not what the others wait for.
 
@@ -42,6 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     is left from the end.
     """
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    for item in items:
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SPARK_SECONDS))
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -43,9 +43,6 @@ TOP_LEVEL: Final = {*PACKAGES, "deploy", "tests", ".ci", ".github"}
 TOP_LEVEL_FILES: Final = {"LICENSE", "CHANGELOG.md", "README.md", "Makefile", "pyproject.toml", "setup.py"}
 """The files that there may be at the top, besides dotfiles."""
 
-FUNCTION_LINES: Final = 60
-"""The hard limit for the lines of one function."""
-
 
 def sources(package: str) -> list[Path]:
     """All Python files of a package."""
@@ -204,20 +201,6 @@ def test_only_the_fixed_folders_exist() -> None:
     files = {name.name for name in names if len(name.parts) == 1 and not name.name.startswith(".")}
     assert folders <= TOP_LEVEL
     assert files <= TOP_LEVEL_FILES
-
-
-def test_functions_are_of_a_readable_size() -> None:
-    """No function of ours is longer than the hard limit, tests included."""
-    long = [
-        f"{path.relative_to(ROOT)}:{node.lineno} {node.name} has {node.end_lineno - node.lineno + 1} lines"
-        for package in (*PACKAGES, "tests")
-        for path in sources(package)
-        for node in ast.walk(ast.parse(path.read_text(), str(path)))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno is not None
-        and node.end_lineno - node.lineno >= FUNCTION_LINES
-    ]
-    assert long == []
 
 
 def test_every_test_says_what_it_shows() -> None:

@@ -25,8 +25,8 @@ AT_ONCE: Final = 256
 class Parked:
     """A PUBLISH whose acknowledgement is withheld."""
 
-    def __init__(self, backlog: "Backlog", publish: Publish, session: Session, now: int, will: bool = False) -> None:
-        self.backlog = backlog
+    def __init__(self, full: "FullAddress", publish: Publish, session: Session, now: int, will: bool = False) -> None:
+        self.full = full
         self.publish = publish
         self.session = session
         self.client_id = session.client_id
@@ -42,15 +42,15 @@ class Parked:
 
     def written(self, now: int) -> None:
         """FC-26: it is on disk, so it is acknowledged."""
-        self.backlog.written(self, now)
+        self.full.written(self, now)
 
     def not_written(self, now: int) -> None:
         """FC-26: it could not be written to disk."""
-        self.backlog.not_written(self, now)
+        self.full.not_written(self, now)
 
 
 @final
-class Backlog(Watcher):
+class FullAddress(Watcher):
     """One episode: from the PUBLISH that finds an address full until it is down to half its limit and nothing waits.
 
     With `block`, PUBLISHes wait here, first in, first out. With `page` they wait in the pages, and are acknowledged
@@ -63,7 +63,7 @@ class Backlog(Watcher):
         """None if the address does not page."""
         self.scheduled = False
         """Whether it is queued for `settle`."""
-        self.timer: BacklogTimer | None = None
+        self.timer: FullAddressTimer | None = None
         self._addresses = addresses
         self._parked: OrderedDict[Parked, None] = OrderedDict()
         self._bytes = 0  # parked payload
@@ -183,7 +183,7 @@ class Backlog(Watcher):
             # The client cannot know which PUBLISH failed. It resends all unacknowledged ones in order, so those behind
             # this one must not be routed first (FC-9).
             for other in self._addresses.producers.parked(session):
-                if other.backlog is self and not session.inbound.expects(other.publish, other.connection):
+                if other.full is self and not session.inbound.expects(other.publish, other.connection):
                     self.discard(other, now)
 
     def discard(self, parked: Parked, now: int) -> None:
@@ -215,7 +215,7 @@ class Backlog(Watcher):
             at = min(at, parked.since + timeout)
         timer = self.timer
         if timer is None or timer.at <= now or at < timer.at:
-            self.timer = BacklogTimer(self)
+            self.timer = FullAddressTimer(self)
             self._addresses.wheel.add(at, self.timer)
 
     def look(self, now: int) -> None:
@@ -259,17 +259,17 @@ class Backlog(Watcher):
 
 
 @final
-class BacklogTimer(Timer):
+class FullAddressTimer(Timer):
     """Checks a full address."""
 
-    def __init__(self, backlog: Backlog) -> None:
-        self.backlog = backlog
+    def __init__(self, full: FullAddress) -> None:
+        self.full = full
 
     def wanted(self) -> bool:
         """False once another timer has replaced it, or the episode is over."""
-        return self.backlog.timer is self
+        return self.full.timer is self
 
     def due(self, now: int) -> None:
         """Check the address; `look` sets the next timer."""
         if self.wanted():
-            self.backlog.look(now)
+            self.full.look(now)

@@ -5,10 +5,10 @@ from collections import deque
 from contextvars import Context
 from typing import TYPE_CHECKING, Final, final
 
-from broker.addresses.full_address import AT_ONCE, Backlog, Parked
+from broker.addresses.full_address import AT_ONCE, FullAddress, Parked
 from broker.addresses.producer_windows import Producers
 from broker.clients import Clients
-from broker.connection.replies import PublishRefused, in_words
+from broker.connection.replies import PublishRefused, shortened
 from broker.events import Events
 from broker.routing.messages import Messages
 from broker.routing.router import MATCHED
@@ -57,21 +57,21 @@ class Addresses:
         self._messages = messages
         self._clients = clients
         self._events = events
-        self._backlogs: dict[Address, Backlog] = {}
-        self._ready: deque[Backlog] = deque()
+        self._full_addresses: dict[Address, FullAddress] = {}
+        self._ready: deque[FullAddress] = deque()
         self._scheduled = False
 
     @property
     def full(self) -> int:
         """How many addresses are full."""
-        return len(self._backlogs)
+        return len(self._full_addresses)
 
     # -- PUBLISHes to a full address
 
     def overflow(self, endpoint: Endpoint, session: Session, publish: Publish, now: int) -> None:
         """Apply the address's policy to an accepted PUBLISH that found it full."""
         address = self._address(publish)
-        backlog = self._backlog(address, now)
+        full = self._full_address(address, now)
         policy = address.rule.full_policy
         if policy == FAIL:
             self.refuse(session, publish, address, now, True)
@@ -79,18 +79,18 @@ class Addresses:
             self.count_dropped(session, address)
             session.inbound.answer(publish, True, now)
         else:
-            self._wait(backlog, session, publish, now)
+            self._wait(full, session, publish, now)
             self.producers.limit(endpoint, session, now)
 
     def overflow_will(self, session: Session, publish: Publish, now: int) -> None:
-        """Route a will even if its address is full: it has no publisher to hold back.
+        """Route a will even if its address is full: it has no publisher whose connection could be paused.
 
         It is queued behind PUBLISHes that wait, because its client may have sent them (FC-9).
         """
         address = self._address(publish)
         if address.waiting and not self.stopping:
-            backlog = self._backlog(address, now)
-            if backlog.take(Parked(backlog, publish, session, now, will=True)):
+            full = self._full_address(address, now)
+            if full.take(Parked(full, publish, session, now, will=True)):
                 return
         self.publish_late(publish, session.client_id, now)
 
@@ -107,22 +107,22 @@ class Addresses:
         """Route a PUBLISH that has waited, or a will; returns whether there is a subscription."""
         return self._messages.publish_late(publish, client_id, self._clients.outbound(client_id), now) == MATCHED
 
-    def _wait(self, backlog: Backlog, session: Session, publish: Publish, now: int) -> None:
-        address = backlog.address
+    def _wait(self, full: FullAddress, session: Session, publish: Publish, now: int) -> None:
+        address = full.address
         if self.producers.used_up(session):
             # It is read only for its acknowledgements. They may have made room for its parked PUBLISHes.
-            backlog.settle(now, AT_ONCE)
-        if self.producers.used_up(session) or backlog.rejects(publish):
+            full.settle(now, AT_ONCE)
+        if self.producers.used_up(session) or full.rejects(publish):
             self.refuse(session, publish, address, now, True)
             return
-        parked = Parked(backlog, publish, session, now)
-        if backlog.take(parked):
+        parked = Parked(full, publish, session, now)
+        if full.take(parked):
             if address.rule.full_policy == BLOCK:
                 address.parked += 1
                 self.parked_total += 1
             session.inbound.park(publish, address.rule.full_policy == PAGE)
             self.producers.add(parked)
-            backlog.watch_time(now)
+            full.watch_time(now)
         elif address.rule.page_full_policy == DROP:
             self.count_dropped(session, address)
             session.inbound.answer(publish, True, now)
@@ -153,32 +153,32 @@ class Addresses:
         refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, f"PUBLISH to {_name(address)!r}, which is full")
         self._events.publish_refused(session, refused, now)
         if session.version == 5:
-            session.inbound.refuse(publish, refused.reason_code, in_words(refused.message))
+            session.inbound.refuse(publish, refused.reason_code, shortened(refused.message))
             session.wake()
         else:
             session.close(refused.reason_code, refused.message)
 
     # -- episodes
 
-    def _backlog(self, address: Address, now: int) -> Backlog:
-        backlog = self._backlogs.get(address)
-        if backlog is None:
+    def _full_address(self, address: Address, now: int) -> FullAddress:
+        full = self._full_addresses.get(address)
+        if full is None:
             paging = self.paging
             paged = paging is not None and address.rule.full_policy == PAGE
-            backlog = self._backlogs[address] = Backlog(self, address)
+            full = self._full_addresses[address] = FullAddress(self, address)
             if paging is not None and paged:
-                backlog.pages = paging.open(address, backlog)
-            address.watcher = backlog
-            backlog.watch_time(now)
+                full.pages = paging.open(address, full)
+            address.watcher = full
+            full.watch_time(now)
             self._log("address_full", address)
-        return backlog
+        return full
 
-    def end(self, backlog: Backlog) -> None:
+    def end(self, full: FullAddress) -> None:
         """End the episode: the address has room again."""
-        address = backlog.address
+        address = full.address
         address.watcher = None
         address.mark = NOT_WATCHED
-        del self._backlogs[address]
+        del self._full_addresses[address]
         self._log("address_has_room", address)
 
     def _log(self, event: str, address: Address) -> None:
@@ -197,11 +197,11 @@ class Addresses:
 
     # -- routing parked and paged PUBLISHes
 
-    def schedule(self, backlog: Backlog) -> None:
-        """Settle a backlog in the loop's next turn."""
-        if not backlog.scheduled:
-            backlog.scheduled = True
-            self._ready.append(backlog)
+    def schedule(self, full: FullAddress) -> None:
+        """Settle a full address in the loop's next turn."""
+        if not full.scheduled:
+            full.scheduled = True
+            self._ready.append(full)
             self._settle_soon()
 
     def _settle_soon(self) -> None:
@@ -210,16 +210,16 @@ class Addresses:
             asyncio.get_running_loop().call_soon(self._settle, context=_CONTEXT)
 
     def _settle(self) -> None:
-        """Settle the queued backlogs: together they route at most AT_ONCE PUBLISHes in one turn of the loop."""
+        """Settle the queued ones: together they route at most AT_ONCE PUBLISHes in one turn of the loop."""
         self._scheduled = False
         now = monotonic_us()
         ready = self._ready
         turns = min(len(ready), AT_ONCE)
         try:
             for _ in range(turns):
-                backlog = ready.popleft()
-                backlog.scheduled = False
-                backlog.settle(now, AT_ONCE // turns)
+                full = ready.popleft()
+                full.scheduled = False
+                full.settle(now, AT_ONCE // turns)
         finally:
             if ready:
                 self._settle_soon()
@@ -229,7 +229,7 @@ class Addresses:
     def end_session(self, session: Session, now: int) -> None:
         """A session has ended. Its parked PUBLISHes are still routed, within a limit (FC-25)."""
         for parked in self.producers.parked(session):
-            parked.backlog.leave_behind(parked, now)
+            parked.full.leave_behind(parked, now)
 
 
 def _name(address: Address) -> str:

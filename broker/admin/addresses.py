@@ -6,7 +6,7 @@ from broker.admin.listing import LONGEST_NAME, Key, Listing, shortened
 from session.address import Address
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.addresses.book import AddressBook
 
 _KEYS: Final[dict[str, Key[Address]]] = {
     "bytes": lambda address, _: address.size,
@@ -33,8 +33,8 @@ class Addresses(Listing[Address]):
     keys = _KEYS
     default = "bytes"
 
-    def __init__(self, broker: "Broker") -> None:
-        self._book = broker.router.addresses
+    def __init__(self, book: "AddressBook") -> None:
+        self._book = book
 
     def items(self) -> list[Address]:
         """All addresses that the router keeps."""

@@ -50,7 +50,7 @@ def ask(path: Path, command: str, sort: str | None, limit: int) -> dict[str, Any
             sock.connect(str(path))
             uid = peer_uid(sock)
             if not is_trusted(uid) and os.geteuid() != 0:
-                raise AdminError(f"{path}: it is user {uid} who answers there, not this user: nothing it says is taken")
+                raise AdminError(f"{path}: user {uid} answers there, not this user: the answer is not accepted")
             with suppress(ConnectionError):  # a refusal is sent, and the connection closed, before any request
                 sock.sendall(json.dumps(request).encode() + b"\n")
             line = _read_line(sock)
@@ -69,7 +69,7 @@ def _read_line(sock: socket.socket) -> bytes:
             raise ConnectionResetError
         received += chunk
         if len(received) > LONGEST_ANSWER:
-            raise OSError(f"an answer of more than {LONGEST_ANSWER} bytes: that is no broker of this version")
+            raise OSError(f"an answer of more than {LONGEST_ANSWER} bytes: a broker of this version sends less")
     return bytes(received)
 
 
@@ -77,7 +77,7 @@ def _why(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such socket: is the broker running, and is this its admin.socket?"
     if isinstance(error, ConnectionRefusedError):
-        return "nobody answers there: the broker has ended, or is another kind of program"
+        return "no broker listens on it: the broker has ended, or the socket belongs to another program"
     if isinstance(error, PermissionError):
         return f"user {os.geteuid()} may not open it: only the user that the broker runs as, and root, may"
     if isinstance(error, TimeoutError):
@@ -96,5 +96,5 @@ def _checked(line: bytes, path: Path) -> dict[str, Any]:
     if isinstance(answer, dict) and isinstance(answer.get("error"), str):
         raise AdminError(f"{path}: {answer['error']}")
     if not isinstance(answer, dict) or answer.get("version") != VERSION:
-        raise AdminError(f"{path}: what answers there is no broker of this version")
+        raise AdminError(f"{path}: the answer is not that of a broker of this version")
     return answer

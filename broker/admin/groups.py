@@ -6,7 +6,7 @@ from broker.admin.listing import Key, Listing, shortened
 from session.shared_queue import SharedQueue
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.routing.shared_groups import SharedGroups
 
 
 def mqueue(group: SharedQueue, now: int) -> int:
@@ -47,8 +47,8 @@ class Groups(Listing[SharedQueue]):
     keys = _KEYS
     default = "mqueue"
 
-    def __init__(self, broker: "Broker") -> None:
-        self._queues = broker.router.shared.queues
+    def __init__(self, shared: "SharedGroups") -> None:
+        self._queues = shared.queues
 
     def items(self) -> list[SharedQueue]:
         """All groups."""

@@ -16,7 +16,8 @@ from config.admin import CHOSEN
 from config.models import Config
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.clients import Clients
+    from broker.routing.router import Router
 
 MOST_CONNECTIONS: Final = 8
 """Further connections get an error."""
@@ -34,14 +35,14 @@ PAUSE: Final = 0.05
 class AdminServer:
     """Answers requests on the socket until it is stopped."""
 
-    def __init__(self, broker: "Broker", node_name: str, opened: OpenSocket) -> None:
+    def __init__(self, clients: "Clients", router: "Router", node_name: str, opened: OpenSocket) -> None:
         self.path = opened.path
         self._node_name = node_name
         self._opened = opened
         self._listings: dict[str, Listing[Any]] = {
-            "sessions": Sessions(broker),
-            "groups": Groups(broker),
-            "addresses": Addresses(broker),
+            "sessions": Sessions(clients),
+            "groups": Groups(router.shared),
+            "addresses": Addresses(router.addresses),
         }
         self._tops = {command: TopList(listing) for command, listing in self._listings.items()}
         self._connections: set[asyncio.Task[None]] = set()
@@ -83,7 +84,7 @@ class AdminServer:
         uid = peer_uid(writer.get_extra_info("socket"))
         if not is_trusted(uid):
             self._log.warning("admin_refused", uid=uid)
-            return f"user {uid} may not ask: this is for the user that the broker runs as, and root"
+            return f"user {uid} is not allowed to ask: only the broker's user and root are"
         if len(self._connections) > MOST_CONNECTIONS:
             return f"{MOST_CONNECTIONS} others are connected, which is the most: try again later"
         return ""
@@ -113,10 +114,10 @@ class AdminServer:
         except Exception as failure:
             context = {"message": "an admin request has failed", "exception": failure}
             asyncio.get_running_loop().call_exception_handler(context)
-            return error("the broker has failed to find it out; its log says why")
+            return error("the request has failed in the broker; its log says why")
 
 
-async def start_admin(broker: "Broker", config: Config) -> AdminServer | None:
+async def start_admin(clients: "Clients", router: "Router", config: Config) -> AdminServer | None:
     """Serve the admin socket that the configuration sets; None if it sets none.
 
     Raises OSError if a configured path cannot be used. For a default path it logs a warning and returns None.
@@ -126,7 +127,7 @@ async def start_admin(broker: "Broker", config: Config) -> AdminServer | None:
         where = place(config)
         if where is None:
             return None
-        server = AdminServer(broker, config.node_name, open_socket(where))
+        server = AdminServer(clients, router, config.node_name, open_socket(where))
         await server.start()
     except OSError as error:
         if config.admin.socket != CHOSEN:

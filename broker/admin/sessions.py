@@ -6,7 +6,7 @@ from broker.admin.listing import Key, Listing, shortened
 from broker.clients import Client
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.clients import Clients
 
 
 def mailbox(client: Client, now: int) -> int:
@@ -73,8 +73,8 @@ class Sessions(Listing[Client]):
     keys = _KEYS
     default = "mqueue"
 
-    def __init__(self, broker: "Broker") -> None:
-        self._clients = broker.clients
+    def __init__(self, clients: "Clients") -> None:
+        self._clients = clients
 
     def items(self) -> list[Client]:
         """All clients."""
@@ -94,7 +94,7 @@ class Sessions(Listing[Client]):
             session.listener,
             session.version,
             session.connected,
-            session.congested,
+            gauges.congested,
             gauges.mailbox_len,
             gauges.mqueue_len,
             gauges.mqueue_bytes,

@@ -59,10 +59,10 @@ class Scram(Method):
 
         A decoy is computed in both cases, so that not even the time shows whether the user exists.
         """
-        stand_in = self._stand_in(username)
-        return self._entries.get(username, stand_in)
+        decoy = self._decoy(username)
+        return self._entries.get(username, decoy)
 
-    def _stand_in(self, username: str) -> _Entry:
+    def _decoy(self, username: str) -> _Entry:
         """A decoy: always the same for one name, with the iterations and salt length of a real user."""
         stream = shake_256(self._secret + username.encode()).digest(3 * KEY_BYTES + self._longest_salt)
         choice, stored_key, server_key = (stream[at : at + KEY_BYTES] for at in range(0, 3 * KEY_BYTES, KEY_BYTES))
@@ -93,7 +93,7 @@ class _ScramExchange(Exchange):
         except (ScramException, UnicodeDecodeError) as error:
             raise self._failed(str(error)) from error
         if not self._method.knows(self._username):
-            raise self._failed("nobody can prove to be a stand-in")
+            raise self._failed("there is no such user")
         return Answer(server_final.encode(), self._username)
 
     def _entry(self, username: str) -> _Entry:

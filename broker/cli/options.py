@@ -34,7 +34,7 @@ _FLAGS: Final = (
             "--listen",
             "-l",
             metavar="HOST:PORT",
-            help="Listen here instead of on the configured listeners; may be repeated.",
+            help="Bind address to listen on instead of on the configured listeners; may be repeated.",
         ),
     ),
     _Flag(
@@ -47,7 +47,7 @@ _FLAGS: Final = (
         "--allow-anonymous",
         "allow_anonymous",
         bool,
-        typer.Option("--allow-anonymous/--no-allow-anonymous", help="Let clients in without any authentication."),
+        typer.Option("--allow-anonymous/--no-allow-anonymous", help="Accept clients without authentication."),
     ),
     _Flag(
         "--metrics-directory",

@@ -33,7 +33,7 @@ class Admission:
     def check_rate(self, connection: "Connection", now: int) -> None:
         """Raise MQTTError if clients connect from this host faster than `max_connection_rate` allows."""
         if self._rate is not None and not self._rate.admit(connection.host, now):
-            raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, "too many connections a second from one address")
+            raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, "too many connections a second from one IP address")
 
     def check(self, packet: Connect) -> None:
         """Raise MQTTError if this CONNECT is refused."""
@@ -55,7 +55,8 @@ class Admission:
             known = self._clients.get(client_id)
             if known is None or known.connection is None:  # a take-over adds no connection
                 raise MQTTError(
-                    reason_codes.QUOTA_EXCEEDED, f"{settings.max_connections} clients are connected; no more are let in"
+                    reason_codes.QUOTA_EXCEEDED,
+                    f"{settings.max_connections} clients are connected, as many as mqtt.max_connections allows",
                 )
 
     def _check_will(self, will: Will, client_id: str) -> None:

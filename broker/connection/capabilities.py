@@ -86,7 +86,7 @@ class Capabilities:
                 reason_codes.QOS_NOT_SUPPORTED, f"{what} at QoS {qos}; the highest here is {self.maximum_qos}"
             )
         if retain and not self.retain_available:  # [MQTT-3.2.2-13, -14]
-            raise MQTTError(reason_codes.RETAIN_NOT_SUPPORTED, f"{what} with RETAIN; nothing is retained here")
+            raise MQTTError(reason_codes.RETAIN_NOT_SUPPORTED, f"{what} with RETAIN, which is switched off")
 
     def must_be_text(self, properties: Properties | None) -> bool:
         """Whether a payload with these properties has to be UTF-8 (section 3.3.2.3.2)."""

@@ -24,7 +24,7 @@ def on_packet(connection: "Connection", session: Session, packet: Packet, now: i
     elif isinstance(packet, Pubrel):
         session.inbound.release(packet.packet_id)
         if session.inbound.has_waiting():
-            connection.let_in(now)  # FC-22
+            connection.route_parked(now)  # FC-22
     elif isinstance(packet, Pubcomp):
         session.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
     elif isinstance(packet, Pingreq):
@@ -40,7 +40,7 @@ def on_packet(connection: "Connection", session: Session, packet: Packet, now: i
     elif isinstance(packet, Disconnect):
         _on_disconnect(connection, packet)
     else:  # a second CONNECT is refused by the decoder
-        raise ProtocolError(f"{type(packet).__name__} is not for a client to send here")
+        raise ProtocolError(f"{type(packet).__name__} must not be sent by a client")
 
 
 def _on_disconnect(connection: "Connection", packet: Disconnect) -> None:

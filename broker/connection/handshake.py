@@ -124,7 +124,6 @@ class Handshake:
         self._clients.online += 1
         self._totals.most_online = max(self._totals.most_online, self._clients.online)
         connection.will = packet.will
-        connection.keep_alive = int(keep_alive * SECOND * self._settings.keepalive_multiplier)
         session = client.session
         session.listener = connection.listener
         connection.write(connack.encode(version))
@@ -133,7 +132,7 @@ class Handshake:
         aliases = props.integer(asked, props.TOPIC_ALIAS_MAXIMUM)
         explain = asked.get(props.REQUEST_PROBLEM_INFORMATION) != 0  # [MQTT-3.1.2-29]
         session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases, explain)
-        connection.start(session)
+        connection.start(session, int(keep_alive * SECOND * self._settings.keepalive_multiplier))
         if self._events.debug:
             log_connected(connection, packet, expiry_interval, connack.session_present)
 
@@ -148,7 +147,7 @@ class Handshake:
             if older is not None:
                 client.connection = None
                 # [MQTT-3.1.4-3]
-                older.close(reason_codes.SESSION_TAKEN_OVER, "another connection has come with this client id")
+                older.close(reason_codes.SESSION_TAKEN_OVER, "another connection has taken over this client id")
                 older.detach(now, not clean_start)
                 client = self._clients.get(client_id)
         if client is not None:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.connection.replies import in_words
+from broker.connection.replies import shortened
 from broker.events import Events
 from protocol import reason_codes
 from protocol.connect import Connect
@@ -41,11 +41,11 @@ def log_refused(connection: "Connection", error: MQTTError) -> None:
         more = {"size": error.size, "limit": error.limit, "key": "mqtt.max_packet_size"}
     connection.handlers.events.log.info(
         "client_refused",
-        client_id=in_words(connection.client_id or error.client_id),
+        client_id=shortened(connection.client_id or error.client_id),
         peer=_peer(connection),
         listener=connection.listener,
         reason=reason_codes.name(error.reason_code),
-        detail=in_words(error.message),
+        detail=shortened(error.message),
         **more,
     )
 
@@ -54,7 +54,7 @@ def log_connected(connection: "Connection", connect: Connect, expiry: int, sessi
     """Log that a client has its session; `expiry` in seconds."""
     connection.handlers.events.log.debug(
         "connected",
-        client_id=in_words(connection.client_id),
+        client_id=shortened(connection.client_id),
         peer=_peer(connection),
         listener=connection.listener,
         version=_VERSIONS[connect.version],
@@ -69,22 +69,22 @@ def log_connected(connection: "Connection", connect: Connect, expiry: int, sessi
 
 def log_disconnected(connection: "Connection") -> None:
     """Log once that a connection has ended, or is about to."""
-    if connection.told_gone:
+    if connection.end_logged:
         return
-    connection.told_gone = True
+    connection.end_logged = True
     connection.handlers.events.log.debug(
         "disconnected",
-        client_id=in_words(connection.client_id),
+        client_id=shortened(connection.client_id),
         peer=_peer(connection),
         listener=connection.listener,
-        detail=in_words(connection.why),
+        detail=shortened(connection.why),
     )
 
 
 def log_subscribed(events: Events, client_id: str, filters: Sequence[str], codes: Sequence[int]) -> None:
     """Log a SUBSCRIBE: each filter with the granted QoS, or why it was refused."""
     granted = {
-        in_words(topic_filter): code if code < reason_codes.UNSPECIFIED_ERROR else _why_not(code)
+        shortened(topic_filter): code if code < reason_codes.UNSPECIFIED_ERROR else _why_not(code)
         for topic_filter, code in zip(filters[:MOST_FILTERS], codes, strict=False)
     }
     _log_filters(events, "subscribed", client_id, granted, len(filters))
@@ -93,7 +93,7 @@ def log_subscribed(events: Events, client_id: str, filters: Sequence[str], codes
 def log_unsubscribed(events: Events, client_id: str, filters: Sequence[str], codes: Sequence[int]) -> None:
     """Log an UNSUBSCRIBE: each filter with the name of its reason code."""
     ended = {
-        in_words(topic_filter): reason_codes.name(code)
+        shortened(topic_filter): reason_codes.name(code)
         for topic_filter, code in zip(filters[:MOST_FILTERS], codes, strict=False)
     }
     _log_filters(events, "unsubscribed", client_id, ended, len(filters))
@@ -106,4 +106,4 @@ def _why_not(code: int) -> str:
 
 def _log_filters(events: Events, event: str, client_id: str, shown: "dict[str, Any]", count: int) -> None:
     more = {"more": count - MOST_FILTERS} if count > MOST_FILTERS else {}
-    events.log.debug(event, client_id=in_words(client_id), filters=shown, **more)
+    events.log.debug(event, client_id=shortened(client_id), filters=shown, **more)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, final
 from broker.addresses.policy import Addresses
 from broker.auth.topic_rules import Authorization
 from broker.connection.capabilities import Capabilities, is_text
-from broker.connection.replies import PublishRefused, in_words
+from broker.connection.replies import PublishRefused, shortened
 from broker.events import Events
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL, MATCHED
@@ -98,4 +98,4 @@ class Publishing:
         if session.version == 4 and self._authorization.close_refused:
             raise refused
         self._events.publish_refused(session, refused, now)
-        session.inbound.refuse(publish, refused.reason_code, in_words(refused.message))
+        session.inbound.refuse(publish, refused.reason_code, shortened(refused.message))

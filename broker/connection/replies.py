@@ -11,7 +11,7 @@ from protocol.disconnect import Disconnect
 from protocol.errors import MQTTError, UnsupportedProtocolVersion
 from protocol.properties import Properties
 
-MOST_WORDS: Final = 256
+MOST_TEXT: Final = 256
 """Bytes of a Reason String, at most: it may quote what the client has sent, which may be long."""
 
 
@@ -29,10 +29,10 @@ class Redirected(MQTTError):
         self.server_reference = server_reference
 
 
-def in_words(message: str) -> str:
-    """The message for a Reason String or a log line, cut to MOST_WORDS bytes."""
+def shortened(message: str) -> str:
+    """The message for a Reason String or a log line, cut to MOST_TEXT bytes."""
     encoded = message.encode()
-    return message if len(encoded) <= MOST_WORDS else encoded[:MOST_WORDS].decode(errors="ignore")
+    return message if len(encoded) <= MOST_TEXT else encoded[:MOST_TEXT].decode(errors="ignore")
 
 
 def connack(error: MQTTError, version: int, limit: int) -> bytes:
@@ -76,5 +76,5 @@ def fits(packet: bytes, limit: int) -> bool:
 def _explained(properties: Properties, reason: str) -> Properties:
     explained = dict(properties)
     if reason:
-        explained[props.REASON_STRING] = in_words(reason)
+        explained[props.REASON_STRING] = shortened(reason)
     return explained

@@ -6,7 +6,7 @@ from broker.auth.topic_rules import Authorization
 from broker.clients import Client
 from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_subscribed, log_unsubscribed
-from broker.connection.replies import in_words
+from broker.connection.replies import shortened
 from broker.events import Events
 from broker.routing.retained import Retained
 from broker.routing.retained_feed import RetainedFeed
@@ -123,7 +123,7 @@ def _suback(session: Session, packet_id: int, codes: list[int], refused: list[st
     """Send SUBACK, with the `refused` filters in a Reason String if the client wants one and the packet fits."""
     if refused and session.version == 5 and session.inbound.problem_information:
         named = ", ".join([repr(topic_filter[:100]) for topic_filter in refused[:_NAMED]])
-        reason = in_words(f"not accepted: {named}{', ...' if len(refused) > _NAMED else ''}")
+        reason = shortened(f"not accepted: {named}{', ...' if len(refused) > _NAMED else ''}")
         packet = Suback(packet_id, codes, {props.REASON_STRING: reason}).encode(5)
         if session.reply(packet):  # [MQTT-3.9.2-1]
             return

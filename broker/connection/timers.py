@@ -7,6 +7,7 @@ from broker.runtime.timers import Timer
 from protocol import reason_codes
 
 if TYPE_CHECKING:
+    from broker.connection.client_socket import ClientSocket
     from broker.connection.connection import Connection
 
 
@@ -14,28 +15,28 @@ if TYPE_CHECKING:
 class AbortTimer(Timer):
     """Aborts a connection that does not finish closing."""
 
-    def __init__(self, connection: "Connection") -> None:
-        self.connection = connection
+    def __init__(self, socket: "ClientSocket") -> None:
+        self.socket = socket
 
     def due(self, now: int) -> None:
         """Abort it."""
-        self.connection.abort()
+        self.socket.abort()
 
 
 @final
 class LingerTimer(Timer):
     """Closes a connection after the client could read the reason."""
 
-    def __init__(self, connection: "Connection") -> None:
-        self.connection = connection
+    def __init__(self, socket: "ClientSocket") -> None:
+        self.socket = socket
 
     def wanted(self) -> bool:
         """False once it is closed."""
-        return self.connection.transport is not None
+        return self.socket.transport is not None
 
     def due(self, now: int) -> None:
         """Close, unless something is left to write."""
-        self.connection.end_lingering()
+        self.socket.end_lingering()
 
 
 @final
@@ -59,8 +60,9 @@ class HandshakeTimer(Timer):
 class KeepAliveTimer(Timer):
     """Closes a connection whose client has sent nothing for longer than its keep-alive allows [MQTT-3.1.2-22]."""
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: "Connection", keep_alive: int) -> None:
         self.connection = connection
+        self._keep_alive = keep_alive
 
     def wanted(self) -> bool:
         """False once it is closing."""
@@ -72,11 +74,11 @@ class KeepAliveTimer(Timer):
         if connection.closing:
             return
         if connection.paused_because:  # PINGREQs may wait in its socket; `heard_at` is set when they are read
-            connection.handlers.wheel.add(now + connection.keep_alive, self)
+            connection.handlers.wheel.add(now + self._keep_alive, self)
             return
-        deadline = connection.heard_at + connection.keep_alive
+        deadline = connection.heard_at + self._keep_alive
         if now >= deadline:
-            connection.close(reason_codes.KEEP_ALIVE_TIMEOUT, "nothing has come for longer than Keep Alive allows")
+            connection.close(reason_codes.KEEP_ALIVE_TIMEOUT, "no packet within the keep-alive")
         else:
             connection.handlers.wheel.add(deadline, self)
 

@@ -34,6 +34,6 @@ class Undrained:
         self._until_look -= deliveries
         if self._until_look > 0:
             return False
-        window = session.unread_bytes()
+        window = session.unacknowledged_bytes()
         self._until_look = max(SLACK, window // 4)  # adding up a large window takes time
         return waiting > self._may_wait + window

@@ -4,7 +4,7 @@ from typing import Any, Final, final
 
 from protocol.errors import MalformedPacket
 from protocol.topics import parse_share
-from session.host import Host, Nobody
+from session.host import Host, NoHost
 from session.limits import Limits
 from session.shared_queue import SharedQueue
 
@@ -22,7 +22,7 @@ class SharedGroups:
         self.dropped = 0
         """Deliveries dropped because a queue was full, for groups that no longer exist."""
         self._limits = Limits() if limits is None else limits
-        self._host = Nobody() if host is None else host
+        self._host = NoHost() if host is None else host
 
     def queue(self, name: str) -> SharedQueue:
         """The queue of the group `name`; it is created if there is none."""

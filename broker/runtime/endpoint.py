@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from protocol import reason_codes
 from session.host import Host
 
 LATER: Final = 1
@@ -22,6 +23,10 @@ class Endpoint(Host):
     """Runs one client's session while the client is connected."""
 
     def __init__(self) -> None:
+        self.ran_at = 0
+        """When the session last ran a pass."""
+        self.awake = False
+        """Whether the session's next pass is queued."""
         self.closing = False
         """Whether further input of the client is ignored."""
 
@@ -41,11 +46,11 @@ class Endpoint(Host):
         """Handle everything received, even if reading is paused."""
         raise NotImplementedError  # abstract
 
-    def flush(self) -> None:
-        """Write the session's data to send."""
+    def run_pass(self, now: int) -> bool:
+        """Run one pass of the session and write; returns whether another one has work to do."""
         raise NotImplementedError  # abstract
 
-    def close(self, reason_code: int, reason: str, told: bool = False) -> None:
+    def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", told: bool = False) -> None:
         """Write what is left and the reason, and close. `told`: the reason has been written already."""
         raise NotImplementedError  # abstract
 

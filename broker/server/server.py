@@ -15,7 +15,7 @@ from broker.connection.connection import Connection
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import TICK
 from broker.server.listening import BACKLOG, open_sockets, server_context
-from broker.server.shutdown import take_leave
+from broker.server.shutdown import disconnect_all
 from broker.server.tls_handshake import TlsListener
 from broker.telemetry.sys_topics import SysTopics
 from config.models import Config, Listener
@@ -65,7 +65,7 @@ class Server:
         try:
             for listener in self.config.listeners:
                 await self._open(listener)
-            admin = await start_admin(self.broker, self.config)
+            admin = await start_admin(self.broker.clients, self.broker.router, self.config)
         except OSError:
             self._close_listeners()
             if self.broker.addresses.paging is not None:
@@ -130,7 +130,9 @@ class Server:
         mqtt = self.config.mqtt
         if mqtt.sys_interval == float("inf"):
             return None
-        topics = SysTopics(self.broker, mqtt.sys_interval, mqtt.retain_available, bool(self.config.addresses))
+        broker = self.broker
+        addresses = broker.addresses if self.config.addresses else None
+        topics = SysTopics(broker.settings, broker.sessions, broker.messages, addresses, mqtt)
         return loop.create_task(topics.run())
 
     def _start_exporter(self) -> "Exporter | None":
@@ -138,7 +140,7 @@ class Server:
             return None
         from broker.telemetry.exporter import Exporter
 
-        exporter = Exporter(self.broker, self.config)
+        exporter = Exporter(self.broker.sessions, self.config)
         exporter.start()
         return exporter
 
@@ -167,7 +169,8 @@ class Server:
         count = len(self.broker.connections)
         gone = asyncio.Event()
         self.broker.connections.on_last_gone = gone.set
-        lost = take_leave(self.broker, monotonic_us())
+        broker = self.broker
+        lost = disconnect_all(broker.connections, broker.clients, broker.addresses, monotonic_us())
         if lost:
             self._log.warning("wills_lost", count=lost)
         if not await self._wait(gone, STOP_TIMEOUT):

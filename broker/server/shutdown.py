@@ -6,8 +6,10 @@ from broker.runtime.clock import monotonic_us
 from protocol import reason_codes
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.addresses.policy import Addresses
+    from broker.clients import Clients
     from broker.connection.connection import Connection
+    from broker.connection.connections import Connections
 
 WILLS_TIMEOUT: Final = 2_000_000
 """Microseconds for publishing wills. If all clients subscribe to all wills, the number of deliveries is the square of
@@ -16,7 +18,7 @@ DELIVERIES_TIMEOUT: Final = 6_000_000
 """Microseconds after which sessions make no more passes: overlapping subscriptions can multiply the deliveries."""
 
 
-def take_leave(broker: "Broker", now: int) -> int:
+def disconnect_all(connections: "Connections", clients: "Clients", addresses: "Addresses", now: int) -> int:
     """Close every connection, in MQTT 5 with 0x8B, and publish all wills; returns how many wills were lost.
 
     A will is published when its client's connection is closed [MQTT-3.1.2-8], so connections with a will are closed
@@ -24,10 +26,10 @@ def take_leave(broker: "Broker", now: int) -> int:
     its session ends (MQTT 5, 3.1.3.2.2).
     """
     until = now + WILLS_TIMEOUT
-    broker.addresses.stopping = True
+    addresses.stopping = True
     lost = 0
-    connections = list(broker.connections.open)
-    for connection in connections:
+    everyone = list(connections.open)
+    for connection in everyone:
         if connection.will is None:
             continue
         if monotonic_us() < until:
@@ -35,7 +37,7 @@ def take_leave(broker: "Broker", now: int) -> int:
         else:
             connection.will = None
             lost += 1
-    for client in broker.clients.known():
+    for client in clients.known():
         if client.will is None:
             continue
         if monotonic_us() < until:
@@ -43,22 +45,21 @@ def take_leave(broker: "Broker", now: int) -> int:
         else:
             client.will = None
             lost += 1
-    for connection in connections:
+    for connection in everyone:
         _close(connection, now, now + DELIVERIES_TIMEOUT)
     return lost
 
 
 def _close(connection: "Connection", now: int, until: int) -> None:
     """Run passes until the session's mailbox is empty, or end the session at `until`; then close the connection."""
-    task = connection.task
-    if task is not None:
-        session = task.session
+    session = connection.session
+    if session is not None:
         waiting = session.gauges().mailbox_len
         while waiting:
             if monotonic_us() >= until:
                 session.end(now)
                 break
-            task.step(now)
+            connection.handlers.run_queue.run(connection, now)
             left = session.gauges().mailbox_len
             if left >= waiting:
                 break  # the pass has failed and aborted the connection

@@ -26,13 +26,13 @@ _CERTIFICATE: Final = {
 """OpenSSL's X509_V_ERR_*."""
 
 _REASONS: Final = {
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it shows no certificate, but one is required (require_client_certificate)",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it sent no certificate, but one is required (require_client_certificate)",
     "NO_SHARED_CIPHER": "no cipher in common",
     "NO_SHARED_GROUPS": "no key exchange group in common",
     "NO_SUITABLE_KEY_SHARE": "no key exchange group in common",
     "NO_SUITABLE_SIGNATURE_ALGORITHM": "no signature algorithm in common",
     "NO_SHARED_SIGNATURE_ALGORITHMS": "no signature algorithm in common",
-    "INAPPROPRIATE_FALLBACK": "it has fallen back to an older version of TLS than it could speak",
+    "INAPPROPRIATE_FALLBACK": "it fell back to an older version of TLS than it supports",
 }
 
 _ALERTS: Final = {
@@ -45,7 +45,7 @@ _ALERTS: Final = {
     "UNRECOGNIZED_NAME": "it does not know the server's name",
     "PROTOCOL_VERSION": "it does not speak this version of TLS",
     "HANDSHAKE_FAILURE": "it found nothing in common",
-    "USER_CANCELLED": "it has given up",
+    "USER_CANCELLED": "it cancelled the handshake",
 }
 """Alerts of clients, by OpenSSL's names without TLSV1_ALERT_ or SSLV3_ALERT_."""
 

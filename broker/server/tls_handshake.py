@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from broker.connection.connection import LINGER
+from broker.connection.client_socket import LINGER
 from broker.connection.tls_transport import Bios, TlsTransport
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us

@@ -14,7 +14,7 @@ from broker.telemetry.writer import Writer
 from config.models import Config
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.sessions import Sessions
 
 SLICE: Final = 50
 """Sessions that are processed before the event loop continues: well under a millisecond, even interpreted."""
@@ -26,11 +26,11 @@ SWITCH_INTERVAL: Final = 0.001
 class Exporter:
     """Collects rows on the event loop, in slices, and passes them to the writer."""
 
-    def __init__(self, broker: "Broker", config: Config) -> None:
+    def __init__(self, sessions: "Sessions", config: Config) -> None:
         directory = config.metrics.directory
         assert directory is not None  # otherwise the server creates no exporter
         self.writer = Writer(directory, config.node_name)
-        self._broker = broker
+        self._sessions = sessions
         self._node = config.node_name
         self._interval = config.metrics.interval
         self._heartbeat = config.metrics.heartbeat * 1e6
@@ -39,7 +39,7 @@ class Exporter:
         self._log = structlog.get_logger("sluice")
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-        broker.sessions.keep_ended = True
+        sessions.keep_ended = True
 
     def start(self) -> None:
         """Start the export in each interval."""
@@ -52,7 +52,7 @@ class Exporter:
         if self._task is not None:
             await self._task
         await self.export(everything=True)
-        while self._broker.sessions.ended:  # sessions that ended during the export
+        while self._sessions.ended:  # sessions that ended during the export
             await self.export()
 
     async def _run(self) -> None:
@@ -85,11 +85,10 @@ class Exporter:
             await self.writer.write(rows.table(), rows.wall_end)
 
     async def _collect(self, rows: Rows, everything: bool) -> None:
-        broker = self._broker
-        sessions = broker.sessions
+        sessions = self._sessions
         # Both lists are taken at the same moment, so that each session is in exactly one of them.
         ended, sessions.ended = sessions.ended, []
-        clients = broker.clients.known()
+        clients = sessions.clients.known()
         if sessions.ended_lost:
             self._log.error("metrics_lost", rows=sessions.ended_lost, detail="too many sessions ended in one interval")
             sessions.ended_lost = 0
@@ -98,12 +97,12 @@ class Exporter:
             await self._yield(rows, number)
         for number, client in enumerate(clients, 1):
             session = client.session
-            if not broker.clients.knows(client):
+            if not sessions.clients.knows(client):
                 continue  # the session has ended since: the next export has its last row
             since = rows.interval_end - session.counters.interval_start
             if everything or session.active() or since >= self._heartbeat:
                 counters = session.take_counters(monotonic_us(), rows.interval_end)
-                broker.totals.take(client.walk, counters)
+                sessions.totals.take(client.walk, counters)
                 rows.add(session, counters, connected=session.connected, ended=False)
             await self._yield(rows, number)
 

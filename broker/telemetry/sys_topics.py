@@ -16,7 +16,11 @@ from protocol.topics import SHARE_PREFIX
 from session.session import Session
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.addresses.policy import Addresses
+    from broker.routing.messages import Messages
+    from broker.sessions import Sessions
+    from broker.settings import Settings
+    from config.mqtt import Mqtt
 
 PREFIX: Final = "$SYS/broker/"
 QOS: Final = 2
@@ -65,13 +69,23 @@ class Snapshot:
 
 
 class SysTopics:
-    """Publishes the topics every `interval` seconds; `addresses`: with the topics of addresses (FC-24)."""
+    """Publishes the topics in each `sys_interval`. `addresses`: None = without the topics of addresses (FC-24)."""
 
-    def __init__(self, broker: "Broker", interval: float, retain: bool, addresses: bool = False) -> None:
-        self._broker = broker
-        self._interval = interval
-        self._retain = retain
+    def __init__(
+        self,
+        settings: "Settings",
+        sessions: "Sessions",
+        messages: "Messages",
+        addresses: "Addresses | None",
+        mqtt: "Mqtt",
+    ) -> None:
+        self._settings = settings
+        self._clients = sessions.clients
+        self._totals = sessions.totals
+        self._messages = messages
         self._addresses = addresses
+        self._interval = mqtt.sys_interval
+        self._retain: bool = mqtt.retain_available
         self._started = self._updated = monotonic_us()
         self._published: dict[str, str] = {}
         self._loads: dict[str, LoadAverages] = {}
@@ -103,8 +117,8 @@ class SysTopics:
 
     async def _walk(self) -> Snapshot:
         """Sum up all sessions, in slices; a session that ends meanwhile is in `taken`, or already in the sum."""
-        totals = self._broker.totals
-        clients = self._broker.clients
+        totals = self._totals
+        clients = self._clients
         snapshot = Snapshot()
         walk = totals.begin_walk()
         left = SLICE
@@ -121,7 +135,7 @@ class SysTopics:
 
     async def _walk_groups(self, snapshot: Snapshot) -> None:
         """Add the backlogs and drops of shared groups (FC-13), in slices."""
-        shared = self._broker.router.shared
+        shared = self._messages.router.shared
         dropped = shared.dropped
         for number, queue in enumerate(list(shared.queues.values()), 1):
             dropped += queue.counters.dropped_queue_full
@@ -134,25 +148,26 @@ class SysTopics:
 
     def _values(self, snapshot: Snapshot, now: int) -> dict[str, str]:
         """All topics, without PREFIX, with their current values."""
-        broker = self._broker
-        totals = self._broker.totals
+        clients = self._clients
+        totals = self._totals
+        retained = len(self._messages.retained)
         counts = self._counts(snapshot)
-        stored = len(broker.retained) + snapshot.queued + snapshot.inflight
+        stored = retained + snapshot.queued + snapshot.inflight
         values = {
             "version": f"sluice version {__version__}",
             "uptime": f"{(now - self._started) // SECOND} seconds",
-            "clients/total": str(len(broker.clients)),
-            "clients/connected": str(broker.clients.online),
-            "clients/active": str(broker.clients.online),
-            "clients/disconnected": str(len(broker.clients) - broker.clients.online),
-            "clients/inactive": str(len(broker.clients) - broker.clients.online),
+            "clients/total": str(len(clients)),
+            "clients/connected": str(clients.online),
+            "clients/active": str(clients.online),
+            "clients/disconnected": str(len(clients) - clients.online),
+            "clients/inactive": str(len(clients) - clients.online),
             "clients/maximum": str(totals.most_online),
             "clients/expired": str(totals.expired),
             "messages/inflight": str(snapshot.inflight),
             # A message that is queued for several sessions is counted for each; Mosquitto counts it once.
             "messages/stored": str(stored),
             "store/messages/count": str(stored),
-            "retained messages/count": str(len(broker.retained)),
+            "retained messages/count": str(retained),
             "subscriptions/count": str(snapshot.subscriptions),
             "shared_subscriptions/count": str(snapshot.shared),
             "slow_consumers/total": str(totals.slow_consumers),
@@ -161,25 +176,14 @@ class SysTopics:
             "publish/bytes/received": str(snapshot.sums.received_bytes),
             "publish/bytes/sent": str(snapshot.sums.sent_bytes),
         }
-        if self._addresses:
-            values |= self._of_addresses()
+        if self._addresses is not None:
+            values |= _of_addresses(self._addresses)
         values |= {_COUNTED[name]: str(count) for name, count in counts.items() if name in _COUNTED}
         return values | self._load(counts, now)
 
-    def _of_addresses(self) -> dict[str, str]:
-        """How many addresses are full, and the totals of PUBLISHes to full ones (FC-25, FC-26)."""
-        addresses = self._broker.addresses
-        return {
-            "addresses/full": str(addresses.full),
-            "addresses/parked": str(addresses.parked_total),
-            "addresses/paged": str(addresses.paged_total),
-            "addresses/refused": str(addresses.refused_total),
-            "addresses/dropped": str(addresses.dropped_total),
-        }
-
     def _counts(self, snapshot: Snapshot) -> dict[str, int]:
         """The totals that have load averages, by their names there."""
-        totals = self._broker.totals
+        totals = self._totals
         sums = snapshot.sums
         # Each received packet except these is answered by one packet. The sums are slightly older than the totals, so
         # the number may be a few too high and then decrease; `max` prevents that.
@@ -210,14 +214,24 @@ class SysTopics:
 
     def _publish(self, topic: str, value: str) -> None:
         name = (PREFIX + topic).encode()
-        broker = self._broker
-        if name.count(b"/") >= broker.settings.max_topic_levels:
+        if name.count(b"/") >= self._settings.max_topic_levels:
             return  # no client can subscribe to it
         publish = Publish(name, value.encode(), QOS, self._retain)
         publish.received_at = monotonic_us()
-        broker.router.route(publish, None)
+        self._messages.router.route(publish, None)
         if self._retain:
-            broker.retained.store(publish, "")
+            self._messages.retained.store(publish, "")
+
+
+def _of_addresses(addresses: "Addresses") -> dict[str, str]:
+    """How many addresses are full, and the totals of PUBLISHes to full ones (FC-25, FC-26)."""
+    return {
+        "addresses/full": str(addresses.full),
+        "addresses/parked": str(addresses.parked_total),
+        "addresses/paged": str(addresses.paged_total),
+        "addresses/refused": str(addresses.refused_total),
+        "addresses/dropped": str(addresses.dropped_total),
+    }
 
 
 class LoadAverages:

@@ -41,7 +41,7 @@ def publishers_section(results: Sequence[Result]) -> Html:
             continue
         if told := _paced_sentence(result):
             parts.append(lead(f"{formats.name(result.label)}: {told}" if len(results) > 1 else told))
-        title = f"{formats.name(result.label)}: noisiest" if len(results) > 1 else "Noisiest publishers"
+        title = f"{formats.name(result.label)}: noisiest" if len(results) > 1 else "Publishers with the most messages"
         made = named_grid(f"publishers-{place}", title, result, "publishers", _PUBLISHERS, _publisher_line)
         parts.append(folded(title, made) if len(results) > 1 else made)
         parts.append(_paced_grid(result, place, several=len(results) > 1))

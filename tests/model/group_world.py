@@ -12,9 +12,10 @@ from tests.model.group import Group, Member
 from tests.model.knobs import Knobs
 from tests.model.message import Message
 from tests.model.moves import EXPIRIES, SIZES, TOPICS, WAITS
+from tests.model.pair import START
 from tests.model.real import limits_of, publish_of
 from tests.model.source import OtherSource, Part, Source, pass_time
-from tests.model.world import START, World
+from tests.model.world import World
 from tests.support.session.host import NotingHost
 
 MOST_MEMBERS = 4
@@ -105,7 +106,7 @@ class GroupWorld:
     # -- what may happen
 
     def publish(self, rng: Random) -> None:
-        """Messages come for a group, a few or many, before anybody's session task runs."""
+        """Messages come for a group, a few or many, before any session makes a pass."""
         shared = rng.choice(self.groups)
         large = rng.random() < 0.1
         for _ in range(rng.randint(1, 12) if not large else rng.randint(70, 120)):
@@ -178,7 +179,7 @@ class GroupWorld:
             moves.publish(peer, rng)
 
     def run(self, rng: Random) -> None:
-        """All session tasks run until they have nothing to do."""
+        """All sessions make passes until they have nothing to do."""
         for peer in self.peers:
             peer.run()
 

@@ -35,7 +35,7 @@ def any_source(sources: list[Source], rng: Random) -> Source | None:
 
 
 def deliver(world: World, rng: Random) -> None:
-    """Messages are handed over, and the session task runs until it has nothing to do."""
+    """Messages are handed over, and the session makes passes until it has nothing to do."""
     publish(world, rng)
     world.run()
 
@@ -54,13 +54,13 @@ def burst(world: World, rng: Random) -> None:
 
 
 def run_pass(world: World, rng: Random) -> None:
-    """The session task runs once, if it is awake."""
+    """The session makes one pass, if it is awake."""
     if world.real.awake:
         world.run_pass()
 
 
 def run(world: World, rng: Random) -> None:
-    """The session task runs until it has nothing to do."""
+    """The session makes passes until it has nothing to do."""
     world.run()
 
 

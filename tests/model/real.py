@@ -71,7 +71,7 @@ class Real(Host):
         self.session = Session("c", limits_of(knobs), self, now)
         self.outbound = self.session.outbound
         self.awake = False
-        """Whether the session task is to run."""
+        """Whether the session has to make a pass."""
         self.timer_at = 0
         """When the session's timer fires; 0 = it does not."""
         self.reports: list[str] = []
@@ -103,9 +103,9 @@ class Real(Host):
         """Note the event."""
         self.reports.append(event)
 
-    def let_in(self, now: int) -> None:
+    def route_parked(self, now: int) -> None:
         """Route what there is a packet id for again, and answer it."""
-        while (publish := self.session.inbound.let_in()) is not None:
+        while (publish := self.session.inbound.take_parked()) is not None:
             self.let_in_ids.append(publish.packet_id)
             self.session.inbound.answer(publish, True, now)
 
@@ -148,8 +148,8 @@ class Real(Host):
         self.outbound.offer(publish, publisher)
 
     def run_pass(self) -> None:
-        """One step of the session task; `flush` comes next."""
-        self.awake = self.session.run_pass(self.now)
+        """One pass; `flush` comes next."""
+        self.awake = self.outbound.run_pass(self.now)
 
     def flush(self) -> list[Packet]:
         """Write the outbox; returns what the client reads."""
@@ -166,7 +166,7 @@ class Real(Host):
         return packets
 
     def connect(self, version: int, receive_maximum: int, maximum_packet_size: int) -> None:
-        """A client attaches, and its session task starts awake."""
+        """A client attaches; its session starts awake."""
         self._decoder = Decoder(maximum_packet_size, version=version)
         self.session.connect(self, version, receive_maximum, maximum_packet_size, self.now)
         self.awake = True

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,9 +11,10 @@ from hypothesis.stateful import run_state_machine_as_test
 import session.outbound
 import session.pacing
 import session.patience
+from protocol.publish import Publish
 from session import gate, source
 from session.byte_window import ByteWindow
-from session.outbound import Outbound
+from session.mailbox import Mailbox
 from session.pacing import Publisher as RealPublisher
 from session.sender import Sender
 from session.shared_queue import SharedQueue
@@ -88,6 +90,8 @@ def _never(*_: object) -> None:
     """Do nothing."""
 
 
+_TOO_BIG: Final = Publish(b"t", bytes(1 << 20), 1, False, None, 1)
+
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-3, samples": lambda patch: patch.setattr(gate, "SENDS_PER_SAMPLE", 101),
     "FC-3, busy": lambda patch: patch.setattr(gate, "MAILBOX_BUSY_LOW", 4),
@@ -100,9 +104,9 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-16, stalled": lambda patch: patch.setattr(session.pacing, "STALLED", 300_000),
     "FC-16, timers": lambda patch: patch.setattr(RealPublisher, "look_at", lambda *_: 1 << 62),
     "FC-16, refilled": lambda patch: patch.setattr(session.patience, "_REFILL", 30),
-    "FC-16, who is gone": lambda patch: patch.setattr(Outbound, "_end_pacing", _never),
+    "FC-16, who is gone": lambda patch: patch.setattr(session.outbound, "end_pacing", _never),
     "FC-16, relief": lambda patch: patch.setattr(session.outbound, "has_relief", _never),
-    "FC-16, first in the mailbox": lambda patch: patch.setattr(Outbound, "_can_take_up", lambda *_: False),
+    "FC-16, first in the mailbox": lambda patch: patch.setattr(Mailbox, "first", lambda *_: _TOO_BIG),
     "FC-1, a new connection": lambda patch: patch.setattr(Window, "set_limit", _never),
 }
 

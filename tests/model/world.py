@@ -1,6 +1,5 @@
-"""The model and the session side by side: the same happens to both, and after each step they must agree."""
+"""What may happen to a session: it happens to its model too, and after each step both must agree."""
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -8,15 +7,12 @@ from protocol import packet_types
 from protocol.errors import MQTTError
 from protocol.publish import Publish
 from session.counters import Counters
-from tests.model.compare import compare, compare_interval, compare_pacing
+from tests.model.compare import compare_interval
 from tests.model.inbound import ClosedError
-from tests.model.knobs import Knobs
-from tests.model.message import SECOND, Message
-from tests.model.real import Real
-from tests.model.session import Model
-from tests.model.source import OtherSource, Source, pass_time
+from tests.model.message import Message
+from tests.model.pair import Pair
+from tests.model.source import Source, pass_time
 
-START: Final = 1_000 * SECOND
 _TOO_MANY_PASSES: Final = 10_000
 _TYPES: Final = {"PUBACK": packet_types.PUBACK, "PUBREC": packet_types.PUBREC, "PUBCOMP": packet_types.PUBCOMP}
 
@@ -31,42 +27,8 @@ def _verdict(handle: Callable[[], bool | None]) -> tuple[bool | None, int]:
         return None, error.reason_code
 
 
-class World:
+class World(Pair):
     """What happens to one session, and to its model. Times in microseconds."""
-
-    model_type: type[Model] = Model
-
-    def __init__(
-        self, knobs: Knobs, now: int = START, name: str = "", sources: list[Source] | None = None
-    ) -> None:
-        """`sources`: who publishes, where that is not for this world alone."""
-        self.knobs = knobs
-        self.name = name
-        self.model = self.model_type(knobs, now)
-        self.real = Real(knobs, now)
-        self.own = Source(name or "itself", self.model.publisher, self.real)
-        """The session as a publisher."""
-        self.others = [OtherSource(other, knobs, now) for other in ("p", "q")] if sources is None else []
-        self.sources: list[Source] = sources if sources is not None else [*self.others]
-        """All who publish."""
-        self.sources.append(self.own)
-        self.log: deque[str] = deque([repr(knobs)], maxlen=10_000)
-        """What has happened."""
-        self.routed = 0
-        self.parked: list[tuple[Publish, int]] = []
-        """PUBLISHes whose answer is withheld, and the connection on which each came."""
-        self.ended = False
-
-    def note(self, what: str) -> None:
-        """Something happens."""
-        self.log.append(f"{(self.model.now - START) / SECOND:.6f} {self.name}{what}")
-
-    def check(self) -> None:
-        """Both must agree."""
-        compare(self.model, self.real)
-        compare_pacing(self.model.pacer, self.real.outbound.pacing, self.sources)
-        for source in self.sources:
-            source.check()
 
     # -- the router
 
@@ -92,14 +54,14 @@ class World:
     # -- the connection
 
     def run_pass(self) -> None:
-        """The session task runs once."""
+        """The session makes one pass."""
         self.note("pass")
         self.model.run_pass()
         self.real.run_pass()
         self.flush()
 
     def run(self) -> None:
-        """The session task runs until it has nothing to do, and who has been let go goes on publishing."""
+        """The session makes passes until it has nothing to do, and who has been let go goes on publishing."""
         self._run_passes()
         for source in list(self.sources):
             source.go_on()
@@ -112,14 +74,6 @@ class World:
             self.run_pass()
         raise AssertionError("passes without end")
 
-    def flush(self) -> None:
-        """Both write."""
-        self.agree("packets", self.model.flush(), self.real.flush())
-
-    def agree(self, about: str, expected: object, found: object) -> None:
-        """Compare one thing."""
-        assert expected == found, f"{about}: the model has {expected!s:.600}, the session {found!s:.600}"
-
     def pause(self) -> None:
         """The transport's buffer is full."""
         self.note("pause")
@@ -127,7 +81,7 @@ class World:
         self.real.outbound.sender.set_congested(True, self.real.now)
 
     def resume(self) -> None:
-        """The transport's buffer has emptied; the connection wakes the session task."""
+        """The transport's buffer has emptied; the connection wakes the session."""
         self.note("resume")
         self.model.congested = False
         self.real.outbound.sender.set_congested(False, self.real.now)
@@ -235,7 +189,7 @@ class World:
         self.note(f"PUBREL {packet_id}")
         self.model.on_pubrel(packet_id)
         self.real.session.inbound.release(packet_id)
-        self.real.let_in(self.real.now)
+        self.real.route_parked(self.real.now)
 
     def end_chunk(self) -> None:
         """What has been read at once has been handled."""
@@ -296,7 +250,3 @@ class World:
         self.model.reading_paused = paused
         self.real.session.throttle(throttled, self.real.now)
         self.real.session.reading_paused_time.run(paused, self.real.now)
-
-    def story(self) -> str:
-        """What has happened, the last of it."""
-        return "\n".join([self.log[0], "...", *list(self.log)[-60:]] if len(self.log) > 61 else self.log)

@@ -85,7 +85,7 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(online)
     @rule(batch=BATCHES)
     def deliver(self, batch: list[tuple[int, int, int, int]]) -> None:
-        """Messages of any kind are handed over, and the session task runs until it has nothing to do."""
+        """Messages of any kind are handed over, and the session makes passes until it has nothing to do."""
         self.publish(batch)
         self.run()
 
@@ -101,13 +101,13 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(online)
     @rule()
     def run_pass(self) -> None:
-        """The session task runs once."""
+        """The session makes one pass."""
         self.client.receive(self.peer.run_pass(), self.peer.now)
 
     @precondition(online)
     @rule()
     def run(self) -> None:
-        """The session task runs until it has nothing to do."""
+        """The session makes passes until it has nothing to do."""
         self.settle(self.peer.run())
 
     @precondition(online)

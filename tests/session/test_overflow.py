@@ -264,4 +264,4 @@ def test_report_says_how_much_and_which_limit() -> None:
     by_bytes = blocked_peer(max_mqueue_bytes=10)
     by_bytes.deliver("a", "b", qos=1, size=7)
     (detail,) = by_bytes.host.details
-    assert detail.startswith("7 payload bytes wait and 7 bytes are to join them, session.max_mqueue_bytes is 10; ")
+    assert detail.startswith("7 payload bytes wait and 7 bytes do not fit, session.max_mqueue_bytes is 10; ")

@@ -92,6 +92,7 @@ def content(store: Path) -> dict[str, bytes]:
     return {str(path.relative_to(store)): path.read_bytes() for path in sorted(files)}
 
 
+@pytest.mark.slow
 def test_arrival(fleet: Fleet, tmp_path: Path) -> None:
     """Files in any order, with a run in between, give the same bytes as one run over all."""
     files = metrics_files(fleet.metrics)

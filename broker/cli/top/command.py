@@ -69,7 +69,7 @@ def _seconds(text: str) -> float:
 
 
 def top(  # noqa: PLR0913, PLR0917 - a command's options
-    what: Annotated[What, typer.Argument(help="What to list; groups share subscriptions.")] = What.SESSIONS,
+    what: Annotated[What, typer.Argument(help="Sessions, shared groups, or addresses.")] = What.SESSIONS,
     sort: Annotated[Sort | None, typer.Option(metavar="KEY", help=_KEYS)] = None,
     limit: Annotated[
         int | None,
@@ -82,7 +82,7 @@ def top(  # noqa: PLR0913, PLR0917 - a command's options
         typer.Option(metavar="FILE.csv", help="Append to this file as CSV; with --once in place of the table."),
     ] = None,
     socket: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The broker's admin socket, if it is not found by itself.")
+        Path | None, typer.Option(metavar="PATH", help="The broker's admin socket, if it is not at the default path.")
     ] = None,
     config_file: Annotated[
         Path | None, typer.Option("--config", "-c", metavar="FILE", help="The broker's configuration, to find it by.")
@@ -92,7 +92,7 @@ def top(  # noqa: PLR0913, PLR0917 - a command's options
 
     In a terminal the list is live: q ends it, s sorts it by the next key. Elsewhere it is printed once.
     """
-    from broker.cli.top.show import STANDARD_OUTPUT, Question, show, watch
+    from broker.cli.top.output import STANDARD_OUTPUT, Question, show, watch
 
     live = sys.stdout.isatty() and not once and out != STANDARD_OUTPUT
     try:
@@ -108,7 +108,7 @@ def top(  # noqa: PLR0913, PLR0917 - a command's options
     except OSError as error:  # of standard output: errors of files are AdminError
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails
         if not isinstance(error, BrokenPipeError):
-            print(f"sluice: standard output takes nothing more: {error.strerror}", file=sys.stderr)
+            print(f"sluice: standard output cannot be written to: {error.strerror}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(0 if live else INTERRUPTED) from None

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from broker.cli.top.view import printable
+from broker.cli.top.table import printable
 
 _LEFT_OUT: Final = "started_us"
 """Not exported: it is a time of the broker's monotonic clock."""

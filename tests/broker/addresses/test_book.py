@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.addresses.book import SPARE, AddressBook
-from broker.addresses.full_address import Backlog
+from broker.addresses.full_address import FullAddress
 from broker.broker import Broker
 from config.models import Config
 from session.address import Address, AddressRule
@@ -71,14 +71,14 @@ def test_topics_that_come_and_go() -> None:
 
 
 def test_full_address_is_kept() -> None:
-    """FC-24: an address whose episode is not over is not forgotten, and forgets its backlog afterwards."""
+    """FC-24: an address whose episode is not over is not forgotten, and forgets what was parked afterwards."""
     with local_broker() as local:
         reader = subscriber(local)
         sender = publisher(local)
         send(sender, range(1, 12))
         address = local.broker.router.address(b"full/a")
         assert address is not None
-        assert isinstance(address.watcher, Backlog)
+        assert isinstance(address.watcher, FullAddress)
         assert address.size == 10 * SIZE
         take(reader, 11)
         local.pass_time(2)

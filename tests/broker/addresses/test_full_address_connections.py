@@ -3,30 +3,30 @@
 import pytest
 
 from protocol import properties as props
-from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.disconnect import Disconnect
 from protocol.ping import Pingreq, Pingresp
 from protocol.properties import Properties
 from tests.support.broker.full import (
-    LIMIT,
+    FILLING,
     SIZE,
     address,
     answered,
     answers,
     drain,
+    fill,
     local_broker,
     numbers,
     packet,
+    parked,
     publisher,
     send,
+    session,
     subscriber,
     take,
 )
 from tests.support.broker.local import LocalBroker, LocalClient
 
-FILLING = range(1, LIMIT // SIZE + 1)
-QUOTA_EXCEEDED = reason_codes.QUOTA_EXCEEDED
 WINDOW = 5 * SIZE
 """A producer window, in bytes."""
 VERSIONS = pytest.mark.parametrize("version", [4, 5])
@@ -40,15 +40,6 @@ def connect(local: LocalBroker, version: int, *, clean: bool = False, keep_alive
     return client
 
 
-def fill(local: LocalBroker, version: int) -> tuple[LocalClient, LocalClient]:
-    """A subscriber that acknowledges nothing, and a publisher with a session that is kept and a full address."""
-    reader = subscriber(local)
-    sender = connect(local, version)
-    send(sender, FILLING)
-    assert answered(sender) == list(FILLING)
-    return reader, sender
-
-
 def ping(client: LocalClient) -> bool:
     """Whether the client is read."""
     client.send(Pingreq())
@@ -60,9 +51,9 @@ def ping(client: LocalClient) -> bool:
 
 @VERSIONS
 def test_qos1(version: int) -> None:
-    """FC-25: QoS 1 whose client has gone is routed, and answered on no other connection: it may come again."""
+    """FC-25: QoS 1 of a client that has gone is routed, and acknowledged only when its client sends it again."""
     with local_broker() as local:
-        reader, sender = fill(local, version)
+        reader, sender = fill(local, connect(local, version))
         send(sender, [11])
         sender.drop()
         again = connect(local, version)
@@ -77,9 +68,9 @@ def test_qos1(version: int) -> None:
 
 @VERSIONS
 def test_qos1_sent_again(version: int) -> None:
-    """FC-25: the answer to what was sent first does not go to what was sent again: that may have another fate."""
+    """FC-25: a resent QoS 1 PUBLISH is acknowledged for itself, and not when the first one is routed."""
     with local_broker() as local:
-        reader, sender = fill(local, version)
+        reader, sender = fill(local, connect(local, version))
         send(sender, [11])
         sender.drop()
         again = connect(local, version)
@@ -92,9 +83,9 @@ def test_qos1_sent_again(version: int) -> None:
 
 @VERSIONS
 def test_qos2(version: int) -> None:
-    """FC-21, FC-25: QoS 2 whose client has gone and comes back is routed once, and answered where it was sent again."""
+    """FC-21, FC-25: QoS 2 of a client that comes back is routed once, and answered on the new connection."""
     with local_broker() as local:
-        reader, sender = fill(local, version)
+        reader, sender = fill(local, connect(local, version))
         send(sender, [11], 2)
         sender.drop()
         again = connect(local, version)
@@ -110,9 +101,9 @@ def test_qos2(version: int) -> None:
 
 @VERSIONS
 def test_qos2_routed_meanwhile(version: int) -> None:
-    """FC-21, FC-25: QoS 2 that was routed while its client was away is answered when it is sent again, not routed."""
+    """FC-21, FC-25: QoS 2 that was routed while its client was away is answered, and not routed, when it is resent."""
     with local_broker() as local:
-        reader, sender = fill(local, version)
+        reader, sender = fill(local, connect(local, version))
         send(sender, [11], 2)
         sender.drop()
         reader.send(Puback(1))
@@ -125,9 +116,9 @@ def test_qos2_routed_meanwhile(version: int) -> None:
 
 @VERSIONS
 def test_qos2_not_sent_again_yet(version: int) -> None:
-    """FC-21, FC-25: nor is it answered before it is sent again: the client would not know what for."""
+    """FC-21, FC-25: QoS 2 that is routed after its client reconnected is answered only when it has been resent."""
     with local_broker() as local:
-        reader, sender = fill(local, version)
+        reader, sender = fill(local, connect(local, version))
         send(sender, [11], 2)
         sender.drop()
         again = connect(local, version)
@@ -141,12 +132,11 @@ def test_qos2_not_sent_again_yet(version: int) -> None:
 @VERSIONS
 @pytest.mark.parametrize("qos", [1, 2])
 def test_given_up_meanwhile(version: int, qos: int) -> None:
-    """FC-25: what is given up while nobody can be told is forgotten, with what came behind it: all will come again."""
+    """FC-25: a PUBLISH given up while its client is away is forgotten, with those behind it, and can be sent again."""
     with local_broker(block_timeout="10s") as local:
-        reader, sender = fill(local, version)
+        reader, sender = fill(local, connect(local, version))
         send(sender, [11, 12], qos)
-        producers = local.broker.addresses.producers
-        producers.parked(local.broker.clients.by_id["publisher"].session)[0].since -= 5_000_000
+        parked(local)[0].since -= 5_000_000
         sender.drop()
         local.pass_time(6)
         assert address(local).waiting == 0
@@ -158,19 +148,18 @@ def test_given_up_meanwhile(version: int, qos: int) -> None:
 
 
 def test_given_up_before_what_came_again() -> None:
-    """FC-25: what has come again on the new connection is not forgotten with it: its client waits for an answer."""
+    """FC-25: giving up a PUBLISH of an earlier connection keeps what the client has resent on the new one."""
     with local_broker(block_timeout="10s") as local:
-        reader, sender = fill(local, 4)
+        reader, sender = fill(local, connect(local, 4))
         send(sender, [11])
         send(sender, [12, 13], 2)
-        producers = local.broker.addresses.producers
-        for parked in producers.parked(local.broker.clients.by_id["publisher"].session):
-            parked.since -= 5_000_000
+        for waiting in parked(local):
+            waiting.since -= 5_000_000
         sender.drop()
         again = connect(local, 4)
         send(again, [11, 14])
         send(again, [12], 2, dup=True)
-        producers.parked(local.broker.clients.by_id["publisher"].session)[1].since += 5_000_000
+        parked(local)[1].since += 5_000_000
         local.pass_time(6)
         assert not again.gone
         assert drain(reader)[0] == [*FILLING, 12, 11, 14]
@@ -180,7 +169,7 @@ def test_given_up_before_what_came_again() -> None:
 @VERSIONS
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_session_has_ended(version: int, qos: int) -> None:
-    """FC-25: what waits is routed also if the session of its client has ended."""
+    """FC-25: a parked PUBLISH is routed also if the session of its client has ended."""
     with local_broker() as local:
         reader = subscriber(local)
         sender = publisher(local, version)
@@ -195,9 +184,9 @@ def test_session_has_ended(version: int, qos: int) -> None:
 @VERSIONS
 @pytest.mark.parametrize("clean", [False, True])
 def test_take_over(version: int, clean: bool) -> None:
-    """FC-25: a connection that takes over gets no answers to what it has not sent; that is routed nevertheless."""
+    """FC-25: what the old connection has parked is routed after a take-over, and not answered on the new connection."""
     with local_broker() as local:
-        reader, sender = fill(local, version)
+        reader, sender = fill(local, connect(local, version))
         send(sender, [11])
         send(sender, [12], 2)
         again = connect(local, version, clean=clean)
@@ -208,7 +197,7 @@ def test_take_over(version: int, clean: bool) -> None:
 
 
 def test_disconnect() -> None:
-    """FC-25: who takes leave properly leaves what waits behind, too."""
+    """FC-25: what a client has parked is routed after its DISCONNECT."""
     with local_broker() as local:
         reader = subscriber(local)
         sender = publisher(local)
@@ -218,7 +207,7 @@ def test_disconnect() -> None:
 
 
 def test_left_behind_is_bounded() -> None:
-    """FC-25: clients that come, publish and go leave at most another max_size_bytes behind; the rest is discarded."""
+    """FC-25: clients that have gone leave at most max_size_bytes parked, and the broker discards the rest."""
     with local_broker(block_timeout="infinity") as local:
         reader = subscriber(local)
         for times in range(1, 4):
@@ -237,9 +226,9 @@ def test_left_behind_is_bounded() -> None:
 
 @VERSIONS
 def test_not_read_past_the_window(version: int) -> None:
-    """FC-25: a connection whose producer window is used up is not read; it is again as soon as there is room in it."""
+    """FC-25: a connection is not read while its producer window is full, and is read again when it has room."""
     with local_broker(session={"producer_window_size": WINDOW}) as local:
-        reader, sender = fill(local, version)
+        reader, sender = fill(local, connect(local, version))
         send(sender, [11, 12, 13, 14])
         assert ping(sender)
         send(sender, range(15, 25))
@@ -254,9 +243,9 @@ def test_not_read_past_the_window(version: int) -> None:
 
 
 def test_many_small_ones() -> None:
-    """FC-25: small PUBLISHes count for what they take besides their payload, so that there is an end to them too."""
+    """FC-25: a parked PUBLISH counts for its overhead too, so small ones fill the producer window as well."""
     with local_broker(session={"producer_window_size": 10_000}) as local:
-        _, sender = fill(local, 4)
+        _, sender = fill(local, connect(local, 4))
         send(sender, range(11, 1011), 0, size=4)
         assert not sender.transport.reading
         assert 100 < address(local).waiting < 200
@@ -264,11 +253,11 @@ def test_many_small_ones() -> None:
         properties = {props.USER_PROPERTY: [("name", 1000 * "x")]}
         other.send(*[packet(number, 0, size=4, properties=dict(properties)) for number in range(20)])
         assert not other.transport.reading
-        assert len(local.broker.addresses.producers.parked(local.broker.clients.by_id["other"].session)) == 10
+        assert len(parked(local, "other")) == 10
 
 
 def test_keepalive_of_who_is_not_read() -> None:
-    """FC-25: a client that is not read cannot be silent: its keepalive does not end it, and begins anew later."""
+    """FC-25: the keep-alive of a client does not run while it is not read, and begins anew afterwards."""
     with local_broker(block_timeout="infinity", session={"producer_window_size": WINDOW}) as local:
         reader = subscriber(local)
         sender = connect(local, 4, keep_alive=10)
@@ -285,20 +274,19 @@ def test_keepalive_of_who_is_not_read() -> None:
 
 
 def test_times_not_read() -> None:
-    """FC-25: how long a client was not read because of what waits is among its metrics."""
+    """FC-25: the counters have the time for which a client was not read because of its parked PUBLISHes."""
     with local_broker(session={"producer_window_size": WINDOW}) as local:
-        reader, sender = fill(local, 5)
+        reader, sender = fill(local, connect(local, 5))
         send(sender, range(11, 21))
-        session = local.broker.clients.by_id["publisher"].session
         take(reader, 20)
-        assert session.take_counters(0).reading_paused_us > 0
+        assert session(local).take_counters(0).reading_paused_us > 0
 
 
 @VERSIONS
 def test_window_outlasts_the_connection(version: int) -> None:
-    """FC-25: a client that comes back gets no new window: it is not read before what waits takes up less."""
+    """FC-25: the producer window is that of the session, so a client that reconnects is not read until it has room."""
     with local_broker(session={"producer_window_size": WINDOW}) as local:
-        reader, sender = fill(local, version)
+        reader, sender = fill(local, connect(local, version))
         send(sender, range(11, 17), 2)
         assert address(local).waiting == 5
         sender.drop()
@@ -312,9 +300,9 @@ def test_window_outlasts_the_connection(version: int) -> None:
 
 
 def test_gone_while_not_read() -> None:
-    """FC-25: a connection that breaks while it is not read is gone; what came of it waits on, the rest is lost."""
+    """FC-25: what is parked is routed after a connection breaks that is not read, and what was not read is lost."""
     with local_broker(session={"producer_window_size": WINDOW}) as local:
-        reader, sender = fill(local, 5)
+        reader, sender = fill(local, connect(local, 5))
         send(sender, range(11, 21))
         sender.drop()
         local.pass_time(3)
@@ -326,9 +314,9 @@ def test_gone_while_not_read() -> None:
 
 
 def test_receive_maximum_of_a_new_connection() -> None:
-    """FC-20, FC-25: what waits since an earlier connection takes nothing from the credit of this one."""
+    """FC-20, FC-25: PUBLISHes parked by an earlier connection do not count against the Receive Maximum of a new one."""
     with local_broker(session={"receive_maximum": 10}) as local:
-        reader, sender = fill(local, 5)
+        reader, sender = fill(local, connect(local, 5))
         send(sender, range(11, 21), 2)
         sender.drop()
         again = connect(local, 5)
@@ -340,9 +328,9 @@ def test_receive_maximum_of_a_new_connection() -> None:
 
 
 def test_end_of_stream() -> None:
-    """FC-25: what came before the end of the stream counts, though past the window it is treated as `fail` has it."""
+    """FC-25: what came before the end of the stream is read, and what exceeds the producer window is refused."""
     with local_broker(session={"producer_window_size": WINDOW}) as local:
-        reader, sender = fill(local, 5)
+        reader, sender = fill(local, connect(local, 5))
         send(sender, range(11, 21), 0)
         assert not sender.transport.reading
         local.run(sender.connection.eof_received)
@@ -353,9 +341,9 @@ def test_end_of_stream() -> None:
 
 
 def test_refused_twice() -> None:
-    """FC-26: a 3.1.1 client that is closed for a PUBLISH may come back and send it again, now successfully."""
+    """FC-26: a 3.1.1 client that was closed for a PUBLISH can come back and send it again."""
     with local_broker("fail") as local:
-        reader, sender = fill(local, 4)
+        reader, sender = fill(local, connect(local, 4))
         send(sender, [11], 2)
         assert sender.gone
         take(reader, 10)

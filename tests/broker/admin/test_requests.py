@@ -115,7 +115,7 @@ def test_the_loop_has_its_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     async def ask_all(local: LocalBroker) -> None:
         nonlocal turns
         config = Config.model_validate({"admin": {"socket": str(tmp_path / "a.sock")}})
-        server = await start_admin(local.broker, config)
+        server = await start_admin(local.broker.clients, local.broker.router, config)
         assert server is not None
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "a.sock"))
         writer.write(b"{}\n" * count)

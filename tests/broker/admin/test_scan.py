@@ -40,7 +40,7 @@ class Listed(Sessions):
     """The sessions of a broker without sockets; counts walks."""
 
     def __init__(self, local: LocalBroker) -> None:
-        super().__init__(local.broker)
+        super().__init__(local.broker.clients)
         self.walks = 0
 
     def items(self) -> list[Client]:

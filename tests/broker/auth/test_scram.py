@@ -161,10 +161,10 @@ def test_stand_ins() -> None:
     assert challenge(SCRAM, "ben") == (b"t" * 12, 5000)
 
 
-def test_a_stand_in_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even who could make the proof for it: here the stand-in is a known user's entry."""
+def test_a_decoy_lets_no_client_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A valid proof for a decoy is refused: here the decoy is a known user's entry."""
     entry = SCRAM.entry("ann")
-    monkeypatch.setattr(SCRAM, "_stand_in", lambda _: entry)
+    monkeypatch.setattr(SCRAM, "_decoy", lambda _: entry)
     assert last_step(SCRAM, "ann", "pencil").user == "ann"
     with pytest.raises(MQTTError):
         last_step(SCRAM, "nobody", "pencil")

@@ -121,7 +121,7 @@ def test_keep_alive() -> None:
         client = local.client(5)
         client.connect("c", keep_alive=10)
         local.pass_time(16)
-        assert "Keep Alive" in reason(client.expect(Disconnect))
+        assert "keep-alive" in reason(client.expect(Disconnect))
 
 
 def test_v4(address: Address) -> None:

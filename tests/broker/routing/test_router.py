@@ -18,7 +18,7 @@ from protocol.publish import Publish
 from protocol.publish_encoder import encode_identifiers
 from protocol.subscribe import Subscription
 from protocol.topics import matches
-from session.host import Nobody
+from session.host import NoHost
 from session.limits import Limits
 from session.outbound import Outbound
 
@@ -50,7 +50,7 @@ changes = st.lists(
 
 def outbound() -> Outbound:
     """A receiver whose mailbox nobody takes up."""
-    made = Outbound(LIMITS, Nobody(), 0)
+    made = Outbound(LIMITS, NoHost(), 0)
     made.idle = False
     return made
 

@@ -163,7 +163,7 @@ def test_a_crash_is_not_hidden() -> None:
         local.run(send_both)
         assert publisher.gone
         assert other.transport.reading
-        assert [crash["message"] for crash in local.crashes] == ["reading on has failed"]
+        assert [crash["message"] for crash in local.crashes] == ["reading the rest of a chunk has failed"]
         local.crashes.clear()
 
 

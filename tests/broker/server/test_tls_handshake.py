@@ -124,13 +124,13 @@ FAILURES: dict[str, tuple[str, Change, str, str]] = {
     "none": (
         "mutual",
         shows(""),
-        "it shows no certificate, but one is required (require_client_certificate)",
+        "it sent no certificate, but one is required (require_client_certificate)",
         "CERTIFICATE_REQUIRED",
     ),
     "none in 1.2": (
         "mutual",
         shows("", OLD),
-        "it shows no certificate, but one is required (require_client_certificate)",
+        "it sent no certificate, but one is required (require_client_certificate)",
         "HANDSHAKE_FAILURE",
     ),
     "stranger": (

@@ -167,8 +167,8 @@ def test_congested_as_soon_as_without(start: Start, certificates: Certificates) 
     ):
         deaf.connect()
         deaf.subscribe("t")
-        for _ in range(2_000):
+        for _ in range(12_000):
             publisher.publish("t", bytes(1_000))
         publisher.expect_nothing_more()
-        # What both kernels take besides differs, up to 450 KB; the loops' own TLS layers would hold 512 KiB more.
-        assert 100_000 < sum(message.size for message in collect(deaf)) < 600_000
+        # Linux takes besides what tcp_wmem lets it, mostly 4 MiB; from 0.2 MB to 4.7 MB were seen in all.
+        assert 100_000 < sum(message.size for message in collect(deaf)) < 8_000_000

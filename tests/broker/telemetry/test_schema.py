@@ -160,7 +160,7 @@ config = Config.model_validate({"node_name": "test", "metrics": {"directory": pa
 broker = Broker(config, 0)
 broker.sessions.new("c", 0)
 async def export():
-    exporter = Exporter(broker, config)
+    exporter = Exporter(broker.sessions, config)
     await exporter.export(everything=True)
     return exporter.writer.files_written
 print(asyncio.run(export()), "pandas" in sys.modules)

@@ -94,6 +94,7 @@ def test_every_kind_of_file_is_judged_and_named(spark: "SparkSession", run: Run,
     assert contents(store) == before
 
 
+@pytest.mark.slow
 def test_a_day_that_arrives_bit_by_bit_gives_the_same_store(
     spark: "SparkSession", run: Run, two_hours: TwoHours, tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_day_that_arrives_bit_by_bit_gives_the_same_store(
     assert opened.sessions(Selection(broker="other")).count() == 0
 
 
+@pytest.mark.slow
 def test_what_deleted_files_gave_stays(spark: "SparkSession", run: Run, two_hours: TwoHours, tmp_path: Path) -> None:
     """New rows of an hour whose raw files were deleted are added; known rows are not.
 
@@ -147,6 +149,7 @@ def as_made_before(store: Path) -> None:
     manifest.write_text(manifest.read_text().replace(f'"version": {SCHEMA["version"]}', '"version": 2'))
 
 
+@pytest.mark.slow
 def test_a_store_made_before_a_column_came_goes_on(
     spark: "SparkSession", run: Run, two_hours: TwoHours, tmp_path: Path
 ) -> None:
@@ -166,6 +169,7 @@ def test_a_store_made_before_a_column_came_goes_on(
     assert [(made.paced_for_us, made.publish_paced_us) for made in there] == [(7, 5), (7, 5)]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_ended_leaves_the_old_state(
     spark: "SparkSession", run: Run, two_hours: TwoHours, monkeypatch: pytest.MonkeyPatch
 ) -> None:

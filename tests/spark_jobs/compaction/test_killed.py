@@ -40,6 +40,7 @@ def started(metrics: Path, store: Path, **environment: str) -> "subprocess.Popen
     )
 
 
+@pytest.mark.slow
 def test_interrupted_while_it_writes(tmp_path: Path) -> None:
     """Ctrl-C ends it with one line and code 130; no Java process, temporary file or lock remains."""
     metrics, store, scratch = tmp_path / "metrics", tmp_path / "store", tmp_path / "scratch"
@@ -57,6 +58,7 @@ def test_interrupted_while_it_writes(tmp_path: Path) -> None:
     assert not (store / "lock.json").exists()
 
 
+@pytest.mark.slow
 def test_killed_while_it_writes(spark: "SparkSession", run: Run, two_hours: tuple[Path, Path]) -> None:
     """After kill -9 the old hours are intact, and the next run builds the new hour without manual cleanup."""
     metrics, store = two_hours

@@ -99,6 +99,7 @@ def test_a_skipped_file_is_remembered(spark: "SparkSession", run: Run, two_hours
     assert noon < after
 
 
+@pytest.mark.slow
 def test_what_is_said_of_files_does_not_depend_on_when_they_came(
     spark: "SparkSession", run: Run, two_hours: TwoHours, tmp_path: Path
 ) -> None:

@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
+from broker.addresses.full_address import Parked
 from protocol.acknowledgements import Acknowledgement, Puback, Pubcomp, Pubrec, Pubrel
 from protocol.packet import Packet
 from protocol.properties import Properties
 from protocol.publish import Publish
 from session.address import Address
+from session.session import Session
 from tests.support.broker.local import LocalBroker, LocalClient
 
 TOPIC = "full/a"
@@ -15,6 +17,8 @@ LIMIT = 1000
 """Payload bytes that the sessions hold of each address."""
 SIZE = 100
 """Payload bytes of a message, unless it is to have another size: ten of them are the limit."""
+FILLING = range(1, LIMIT // SIZE + 1)
+"""The numbers of the messages that fill an address."""
 
 
 def sections(policy: str = "block", session: dict[str, object] | None = None, **rule: object) -> dict[str, Any]:
@@ -144,3 +148,23 @@ def address(local: LocalBroker, topic: str = TOPIC) -> Address:
     found = local.broker.router.address(topic.encode())
     assert found is not None
     return found
+
+
+def fill(local: LocalBroker, sender: LocalClient | None = None) -> tuple[LocalClient, LocalClient]:
+    """A subscriber that acknowledges nothing, and a publisher, `sender` or a new one, that has filled the address."""
+    reader = subscriber(local)
+    if sender is None:
+        sender = publisher(local)
+    send(sender, FILLING)
+    assert answered(sender) == list(FILLING)
+    return reader, sender
+
+
+def session(local: LocalBroker, client_id: str = "publisher") -> Session:
+    """The session of a client."""
+    return local.broker.clients.by_id[client_id].session
+
+
+def parked(local: LocalBroker, client_id: str = "publisher") -> list[Parked]:
+    """What is parked of a client."""
+    return local.broker.addresses.producers.parked(session(local, client_id))

@@ -24,7 +24,7 @@ T = TypeVar("T")
 P = TypeVar("P", bound=Packet)
 
 TURNS = 5
-"""Turns of the loop after each action: a session task needs two to run its passes."""
+"""Turns of the loop after each action: a session needs two for its passes."""
 
 
 class Transport(asyncio.Transport):

@@ -31,7 +31,7 @@ class NotingHost(Host):
         self.reports.append(event)
         self.details.append(detail)
 
-    def let_in(self, now: int) -> None:
+    def route_parked(self, now: int) -> None:
         """Let whoever has the session do it."""
         self.on_let_in()
 

@@ -69,7 +69,7 @@ class Scene:
         self.run()
 
     def run(self) -> None:
-        """All session tasks run."""
+        """All sessions make their passes."""
         for peer in self.peers:
             if peer.outbound.sender.connected:
                 peer.run()
@@ -80,6 +80,12 @@ class Scene:
         for _ in range(count):
             receiver.puback(receiver.window_ids()[0])
         self.run()
+
+    def drain(self, receiver: Peer | None = None) -> None:
+        """A receiver acknowledges QoS 1 until nothing is unacknowledged."""
+        receiver = receiver or self.receiver
+        while receiver.window_ids():
+            self.acknowledge(1, receiver)
 
     def advance(self, seconds: float) -> None:
         """Let time pass; timers come due on the way."""
@@ -103,6 +109,11 @@ class Scene:
         count = own.max_mqueue_len + own.max_inflight * (len(self.receivers) if self.group is not None else 1)
         assert self.bring(count) == count
         assert not self.publisher.host.paused
+
+    def overfill(self) -> None:
+        """Fill the window and the queue, and have the publisher send up to five more messages."""
+        self.fill()
+        self.bring(5)
 
     def check_books(self, *receivers: Peer) -> None:
         """What was offered, or is in the mailbox, has been sent, dropped, or waits."""

@@ -38,7 +38,7 @@ class Peer:
         limits = limits if limits is not None else Limits()
         limits.overflow_patience = patience
         self.session = Session("c", limits, self.host, self.now)
-        self.host.on_let_in = self.let_in
+        self.host.on_let_in = self.route_parked
         self.outbound = self.session.outbound
         self.routed: list[Publish] = []
         """What the client has published and the session has let through to the router."""
@@ -87,13 +87,12 @@ class Peer:
         return self.flush()
 
     def run(self) -> list[Packet]:
-        """Passes until there is nothing more to do, as the session task runs them."""
+        """Passes until there is nothing more to do, as the run queue runs them."""
         received: list[Packet] = []
         for _ in range(_TOO_MANY_PASSES):
             more = self.outbound.run_pass(self.now)
             received += self.flush()
             if not more:
-                self.outbound.idle = True
                 return received
         raise AssertionError("passes without end")
 
@@ -111,7 +110,7 @@ class Peer:
         self.outbound.sender.set_congested(True, self.now)
 
     def resume(self) -> list[Packet]:
-        """The transport's buffer has emptied; the connection wakes the session task."""
+        """The transport's buffer has emptied; the connection wakes the session."""
         self.outbound.sender.set_congested(False, self.now)
         return self.run()
 
@@ -155,12 +154,12 @@ class Peer:
     def pubrel(self, packet_id: int) -> list[Packet]:
         """A PUBREL arrives."""
         self.session.inbound.release(packet_id)
-        self.let_in()
+        self.route_parked()
         return self.end_chunk()
 
-    def let_in(self) -> None:
+    def route_parked(self) -> None:
         """What has waited for a packet id is routed, as long as there are free ones (FC-22)."""
-        while (publish := self.session.inbound.let_in()) is not None:
+        while (publish := self.session.inbound.take_parked()) is not None:
             self.routed.append(publish)
             self.session.inbound.answer(publish, True, self.now)
 

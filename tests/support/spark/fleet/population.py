@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from broker.sessions import Ended
 from session.counters import Counters
-from session.host import Nobody
+from session.host import NoHost
 from session.limits import Limits
 from session.session import Session
 from tests.support.spark.fleet.model import Model
@@ -52,7 +52,7 @@ def populate(model: Model, broker: int, rng: np.random.Generator, to_monotonic: 
     born, dies = _lives(model, count, rng)
     moments = rng.integers(1, model.interval_us, count)
     created = (model.start_us + born * model.interval_us + moments).tolist()
-    session = Session("", Limits(), Nobody(), 0)
+    session = Session("", Limits(), NoHost(), 0)
     who = []
     for number, (group, created_us) in enumerate(zip(groups, created, strict=True)):
         session.client_id = f"{GROUPS[group][0]}{broker:02}-{number:07}"

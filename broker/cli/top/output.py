@@ -14,7 +14,7 @@ from broker.admin import DEFAULT_LIMIT, MOST_ROWS
 from broker.admin.client import AdminError, NoBrokerError, ask
 from broker.cli.top.csv import append, as_csv
 from broker.cli.top.keys import Keys
-from broker.cli.top.view import HEAD_LINES, Snapshot, next_key, view
+from broker.cli.top.table import HEAD_LINES, Snapshot, next_key, view
 
 STANDARD_OUTPUT: Final = Path("-")
 """The file name that stands for standard output."""
@@ -73,7 +73,7 @@ def watch(question: Question, interval: float, out: Path | None) -> None:
             try:
                 answer = question.ask(_that_fit(console))
             except NoBrokerError:
-                raise AdminError(f"{question.path}: the broker has gone") from None
+                raise AdminError(f"{question.path}: the broker has closed the connection") from None
 
 
 def _print_whatever_it_is() -> None:

@@ -77,8 +77,8 @@ def test_will_at_once_when_closing() -> None:
         assert watcher.received() == []
 
 
-def test_crash_of_a_session_task() -> None:
-    """An exception in a session task closes its connection and is reported; others go on."""
+def test_crash_of_a_pass() -> None:
+    """An exception in a session's pass closes its connection and is reported; others go on."""
 
     def broken(_: object) -> None:
         raise RuntimeError("out of order")

@@ -1,0 +1,239 @@
+"""One client's socket: it reads and pauses reading, writes, and closes. `Connection` handles what has been read."""
+
+import asyncio
+from typing import Final
+
+from broker.connection.handlers import Handlers
+from broker.connection.log import peer_of
+from broker.connection.timers import AbortTimer, LingerTimer
+from broker.connection.transport import left_in_socket
+from broker.connection.undrained import Undrained
+from broker.runtime.clock import monotonic_us
+from broker.runtime.endpoint import CLOSED, LATER, UNDRAINED, Endpoint
+from protocol.decoder import Decoder
+from session.session import Session
+
+LARGE_PIECE: Final = 4_096
+"""From this mean size on, pieces go to the transport as a list: joining them would cost more."""
+LINGER: Final = 1_000_000
+"""Microseconds in which a client can read why it is disconnected, and close."""
+CLOSE_TIMEOUT: Final = 5_000_000
+"""Microseconds in which a client has to drain what is left; then its connection is aborted."""
+
+
+class ClientSocket(Endpoint):
+    """An asyncio protocol (duck-typed: native classes cannot inherit it)."""
+
+    def __init__(self, handlers: Handlers, listener: str) -> None:
+        super().__init__()
+        self.ended = False  # beside `closing`: booleans that follow each other share eight bytes
+        """Whether the client will send no more."""
+        # Attributes used for each chunk and packet come first: with many connections each cache line counts.
+        self.handlers = handlers
+        self.transport: asyncio.Transport | None = None
+        self.decoder = Decoder(handlers.settings.max_packet_size, handlers.known_topics)
+        self.session: Session | None = None
+        """The session whose data is written; None before CONNACK, and when it is detached."""
+        self.heard_at = 0
+        self.paused_because = 0
+        """The sum of the reasons why reading is paused (broker/runtime/endpoint.py); 0 = it is not."""
+        self._undrained: Undrained | None = None
+        """What the client leaves undrained, while its send path is congested."""
+        self.listener = listener
+        self.peer = ""
+        """The peer address, for the log; empty until the connection is closed."""
+        self.why = ""
+        """Why the connection ends; empty until then."""
+
+    # -- what the subclass does
+
+    def handle_packets(self, now: int) -> None:
+        """Handle what has been read, or a part of it, and write the answers."""
+        raise NotImplementedError  # abstract
+
+    def on_opened(self) -> None:
+        """The socket is open: CONNECT has to follow in time."""
+        raise NotImplementedError  # abstract
+
+    def on_closed(self, now: int) -> None:
+        """The socket is closed, by either side."""
+        raise NotImplementedError  # abstract
+
+    # -- what asyncio calls
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """A client has connected."""
+        self.transport = transport
+        self.heard_at = monotonic_us()
+        self.handlers.totals.sockets += 1
+        self.on_opened()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle all complete packets, then write the answers."""
+        if self.closing:
+            return
+        self.handlers.totals.bytes_received += len(data)
+        self.decoder.feed(data)
+        if self.paused_because == 0:
+            now = monotonic_us()
+            run_queue = self.handlers.run_queue
+            run_queue.begin_reading()
+            try:
+                self.handle_packets(now)
+            finally:
+                run_queue.end_reading(now)
+
+    def eof_received(self) -> bool:
+        """The client will send no more: handle what has come, and close."""
+        if self.transport is not None and not self.closing:
+            self.why = self.transport.get_extra_info("failure", "")
+        self.read_to_end()
+        self.close()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is closed, by either side."""
+        transport = self.transport
+        self.peer = peer_of(transport)
+        self.transport = None
+        if not self.closing:
+            if transport is not None:
+                self.why = transport.get_extra_info("failure", "")
+            if error is not None and transport is not None:
+                self.decoder.feed(left_in_socket(transport))
+            self.read_to_end()
+        self.begin_closing()
+        if not self.why:
+            self.why = "the connection was closed by the client" if error is None else str(error)
+        self.on_closed(monotonic_us())
+        self.decoder = Decoder()  # timers may still hold this object: free the incomplete packet
+
+    def pause_writing(self) -> None:
+        """The send path is congested from now on."""
+        if self.session is not None and self.transport is not None:
+            self.session.set_congested(True, monotonic_us())
+            self._undrained = Undrained(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        """The send path is no longer congested: drain the mqueue."""
+        session = self.session
+        if session is None:
+            return
+        now = monotonic_us()
+        session.set_congested(False, now)
+        self._undrained = None
+        self.resume_reading(UNDRAINED)
+        self.wake()
+
+    # -- reading
+
+    def read_on(self, now: int) -> None:
+        """Handle the rest of the chunk."""
+        if self.closing:
+            return
+        if self.paused_because != LATER and not self.ended:
+            self.paused_because &= ~LATER  # the end of the last other reason queues it again
+            return
+        self.paused_because = 0
+        self.handle_packets(now)
+        if self.paused_because == 0 and self.session is not None and self.transport is not None:
+            self.session.reading_paused_time.stop(now)
+            self.transport.resume_reading()
+
+    def pause_reading(self, reason: int, now: int) -> None:
+        """Stop reading; what has been read already waits in the decoder."""
+        self.paused_because |= reason
+        if self.session is not None and self.transport is not None:
+            self.session.reading_paused_time.start(now)
+            self.transport.pause_reading()
+
+    def resume_reading(self, reason: int) -> None:
+        """Clear a reason. If it was the last one, the run queue resumes reading."""
+        if self.paused_because & reason:
+            self.paused_because &= ~reason
+            if self.paused_because == 0:
+                self.paused_because = LATER
+                if reason == UNDRAINED:
+                    self.handlers.run_queue.read_later(self)
+                else:
+                    self.handlers.run_queue.resume(self)
+
+    @property
+    def host(self) -> str:
+        """The peer address without its port; empty if it is unknown."""
+        peer = None if self.transport is None else self.transport.get_extra_info("peername")
+        return peer[0] if peer else ""
+
+    # -- writing and closing
+
+    def write(self, data: bytes) -> None:
+        """Write at once, ahead of what is in the outbox."""
+        if self.transport is not None:
+            self.handlers.totals.bytes_sent += len(data)
+            self.transport.write(data)
+
+    def flush(self) -> None:
+        """Write the outbox."""
+        session = self.session
+        transport = self.transport
+        if session is None or transport is None:
+            return
+        outbox = session.outbox
+        deliveries = outbox.delivery_bytes
+        pieces = outbox.take()
+        count = len(pieces)
+        if count == 0:
+            return
+        totals = self.handlers.totals
+        if count > 1 and deliveries > LARGE_PIECE * count:
+            for piece in pieces:
+                totals.bytes_sent += len(piece)
+            transport.writelines(pieces)
+        else:
+            data = pieces[0] if count == 1 else b"".join(pieces)
+            totals.bytes_sent += len(data)
+            transport.write(data)
+        undrained = self._undrained
+        if undrained is None:
+            return
+        if deliveries:
+            too_many = undrained.exceeds_plausible(session, deliveries, transport.get_write_buffer_size())
+        else:
+            too_many = undrained.too_many_answers(pieces)
+        if too_many:  # FC-15: stop reading a client that does not drain its deliveries
+            self.pause_reading(UNDRAINED, monotonic_us())
+
+    def close_socket(self, now: int, told: bool) -> None:
+        """Close once what is left has been written; if the client does not drain it, abort.
+
+        `told`: the reason why is among it. The client gets the time to read it.
+        """
+        transport = self.transport
+        assert transport is not None  # it is open
+        if told and transport.can_write_eof():
+            # Closing a socket that holds received bytes resets the connection, and the client may lose the reason:
+            # so read and ignore what it still sends, until it closes too.
+            transport.write_eof()
+            transport.resume_reading()
+            self.handlers.wheel.add(now + LINGER, LingerTimer(self))
+        else:
+            transport.close()
+        self.handlers.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))
+
+    def begin_closing(self) -> None:
+        """Ignore further input."""
+        self.closing = True
+        self.paused_because = CLOSED
+
+    def end_lingering(self) -> None:
+        """Close: the client has had the time to read the reason."""
+        transport = self.transport
+        if transport is not None and transport.get_write_buffer_size() == 0:
+            transport.close()
+
+    def abort(self) -> None:
+        """Close at once, without writing or handling what is left."""
+        self.begin_closing()
+        if self.transport is not None:
+            self.why = self.why or "aborted by the broker"
+            self.transport.abort()

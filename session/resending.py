@@ -1,0 +1,59 @@
+"""FC-8: what is sent again: a kept window after a reconnect, and, in 3.1.1, what is unacknowledged for too long."""
+
+from typing import final
+
+from session.counters import Counters
+from session.outbox import PUBREL_HEAD, Outbox
+from session.window import WAIT_PUBCOMP, Inflight, Window
+
+
+@final
+class KeptWindow:
+    """The deliveries of a kept window that are still to be resent to a new connection, in the order first sent."""
+
+    def __init__(self, window: Window) -> None:
+        self._ids = list(window.entries)
+        self._ids.reverse()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, packet_id: object) -> bool:
+        return packet_id in self._ids
+
+    def next(self, window: Window) -> int:
+        """Remove and return the next packet id; 0 = none is left, or the window has no free slot (FC-1)."""
+        ids = self._ids
+        if not ids or len(window.entries) - len(ids) >= window.limit:
+            return 0
+        return ids.pop()
+
+    def forget(self, packet_id: int) -> None:
+        """A delivery was acknowledged before it was resent."""
+        if packet_id in self._ids:
+            self._ids.remove(packet_id)
+
+
+def resend(packet_id: int, inflight: Inflight, outbox: Outbox, counters: Counters, now: int) -> None:
+    """Put a PUBLISH, or the PUBREL of a QoS 2 delivery that is that far, into the outbox again."""
+    inflight.last_sent_at = now
+    if inflight.phase == WAIT_PUBCOMP:
+        outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
+        counters.resent_pubrel += 1
+    else:
+        outbox.add_resent_publish(inflight.publish, packet_id, now)
+        counters.resent_publish += 1
+
+
+def resend_overdue(
+    window: Window, kept: KeptWindow | None, outbox: Outbox, counters: Counters, interval: int, now: int
+) -> int:
+    """Resend what was sent `interval` microseconds ago. Returns when the next delivery is due."""
+    oldest = now
+    for packet_id, inflight in window.entries.items():
+        if kept is not None and packet_id in kept:
+            continue  # not sent on this connection yet
+        if inflight.last_sent_at + interval <= now:
+            resend(packet_id, inflight, outbox, counters, now)
+        oldest = min(oldest, inflight.last_sent_at)
+    return oldest + interval
