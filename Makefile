@@ -31,8 +31,9 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(STAMPS)/run ## Start the broker on loopback; metrics go to ./metrics. ARGS: flags of `sluice run`.
-	SLUICE_METRICS__DIRECTORY="$${SLUICE_METRICS__DIRECTORY:-metrics}" $(BIN)/sluice run $(ARGS)
+run: $(STAMPS)/run ## Start the broker on loopback; ./metrics and ./journal are its files. ARGS: flags of `sluice run`.
+	SLUICE_METRICS__DIRECTORY="$${SLUICE_METRICS__DIRECTORY:-metrics}" \
+	SLUICE_PERSISTENCE__DIRECTORY="$${SLUICE_PERSISTENCE__DIRECTORY:-journal}" $(BIN)/sluice run $(ARGS)
 
 .PHONY: test
 test: lint types $(STAMPS)/test ## Lint, check types, run all tests interpreted, then compiled.
@@ -71,6 +72,10 @@ fuzz: $(STAMPS)/fuzz ## Look for input that Sluice does not stand. ARGS="--secon
 .PHONY: matrix
 matrix: $(STAMPS)/test ## Put other people's clients through all cases. ARGS="--clients paho,mqttjs --rounds 10 --cases burst".
 	$(BIN)/python -m tests.clients $(ARGS)
+
+.PHONY: durability
+durability: $(STAMPS)/test ## Kill a broker under load, and compare with what it has acknowledged. ARGS="--rounds 300 --seed 7".
+	$(BIN)/python -m tests.durability $(ARGS)
 
 .PHONY: soak
 soak: $(STAMPS)/test ## Many sessions on a bad network: nothing may be lost. ARGS="--minutes 60", "--seed 7", "--help".

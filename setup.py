@@ -24,6 +24,7 @@ HOT = (
     "broker/connection",
     "broker/routing",
     "broker/runtime",
+    "broker/storage",
 )
 """The folders on the way of a message. All their files are compiled, not those of folders in them."""
 ENTRY_POINT = "__main__.py"

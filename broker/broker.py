@@ -23,6 +23,7 @@ from broker.runtime.scheduler import RunQueue
 from broker.runtime.timers import Wheel
 from broker.sessions import Sessions
 from broker.settings import Settings, address_rule
+from broker.storage.journal import Journal
 from broker.totals import Totals
 from config.models import Config
 
@@ -43,7 +44,8 @@ def open_paging(config: Config) -> "Paging | None":
 class Broker:
     """One broker without sockets. Parts get only what they use; only the server gets the whole broker."""
 
-    def __init__(self, config: Config, now: int, gate: bool = True) -> None:
+    def __init__(self, config: Config, now: int, gate: bool = True, journal: Journal | None = None) -> None:
+        """`journal`: None = nothing survives the process (FC-27)."""
         self.settings = Settings(config, gate)
         settings = self.settings
         self.totals = Totals()
@@ -56,18 +58,19 @@ class Broker:
             settings.max_topic_levels,
             config.mqtt.overlapping_subscriptions == "merge",
             authorization=authorization,
-            shared=SharedGroups(settings.limits, GroupsHost(self.events.log)),
+            shared=SharedGroups(settings.limits, GroupsHost(self.events.log), journal),
             addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
         )
-        self.retained = Retained(self.wheel)
-        self.messages = messages = Messages(self.router, self.retained, authorization)
+        self.retained = Retained(self.wheel, journal)
+        self.messages = messages = Messages(self.router, self.retained, authorization, journal)
         self.clients = Clients()
         window = config.session.producer_window_size
         self.addresses = Addresses(messages, self.clients, self.wheel, self.events, window, open_paging(config))
         self.sessions = Sessions(
-            self.clients, settings.limits, self.wheel, messages, self.addresses, self.totals, self.events
+            self.clients, settings.limits, self.wheel, messages, self.addresses, self.totals, self.events, journal
         )
         self.connections = Connections()
+        commits = journal.commits if journal is not None else None
         admission = Admission(settings, capabilities, authorization, self.clients)
         access = Access(config)
         self.handlers = Handlers(
@@ -81,7 +84,8 @@ class Broker:
             self.sessions,
             self.connections,
             Handshake(settings, capabilities, access, admission, self.sessions, self.totals, self.events),
-            Publishing(messages, self.addresses, capabilities, authorization, self.events),
+            Publishing(messages, self.addresses, capabilities, authorization, self.events, commits),
             Subscribing(settings, self.router, self.retained, capabilities, authorization, self.events),
+            commits,
         )
         """The argument of each new `Connection`."""

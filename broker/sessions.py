@@ -7,8 +7,11 @@ from broker.clients import NEVER_EXPIRES, Client, Clients
 from broker.events import Events
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL
+from broker.routing.shared_groups import split_share
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import Timer, Wheel
+from broker.storage.journal import Journal
+from broker.storage.session_log import SessionLog
 from broker.totals import Totals
 from protocol import properties as props
 from protocol.connect import Will
@@ -38,7 +41,7 @@ class Ended:
 class Sessions:
     """Starts and ends sessions."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one per part, made in one place
         self,
         clients: Clients,
         limits: Limits,
@@ -47,6 +50,7 @@ class Sessions:
         addresses: Addresses,
         totals: Totals,
         events: Events,
+        journal: Journal | None = None,
     ) -> None:
         self.clients = clients
         self.wheel = wheel
@@ -60,6 +64,9 @@ class Sessions:
         self._limits = limits
         self._messages = messages
         self._addresses = addresses
+        self._journal = journal
+        self._last_end = 0
+        """The commit with the last end of a kept session."""
 
     def new(self, client_id: str, now: int) -> Client:
         """Register a client with a new session. The id must not be in use."""
@@ -68,6 +75,37 @@ class Sessions:
         host.session = client.session
         self.clients.by_id[client_id] = client
         return client
+
+    def keep(self, client: Client, version: int, will: Will | None) -> int:
+        """FC-27: the client has connected; if its session outlives the connection, it is written to the journal.
+
+        Returns the commit that has to come before CONNACK; 0 = none.
+        """
+        journal = self._journal
+        log = client.log
+        if journal is None:
+            return 0
+        if client.expiry_interval == 0:
+            client.log = None
+            client.session.keep(None)
+            if log is not None:
+                self._last_end = log.end()
+            return self._last_end  # after a clean start, the session that was there is gone on disk too
+        if log is None:
+            log = SessionLog(journal, journal.new_log(), client.session.client_id)
+            self._begin_log(client, log)
+        publish = will_publish(will) if will is not None else None
+        delay = will_delay(will, client.expiry_interval) if will is not None else 0
+        return log.connected(version, client.expiry_interval, publish, delay)
+
+    def _begin_log(self, client: Client, log: SessionLog) -> None:
+        """Keep a session that may have been without a log until now."""
+        client.log = log
+        client.session.keep(log)
+        for name, subscription in (client.session.subscriptions or {}).items():
+            log.subscriptions[name] = subscription
+            if split_share(name)[0]:
+                self._messages.router.shared.keep(name)
 
     def detach(self, client: Client, will: Will | None, now: int, stays: bool) -> None:
         """Detach a session from its closed connection; `stays` is False if a clean start ends the session."""
@@ -78,15 +116,23 @@ class Sessions:
         expiry = client.expiry_interval if stays else 0
         if will is not None:
             self._schedule_will(client, will, expiry, now)
+        if client.log is not None and expiry:
+            client.log.detached(expiry, client.will is not None)
         if expiry == 0:
             self.end(client, now)
         elif expiry != NEVER_EXPIRES:
-            client.expires_at = now + expiry * SECOND
-            self.wheel.add(client.expires_at, ExpiryTimer(self, client))
+            self.expire_at(client, now + expiry * SECOND)
+
+    def expire_at(self, client: Client, at: int) -> None:
+        """End a detached session at this time, unless its client connects before."""
+        client.expires_at = at
+        self.wheel.add(at, ExpiryTimer(self, client))
 
     def end(self, client: Client, now: int) -> None:
         """Discard a detached session with its subscriptions and queues; a delayed will is published now."""
         session = client.session
+        if client.log is not None:
+            self._last_end = client.log.end()
         client.expires_at = 0
         del self.clients.by_id[session.client_id]
         subscriptions = session.subscriptions
@@ -104,6 +150,11 @@ class Sessions:
         if client.will is not None:
             client.will.due(now)  # section 3.1.3.2.2: the will is published when the session ends
 
+    def expire(self, client: Client, now: int) -> None:
+        """End a detached session whose expiry interval has passed."""
+        self.totals.expired += 1
+        self.end(client, now)
+
     # -- wills
 
     def _schedule_will(self, client: Client, will: Will, expiry: int, now: int) -> None:
@@ -111,9 +162,13 @@ class Sessions:
         publish = will_publish(will)
         if delay == 0:
             self.publish_will(client.session, publish, now)
-            return
+        else:
+            self.delay_will(client, publish, now + delay * SECOND)
+
+    def delay_will(self, client: Client, publish: Publish, at: int) -> None:
+        """Publish a detached client's will at this time, unless it connects before."""
         timer = client.will = WillTimer(self, client, publish)
-        self.wheel.add(now + delay * SECOND, timer)
+        self.wheel.add(at, timer)
 
     def publish_will(self, session: Session, publish: Publish, now: int) -> None:
         """Publish a will; its client is the publisher, which matters for No Local [MQTT-3.8.3-3]."""
@@ -191,8 +246,7 @@ class ExpiryTimer(Timer):
     def due(self, now: int) -> None:
         """End the session, unless the client has connected again."""
         if self.wanted():
-            self.sessions.totals.expired += 1
-            self.sessions.end(self.client, now)
+            self.sessions.expire(self.client, now)
 
 
 @final
@@ -212,6 +266,8 @@ class WillTimer(Timer):
         """Publish the will."""
         if self.wanted():
             self.client.will = None
+            if self.client.log is not None:
+                self.client.log.will_published()
             self.sessions.publish_will(self.client.session, self.publish, now)
 
 

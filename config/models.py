@@ -20,6 +20,7 @@ from config.address_settings import AddressSettings, Paging
 from config.admin import Admin
 from config.layers import dotted
 from config.mqtt import Mqtt
+from config.persistence import Persistence
 from config.session import Session
 from config.value_types import (
     MAX_NAME,
@@ -116,6 +117,7 @@ class Config(Model):
     addresses: list[AddressSettings] = Field(default_factory=list)
     """FC-24: limits of topics; empty = no topic has one."""
     paging: Paging = Field(default_factory=Paging)
+    persistence: Persistence = Field(default_factory=Persistence)
     admin: Admin = Field(default_factory=Admin)
     metrics: Metrics = Field(default_factory=Metrics)
     log: Log = Field(default_factory=Log)

@@ -1,5 +1,6 @@
 """The types of configuration values: parsing, checks, written form."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ MAX_NAME: Final = 64
 
 MAX_UINT16: Final = 65_535
 """Packet ids, Receive Maximum and string lengths are 16-bit numbers in MQTT."""
+
+COMMIT: Final = "commit"
+"""Value of `persistence.sync` that has acknowledgements wait for the disk."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
@@ -131,6 +135,20 @@ def _keep_alive(value: object, info: ValidationInfo) -> object:
     return seconds
 
 
+def _sync_interval(value: object, info: ValidationInfo) -> float:
+    """`commit` is 0: no interval."""
+    if value == COMMIT or (value == 0.0 and not _written(info)):
+        return 0.0
+    try:
+        return _finite_duration(value, info) or math.nan
+    except ValueError as error:
+        raise ValueError(f"found {units.found(value)}: write {COMMIT}, or a duration such as 1s") from error
+
+
+def _format_sync_interval(seconds: float) -> object:
+    return units.format_duration(seconds) if seconds else COMMIT
+
+
 Duration = Annotated[float, BeforeValidator(_duration), Written(units.format_duration)]
 Size = Annotated[int, BeforeValidator(units.parse_size), Written(units.format_size)]
 LimitedSize = Annotated[int, BeforeValidator(_limited_size), Written(units.format_size)]
@@ -143,4 +161,5 @@ Rate = Annotated[int, BeforeValidator(_rate), Written(units.format_count)]
 Name = Annotated[str, BeforeValidator(_name)]
 TopicFilter = Annotated[str, BeforeValidator(_topic_filter)]
 Text = Annotated[str, BeforeValidator(_text)]
+SyncInterval = Annotated[float, BeforeValidator(_sync_interval), Written(_format_sync_interval)]
 KeepAlive = Annotated[float | None, BeforeValidator(_keep_alive), Written(units.format_duration)]

@@ -25,8 +25,8 @@ class Publish(Packet):
     """An application message.
 
     `topic` is UTF-8 as on the wire and `size` is the length of the payload. Before it calls `at`, the broker sets
-    `received_at` and `expires_at` (microseconds of a monotonic clock, 0 = unset, never) and `address`, the object for
-    which it counts the message's deliveries.
+    `received_at` and `expires_at` (microseconds of a monotonic clock, 0 = unset, never) and `holder`, the object that
+    counts the places which hold the message's deliveries.
 
     The outgoing forms have this object's QoS and RETAIN, DUP clear, no topic alias and the subscription
     identifiers in `identifiers` (encoded properties, for one subscriber; empty = none). `frame4` and `frame5`
@@ -38,11 +38,11 @@ class Publish(Packet):
     __slots__ = (
         "_variant",
         "_wire",
-        "address",
         "dup",
         "expires_at",
         "frame4",
         "frame5",
+        "holder",
         "identifiers",
         "packet_id",
         "properties",
@@ -85,7 +85,7 @@ class Publish(Packet):
         self.size: int = len(payload)
         self.received_at: int = 0
         self.expires_at: int = 0
-        self.address: object | None = None
+        self.holder: object | None = None
         self.identifiers: bytes = b""
         self.frame4: bytes | None = None
         self.frame5: bytes | None = None
@@ -158,18 +158,36 @@ class Publish(Packet):
         own.size = self.size
         own.received_at = self.received_at
         own.expires_at = self.expires_at
-        own.address = self.address
+        own.holder = self.holder
         own.identifiers = identifiers
         own.frame4 = self.frame4
         own.rest4 = self.rest4
         return own
+
+    def copy(self) -> Publish:
+        """Return the same delivery as an object of its own, which shares the payload and the frames built so far."""
+        if self.rest4 is None:
+            self.rest4 = self.payload
+        own = self.identified(self.identifiers)
+        own.frame5 = self.frame5
+        own.rest5 = self.rest5
+        return own
+
+    def is_copy_of(self, other: Publish) -> bool:
+        """Whether both are the same message, whatever their QoS, flags and identifiers."""
+        return (
+            self._wire is other._wire
+            and self.topic == other.topic
+            and self.properties is other.properties
+            and self.received_at == other.received_at
+        )
 
     def _derive(self, qos: int, retain: bool) -> Publish:
         variant = Publish(self.topic, self._wire, qos, retain, self.properties)
         variant.size = self.size
         variant.received_at = self.received_at
         variant.expires_at = self.expires_at
-        variant.address = self.address
+        variant.holder = self.holder
         # What follows the packet identifier is the same at every QoS; at QoS 0 build5 begins with it too.
         variant.rest4 = self.rest4
         variant.rest5 = self.rest5

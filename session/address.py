@@ -1,10 +1,10 @@
 """Addresses: topics whose deliveries may take up only so much, in all sessions together (FC-24)."""
 
-from typing import Final, cast, final
+from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
-from protocol.publish import Publish
+from session.holder import Holder
 
 BLOCK: Final = "block"
 PAGE: Final = "page"
@@ -45,11 +45,10 @@ class Watcher:
 
 
 @final
-class Address:
+class Address(Holder):
     """One topic with a limit, and the payload bytes that all sessions hold of it.
 
-    Messages refer to their address, and the garbage collector does not find cycles through messages. So an address
-    refers to no other object, except for a watcher while it is full.
+    As a holder it refers to no other object, except for a watcher while it is full.
     """
 
     def __init__(self, topic: bytes, rule: AddressRule) -> None:
@@ -86,20 +85,10 @@ class Address:
         if self.size <= self.mark and self.watcher is not None:
             self.watcher.on_room()
 
+    def address(self) -> "Holder | None":
+        """It counts the bytes itself."""
+        return self
 
-def hold(publish: Publish) -> None:
-    """A delivery that counts for an address has entered a mailbox, mqueue, window or shared queue."""
-    cast("Address", publish.address).hold(publish.size)
-
-
-def release(publish: Publish) -> None:
-    """It has left. To move a delivery, hold it in the new place first: else its address looks empty in between."""
-    cast("Address", publish.address).release(publish.size)
-
-
-def is_blocking(publish: Publish) -> bool:
-    """Whether PUBLISHes wait for room in the address of this delivery (FC-25)."""
-    if publish.address is None:
-        return False
-    address = cast("Address", publish.address)
-    return address.waiting > 0 and address.rule.full_policy == BLOCK
+    def is_blocking(self) -> bool:
+        """Whether PUBLISHes wait for room here (FC-25)."""
+        return self.waiting > 0 and self.rule.full_policy == BLOCK

@@ -7,6 +7,7 @@ from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubrec
 from protocol.properties import Properties
 from protocol.publish import Publish
+from session.journal import SessionJournal
 from session.limits import Limits
 from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREC_HEAD
 from session.received_ids import DUPLICATE, IGNORE, NO_ROOM, ReceivedIds
@@ -20,6 +21,8 @@ class Inbound:
     def __init__(self, limits: Limits, sender: Sender) -> None:
         self.problem_information = True
         """Whether the client wants a Reason String in acknowledgements too [MQTT-3.1.2-29]."""
+        self.journal: SessionJournal | None = None
+        """FC-27; None = its packet ids do not survive the process."""
         self._sender = sender
         self._ids = ReceivedIds(limits)
 
@@ -31,6 +34,14 @@ class Inbound:
     def disconnect(self) -> None:
         """Detach the client."""
         self._ids.disconnect()
+
+    def restore(self, packet_ids: list[int], now: int) -> None:
+        """FC-27: packet ids that waited for PUBREL before the process began, oldest first."""
+        for packet_id in packet_ids:
+            self._ids.remember(packet_id, now, False)
+        timeout = self._sender.limits.await_rel_timeout
+        if packet_ids and timeout:
+            self._sender.arm(now + timeout)  # FC-22
 
     @property
     def connection(self) -> int:
@@ -136,7 +147,10 @@ class Inbound:
 
     def release(self, packet_id: int) -> None:
         """A PUBREL was received: send PUBCOMP, in MQTT 5 with 0x92 if the id is unknown (FC-21)."""
-        if self._ids.release(packet_id) or self._sender.outbox.version != 5:
+        known = self._ids.release(packet_id)
+        if known and self.journal is not None:
+            self._sender.outbox.commit = self.journal.forget(packet_id)
+        if known or self._sender.outbox.version != 5:
             self._sender.outbox.add_acknowledgement(PUBCOMP_HEAD, packet_id)
         else:
             self._sender.outbox.add_code(PUBCOMP_HEAD, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
@@ -144,6 +158,8 @@ class Inbound:
     def _remember(self, packet_id: int, now: int, here: bool) -> None:
         """The id of a routed QoS 2 PUBLISH waits for PUBREL; `here`: received on the current connection."""
         self._ids.remember(packet_id, now, here)
+        if self.journal is not None:
+            self._sender.outbox.commit = self.journal.remember(packet_id)
         timeout = self._sender.limits.await_rel_timeout
         if timeout:
             self._sender.arm(now + timeout)  # FC-22
@@ -189,7 +205,9 @@ class Inbound:
 
     def on_timer(self, now: int) -> None:
         """Forget packet ids whose PUBREL is overdue (FC-22), and let in PUBLISHes that wait for an id."""
-        self._ids.forget_overdue(now, self._sender.counters)
+        for packet_id in self._ids.forget_overdue(now, self._sender.counters):
+            if self.journal is not None:
+                self.journal.forget(packet_id)
         if self._ids.may_take_parked():
             self._sender.host.route_parked(now)
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from protocol.publish import Publish
-from session.address import hold, release
+from session.holder import hold, release
 from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 
 
@@ -99,7 +99,7 @@ class MQueue:
 
     def _count(self, publish: Publish, step: int) -> None:
         self._note(publish, step)
-        if publish.address is not None:
+        if publish.holder is not None:
             if step > 0:
                 hold(publish)  # FC-24
             else:

@@ -9,8 +9,9 @@ from typing import Final, final
 
 from protocol.publish import Publish
 from session import gate
-from session.address import hold, release
+from session.holder import hold, release
 from session.host import Host
+from session.journal import SessionJournal
 from session.limits import Limits
 from session.mailbox import Mailbox
 from session.mqueue import MQueue, too_big
@@ -40,6 +41,8 @@ class Outbound(Consumer):
         """Whether no pass is scheduled: a delivery has to wake the host."""
         self.paced = False
         """Whether publishers are paced for the mqueue (FC-16)."""
+        self.journal: SessionJournal | None = None
+        """FC-27; None = its deliveries do not survive the process."""
         self.mailbox = Mailbox()
         self.sender = Sender(limits, host, self.mailbox, now)
         self.mqueue: MQueue | None = None
@@ -59,8 +62,10 @@ class Outbound(Consumer):
             self.sender.counters.count_offered(publish.qos)
             self.sender.counters.count_drop("queue_full", publish.qos)
             return
+        if self.journal is not None and publish.qos:
+            publish = self.journal.add(publish)
         arrived.append(publish)
-        if publish.address is not None:
+        if publish.holder is not None:
             hold(publish)  # FC-24
         if self.idle:
             self.wake()
@@ -107,7 +112,7 @@ class Outbound(Consumer):
                 if qos == 0:
                     counters.count_gated(closed)
                 self._enqueue(publish, now)
-            if publish.address is not None:
+            if publish.holder is not None:
                 release(publish)  # FC-24: now that the window or the mqueue holds it
         mailbox.end_pass()
         mailbox.sample(counters)
@@ -218,7 +223,7 @@ class Outbound(Consumer):
                 counters.count_drop("offline_qos0", 0)
             else:
                 self._enqueue(publish, now)
-            if publish.address is not None:
+            if publish.holder is not None:
                 release(publish)  # FC-24
         self.idle = True
 
@@ -313,7 +318,13 @@ class Outbound(Consumer):
         """Send a delivery. `source` may get it back if the session ends before it is acknowledged."""
         sender = self.sender
         sender.counters.count_offered(publish.qos)
-        packet_id = sender.send(publish, now)
+        if self.journal is not None and publish.qos:
+            publish = self.journal.add(publish)
+            hold(publish)
+            packet_id = sender.send(publish, now)
+            release(publish)
+        else:
+            packet_id = sender.send(publish, now)
         if packet_id and source is not None:
             if sender.sources is None:
                 sender.sources = {}
@@ -357,7 +368,7 @@ class Outbound(Consumer):
         for publish in self.mailbox.take_all():
             counters.count_offered(publish.qos)
             counters.count_drop("session_ended", publish.qos)
-            if publish.address is not None:
+            if publish.holder is not None:
                 release(publish)  # FC-24
         mqueue = self.mqueue
         if mqueue is not None:

@@ -34,6 +34,8 @@ class Outbox:
         self.aliases: Aliases | None = None
         """None: the client takes no topic aliases."""
         self.pieces: list[bytes] = []
+        self.commit = 0
+        """FC-27: the commit that has to be on disk before these pieces may be written; 0 = none."""
         self.delivery_bytes = 0
         """Bytes of deliveries among the pieces. Control packets are not counted: no limit touches them (FC-15)."""
 
@@ -43,6 +45,7 @@ class Outbox:
         if pieces:
             self.pieces = []
             self.delivery_bytes = 0
+            self.commit = 0
         return pieces
 
     def takes(self, packet: bytes) -> bool:

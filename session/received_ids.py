@@ -193,13 +193,13 @@ class ReceivedIds:
             return since + timeout
         return 0
 
-    def forget_overdue(self, now: int, counters: Counters) -> None:
-        """FC-22: forget, and count, the ids that have waited for PUBREL longer than `await_rel_timeout`."""
+    def forget_overdue(self, now: int, counters: Counters) -> list[int]:
+        """FC-22: forget, count and return the ids that have waited for PUBREL longer than `await_rel_timeout`."""
         awaiting = self._awaiting_rel
         timeout = self.limits.await_rel_timeout
-        if not awaiting or not timeout:
-            return
         overdue: list[int] = []
+        if not awaiting or not timeout:
+            return overdue
         for packet_id, since in awaiting.items():
             if now - since < timeout:
                 break
@@ -210,6 +210,7 @@ class ReceivedIds:
         counters.awaiting_rel_expired += len(overdue)
         if not awaiting:
             self._end_episode()
+        return overdue
 
     def _end_episode(self) -> None:
         """No id waits for PUBREL any more: the episode ends, unless a PUBLISH waits for an id."""

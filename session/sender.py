@@ -1,11 +1,12 @@
 """Sending to one client: window, outbox, throttle, watch (FC-1, FC-10, FC-11, FC-14)."""
 
-from typing import Final, final
+from typing import Final, cast, final
 
 from protocol import reason_codes
 from protocol.publish import Publish
 from session import gate
 from session.counters import Counters
+from session.holder import Holder
 from session.host import Host, NoHost
 from session.limits import Limits
 from session.mailbox import Mailbox
@@ -15,7 +16,7 @@ from session.source import Source
 from session.stopwatch import Stopwatch
 from session.throttle import new_throttle
 from session.watch import SLOW, STALLED, Watch
-from session.window import DONE, UNEXPECTED, WAIT_PUBCOMP, Inflight, Window, wrong_kind
+from session.window import DONE, UNEXPECTED, WAIT_PUBCOMP, Inflight, Restored, Window, wrong_kind
 
 PASS_BYTES: Final = 65_536
 """A pass ends when its outbox holds this many bytes, so that congestion is noticed before more is sent."""
@@ -86,6 +87,8 @@ class Sender:
             window = self.window
             packet_id = window.add(publish, now)
             self.outbox.add_publish(publish, packet_id, now)
+            if publish.holder is not None:
+                self._wait_for(cast("Holder", publish.holder).sent(packet_id, publish.qos))
             counters.note_window(len(window.entries))
             if self.outbox.version == 4 and self.limits.retry_interval:
                 self.arm(now + self.limits.retry_interval)  # FC-8
@@ -155,7 +158,14 @@ class Sender:
             if self.watch is not None:
                 self.watch.note_acknowledged(False, now)
             self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
+            if inflight.publish.holder is not None:
+                self._wait_for(cast("Holder", inflight.publish.holder).received())
         return phase
+
+    def _wait_for(self, commit: int) -> None:
+        """FC-27: what is in the outbox may not be written before this commit; 0 = it may."""
+        if commit:
+            self.outbox.commit = commit
 
     def _completed(self, packet_id: int, inflight: Inflight) -> None:
         if self.throttle is not None:
@@ -247,6 +257,15 @@ class Sender:
             self.kept = KeptWindow(self.window)
             if outbox.version == 4 and self.limits.retry_interval:
                 self.arm(now + self.limits.retry_interval)
+
+    def restore(self, inflight: list[Restored], now: int) -> None:
+        """FC-27: deliveries that were in the window before the process began, in the order first sent."""
+        counters = self.counters
+        for restored in inflight:
+            counters.count_offered(restored.publish.qos)
+            counters.count_sent(restored.publish, now)
+            self.window.restore(restored, now)
+        counters.note_window(len(self.window.entries))
 
     def disconnect(self, host: Host, now: int) -> None:
         """Detach the client: what it has not acknowledged stays in the window."""

@@ -3,17 +3,20 @@
 from typing import final
 
 from protocol import packet_types, reason_codes
+from protocol.publish import Publish
 from protocol.subscribe import Subscription
-from session.address import is_blocking
 from session.aliases import Aliases
 from session.counters import Counters, Gauges, Life
+from session.holder import is_blocking
 from session.host import Host
 from session.inbound import Inbound
+from session.journal import SessionJournal
 from session.limits import Limits
 from session.outbound import Outbound
 from session.outbox import PUBREL_HEAD, Outbox
+from session.priority_mqueue import new_mqueue
 from session.stopwatch import Stopwatch
-from session.window import DONE, UNEXPECTED
+from session.window import DONE, UNEXPECTED, Restored
 
 
 @final
@@ -45,6 +48,24 @@ class Session:
         self._past: Life | None = None  # the totals of the finished intervals
 
     # -- connecting
+
+    def keep(self, journal: SessionJournal | None) -> None:
+        """FC-27: write what comes from now on to the journal, so that it survives the process; None = no longer."""
+        self.outbound.journal = journal
+        self.inbound.journal = journal
+
+    def restore(self, waiting: list[Publish], inflight: list[Restored], packet_ids: list[int], now: int) -> None:
+        """FC-27: deliveries that waited, and that were in the window, and ids of the client that wait for PUBREL."""
+        outbound = self.outbound
+        counters = outbound.sender.counters
+        outbound.sender.restore(inflight, now)
+        if waiting:
+            mqueue = outbound.mqueue = new_mqueue(self.limits)
+            for publish in waiting:
+                counters.count_offered(publish.qos)
+                mqueue.append(publish)
+                counters.note_mqueue(mqueue.length, mqueue.bytes)
+        self.inbound.restore(packet_ids, now)
 
     def connect(
         self,

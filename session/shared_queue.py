@@ -6,7 +6,9 @@ from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.counters import Counters
 from session.group_members import Member, RoundRobin
+from session.holder import hold, release
 from session.host import Host
+from session.journal import SessionJournal
 from session.limits import Limits
 from session.mqueue import MQueue, too_big
 from session.overflow import drop_expired, drop_newcomer, make_room
@@ -25,6 +27,8 @@ class SharedQueue(Source):
         self.members: dict[Consumer, Member] = {}
         self.counters = Counters(0)
         """The group's counters: offered = sent (handed to a member) + dropped + waiting."""
+        self.journal: SessionJournal | None = None
+        """FC-27; None = what waits does not survive the process."""
         self.mqueue: MQueue | None = None
         self._limits = limits
         self._host = host
@@ -55,6 +59,25 @@ class SharedQueue(Source):
     def deliver(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
         """Hand a message to the next member in line that can take it, or queue it."""
         self.counters.count_offered(publish.qos)
+        if self.journal is None or publish.qos == 0:
+            self._deliver(publish, publisher, now)
+            return
+        publish = self.journal.add(publish)
+        hold(publish)
+        self._deliver(publish, publisher, now)
+        release(publish)
+
+    def restore(self, deliveries: list[Publish]) -> None:
+        """FC-27: what waited before the process began, in order."""
+        mqueue = self.mqueue
+        if mqueue is None:
+            mqueue = self.mqueue = new_mqueue(self._limits)
+        for publish in deliveries:
+            self.counters.count_offered(publish.qos)
+            mqueue.append(publish)
+            self.counters.note_mqueue(mqueue.length, mqueue.bytes)
+
+    def _deliver(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
         mqueue = self.mqueue
         if (mqueue is None or mqueue.length == 0) and self._give(publish, now):
             return
@@ -89,6 +112,8 @@ class SharedQueue(Source):
         if mqueue is None:
             mqueue = self.mqueue = new_mqueue(self._limits)
         for publish in reversed(deliveries):
+            if self.journal is not None and not self.journal.owns(publish):
+                publish = self.journal.add(publish)
             mqueue.push_front(publish)
             self.counters.count_handed_over(publish.qos, -1)
         self._dispatch(now)

@@ -7,7 +7,7 @@ from mypy_extensions import mypyc_attr
 from protocol import packet_types
 from protocol.errors import ProtocolError
 from protocol.publish import Publish
-from session.address import hold, release
+from session.holder import hold, release
 from session.limits import PACKET_IDS
 from session.stopwatch import Stopwatch
 
@@ -45,6 +45,16 @@ class Inflight:
         self.last_sent_at = sent_at
 
 
+@final
+class Restored:
+    """FC-27: a delivery that was in the window before the process began; `received`: PUBREC has come for it."""
+
+    def __init__(self, publish: Publish, packet_id: int, received: bool) -> None:
+        self.publish = publish
+        self.packet_id = packet_id
+        self.received = received
+
+
 def wrong_kind(packet_type: int, packet_id: int, inflight: Inflight) -> ProtocolError:
     """The error for an UNEXPECTED acknowledgement [MQTT-4.13.1-1]; in 3.1.1 [MQTT-4.8.0-1]."""
     return ProtocolError(
@@ -76,11 +86,21 @@ class Window:
             packet_id = packet_id % PACKET_IDS + 1
         self._last_id = packet_id
         entries[packet_id] = Inflight(publish, now)
-        if publish.address is not None:
+        if publish.holder is not None:
             hold(publish)  # FC-24
         if len(entries) >= self.limit:
             self.full_time.start(now)
         return packet_id
+
+    def restore(self, restored: Restored, now: int) -> None:
+        """FC-27: add a delivery with the packet id that it had."""
+        publish = restored.publish
+        inflight = self.entries[restored.packet_id] = Inflight(publish, now)
+        if restored.received:
+            inflight.phase = WAIT_PUBCOMP
+        self._last_id = restored.packet_id
+        if publish.holder is not None:
+            hold(publish)  # FC-24
 
     def set_limit(self, limit: int, now: int) -> None:
         """FC-1: W of a new connection."""
@@ -104,7 +124,7 @@ class Window:
     def remove(self, packet_id: int, inflight: Inflight, now: int) -> None:
         """Free a slot."""
         del self.entries[packet_id]
-        if inflight.publish.address is not None:
+        if inflight.publish.holder is not None:
             release(inflight.publish)
         if self.full_time.running and not self.full():
             self.full_time.stop(now)
@@ -112,7 +132,7 @@ class Window:
     def clear(self, now: int) -> None:
         """The session has ended: free all slots."""
         for inflight in self.entries.values():
-            if inflight.publish.address is not None:
+            if inflight.publish.holder is not None:
                 release(inflight.publish)  # FC-24
         self.entries.clear()
         self.full_time.stop(now)

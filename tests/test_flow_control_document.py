@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 import config
 from config.address_settings import AddressSettings, Paging
+from config.persistence import Persistence
 from config.session import Priority, Session, SlowConsumer
 
 pytestmark = pytest.mark.once
@@ -20,13 +21,14 @@ DOCUMENT = ROOT / "session" / "FLOW-CONTROL.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 CODE = ("session", "broker", "protocol", "config")
-RULES = [*range(1, 17), *range(20, 27)]
+RULES = [*range(1, 17), *range(20, 30)]
 KEYS: list[tuple[type[BaseModel], str]] = [
     (Session, ""),
     (SlowConsumer, "slow_consumer."),
     (Priority, ""),
     (AddressSettings, ""),
     (Paging, ""),
+    (Persistence, ""),
 ]
 
 
@@ -54,17 +56,17 @@ def anchor(heading: str) -> str:
 
 
 def test_rules_are_explained() -> None:
-    """Each rule, FC-1 to FC-26, has a paragraph of its own, and no other does."""
+    """Each rule, FC-1 to FC-29, has a paragraph of its own, and no other does."""
     assert [int(number) for number in re.findall(r"^\*\*FC-(\d+)\b", TEXT, re.MULTILINE)] == RULES
 
 
 def test_rules_are_kept() -> None:
-    """Each rule, FC-1 to FC-26, is named where the code keeps it."""
+    """Each rule, FC-1 to FC-29, is named where the code keeps it."""
     assert mentioned(*CODE) == set(RULES)
 
 
 def test_rules_are_shown() -> None:
-    """Each rule, FC-1 to FC-26, is named by a test."""
+    """Each rule, FC-1 to FC-29, is named by a test."""
     assert mentioned("tests") == set(RULES)
 
 

@@ -33,6 +33,12 @@ TESTED_WITH: Final = {
     "runtime/endpoint": "connection/test_client_socket_reading.py",
     "server/logs": "server/test_server.py",
     "server/tls_failures": "server/test_tls_handshake.py",
+    "storage/disk": "addresses/paging/test_paging_disk_faults.py",
+    "storage/log": "storage/test_compaction.py",
+    "storage/message": "storage/test_compaction.py",
+    "storage/opening": "storage/test_compaction.py",
+    "storage/saved": "storage/test_compaction.py",
+    "storage/session_log": "storage/test_compaction.py",
     "telemetry/collector": "telemetry/test_exporter.py",
     "telemetry/wall": "telemetry/test_schema.py",
 }

@@ -1,4 +1,4 @@
-"""The command line: `sluice run`, `top`, `config`, `user`, `compact` and `report`."""
+"""The command line: `sluice run`, `top`, `store`, `config`, `user`, `compact` and `report`."""
 
 import asyncio
 import os
@@ -11,6 +11,7 @@ import typer
 import config
 from broker import __version__
 from broker.cli.options import CONFIG_PROBLEM, configured
+from broker.cli.store import store_app
 from broker.cli.top.command import top
 from broker.cli.user import user_app
 
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Look at and check configuration.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+app.add_typer(store_app, name="store")
 app.add_typer(user_app, name="user")
 
 Gate = Annotated[bool, typer.Option("--developer-gate/--no-developer-gate", hidden=True)]

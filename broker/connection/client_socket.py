@@ -7,6 +7,7 @@ from broker.connection.handlers import Handlers
 from broker.connection.log import peer_of
 from broker.connection.timers import AbortTimer, LingerTimer
 from broker.connection.transport import left_in_socket
+from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
 from broker.runtime.clock import monotonic_us
 from broker.runtime.endpoint import CLOSED, LATER, UNDRAINED, Endpoint
@@ -15,6 +16,8 @@ from session.session import Session
 
 LARGE_PIECE: Final = 4_096
 """From this mean size on, pieces go to the transport as a list: joining them would cost more."""
+CONGESTED: Final = 65_536
+"""High-water mark of the transport buffer in bytes; a congested send path stays so until a quarter is left (FC-3)."""
 LINGER: Final = 1_000_000
 """Microseconds in which a client can read why it is disconnected, and close."""
 CLOSE_TIMEOUT: Final = 5_000_000
@@ -39,6 +42,10 @@ class ClientSocket(Endpoint):
         """The sum of the reasons why reading is paused (broker/runtime/endpoint.py); 0 = it is not."""
         self._undrained: Undrained | None = None
         """What the client leaves undrained, while its send path is congested."""
+        self._uncommitted: Uncommitted | None = None
+        """What waits for a commit of the journal (FC-27)."""
+        self._close_when_committed = False
+        self._told = False
         self.listener = listener
         self.peer = ""
         """The peer address, for the log; empty until the connection is closed."""
@@ -89,7 +96,7 @@ class ClientSocket(Endpoint):
             self.why = self.transport.get_extra_info("failure", "")
         self.read_to_end()
         self.close()
-        return False
+        return self._uncommitted is not None
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed, by either side."""
@@ -168,7 +175,9 @@ class ClientSocket(Endpoint):
 
     def write(self, data: bytes) -> None:
         """Write at once, ahead of what is in the outbox."""
-        if self.transport is not None:
+        if self._uncommitted is not None:
+            self._uncommitted.add([data], 0)
+        elif self.transport is not None:
             self.handlers.totals.bytes_sent += len(data)
             self.transport.write(data)
 
@@ -180,10 +189,22 @@ class ClientSocket(Endpoint):
             return
         outbox = session.outbox
         deliveries = outbox.delivery_bytes
+        commit = outbox.commit
         pieces = outbox.take()
-        count = len(pieces)
-        if count == 0:
+        if not pieces:
             return
+        if commit:
+            self.hold_until(commit)
+        if self._uncommitted is not None:
+            self._hold(self._uncommitted, session, pieces, deliveries)
+        else:
+            self._write_pieces(transport, pieces, deliveries)
+            if self._undrained is not None:
+                self._look_at_undrained(self._undrained, session, transport, pieces, deliveries)
+
+    def _write_pieces(self, transport: asyncio.Transport, pieces: list[bytes], deliveries: int) -> None:
+        """Write them at once; `deliveries`: bytes of deliveries among them."""
+        count = len(pieces)
         totals = self.handlers.totals
         if count > 1 and deliveries > LARGE_PIECE * count:
             for piece in pieces:
@@ -193,15 +214,64 @@ class ClientSocket(Endpoint):
             data = pieces[0] if count == 1 else b"".join(pieces)
             totals.bytes_sent += len(data)
             transport.write(data)
-        undrained = self._undrained
-        if undrained is None:
-            return
+
+    def _look_at_undrained(
+        self,
+        undrained: Undrained,
+        session: Session,
+        transport: asyncio.Transport,
+        pieces: list[bytes],
+        deliveries: int,
+    ) -> None:
+        """FC-15: stop reading a client that does not drain what it is sent."""
         if deliveries:
             too_many = undrained.exceeds_plausible(session, deliveries, transport.get_write_buffer_size())
         else:
             too_many = undrained.too_many_answers(pieces)
-        if too_many:  # FC-15: stop reading a client that does not drain its deliveries
+        if too_many:
             self.pause_reading(UNDRAINED, monotonic_us())
+
+    # -- waiting for commits of the journal (FC-27)
+
+    def hold_until(self, commit: int) -> None:
+        """Write nothing more until this commit has returned."""
+        commits = self.handlers.commits
+        if commits is None or commits.committed >= commit:
+            return
+        uncommitted = self._uncommitted
+        if uncommitted is None:
+            uncommitted = self._uncommitted = Uncommitted()
+        if uncommitted.hold_until(commit):
+            commits.wait(self, commit)
+
+    def _hold(self, uncommitted: Uncommitted, session: Session, pieces: list[bytes], deliveries: int) -> None:
+        """Write them when what they wait for is on disk; too many of them are a congested send path (FC-3)."""
+        uncommitted.add(pieces, deliveries)
+        if uncommitted.bytes > CONGESTED and not session.outbound.sender.congested:
+            uncommitted.congests = True
+            session.set_congested(True, monotonic_us())
+
+    def on_commit(self) -> None:
+        """A commit has returned: write what has waited for it."""
+        uncommitted = self._uncommitted
+        commits = self.handlers.commits
+        if uncommitted is None or commits is None:
+            return
+        pieces, deliveries = uncommitted.take(commits.committed)
+        if not uncommitted.waits():
+            self._uncommitted = None
+        transport = self.transport
+        if transport is None:
+            return
+        if pieces:
+            self._write_pieces(transport, pieces, deliveries)
+            if self._undrained is not None and self.session is not None:
+                self._look_at_undrained(self._undrained, self.session, transport, pieces, deliveries)
+        if self._uncommitted is None and self._close_when_committed:
+            self.close_socket(monotonic_us(), self._told)
+        elif uncommitted.congests and uncommitted.bytes <= CONGESTED // 4 and self._undrained is None:
+            uncommitted.congests = False
+            self.resume_writing()
 
     def close_socket(self, now: int, told: bool) -> None:
         """Close once what is left has been written; if the client does not drain it, abort.
@@ -210,6 +280,11 @@ class ClientSocket(Endpoint):
         """
         transport = self.transport
         assert transport is not None  # it is open
+        if self._uncommitted is not None:
+            self._close_when_committed = True
+            self._told = told
+            self.handlers.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))
+            return
         if told and transport.can_write_eof():
             # Closing a socket that holds received bytes resets the connection, and the client may lose the reason:
             # so read and ignore what it still sends, until it closes too.

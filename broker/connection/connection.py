@@ -4,7 +4,7 @@ from typing import Final, final
 
 from broker.auth.exchange import Authentication
 from broker.clients import Client
-from broker.connection.client_socket import ClientSocket
+from broker.connection.client_socket import CONGESTED, ClientSocket
 from broker.connection.dispatch import on_packet
 from broker.connection.handlers import Handlers
 from broker.connection.held_back import HeldBack
@@ -24,8 +24,6 @@ from protocol.publish import Publish
 from session.rate import Rate
 from session.session import Session
 
-CONGESTED: Final = 65_536
-"""High-water mark of the transport buffer in bytes; a congested send path stays so until a quarter is left (FC-3)."""
 READ_PACKETS: Final = 256
 """Packets of a connection handled at once. Then sessions run their passes, so that what a fast publisher sends waits in
 its socket, not in mailboxes."""

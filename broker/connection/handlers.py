@@ -16,6 +16,7 @@ from broker.totals import Totals
 
 if TYPE_CHECKING:
     from broker.connection.connections import Connections
+    from broker.storage.commits import Commits
 
 
 @final
@@ -36,11 +37,14 @@ class Handlers:
         handshake: Handshake,
         publishing: Publishing,
         subscribing: Subscribing,
+        commits: "Commits | None" = None,
     ) -> None:
         # Attributes used for each chunk and packet come first.
         self.totals = totals
         self.run_queue = run_queue
         self.publishing = publishing
+        self.commits = commits
+        """FC-27; None = nothing survives the process."""
         self.wheel = wheel
         self.known_topics = router.cache
         """Topics that need not be checked again."""

@@ -126,6 +126,9 @@ class Handshake:
         connection.will = packet.will
         session = client.session
         session.listener = connection.listener
+        commit = self._sessions.keep(client, version, packet.will)
+        if commit:
+            connection.hold_until(commit)
         connection.write(connack.encode(version))
         receive_maximum = RECEIVE_MAXIMUM if packet.bridge else props.integer(asked, props.RECEIVE_MAXIMUM)
         connection.session = session  # needed by `arm`, which `connect` may call

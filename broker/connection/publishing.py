@@ -9,6 +9,7 @@ from broker.connection.replies import PublishRefused, shortened
 from broker.events import Events
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL, MATCHED
+from broker.storage.commits import Commits
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.errors import MQTTError, ProtocolError, TopicAliasInvalid
@@ -31,6 +32,7 @@ class Publishing:
         capabilities: Capabilities,
         authorization: Authorization,
         events: Events,
+        commits: Commits | None = None,
     ) -> None:
         self._messages = messages
         self._addresses = addresses
@@ -39,12 +41,15 @@ class Publishing:
         """Whether a PUBLISH without properties has to be checked too."""
         self._authorization = authorization
         self._events = events
+        self._commits = commits
 
     def publish(self, connection: "Connection", session: Session, publish: Publish, now: int) -> None:
         """Route and acknowledge a PUBLISH that the session has accepted. Raises MQTTError to close."""
         try:
             if self._selective or publish.properties is not None:
                 self._check(publish)
+            if self._commits is not None:
+                self._check_disk(self._commits, connection, session, publish, now)
             verdict = self._messages.publish(publish, session)
         except PublishRefused as refused:
             self._refuse(session, publish, refused, now)
@@ -88,6 +93,19 @@ class Publishing:
             if publish.qos == 0:  # no acknowledgement for the reason code
                 raise MQTTError(reason_codes.PAYLOAD_FORMAT_INVALID, message)
             raise PublishRefused(reason_codes.PAYLOAD_FORMAT_INVALID, message)
+
+    def _check_disk(
+        self, commits: Commits, connection: "Connection", session: Session, publish: Publish, now: int
+    ) -> None:
+        """FC-29: refuse a PUBLISH while the disk is full, and pause reading while it is behind."""
+        if commits.behind() and not connection.ended:
+            commits.pause(connection, now)
+        if commits.full and (publish.qos or publish.retain):
+            refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, "PUBLISH while the disk of the journal is full")
+            if session.version == 4 and publish.qos:
+                session.inbound.count_refused()
+                raise MQTTError(refused.reason_code, refused.message)  # 3.1.1 has no reason code for it
+            raise refused
 
     def _refuse(self, session: Session, publish: Publish, refused: PublishRefused, now: int) -> None:
         """Acknowledge and count a PUBLISH that is not routed, and log it if it is the first one for a while.

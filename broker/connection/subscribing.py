@@ -68,6 +68,8 @@ class Subscribing:
                 continue
             if self._add(session, subscription):
                 fresh.append(subscription)
+            if client.log is not None:
+                session.outbox.commit = client.log.subscribed(subscription)
             codes.append(subscription.qos)
         _suback(session, packet.packet_id, codes, refused)
         if self._events.debug:
@@ -87,6 +89,8 @@ class Subscribing:
             held = session.subscriptions
             if held is not None and held.pop(topic_filter, None) is not None:
                 self._router.unsubscribe(session.outbound, topic_filter)
+                if client.log is not None:
+                    session.outbox.commit = client.log.unsubscribed(topic_filter)
                 if client.feed is not None:
                     client.feed.forget(topic_filter)
                 codes.append(reason_codes.SUCCESS)
@@ -115,6 +119,8 @@ class Subscribing:
         self._router.subscribe(session.outbound, subscription)
         handling = subscription.retain_handling
         if split_share(subscription.topic_filter)[0]:
+            if session.outbound.journal is not None:
+                self._router.shared.keep(subscription.topic_filter)
             return False  # section 4.8.2: no retained messages
         return handling == 0 or (handling == 1 and not existed)
 

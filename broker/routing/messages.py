@@ -7,6 +7,7 @@ from broker.connection.replies import PublishRefused
 from broker.routing.retained import Retained
 from broker.routing.router import FULL, Router
 from broker.runtime.clock import SECOND
+from broker.storage.journal import Journal
 from protocol import properties as props
 from protocol.properties import Properties
 from protocol.publish import Publish
@@ -18,13 +19,28 @@ from session.session import Session
 class Messages:
     """Publishes messages from sessions, wills and full addresses."""
 
-    def __init__(self, router: Router, retained: Retained, authorization: Authorization) -> None:
+    def __init__(
+        self, router: Router, retained: Retained, authorization: Authorization, journal: Journal | None = None
+    ) -> None:
         self.router = router
         self.retained = retained
         self._authorization = authorization
+        self._journal = journal
 
     def publish(self, publish: Publish, publisher: Session) -> int:
         """Route a PUBLISH, and retain it if RETAIN is set; returns as `Router.route`. Raises PublishRefused."""
+        journal = self._journal
+        if journal is None:
+            return self._publish(publish, publisher)
+        journal.begin(publish, publisher.client_id)
+        try:
+            return self._publish(publish, publisher)
+        finally:
+            commit = journal.end()
+            if commit and publish.qos:  # FC-27: it is acknowledged when it is on disk
+                publisher.outbox.commit = commit
+
+    def _publish(self, publish: Publish, publisher: Session) -> int:
         try:
             verdict = self.router.route(publish, publisher.outbound)
         except PublishRefused:
@@ -39,6 +55,18 @@ class Messages:
     def publish_late(self, publish: Publish, client_id: str, publisher: Outbound | None, now: int) -> int:
         """`publish` without the check for room in the address; `publisher` is None if its session has ended."""
         publish.received_at = now
+        journal = self._journal
+        if journal is None:
+            return self._publish_late(publish, client_id, publisher)
+        journal.begin(publish, client_id)
+        try:
+            return self._publish_late(publish, client_id, publisher)
+        finally:
+            commit = journal.end()
+            if commit and publish.qos and publisher is not None:
+                publisher.sender.outbox.commit = commit
+
+    def _publish_late(self, publish: Publish, client_id: str, publisher: Outbound | None) -> int:
         verdict = self.router.route_late(publish, publisher)
         if publish.retain:
             self.retained.store(publish, client_id)

@@ -5,6 +5,9 @@ from typing import final
 
 from broker.routing.router import is_wildcard
 from broker.runtime.timers import Timer, Wheel
+from broker.storage import records
+from broker.storage.journal import Journal
+from broker.storage.message import Message
 from protocol.publish import Publish
 
 
@@ -19,8 +22,11 @@ class _Level:
 class Retained:
     """The retained messages, as a tree of topic levels."""
 
-    def __init__(self, wheel: Wheel) -> None:
+    def __init__(self, wheel: Wheel, journal: Journal | None = None) -> None:
         self._wheel = wheel
+        self._journal = journal
+        self._kept: dict[bytes, Message] = {}
+        """Those that are in the journal (FC-27), by topic."""
         self._root = _Level()
         self._by_topic: dict[bytes, Publish] = {}
         self._publishers: dict[bytes, str] = {}
@@ -42,6 +48,25 @@ class Retained:
         if publish.size == 0:
             self.remove(publish.topic)
             return
+        if self._journal is not None and not publish.topic.startswith(b"$SYS/"):
+            self._keep(publish.topic, self._journal.retain())
+        self._store(publish, client_id)
+
+    def restore(self, publish: Publish, client_id: str, message: Message) -> None:
+        """Retain a message that is in the journal."""
+        self._keep(publish.topic, message)
+        self._store(publish, client_id)
+
+    def _keep(self, topic: bytes, message: Message) -> None:
+        message.use()
+        message.retained = True
+        older = self._kept.get(topic)
+        if older is not None:
+            older.retained = False
+            older.release()
+        self._kept[topic] = message
+
+    def _store(self, publish: Publish, client_id: str) -> None:
         level = self._root
         for name in publish.topic.split(b"/"):
             child = level.children.get(name)
@@ -75,6 +100,11 @@ class Retained:
             return
         del self._publishers[topic]
         self._expiries.pop(topic, None)
+        message = self._kept.pop(topic, None)
+        if message is not None and self._journal is not None:
+            message.retained = False
+            message.release()
+            self._journal.write(records.cleared(topic))
         path: list[tuple[_Level, bytes]] = []
         level = self._root
         for name in topic.split(b"/"):

@@ -127,5 +127,5 @@ class RetainedFeed(Source):
         delivery.identifiers = subscription.identifiers
         delivery.expires_at = publish.expires_at
         delivery.received_at = now
-        delivery.address = self._router.address(publish.topic)
+        delivery.holder = self._router.address(publish.topic)
         return delivery

@@ -87,7 +87,7 @@ class Router:
                     or not address.takes(receivers.size(publish, publisher))  # FC-24
                 ):
                     return FULL
-            publish.address = receivers.address
+            publish.holder = receivers.address
             receivers.deliver_to_others(publish, publisher)
             return MATCHED if receivers.address is None or len(receivers) > 0 else NOBODY
         return MATCHED if routes else NOBODY
@@ -95,7 +95,7 @@ class Router:
     def route_late(self, publish: Publish, publisher: Outbound | None) -> int:
         """Route without the checks for permission and for room in the address; returns NOBODY or MATCHED."""
         receivers = self._receivers(publish.topic)
-        publish.address = receivers.address
+        publish.holder = receivers.address
         receivers.deliver_to_others(publish, publisher)
         return MATCHED if len(receivers) > 0 else NOBODY
 

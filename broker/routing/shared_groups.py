@@ -2,6 +2,8 @@
 
 from typing import Any, Final, final
 
+from broker.storage.group_log import GroupLog
+from broker.storage.journal import Journal
 from protocol.errors import MalformedPacket
 from protocol.topics import parse_share
 from session.host import Host, NoHost
@@ -16,13 +18,16 @@ QUOTED: Final = 200
 class SharedGroups:
     """All groups with members."""
 
-    def __init__(self, limits: Limits | None = None, host: Host | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, host: Host | None = None, journal: Journal | None = None) -> None:
         self.queues: dict[str, SharedQueue] = {}
         """By `$share/name/filter`."""
         self.dropped = 0
         """Deliveries dropped because a queue was full, for groups that no longer exist."""
         self._limits = Limits() if limits is None else limits
         self._host = NoHost() if host is None else host
+        self._journal = journal
+        self._logs: dict[str, GroupLog] = {}
+        """Of the groups that are kept (FC-27), by name."""
 
     def queue(self, name: str) -> SharedQueue:
         """The queue of the group `name`; it is created if there is none."""
@@ -31,9 +36,24 @@ class SharedGroups:
             queue = self.queues[name] = SharedQueue(name, self._limits, self._host)
         return queue
 
+    def keep(self, name: str) -> None:
+        """FC-27: a session that is kept has joined this group, so what waits in its queue is kept too."""
+        queue = self.queues[name]
+        if self._journal is not None and queue.journal is None:
+            log = GroupLog(self._journal, self._journal.new_log(), name)
+            self.restore(queue, log)
+            log.write_state()
+
+    def restore(self, queue: SharedQueue, log: GroupLog) -> None:
+        """Keep a queue by this log."""
+        queue.journal = self._logs[queue.name] = log
+
     def close(self, queue: SharedQueue) -> None:
         """Remove a queue that has no members."""
         del self.queues[queue.name]
+        log = self._logs.pop(queue.name, None)
+        if log is not None:
+            log.end()
         self.dropped += queue.counters.dropped_queue_full
 
 

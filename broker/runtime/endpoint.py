@@ -15,6 +15,8 @@ PARKED: Final = 8
 """Its producer window is used up (FC-25)."""
 CLOSED: Final = 16
 """It is closing: further input is ignored."""
+COMMIT: Final = 64
+"""Too much waits for a commit of the journal (FC-27)."""
 PACED: Final = 32
 """It is paced, and as much is held back as may be (FC-16)."""
 
@@ -48,6 +50,14 @@ class Endpoint(Host):
 
     def run_pass(self, now: int) -> bool:
         """Run one pass of the session and write; returns whether another one has work to do."""
+        raise NotImplementedError  # abstract
+
+    def on_commit(self) -> None:
+        """A commit of the journal has returned that `hold_until` or the outbox has asked for (FC-27)."""
+        raise NotImplementedError  # abstract
+
+    def hold_until(self, commit: int) -> None:
+        """Write nothing more until this commit of the journal has returned."""
         raise NotImplementedError  # abstract
 
     def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", told: bool = False) -> None:

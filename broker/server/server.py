@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
-from broker.admin.server import start_admin
+from broker.admin.server import AdminServer, start_admin
 from broker.broker import Broker
 from broker.connection.connection import Connection
+from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import TICK
 from broker.server.listening import BACKLOG, open_sockets, server_context
@@ -43,7 +44,9 @@ class Server:
 
     def __init__(self, config: Config, gate: bool = True) -> None:
         self.config = config
-        self.broker = Broker(config, monotonic_us(), gate)
+        self._persistence = open_persistence(config)
+        journal = self._persistence.journal if self._persistence is not None else None
+        self.broker = Broker(config, monotonic_us(), gate, journal)
         self.addresses: dict[str, tuple[str, int]] = {}
         """The actual host and port by listener name; of several addresses the first."""
         self._log = structlog.get_logger("sluice")
@@ -54,7 +57,10 @@ class Server:
         self._exhausted_until = 0
 
     async def run(self) -> None:
-        """Serve until `stop` or a signal. Raises OSError if a listener or configured admin socket cannot be opened."""
+        """Serve until `stop` or a signal.
+
+        Raises OSError if a listener, configured admin socket or the journal cannot be opened, or a commit fails.
+        """
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._crashed)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -62,15 +68,11 @@ class Server:
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` sets SIG_IGN
             loop.add_signal_handler(signal.SIGHUP, self.stop)
         raise_file_limit()
-        try:
-            for listener in self.config.listeners:
-                await self._open(listener)
-            admin = await start_admin(self.broker.clients, self.broker.router, self.config)
-        except OSError:
-            self._close_listeners()
-            if self.broker.addresses.paging is not None:
-                self.broker.addresses.paging.discard()
-            raise
+        if self._persistence is not None:
+            self._persistence.start(self.broker, self.stop)
+        admin = await self._open_all()
+        if self._persistence is None:
+            self._log.info("in_memory", detail="without persistence.directory, all sessions end with this process")
         for opened in self._opened:  # logged last, so that the whole broker is ready when a script sees it
             self._log.info("listening", **opened)
         sys_topics = self._start_sys_topics(loop)
@@ -90,7 +92,21 @@ class Server:
             await paging.close()
         if exporter is not None:
             await self._finish(exporter)
+        if self._persistence is not None:
+            await self._persistence.close()
         self._log.info("stopped", connections=connections)
+
+    async def _open_all(self) -> "AdminServer | None":
+        """Open the listeners and the admin socket. Raises OSError."""
+        try:
+            for listener in self.config.listeners:
+                await self._open(listener)
+            return await start_admin(self.broker.clients, self.broker.router, self.config)
+        except OSError:
+            self._close_listeners()
+            if self.broker.addresses.paging is not None:
+                self.broker.addresses.paging.discard()
+            raise
 
     def stop(self) -> None:
         """Ask `run` to end."""

@@ -22,8 +22,8 @@ def disconnect_all(connections: "Connections", clients: "Clients", addresses: "A
     """Close every connection, in MQTT 5 with 0x8B, and publish all wills; returns how many wills were lost.
 
     A will is published when its client's connection is closed [MQTT-3.1.2-8], so connections with a will are closed
-    first. Delayed wills are published too: no session outlives this process, and a will is published at the latest when
-    its session ends (MQTT 5, 3.1.3.2.2).
+    first. Delayed wills are published too, at the latest when the session ends (MQTT 5, 3.1.3.2.2), unless the journal
+    keeps the session, and the will with it (FC-27).
     """
     until = now + WILLS_TIMEOUT
     addresses.stopping = True
@@ -34,11 +34,14 @@ def disconnect_all(connections: "Connections", clients: "Clients", addresses: "A
             continue
         if monotonic_us() < until:
             _close(connection, now, now + DELIVERIES_TIMEOUT)
+            continue
+        connection.will = None
+        if connection.client is not None and connection.client.log is not None:
+            connection.client.log.stop()  # the next start publishes it
         else:
-            connection.will = None
             lost += 1
     for client in clients.known():
-        if client.will is None:
+        if client.will is None or client.log is not None:
             continue
         if monotonic_us() < until:
             client.will.due(now)
@@ -57,8 +60,9 @@ def _close(connection: "Connection", now: int, until: int) -> None:
         waiting = session.gauges().mailbox_len
         while waiting:
             if monotonic_us() >= until:
-                session.end(now)
-                break
+                if connection.client is None or connection.client.log is None:
+                    session.end(now)
+                break  # what waits for a kept session is stored when it is detached
             connection.handlers.run_queue.run(connection, now)
             left = session.gauges().mailbox_len
             if left >= waiting:

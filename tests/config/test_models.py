@@ -25,6 +25,7 @@ from config import (
     SlowConsumer,
     Tls,
 )
+from config.persistence import Persistence
 from config.value_types import MAX_NAME
 
 pytestmark = pytest.mark.once
@@ -106,6 +107,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Config, "session", [None, 5, []]),
     (Config, "addresses", [None, 5, {}, "a/#", [5], [{}], [{"match": "a"}], [{"max_size_bytes": 1}]]),
     (Config, "paging", [None, 5, []]),
+    (Config, "persistence", [None, []]),
     (Config, "admin", [None, 5, []]),
     (Config, "metrics", [None, 5, []]),
     (Config, "log", [None, 5, []]),
@@ -184,6 +186,8 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (AddressSettings, "page_limit_bytes", [-1, 1.5, "10 M", None, True]),
     (AddressSettings, "page_full_policy", ["block", "page", None, 1]),
     (Paging, "directory", ["", 5, []]),
+    (Persistence, "directory", ["", 5, []]),
+    (Persistence, "sync", ["0s", -1, "61s", "infinity", "never", "1", None, True]),
     (Admin, "socket", ["", "a\0b", "x" * 108, "ä" * 54, 5, [], True]),
     (Metrics, "directory", ["", 5, []]),
     (Metrics, "interval", [0, 0.09, "infinity", math.inf, None]),
@@ -205,7 +209,7 @@ def test_no_key_is_left_out_of_the_rejections() -> None:
     """REFUSED has values for every key of every model."""
     tested = {(model, key) for model, key, _ in REFUSED}
     models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Authentication, ScramUser]
-    models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Paging, Admin, Metrics]
+    models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Paging, Persistence, Admin, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 
 
@@ -266,7 +270,7 @@ def test_version_without_quotes() -> None:
 def test_unknown_keys_are_refused() -> None:
     """Every model refuses unknown keys."""
     models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, ScramUser, Session, SlowConsumer, Priority]
-    models += [AddressSettings, Paging, Admin, Metrics]
+    models += [AddressSettings, Paging, Persistence, Admin, Metrics]
     for model in models:
         with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
             model.model_validate(BASE.get(model, {}) | {"surprise": 1})

@@ -19,9 +19,7 @@ class Pair:
 
     model_type: type[Model] = Model
 
-    def __init__(
-        self, knobs: Knobs, now: int = START, name: str = "", sources: list[Source] | None = None
-    ) -> None:
+    def __init__(self, knobs: Knobs, now: int = START, name: str = "", sources: list[Source] | None = None) -> None:
         """`sources`: who publishes, where that is not for this world alone."""
         self.knobs = knobs
         self.name = name

@@ -143,7 +143,7 @@ class Real(Host):
         if self._addressed:
             if message.topic not in self.addresses:
                 self.addresses[message.topic] = Address(publish.topic, AddressRule(1 << 40))
-            publish.address = self.addresses[message.topic]
+            publish.holder = self.addresses[message.topic]
         publish.received_at = self.now
         self.outbound.offer(publish, publisher)
 

@@ -97,7 +97,7 @@ def held_by(peer: Peer, address: Address) -> int:
     deliveries += [inflight.publish for inflight in outbound.sender.window.entries.values()]
     if outbound.mqueue is not None:
         deliveries += outbound.mqueue
-    return sum(publish.size for publish in deliveries if publish.address is address)
+    return sum(publish.size for publish in deliveries if publish.holder is address)
 
 
 class AddressMachine(RuleBasedStateMachine):
@@ -119,7 +119,7 @@ class AddressMachine(RuleBasedStateMachine):
         """Messages come for all sessions, each at a QoS of its own."""
         for topic, qos, size, expiry in deliveries:
             publish = message(self.number, 2, topic, size=size, expiry=expiry, now=self.peers[0].now)
-            publish.address = self.addresses[topic]
+            publish.holder = self.addresses[topic]
             self.number += 1
             for step, peer in enumerate(self.peers):
                 delivery = publish.at((qos + step) % 3, False)

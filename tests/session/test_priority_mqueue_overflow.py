@@ -137,7 +137,7 @@ def test_counts_once_for_an_address(policy: str) -> None:
     mqueue = new_queue()
     for qos in (0, 1, 2):
         publish = message("", qos, "high", size=10)
-        publish.address = address
+        publish.holder = address
         mqueue.append(publish)
     mqueue.push_front(mqueue.pop())
     assert address.size == 30

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, final
 import structlog
 
 from broker.addresses.paging.directory import Removed, RunDirectory, remove_stale
-from broker.addresses.paging.disk import Disk
 from broker.addresses.paging.queue import SEGMENT_BYTES, PageQueue, Taken
 from broker.addresses.paging.record import Draft, Record
 from broker.runtime.clock import monotonic_us
+from broker.storage.disk import Disk
 from session.address import Address, Watcher
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Paging:
             raise OSError(
                 f"paging.directory: {directory} cannot hold pages: {error}: write a directory that may be written to"
             ) from error
-        self.disk = Disk()
+        self.disk = Disk("paging")
         self.closed = False
         self.not_written = 0
         """Messages that could not be written; `page_full_policy` was applied to them."""

@@ -355,6 +355,13 @@ def test_not_a_broker(tmp_path: Path, said: bytes) -> None:
             ask_it(path, "sessions", "mqueue", 1)
 
 
+LISTENS = "00010000"
+"""The flags of a socket after `listen`: before that, whoever connects is refused."""
+
+
 def accepts(path: Path) -> bool:
     """Whether somebody listens there, as far as can be seen without connecting."""
-    return str(path) in Path("/proc/net/unix").read_text() if Path("/proc/net/unix").exists() else path.exists()
+    if not Path("/proc/net/unix").exists():
+        return path.exists()
+    sockets = Path("/proc/net/unix").read_text().splitlines()
+    return any(line.endswith(f" {path}") and line.split()[3] == LISTENS for line in sockets)

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 from broker.broker import Broker
 from broker.connection.connection import Connection
 from broker.runtime.clock import monotonic_us
+from broker.storage.journal import Journal
 from config.models import Config
 from protocol.connack import Connack
 from protocol.connect import Connect, Will
@@ -151,11 +152,12 @@ class LocalBroker:
     run on by itself between two steps, and a test could not say what has happened after the first alone.
     """
 
-    def __init__(self, **sections: Any) -> None:
+    def __init__(self, journal: Journal | None = None, **sections: Any) -> None:
+        self.journal = journal
         self.loop = asyncio.new_event_loop()
         self.crashes: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _, context: self.crashes.append(context))
-        self.broker = Broker(Config.model_validate(sections), monotonic_us())
+        self.broker = Broker(Config.model_validate(sections), monotonic_us(), journal=journal)
         self._ahead = 0
 
     def run(self, action: Callable[[], T]) -> T:

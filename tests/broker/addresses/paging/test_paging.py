@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.addresses.paging import disk
 from broker.addresses.paging import paging as paging_module
 from broker.addresses.paging.paging import READ_AHEAD, Paging
 from broker.addresses.paging.queue import Taken
+from broker.storage import disk
 from tests.support.broker.paging import PagedAddress, paging_in, until
 
 pytestmark = pytest.mark.once
@@ -225,10 +225,10 @@ async def test_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         async with paging_in(tmp_path) as paging:
             address = PagedAddress(paging)
             address.send()
-            await until(lambda: [log["event"] for log in logs] == ["paging_slow"])
+            await until(lambda: [log["event"] for log in logs] == ["disk_slow"])
             stuck.set()
             await until(lambda: address.sender.answered)
-            assert [log["event"] for log in logs] == ["paging_slow", "paging_goes_on"]
+            assert [log["event"] for log in logs] == ["disk_slow", "disk_goes_on"]
             stuck.clear()
             address.send()
     assert [log["event"] for log in logs][-1] == "pages_not_removed"

@@ -35,8 +35,8 @@ pytestmark = pytest.mark.once
 
 STUCK_DISK = """
 import os, threading
-import broker.addresses.paging.disk, broker.addresses.paging.paging
-broker.addresses.paging.disk.SLOW = broker.addresses.paging.paging.CLOSE_TIMEOUT = 0.3
+import broker.addresses.paging.paging, broker.storage.disk
+broker.storage.disk.SLOW = broker.addresses.paging.paging.CLOSE_TIMEOUT = 0.3
 os.pwrite = lambda *_: threading.Event().wait()
 from broker.cli.main import main
 main()
@@ -186,7 +186,7 @@ def test_a_disk_that_hangs(start: Start, directory: Path, subscribe: Subscribe) 
             with pytest.raises(TimeoutError):
                 send_for_ever(blocked)
             assert broker.rss() - before < 8 * 1024 * 1024
-            wait_for_event(broker, "paging_slow")
+            wait_for_event(broker, "disk_slow")
             other.subscribe("not/paged")
             other.publish("not/paged", b"x")
             assert other.receive_message().payload == b"x"

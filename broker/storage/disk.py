@@ -21,10 +21,12 @@ SWITCH_INTERVAL: Final = 0.001
 class Disk:
     """Runs jobs one after the other in its own thread, and passes their results to the event loop.
 
-    A daemon thread: a disk that hangs stops neither the event loop nor the end of the process.
+    `name` is what it is for, in the log. A daemon thread: a disk that hangs stops neither the event loop nor
+    the end of the process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._jobs: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]]] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked = 0
@@ -41,7 +43,7 @@ class Disk:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             sys.setswitchinterval(SWITCH_INTERVAL)
-            threading.Thread(target=self._run, args=(self._loop,), name="pages", daemon=True).start()
+            threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True).start()
         self._asked += 1
         self._jobs.put((job, done))
         if not self._watching:
@@ -65,7 +67,7 @@ class Disk:
         self._done += 1
         if self._slow:
             self._slow = False
-            self._log.info("paging_goes_on")
+            self._log.info("disk_goes_on", of=self._name)
         if isinstance(value, Exception) and not isinstance(value, OSError):
             assert self._loop is not None
             self._loop.call_exception_handler({"message": "a job for the disk has failed", "exception": value})
@@ -82,5 +84,5 @@ class Disk:
             return
         if self._done == done and not self._slow:
             self._slow = True
-            self._log.error("paging_slow", detail=f"the disk has not answered for {SLOW:g} s")
+            self._log.error("disk_slow", of=self._name, detail=f"the disk has not answered for {SLOW:g} s")
         self._watch(loop)

@@ -1,0 +1,134 @@
+"""The commands `sluice store ...`: they look at a journal, check it, and copy it (FC-27)."""
+
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from broker.storage.database import NAME, Database, StorageError
+from broker.storage.records import DamagedError
+from broker.storage.saved import Saved
+
+DAMAGED: Final = 1
+"""Exit status of `check` and `salvage` for a damaged journal, and of all commands for one that cannot be read."""
+
+store_app = typer.Typer(help="Look at the journal of a broker, check it, and copy it.", no_args_is_help=True)
+
+Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The broker's persistence.directory.")]
+
+
+@contextmanager
+def _reading(directory: Path) -> Iterator[sqlite3.Connection]:
+    """The database, which a broker may use meanwhile. Ends the command with a message if it cannot be read."""
+    path = directory / NAME
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        print(f"sluice: {path}: {error}", file=sys.stderr)
+        raise typer.Exit(DAMAGED) from None
+
+
+def _frames(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
+    yield from connection.execute("select number, content from frame order by number")
+
+
+def _read(connection: sqlite3.Connection) -> Saved:
+    saved = Saved()
+    for number, content in _frames(connection):
+        saved.read(number, content)
+    saved.finish()
+    return saved
+
+
+@store_app.command()
+def stats(directory: Directory) -> None:
+    """Print what is in a journal: sessions, deliveries, retained messages, and how many bytes are live and dead."""
+    with _reading(directory) as connection:
+        try:
+            saved = _read(connection)
+        except DamagedError as error:
+            print(f"sluice: {directory / NAME}: {error}; `sluice store check` lists all damage", file=sys.stderr)
+            raise typer.Exit(DAMAGED) from None
+    size = sum(frame.size for frame in saved.frames.values())
+    live = saved.live_bytes()
+    groups = [each for each in saved.sessions.values() if each.group]
+    print(f"sessions    {len(saved.sessions) - len(groups)}")
+    print(f"groups      {len(groups)}")
+    print(f"deliveries  {sum(len(each.deliveries) for each in saved.sessions.values())}")
+    print(f"retained    {len(saved.retained)}")
+    print(f"frames      {len(saved.frames)}, the last one is {saved.last_frame}")
+    print(f"bytes       {size}: {live} live, {max(size - live, 0)} dead")
+
+
+@store_app.command()
+def check(directory: Directory) -> None:
+    """Read all of a journal, and list every frame that is damaged."""
+    saved, damaged, count = Saved(), 0, 0
+    with _reading(directory) as connection:
+        (intact,) = connection.execute("pragma integrity_check").fetchone()
+        if intact != "ok":
+            print(f"SQLite: {intact}")
+            damaged += 1
+        for number, content in _frames(connection):
+            count += 1
+            try:
+                saved.read(number, content)
+            except DamagedError as error:
+                print(error)
+                damaged += 1
+    if damaged:
+        print(f"sluice: {damaged} problems; `sluice store salvage` copies what can be read", file=sys.stderr)
+        raise typer.Exit(DAMAGED)
+    print(f"{count} frames, no damage found")
+
+
+@store_app.command()
+def backup(
+    directory: Directory, copy: Annotated[Path, typer.Argument(help="The new directory with the copy.")]
+) -> None:
+    """Copy a journal, also while its broker runs."""
+    with _reading(directory) as connection:
+        _make(copy)
+        with closing(sqlite3.connect(copy / NAME)) as target:
+            connection.backup(target)
+    print(f"{copy / NAME}: {(copy / NAME).stat().st_size} bytes")
+
+
+@store_app.command()
+def salvage(
+    directory: Directory, copy: Annotated[Path, typer.Argument(help="The new directory with the copy.")]
+) -> None:
+    """Copy what can be read of a damaged journal, and list what is lost."""
+    lost = kept = 0
+    _make(copy)
+    try:
+        target = Database(copy)
+    except StorageError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        raise typer.Exit(DAMAGED) from None
+    with closing(target), _reading(directory) as connection:
+        for number, content in _frames(connection):
+            try:
+                Saved().read(number, content)
+            except DamagedError as error:
+                print(f"{error}: {len(content)} bytes are lost")
+                lost += 1
+            else:
+                target.append(number, content)
+                kept += 1
+    print(f"{kept} frames are in {copy / NAME}, {lost} are lost")
+    if lost:
+        raise typer.Exit(DAMAGED)
+
+
+def _make(copy: Path) -> None:
+    try:
+        copy.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        print(f"sluice: {copy}: {error.strerror}: the copy needs a directory that does not exist", file=sys.stderr)
+        raise typer.Exit(DAMAGED) from None

@@ -1,0 +1,79 @@
+"""The journal of a running broker: it is read at the start, compacted meanwhile and closed at the end (FC-27)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, final
+
+import structlog
+
+from broker.broker import Broker
+from broker.recovery import restore
+from broker.storage.compaction import Compaction
+from broker.storage.journal import Journal
+from broker.storage.opening import Storage
+from broker.storage.records import DamagedError
+from config.models import Config
+
+CLOSE_TIMEOUT: Final = 10.0
+"""Seconds for the last commit when the broker stops."""
+
+
+def open_persistence(config: Config) -> "Persistence | None":
+    """Open the journal, if there is to be one. Raises StorageError."""
+    own = config.persistence
+    return Persistence(Storage(own.directory, own.sync)) if own.directory is not None else None
+
+
+@final
+class Persistence:
+    """The journal of one broker."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._log = structlog.get_logger("sluice")
+        self._compaction: asyncio.Task[None] | None = None
+        self._broker: Broker | None = None
+        self._stop: Callable[[], None] | None = None
+
+    @property
+    def journal(self) -> Journal:
+        """What sessions and retained messages are written to."""
+        return self._storage.journal
+
+    def start(self, broker: Broker, stop: Callable[[], None]) -> None:
+        """Restore what the journal holds. `stop` is called when a commit fails. Raises StorageError."""
+        self._broker = broker
+        self._stop = stop
+        self.journal.commits.on_failed = self._failed
+        self.restore(broker)
+        if len(self.journal.frames):
+            self._log.info("journal_read", sessions=len(broker.clients), retained=len(broker.retained))
+        self._compaction = asyncio.get_running_loop().create_task(Compaction(self._storage).run())
+
+    def restore(self, broker: Broker) -> None:
+        """Restore what the journal holds. Raises StorageError if it is damaged."""
+        try:
+            restore(broker, self.journal, self._storage.read())
+        except DamagedError as error:
+            raise self._storage.damaged(error) from error
+
+    def _failed(self) -> None:
+        """A commit has failed: what is on disk is not known, so acknowledge nothing more, and end."""
+        self._log.critical("journal_failed", detail=str(self.journal.commits.failed))
+        if self._broker is not None and self._stop is not None:
+            for connection in list(self._broker.connections.open):
+                connection.abort()
+            self._stop()
+
+    async def close(self) -> None:
+        """Put on disk what the journal has got. Raises StorageError if a commit has failed."""
+        if self._compaction is not None:
+            self._compaction.cancel()
+        try:
+            await asyncio.wait_for(self.journal.commits.reach(), CLOSE_TIMEOUT)
+        except TimeoutError:
+            self._log.error("journal_lost", detail=f"the last records were not written within {CLOSE_TIMEOUT:g} s")
+            return
+        if self.journal.commits.failed is not None:
+            raise self._storage.failed(self.journal.commits.failed)
+        await self._storage.close()

@@ -1,0 +1,133 @@
+"""Restores what the journal holds into a broker that has just been made (FC-27)."""
+
+from typing import final
+
+from broker.broker import Broker
+from broker.clients import NEVER_EXPIRES, Client
+from broker.runtime.clock import SECOND, monotonic_us, wall_us
+from broker.storage.group_log import GroupLog
+from broker.storage.journal import Journal
+from broker.storage.log import Log
+from broker.storage.saved import Saved, SavedDelivery, SavedRecord, SavedSession, decode
+from broker.storage.session_log import SessionLog
+from protocol.decoder import Decoder
+from protocol.publish import Publish
+from session.window import Restored
+
+
+def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
+    """Make the sessions, groups and retained messages of a journal again. Raises DamagedError."""
+    journal.begin_after(saved.frames, saved.last_frame, saved.last_message, saved.last_log)
+    recovery = _Recovery(broker, journal)
+    for record in saved.retained.values():
+        recovery.restore_retained(record)
+    for session in saved.sessions.values():
+        if not session.group:
+            recovery.restore_session(session)
+    for group in saved.sessions.values():
+        if group.group:
+            recovery.restore_group(group)
+    recovery.schedule(list(saved.sessions.values()))
+
+
+@final
+class _Recovery:
+    def __init__(self, broker: Broker, journal: Journal) -> None:
+        self._broker = broker
+        self._journal = journal
+        self._decoder = Decoder(version=5)
+        self._publishes: dict[int, Publish] = {}
+        self._clients: dict[int, Client] = {}
+        self._now = monotonic_us()
+        self._clock_offset = wall_us() - self._now
+
+    def restore_retained(self, record: SavedRecord) -> None:
+        publish = self._publish(record)
+        if not publish.expires_at or publish.expires_at > self._now:
+            self._broker.retained.restore(publish, record.saved.publisher, record.message)
+
+    def restore_session(self, saved: SavedSession) -> None:
+        broker = self._broker
+        client = self._clients[saved.number] = broker.sessions.new(saved.client_id, self._now)
+        session = client.session
+        log = client.log = SessionLog(self._journal, saved.number, saved.client_id)
+        self._begin(log, saved)
+        log.restore_state(saved)
+        client.expiry_interval = saved.expiry
+        session.version = saved.version
+        for subscription in saved.subscriptions.values():
+            if session.subscriptions is None:
+                session.subscriptions = {}
+            session.subscriptions[subscription.topic_filter] = subscription
+            broker.router.subscribe(session.outbound, subscription)
+        inflight = [
+            Restored(self._delivery(log, saved.deliveries[number]), packet_id, number in saved.received)
+            for number, packet_id in saved.inflight.items()
+            if number in saved.deliveries
+        ]
+        session.restore(self._waiting(log, saved), inflight, list(saved.remembered), self._now)
+        session.keep(log)
+
+    def restore_group(self, saved: SavedSession) -> None:
+        shared = self._broker.router.shared
+        queue = shared.queues.get(saved.group)
+        log = GroupLog(self._journal, saved.number, saved.group)
+        self._begin(log, saved)
+        if queue is None:  # it has lost its last member
+            log.end()
+            return
+        queue.restore(self._waiting(log, saved))
+        shared.restore(queue, log)
+
+    def schedule(self, sessions: list[SavedSession]) -> None:
+        """Begin what happens in time, now that all is there: the end of sessions, and wills."""
+        for saved in sessions:
+            client = self._clients.get(saved.number)
+            if client is None:
+                continue
+            detached_at = saved.detached_at - self._clock_offset if saved.detached_at else self._now
+            expires_at = detached_at + saved.expiry * SECOND
+            if saved.will:
+                will = decode(saved.will, self._decoder)
+                self._broker.sessions.delay_will(client, will, detached_at + saved.will_delay * SECOND)
+            if saved.expiry == NEVER_EXPIRES:
+                pass
+            elif expires_at <= self._now:
+                self._broker.sessions.expire(client, self._now)
+                continue
+            else:
+                self._broker.sessions.expire_at(client, expires_at)
+            if not saved.detached_at and client.log is not None:
+                client.log.detached(saved.expiry, saved.will != b"")
+
+    def _begin(self, log: Log, saved: SavedSession) -> None:
+        assert saved.begins_in is not None  # the journal says how it begins
+        log.begin_in(saved.begins_in)
+        log.deliveries.following = saved.following
+        log.deliveries.pending.update(saved.deliveries)
+
+    def _waiting(self, log: Log, saved: SavedSession) -> list[Publish]:
+        return [
+            self._delivery(log, saved.deliveries[number])
+            for number in sorted(saved.deliveries)
+            if number not in saved.inflight
+        ]
+
+    def _delivery(self, log: Log, saved: SavedDelivery) -> Publish:
+        target = saved.target
+        publish = self._publish(saved.message).at(target.qos, target.retain)
+        if target.identifiers:
+            publish = publish.identified(target.identifiers)
+        publish.holder = self._broker.router.address(publish.topic)
+        return log.hold(publish, saved.message.message, target.delivery)
+
+    def _publish(self, record: SavedRecord) -> Publish:
+        """The message; it is the same object for all its deliveries."""
+        number = record.saved.number
+        publish = self._publishes.get(number)
+        if publish is None:
+            publish = self._publishes[number] = record.publish(self._decoder)
+            publish.received_at = self._now
+            if record.saved.expires_at:
+                publish.expires_at = max(record.saved.expires_at - self._clock_offset, 1)
+        return publish

@@ -1,0 +1,1 @@
+"""The journal: what survives the process (FC-27)."""

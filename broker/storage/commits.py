@@ -1,0 +1,178 @@
+"""Group commit: what has been written goes to disk frame by frame, and who waits for a frame is told (FC-27, FC-28).
+
+All that is added until a commit begins is one frame. There is one commit at a time, and the next begins when it has
+returned: what a busy broker writes meanwhile shares one sync.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, final
+
+from broker.runtime.endpoint import COMMIT, Endpoint
+from broker.storage.disk import Disk
+
+LAZY: Final = 0.1
+"""Seconds until a commit begins for records that nobody waits for."""
+
+MOST_WAITING: Final = 8 * 1024 * 1024
+"""Bytes that wait for the next commit; past that the publishers that add to them are paused."""
+
+WAIT: Final = 0.002
+"""Seconds between two looks whether a commit has returned, where nobody is in a hurry."""
+
+RETRY: Final = 1.0
+"""Seconds until a commit is tried again that found the disk full."""
+
+
+@final
+class Commits:
+    """Frames are numbered from 1, as are commits: commit 7 puts frame 7 on disk."""
+
+    def __init__(self, append: Callable[[int, list[bytes]], bool], disk: Disk, sync: float = 0.0) -> None:
+        """`append` puts a frame on disk, in a thread; it returns False if there is no room, and raises if it fails.
+
+        `sync`: seconds between commits, and then nobody waits for them; 0 = each commit is waited for.
+        """
+        self.committed = 0
+        """The last commit that has returned."""
+        self.number = 1
+        """The frame that is being filled."""
+        self.full = False
+        """Whether the disk has no room."""
+        self.failed: Exception | None = None
+        """Why no commit will ever return again."""
+        self.on_failed: Callable[[], None] | None = None
+        self.on_commit: Callable[[list[bytes]], None] | None = None
+        """Called with the frame's pieces before each commit, to add what belongs to it."""
+        self._append = append
+        self._disk = disk
+        self._sync = sync
+        self._pieces: list[bytes] = []
+        self._bytes = 0
+        self._paused: list[Endpoint] = []
+        self._waiting: deque[tuple[int, Endpoint]] = deque()
+        self._committing = False
+        self._wanted = False
+        self._scheduled = False
+
+    def begin_after(self, frame: int) -> None:
+        """Go on after the last frame in the file."""
+        self.committed = frame
+        self.number = frame + 1
+
+    def add(self, pieces: list[bytes]) -> int:
+        """Add to the frame that is being filled; returns how many bytes these are."""
+        self._pieces.extend(pieces)
+        size = 0
+        for piece in pieces:
+            size += len(piece)
+        self._bytes += size
+        return size
+
+    def behind(self) -> bool:
+        """Whether so much waits that no more PUBLISHes should be read."""
+        return self._bytes > MOST_WAITING
+
+    def pause(self, endpoint: Endpoint, now: int) -> None:
+        """Pause reading an endpoint until less waits."""
+        endpoint.pause_reading(COMMIT, now)
+        self._paused.append(endpoint)
+
+    def wait(self, endpoint: Endpoint, commit: int) -> None:
+        """Call the endpoint's `on_commit` when this commit has returned."""
+        self._waiting.append((commit, endpoint))
+
+    def soon(self) -> int:
+        """Begin a commit at the end of this turn of the loop, or when the current one has returned.
+
+        Returns its number, 0 if nobody is to wait for it.
+        """
+        if self._sync:
+            self.later()
+            return 0
+        if not self._wanted:
+            self._wanted = True
+            if not self._committing:
+                asyncio.get_running_loop().call_soon(self._begin_wanted)
+        return self.number
+
+    def later(self) -> None:
+        """Begin a commit before long."""
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_later(self._sync or LAZY, self._begin_scheduled)
+
+    def waits(self) -> bool:
+        """Whether there is something that is not on disk yet."""
+        return self._committing or len(self._pieces) > 0
+
+    async def reach(self) -> None:
+        """Put on disk what has been added by now."""
+        last = self.number
+        while self.failed is None and self.committed < last:
+            if not self._committing:
+                self._commit()
+                if not self._committing:
+                    return  # there was nothing to put
+            await asyncio.sleep(WAIT)
+
+    def _begin_wanted(self) -> None:
+        if self._wanted and not self._committing:
+            self._commit()
+
+    def _begin_scheduled(self) -> None:
+        self._scheduled = False
+        if self._committing:
+            self._wanted = True
+        else:
+            self._commit()
+
+    def _commit(self) -> None:
+        self._wanted = False
+        if self.failed is not None:
+            return
+        if self.on_commit is not None:
+            self.on_commit(self._pieces)
+        if not self._pieces:
+            return
+        number, pieces = self.number, self._pieces
+        self.number += 1
+        self._pieces = []
+        self._bytes = 0
+        self._committing = True
+        self._put(number, pieces)
+
+    def _put(self, number: int, pieces: list[bytes]) -> None:
+        append = self._append
+        self._disk.do(lambda: append(number, pieces), lambda result: self._returned(number, pieces, result))
+
+    def _returned(self, number: int, pieces: list[bytes], result: bool | Exception) -> None:
+        if isinstance(result, Exception):
+            self.failed = result
+            if self.on_failed is not None:
+                self.on_failed()
+            return
+        self.full = not result
+        if self.full:
+            asyncio.get_running_loop().call_later(RETRY, self._put, number, pieces)
+            return
+        self.committed = number
+        self._committing = False
+        if self._wanted:
+            self._commit()
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= number:
+            _tell(waiting.popleft()[1])
+        paused, self._paused = self._paused, []
+        for endpoint in paused:
+            endpoint.resume_reading(COMMIT)
+
+
+def _tell(endpoint: Endpoint) -> None:
+    try:
+        endpoint.on_commit()
+    except Exception as error:
+        endpoint.abort()
+        context = {"message": "writing what has waited for a commit has failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)

@@ -1,0 +1,110 @@
+"""Keeps the journal small while it is in use: what lives in its oldest frame is written again, and the frame removed.
+
+The frames that are mostly dead are the oldest ones, mostly. Those that are not are copied, at most once for each time
+that the journal has grown to twice what lives in it.
+"""
+
+import asyncio
+from typing import Final, final
+
+import structlog
+
+from broker.storage import frame, records
+from broker.storage.database import StorageError
+from broker.storage.journal import Journal
+from broker.storage.message import Frame
+from broker.storage.opening import Storage
+from broker.storage.records import DamagedError
+
+# These are not Final: tests with a small journal set them, in the compiled module too.
+PAUSE = 1.0
+"""Seconds between two looks at the journal."""
+SMALL = 16 * 1024 * 1024
+"""Bytes up to which a journal is left as it is."""
+BATCH = 1024 * 1024
+"""Bytes of frames that are removed at once."""
+
+MANY: Final = 10_000
+"""Frames above which the oldest are put together, dead or not: each of them costs memory."""
+
+SLICE: Final = 100
+"""Records that are handled at once; then the event loop goes on."""
+
+
+@final
+class Compaction:
+    """Compacts the journal of one broker."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._journal: Journal = storage.journal
+        self._log = structlog.get_logger("sluice")
+
+    async def run(self) -> None:
+        """Compact whenever that is needed. Never returns."""
+        while True:
+            await asyncio.sleep(PAUSE)
+            try:
+                while self.needed():
+                    await self.remove_oldest()
+            except (StorageError, DamagedError) as error:
+                self._log.error("journal_not_compacted", detail=str(error))
+
+    def needed(self) -> bool:
+        """Whether more than half of the journal is dead, or there are very many frames."""
+        journal = self._journal
+        if len(journal.frames) < 2 or journal.commits.full or journal.commits.failed is not None:
+            return False
+        if len(journal.frames) > MANY:
+            return True
+        size = sum(each.size for each in journal.frames.values())
+        live = sum(each.live for each in journal.frames.values()) + journal.state_size
+        return size > SMALL and live < size // 2
+
+    async def remove_oldest(self) -> None:
+        """Remove the oldest frames, a few of them at once if they are small."""
+        journal = self._journal
+        oldest = self._oldest()
+        for each in oldest:
+            if each.messages:
+                await self._move_messages(each)
+            for count, number in enumerate(sorted(each.logs)):
+                if number in each.logs:
+                    journal.logs[number].write_state()
+                if count % SLICE == SLICE - 1:
+                    await asyncio.sleep(0)
+        await journal.commits.reach()
+        if journal.commits.failed is None:
+            await self._storage.remove(oldest[-1].number)
+            for each in oldest:
+                del journal.frames[each.number]
+
+    def _oldest(self) -> list[Frame]:
+        """The oldest frames that are on disk, of BATCH bytes together, but at least one."""
+        found: list[Frame] = []
+        size = 0
+        for each in self._journal.frames.values():
+            if each.number > self._journal.commits.committed or (found and size + each.size > BATCH):
+                break
+            found.append(each)
+            size += each.size
+        return found
+
+    async def _move_messages(self, oldest: Frame) -> None:
+        content = await self._storage.content(oldest.number)
+        for count, (kind, body) in enumerate(records.each(content, frame.HEAD_SIZE)):
+            if kind == records.MESSAGE:
+                self._move(body, oldest)
+            if count % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+
+    def _move(self, body: bytes, oldest: Frame) -> None:
+        message = oldest.messages.get(records.message_number(body))
+        if message is None:
+            return  # nobody needs it any more
+        saved = records.read_message(body)
+        logs = self._journal.logs
+        targets = [
+            each for each in saved.targets if each.session in logs and logs[each.session].is_pending(each.delivery)
+        ]
+        self._journal.move(message, records.moved(saved, message.retained, targets))

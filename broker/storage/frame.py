@@ -1,0 +1,39 @@
+"""A frame: everything that one commit puts on disk, as one row of the database.
+
+```
+CRC-32 (4 bytes) of what follows it, number of the frame (8), records
+```
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+from zlib import crc32
+
+from broker.storage.records import DamagedError
+
+_HEAD: Final = struct.Struct(">IQ")
+_CHECKED: Final = 4
+
+HEAD_SIZE: Final[int] = _HEAD.size
+"""Where the first record is."""
+
+
+def encode(number: int, pieces: Sequence[bytes]) -> bytes:
+    """A frame of these pieces of records. May be called in any thread."""
+    content = bytearray(b"".join((bytes(HEAD_SIZE), *pieces)))
+    _HEAD.pack_into(content, 0, 0, number)
+    check = crc32(memoryview(content)[_CHECKED:])
+    _HEAD.pack_into(content, 0, check, number)
+    return bytes(content)
+
+
+def check(content: bytes, number: int) -> None:
+    """Raise DamagedError unless this is the frame of that number, and whole."""
+    if len(content) < HEAD_SIZE:
+        raise DamagedError(f"{len(content)} bytes, fewer than a frame begins with")
+    expected, written = _HEAD.unpack_from(content)
+    if crc32(memoryview(content)[_CHECKED:]) != expected:
+        raise DamagedError("the checksum does not hold")
+    if written != number:
+        raise DamagedError(f"it says that it is frame {written}")

@@ -1,0 +1,39 @@
+"""What the queue of a shared subscription writes to the journal (FC-13, FC-27)."""
+
+from typing import final
+
+from broker.storage import records
+from broker.storage.journal import Journal
+from broker.storage.log import Log
+
+
+@final
+class GroupLog(Log):
+    """The records of a group that has, or had, a kept member. `name` is `$share/group/filter`."""
+
+    def __init__(self, journal: Journal, number: int, name: str) -> None:
+        super().__init__(journal, number)
+        self.name = name
+
+    def write_state(self) -> int:
+        """Write all but the deliveries. Returns the commit."""
+        return self.write_all([records.group(self.number, self.name, self.deliveries.following)])
+
+    def sent(self, delivery: int, packet_id: int, qos: int) -> int:
+        """A member whose session is not kept is about to get it: at QoS 2 nobody else may [MQTT-4.8.2-5]."""
+        if qos == 2 and not self.ended:
+            self.note_done(delivery)
+            return self.journal.write(self.deliveries.take_record())
+        return 0
+
+    def received(self, delivery: int) -> int:
+        """PUBREC has come from a member whose session is not kept."""
+        return 0
+
+    def remember(self, packet_id: int) -> int:
+        """A group receives no PUBLISH."""
+        raise NotImplementedError
+
+    def forget(self, packet_id: int) -> int:
+        """A group receives no PUBLISH."""
+        raise NotImplementedError

@@ -1,0 +1,161 @@
+"""The journal as the rest of the broker sees it: messages, kept sessions and groups, and their records (FC-27)."""
+
+from typing import final
+
+from broker.runtime.clock import monotonic_us, wall_us
+from broker.storage import frame, records
+from broker.storage.commits import Commits
+from broker.storage.deliveries import Deliveries
+from broker.storage.message import Frame, Message
+from protocol.publish import Publish
+from session.journal import SessionJournal
+
+
+@final
+class Journal:
+    """Writes records, and knows which frame has what.
+
+    A method that writes returns the number of the commit that puts it on disk, 0 if nobody is to wait for that.
+    """
+
+    def __init__(self, commits: Commits) -> None:
+        self.commits = commits
+        commits.on_commit = self._finish_frame
+        self.frames: dict[int, Frame] = {}
+        self.logs: dict[int, SessionJournal] = {}
+        """Of the sessions and groups that are kept, by number."""
+        self._next_message = 1
+        self._next_log = 1
+        self._frame: Frame | None = None
+        self.state_size = 0
+        """Bytes of the state of all sessions and groups, as it was last written."""
+        self._changed: list[Deliveries] = []
+        self._clock_offset = wall_us() - monotonic_us()
+        # The message that is being routed.
+        self._publish: Publish | None = None
+        self._publisher = ""
+        self._targets: list[bytes] = []
+        self._message: Message | None = None
+        self._retained = False
+        self._following: list[bytes] = []
+        """Records that come after the message."""
+        self._needed = False
+        """Whether one of them is waited for."""
+
+    def begin_after(self, frames: dict[int, Frame], last_frame: int, last_message: int, last_log: int) -> None:
+        """Go on after what is in the file: these frames, and these last numbers."""
+        self.frames = frames
+        self.commits.begin_after(last_frame)
+        self._next_message = last_message + 1
+        self._next_log = last_log + 1
+
+    # -- messages
+
+    def begin(self, publish: Publish, publisher: str) -> None:
+        """A message is about to be routed; `publisher` is its client id."""
+        self._publish = publish
+        self._publisher = publisher
+        self._needed = False
+
+    def target(self, publish: Publish, log: int, delivery: int) -> Message:
+        """Write a delivery: of the message that is being routed, or of another one, which is written by itself."""
+        if self._publish is None or not publish.is_copy_of(self._publish):
+            return self._write_alone(publish, log, delivery)
+        self._targets.append(records.target(log, delivery, publish))
+        return self._new_message()
+
+    def _write_alone(self, publish: Publish, log: int, delivery: int) -> Message:
+        """A message that a group hands to a member, or a retained one for a new subscription."""
+        message = Message(self._next_message, self.frame())
+        self._next_message += 1
+        self._write(publish, message, False, "", [records.target(log, delivery, publish)])
+        self.commits.later()
+        return message
+
+    def retain(self) -> Message:
+        """The message that is being routed is its topic's retained message."""
+        self._retained = True
+        return self._new_message()
+
+    def end(self) -> int:
+        """The message has been routed. Returns the commit that has to come before its acknowledgement; 0 = none."""
+        publish = self._publish
+        message = self._message
+        self._publish = None
+        if publish is not None and message is not None:
+            self._write(publish, message, self._retained, self._publisher, self._targets)
+            self._needed = True
+            self._message = None
+            self._targets = []
+            self._retained = False
+        if self._following:
+            self.commits.add(self._following)
+            self._following = []
+        return self.commits.soon() if self._needed else 0
+
+    def _write(self, publish: Publish, message: Message, retained: bool, publisher: str, targets: list[bytes]) -> None:
+        expires_at = publish.expires_at + self._clock_offset if publish.expires_at else 0
+        pieces = records.message(message.number, publish, expires_at, retained, publisher, targets)
+        message.written(self.commits.add(pieces))
+
+    def _new_message(self) -> Message:
+        message = self._message
+        if message is None:
+            message = self._message = Message(self._next_message, self.frame())
+            self._next_message += 1
+        return message
+
+    def move(self, message: Message, record: bytes) -> None:
+        """Write a message again, whose frame is going to be removed."""
+        self.commits.add([record])
+        message.move(self.frame(), len(record))
+
+    # -- other records
+
+    def write(self, record: bytes) -> int:
+        """Write a record. Returns its commit, which begins as soon as it can."""
+        self._add(record)
+        self._needed = True
+        return self.commits.soon()
+
+    def write_lazily(self, record: bytes) -> None:
+        """Write a record that nobody waits for."""
+        self._add(record)
+        self.commits.later()
+
+    def _add(self, record: bytes) -> None:
+        if self._publish is None:
+            self.commits.add([record])
+        else:
+            self._following.append(record)  # it may be about a delivery of the message
+
+    def note_done(self, deliveries: Deliveries) -> None:
+        """Deliveries of a session are done: write which with the next commit."""
+        self._changed.append(deliveries)
+        self.commits.later()
+
+    # -- frames, sessions and groups
+
+    def new_log(self) -> int:
+        """A number for a session, or group, that is to be kept."""
+        number = self._next_log
+        self._next_log += 1
+        return number
+
+    def frame(self) -> Frame:
+        """The frame that is being filled."""
+        current = self._frame
+        if current is None:
+            number = self.commits.number
+            current = self._frame = self.frames[number] = Frame(number)
+        return current
+
+    def _finish_frame(self, pieces: list[bytes]) -> None:
+        """A commit begins: add what is done to its frame."""
+        for deliveries in self._changed:
+            pieces.append(deliveries.take_record())
+        self._changed = []
+        self._clock_offset = wall_us() - monotonic_us()
+        if pieces:
+            self.frame().size = frame.HEAD_SIZE + sum([len(piece) for piece in pieces])
+        self._frame = None

@@ -1,0 +1,145 @@
+"""What one kept session writes to the journal (FC-27)."""
+
+from typing import final
+
+from broker.runtime.clock import wall_us
+from broker.storage import records
+from broker.storage.journal import Journal
+from broker.storage.log import Log
+from broker.storage.saved import SavedSession
+from protocol.publish import Publish
+from protocol.subscribe import Subscription
+
+
+@final
+class SessionLog(Log):
+    """A kept session's records, and its state as far as it is in the journal."""
+
+    def __init__(self, journal: Journal, number: int, client_id: str) -> None:
+        super().__init__(journal, number)
+        self.client_id = client_id
+        self.version = 5
+        self.expiry = 0
+        self.detached_at = 0
+        """Microseconds since 1970 UTC; 0 = the client is connected."""
+        self.subscriptions: dict[str, Subscription] = {}
+        self.inflight: dict[int, tuple[int, bool]] = {}
+        """Packet id, and whether PUBREC has come, of deliveries that have been sent, in that order."""
+        self.remembered: dict[int, None] = {}
+        """Packet ids of the client that wait for PUBREL, oldest first."""
+        self.will = b""
+        """The record of its will; empty = there is none."""
+
+    # -- the session
+
+    def connected(self, version: int, expiry: int, will: Publish | None, delay: int) -> int:
+        """The client has connected; its session ends `expiry` seconds after the connection.
+
+        Returns the commit that has to come before CONNACK.
+        """
+        self.version, self.expiry, self.detached_at = version, expiry, 0
+        self.will = records.will(self.number, will, delay) if will is not None else b""
+        if self.begins_in is None:
+            return self.write_state()
+        commit = self.journal.write(records.connected(self.number, version, expiry))
+        return self.journal.write(self.will) if self.will else commit
+
+    def detached(self, expiry: int, will: bool) -> None:
+        """The client's connection has ended; `will`: its will is still to be published."""
+        if self.ended:
+            return
+        self.detached_at, self.expiry = wall_us(), expiry
+        if not will:
+            self.will = b""
+        self.journal.write_lazily(records.detached(self.number, self.detached_at, expiry, will))
+
+    def will_published(self) -> None:
+        """The will of a detached session has been published."""
+        if self.ended:
+            return
+        self.will = b""
+        self.journal.write_lazily(records.detached(self.number, self.detached_at, self.expiry, False))
+
+    def write_state(self) -> int:
+        """Write all but the deliveries. Returns the commit."""
+        number = self.number
+        following = self.deliveries.following
+        state = [records.session(number, self.client_id, self.version, self.expiry, following)]
+        state += [records.subscribed(number, subscription) for subscription in self.subscriptions.values()]
+        state += [records.remembered(number, packet_id) for packet_id in self.remembered]
+        for delivery, (packet_id, received) in self.inflight.items():
+            state.append(records.sent(number, delivery, packet_id))
+            if received:
+                state.append(records.received(number, delivery))
+        if self.will:
+            state.append(self.will)
+        if self.detached_at:
+            state.append(records.detached(number, self.detached_at, self.expiry, self.will != b""))
+        return self.write_all(state)
+
+    def restore_state(self, saved: SavedSession) -> None:
+        """Take over what the journal holds, but the deliveries."""
+        self.version, self.expiry, self.detached_at = saved.version, saved.expiry, saved.detached_at
+        self.subscriptions = dict(saved.subscriptions)
+        self.remembered = dict(saved.remembered)
+        for number, packet_id in saved.inflight.items():
+            if number in saved.deliveries:
+                self.inflight[number] = (packet_id, number in saved.received)
+        if saved.will:
+            self.will = records.saved_will(self.number, saved.will, saved.will_delay)
+
+    def subscribed(self, subscription: Subscription) -> int:
+        """A subscription is new, or has new options. Returns the commit that has to come before SUBACK."""
+        record = records.subscribed(self.number, subscription)
+        if subscription.topic_filter not in self.subscriptions:
+            self.count_state(len(record))
+        self.subscriptions[subscription.topic_filter] = subscription
+        return self.journal.write(record)
+
+    def unsubscribed(self, topic_filter: str) -> int:
+        """A subscription has ended. Returns the commit that has to come before UNSUBACK."""
+        self.subscriptions.pop(topic_filter, None)
+        return self.journal.write(records.unsubscribed(self.number, topic_filter))
+
+    # -- deliveries
+
+    def sent(self, delivery: int, packet_id: int, qos: int) -> int:
+        """A delivery is about to be sent: at QoS 2 its packet id has to be on disk first."""
+        if self.ended:
+            return 0
+        self.inflight[delivery] = (packet_id, False)
+        record = records.sent(self.number, delivery, packet_id)
+        if qos == 2:
+            return self.journal.write(record)
+        self.journal.write_lazily(record)
+        return 0
+
+    def received(self, delivery: int) -> int:
+        """PUBREC has come for a delivery: that has to be on disk before PUBREL."""
+        known = self.inflight.get(delivery)
+        if self.ended or known is None:
+            return 0
+        self.inflight[delivery] = (known[0], True)
+        return self.journal.write(records.received(self.number, delivery))
+
+    def note_done(self, delivery: int) -> None:
+        """A delivery is acknowledged, or dropped."""
+        if not self.ended:
+            self.inflight.pop(delivery, None)
+        super().note_done(delivery)
+
+    # -- the client's packet ids
+
+    def remember(self, packet_id: int) -> int:
+        """Write that a QoS 2 packet id of the client waits for PUBREL (FC-21), before PUBREC."""
+        if self.ended:
+            return 0
+        self.remembered[packet_id] = None
+        return self.journal.write(records.remembered(self.number, packet_id))
+
+    def forget(self, packet_id: int) -> int:
+        """Write that PUBREL has come for it, before PUBCOMP; or that it has not come in time (FC-22)."""
+        if self.ended:
+            return 0
+        self.remembered.pop(packet_id, None)
+        return self.journal.write(records.forgotten(self.number, packet_id))

@@ -1,0 +1,38 @@
+"""FC-27: what a kept session writes to the journal, so that it survives the process."""
+
+from mypy_extensions import mypyc_attr
+
+from protocol.publish import Publish
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SessionJournal:
+    """One session's part of the journal, or that of the queue of a shared subscription.
+
+    A method that writes returns the number of the commit that has to be on disk before the packet that follows may be
+    sent, 0 if none. As what holds deliveries refers to it, it refers to no session and no PUBLISH.
+    """
+
+    def add(self, publish: Publish) -> Publish:
+        """Write that the session is to get a QoS 1 or 2 message. Returns a delivery of its own, with its holder."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def owns(self, publish: Publish) -> bool:
+        """Whether a delivery is one that `add` has returned."""
+        raise NotImplementedError  # abstract
+
+    def is_pending(self, delivery: int) -> bool:
+        """Whether the delivery of this number is not done."""
+        raise NotImplementedError  # abstract
+
+    def write_state(self) -> int:
+        """Write all but the deliveries, so that what was written before is not needed. Returns the commit."""
+        raise NotImplementedError  # abstract
+
+    def remember(self, packet_id: int) -> int:
+        """Write that a QoS 2 packet id of the client waits for PUBREL (FC-21), before PUBREC."""
+        raise NotImplementedError  # abstract
+
+    def forget(self, packet_id: int) -> int:
+        """Write that PUBREL has come for it, before PUBCOMP; or that it has not come in time (FC-22)."""
+        raise NotImplementedError  # abstract

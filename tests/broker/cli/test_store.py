@@ -1,0 +1,98 @@
+"""`sluice store`: what it says of journals, sound and damaged, and the copies that it makes."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from broker.cli.main import app
+from broker.storage.database import NAME
+from protocol import properties as props
+from protocol.properties import Properties
+from protocol.publish import Publish
+from tests.broker.conftest import Start
+from tests.support.wire import WireClient, connected
+
+pytestmark = pytest.mark.once
+
+KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 3600}
+
+
+def store(command: str, *arguments: Path) -> tuple[int, str]:
+    """Run `sluice store ...`: status, and all that it has printed."""
+    result = CliRunner().invoke(app, ("store", command, *map(str, arguments)))
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def journal(start: Start, tmp_path: Path) -> Path:
+    """The journal of a broker that runs: a session with three deliveries, and a retained message."""
+    directory = tmp_path / "journal"
+    broker = start(sections={"persistence": {"directory": str(directory)}})
+    with WireClient(broker.address(), 5) as client:
+        client.connect("kept", clean_start=False, properties=KEPT)
+        client.subscribe("t", "$share/g/u", qos=1)
+    with connected(broker.address(), 5) as publisher:
+        for number in range(3):
+            publisher.publish("t", bytes(1000), 1, retain=number == 2)
+    return directory
+
+
+def damage(journal: Path, number: int) -> None:
+    """Change a byte of one frame."""
+    with closing(sqlite3.connect(journal / NAME)) as database, database:
+        (content,) = database.execute("select content from frame where number = ?", (number,)).fetchone()
+        changed = content[:50] + bytes([content[50] ^ 1]) + content[51:]
+        database.execute("update frame set content = ? where number = ?", (changed, number))
+
+
+def test_of_a_running_broker(journal: Path, tmp_path: Path, start: Start) -> None:
+    """Numbers and a copy can be had while the broker runs; the copy is a journal from which another one starts."""
+    status, said = store("stats", journal)
+    assert status == 0
+    assert [line.split()[:2] for line in said.splitlines()[:4]] == [
+        ["sessions", "1"],
+        ["groups", "1"],
+        ["deliveries", "3"],
+        ["retained", "1"],
+    ]
+    assert "30" in said.splitlines()[5].split(" live")[0]
+    status, said = store("check", journal)
+    assert (status, said.split(",")[1]) == (0, " no damage found\n")
+    assert store("backup", journal, tmp_path / "copy")[0] == 0
+    broker = start(sections={"persistence": {"directory": str(tmp_path / "copy")}})
+    with WireClient(broker.address(), 5) as client:
+        assert client.connect("kept", clean_start=False, properties=KEPT).session_present
+        assert [client.expect(Publish).size for _ in range(3)] == [1000] * 3
+
+
+def test_damaged(journal: Path, tmp_path: Path, start: Start) -> None:
+    """All damage is listed, the rest is copied, and a broker starts from the copy."""
+    assert store("backup", journal, tmp_path / "copy")[0] == 0
+    with closing(sqlite3.connect(tmp_path / "copy" / NAME)) as database:
+        (last,) = database.execute("select max(number) from frame").fetchone()
+    damage(tmp_path / "copy", last)
+    status, said = store("check", tmp_path / "copy")
+    assert status == 1
+    assert f"frame {last}: the checksum does not hold" in said
+    assert store("stats", tmp_path / "copy")[0] == 1
+    status, said = store("salvage", tmp_path / "copy", tmp_path / "rest")
+    assert status == 1
+    assert f"frame {last}: the checksum does not hold: " in said
+    assert "1 are lost" in said
+    broker = start(sections={"persistence": {"directory": str(tmp_path / "rest")}})
+    with WireClient(broker.address(), 5) as client:
+        assert client.connect("kept", clean_start=False, properties=KEPT).session_present
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    """A directory without a journal, and a copy that would replace something, are refused with the path."""
+    for command in ("stats", "check"):
+        status, said = store(command, tmp_path)
+        assert status == 1
+        assert f"sluice: {tmp_path / NAME}: unable to open" in said
+    status, said = store("salvage", tmp_path, tmp_path)
+    assert status == 1
+    assert "the copy needs a directory that does not exist" in said

@@ -1,0 +1,106 @@
+"""FC-27: what a connection does not write before a commit of the journal."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.connection.uncommitted import Uncommitted
+from protocol import properties as props
+from protocol.acknowledgements import Puback
+from protocol.connack import Connack
+from protocol.connect import Connect
+from protocol.disconnect import Disconnect
+from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
+from tests.support.broker.journaled import SlowDisk, until
+from tests.support.broker.local import LocalBroker, LocalClient
+
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=4)), max_size=20)
+
+
+@given(STEPS, st.integers(0, 12))
+def test_order(steps: list[tuple[int, bytes]], committed: int) -> None:
+    """What comes out is the beginning of what went in, up to the first piece whose commit has not returned."""
+    uncommitted = Uncommitted()
+    uncommitted.hold_until(1)
+    commit = 1
+    expected = b""
+    everything = b""
+    for later, piece in steps:
+        commit += later
+        uncommitted.hold_until(commit)
+        uncommitted.add([piece], len(piece))
+        everything += piece
+        if commit <= committed:
+            expected += piece
+    pieces, deliveries = uncommitted.take(committed)
+    taken = b"".join(pieces)
+    assert (taken, deliveries) == (expected, len(expected))
+    assert uncommitted.bytes == len(everything) - len(taken)
+    assert taken + b"".join(uncommitted.take(commit)[0]) == everything
+    assert (uncommitted.waits(), uncommitted.bytes) == (False, 0)
+
+
+def kept_client(local: LocalBroker, disk: SlowDisk, client_id: str) -> LocalClient:
+    """A client with a kept session that subscribes to `t`; both are on disk."""
+    client = local.client()
+    connect = Connect(client_id, True, 0, properties={props.SESSION_EXPIRY_INTERVAL: 60}, version=5)
+    client.send(connect, Subscribe(1, [Subscription("t", 1)]))
+    commit(local, disk)
+    assert isinstance(client.received()[0], Connack)
+    return client
+
+
+def commit(local: LocalBroker, disk: SlowDisk) -> None:
+    """Let one more frame be put on disk, and the loop notice it."""
+    count = len(disk.frames) + 1
+    disk.allow()
+    local.complete(until(lambda: local.journal is not None and local.journal.commits.committed == count))
+    local.run(lambda: None)
+
+
+def test_end_of_the_stream() -> None:
+    """A client that ends its stream behind a PUBLISH gets its PUBACK, and then the connection is closed."""
+    disk = SlowDisk()
+    with LocalBroker(journal=disk.journal()) as local:
+        client = kept_client(local, disk, "client")
+        client.send(Publish(b"t", b"", 1, packet_id=5))
+        assert local.run(client.connection.eof_received), "the transport must not close by itself"
+        assert client.received() == []
+        assert not client.transport.closed
+        commit(local, disk)
+        assert [type(packet) for packet in client.received()] == [Puback, Publish]
+        assert client.transport.closed
+
+
+def test_take_over() -> None:
+    """A connection that is taken over is told so after what it waits for, and closed."""
+    disk = SlowDisk()
+    with LocalBroker(journal=disk.journal()) as local:
+        older = kept_client(local, disk, "client")
+        older.send(Publish(b"none", b"", 1, packet_id=5), Publish(b"t", b"", 1, packet_id=6))
+        newer = local.client()
+        newer.send(Connect("client", False, 0, properties={props.SESSION_EXPIRY_INTERVAL: 60}, version=5))
+        assert older.received() == newer.received() == []
+        commit(local, disk)
+        kinds = [type(packet) for packet in older.received()]
+        assert kinds[:2] == [Puback, Puback]
+        assert kinds[-1] is Disconnect
+        assert older.transport.closed
+
+
+def test_too_much_waits() -> None:
+    """More than 64 KiB that wait for the disk are a congested send path: QoS 0 is queued then (FC-3)."""
+    disk = SlowDisk()
+    with LocalBroker(journal=disk.journal()) as local:
+        client = kept_client(local, disk, "client")
+        publisher = local.client()
+        publisher.connect("publisher")
+        client.send(Publish(b"t", b"", 1, packet_id=5))
+        publisher.send(*[Publish(b"t", bytes(50_000), 0) for _ in range(10)])
+        session = local.broker.clients.by_id["client"].session
+        assert session.gauges().congested
+        assert session.gauges().mqueue_len >= 5
+        commit(local, disk)
+        local.run(lambda: None)
+        assert not session.gauges().congested
+        assert len([packet for packet in client.received() if isinstance(packet, Publish)]) == 11

@@ -1,0 +1,152 @@
+"""Compaction: the journal says the same, in fewer frames (FC-27)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.storage import compaction
+from broker.storage.compaction import Compaction
+from broker.storage.opening import Storage
+from broker.storage.saved import Saved, SavedSession
+from protocol import properties as props
+from protocol.acknowledgements import Puback, Pubrec
+from protocol.disconnect import Disconnect
+from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
+from tests.support.broker.stored import broker_on, connected, on_disk, say
+
+
+def what_is_in(storage: Storage) -> dict[str, Any]:
+    """What a broker would restore."""
+    saved = storage.read()
+    return {
+        "sessions": {number: session(each) for number, each in saved.sessions.items()},
+        "retained": {topic: record.saved.packet for topic, record in saved.retained.items()},
+        "numbers": (saved.last_message, saved.last_log),
+    }
+
+
+def session(saved: SavedSession) -> tuple[Any, ...]:
+    """All that is known of a session or group."""
+    return (
+        saved.client_id,
+        saved.group,
+        saved.version,
+        saved.expiry,
+        saved.detached_at,
+        saved.following,
+        sorted(saved.subscriptions),
+        {number: (each.message.saved.packet, each.target) for number, each in sorted(saved.deliveries.items())},
+        saved.inflight,
+        saved.received,
+        list(saved.remembered),
+        saved.will,
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 1_000_000])
+def test_nothing_changes(tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is in the oldest frames is in the newest afterwards: sessions, groups, deliveries, wills, retained."""
+    with broker_on(tmp_path) as (local, storage):
+        online = connected(local, storage, "online", "t/#")
+        away = connected(local, storage, "away", "t/+", "$share/g/t/#")
+        member = connected(local, storage, "member", "$share/g/t/#")
+        away.drop()
+        member.drop()
+        publisher = connected(local, storage, "publisher")
+        sent = [
+            Publish(b"t/%d" % (number % 3), b"%d" % number, 1 + number % 2, number % 5 == 0, packet_id=number + 1)
+            for number in range(30)
+        ]
+        say(local, storage, publisher, *sent)
+        got = [packet for packet in online.received() if isinstance(packet, Publish)]
+        answers = [Pubrec(each.packet_id) if each.qos == 2 else Puback(each.packet_id) for each in got[5:20]]
+        say(local, storage, online, *answers)
+        say(local, storage, publisher, Publish(b"t/0", b"", 1, True, packet_id=50))
+        on_disk(local, storage)
+        before = what_is_in(storage)
+        frames = len(storage.journal.frames)
+        monkeypatch.setattr(compaction, "BATCH", batch)
+        for _ in range(frames if batch == 1 else 3):
+            local.complete(Compaction(storage).remove_oldest())
+            on_disk(local, storage)
+            assert what_is_in(storage) == before
+        assert len(storage.journal.frames) < frames
+        first = min(storage.journal.frames)
+    with broker_on(tmp_path) as (local, storage):
+        assert min(storage.journal.frames) >= first >= frames
+        assert {client.session.client_id for client in local.broker.clients.known()} >= {"online", "away", "member"}
+
+
+def test_what_nobody_needs_is_gone(tmp_path: Path) -> None:
+    """A journal that is mostly dead shrinks to what lives in it, and says so itself."""
+    with broker_on(tmp_path) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        compacting = Compaction(storage)
+        body = bytes(compaction.SMALL // 40)
+        for number in range(60):
+            topic = b"t" if number == 0 else b"last"
+            say(local, storage, publisher, Publish(topic, body, 1, number > 0, packet_id=number + 1))
+            if number == 10:
+                assert not compacting.needed()
+        on_disk(local, storage)
+        assert compacting.needed()
+        while compacting.needed():
+            local.complete(compacting.remove_oldest())
+        size = sum(frame.size for frame in storage.journal.frames.values())
+        assert 2 * len(body) < size <= compaction.SMALL
+        saved: Saved = storage.read()
+        assert set(saved.retained) == {b"last"}
+        assert [len(each.deliveries) for each in saved.sessions.values() if each.client_id == "away"] == [1]
+
+
+def test_much_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the state of sessions is most of the journal, compaction comes to an end."""
+    monkeypatch.setattr(compaction, "SMALL", 5_000)
+    with broker_on(tmp_path) as (local, storage):
+        filters = [f"a/long/filter/of/many/levels/{number}" for number in range(50)] * 4
+        client = connected(local, storage, "away")
+        again = [Subscribe(1, [Subscription(name, number % 3)]) for number, name in enumerate(filters)]
+        say(local, storage, client, *again)
+        compacting = Compaction(storage)
+        rounds = 0
+        while compacting.needed():
+            local.complete(compacting.remove_oldest())
+            rounds += 1
+            assert rounds < len(filters)
+        assert rounds
+        assert len(storage.read().sessions[1].subscriptions) == 50
+
+
+def test_numbers_are_not_used_again(tmp_path: Path) -> None:
+    """What is left in the journal of earlier deliveries and sessions is not taken for something about later ones."""
+    with broker_on(tmp_path) as (local, storage):
+        member = connected(local, storage, "member", "$share/g/t")
+        publisher = connected(local, storage, "publisher")
+        for number in range(5):
+            came = say(local, storage, publisher, Publish(b"t", b"", 1, packet_id=number + 1))
+            assert came
+        got = [packet for packet in member.received() if isinstance(packet, Publish)]
+        say(local, storage, member, *[Puback(each.packet_id) for each in got])
+        gone = connected(local, storage, "gone", "x")
+        say(local, storage, publisher, Publish(b"x", b"", 1, packet_id=9))
+        gone.received()
+        gone.send(Puback(1), Disconnect(0, {props.SESSION_EXPIRY_INTERVAL: 0}))
+        on_disk(local, storage)
+        while len(storage.journal.frames) > 1:
+            local.complete(Compaction(storage).remove_oldest())
+    for _ in range(2):
+        with broker_on(tmp_path) as (local, storage):
+            connected(local, storage, "member").drop()
+            connected(local, storage, "other", "t").drop()
+            publisher = connected(local, storage, "publisher")
+            before = pending(storage)
+            say(local, storage, publisher, Publish(b"t", b"", 1, packet_id=1))
+            assert len(pending(storage)) == len(before) + 2
+
+
+def pending(storage: Storage) -> set[tuple[int, int]]:
+    """Session or group, and number, of each delivery that a broker would restore."""
+    return {(number, each) for number, session in storage.read().sessions.items() for each in session.deliveries}

@@ -1,0 +1,55 @@
+"""The queue of a shared subscription on disk (FC-13, FC-27)."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.storage.saved import decode
+from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
+from protocol.connect import Connect
+from protocol.decoder import Decoder
+from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
+from tests.support.broker.stored import broker_on, connected, on_disk, say
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_queue_that_is_full_hands_over_what_it_holds(tmp_path: Path, qos: int) -> None:
+    """What a busy member is handed while others arrive is on disk as what it is, under its packet id."""
+    limits = {"max_mqueue_len": 2, "overflow_patience": "0s"}
+    with broker_on(tmp_path, session=limits) as (local, storage):
+        member = connected(local, storage, "member", "t", "$share/g/t")
+        publisher = connected(local, storage, "publisher")
+        publisher.send(*[Publish(b"t", b"%d" % number, qos, packet_id=number + 1) for number in range(8)])
+        for _ in range(2):
+            on_disk(local, storage)
+            local.run(lambda: None)
+        got = [packet for packet in member.received() if isinstance(packet, Publish)]
+        (saved,) = [each for each in storage.read().sessions.values() if each.client_id == "member"]
+        decoder = Decoder(version=5)
+        on_file = {
+            packet_id: decode(saved.deliveries[number].message.saved.packet, decoder).payload
+            for number, packet_id in saved.inflight.items()
+        }
+        assert on_file == {each.packet_id: each.payload for each in got}
+        assert len(got) > 8
+
+
+def test_qos_2_to_a_member_that_is_not_kept(tmp_path: Path) -> None:
+    """It is done for the group before it is sent, and no trace of it stays [MQTT-4.8.2-5]."""
+    with broker_on(tmp_path) as (local, storage):
+        connected(local, storage, "kept", "$share/g/t").drop()
+        member = local.client()
+        join = Subscribe(1, [Subscription("$share/g/t", 2)])
+        say(local, storage, member, Connect("member", True, 0, version=5), join)
+        publisher = connected(local, storage, "publisher")
+        for number in range(20):
+            member.received()
+            say(local, storage, publisher, Publish(b"t", b"", 2, packet_id=number + 1), Pubrel(number + 1))
+            on_disk(local, storage)
+            local.run(lambda: None)
+            (publish,) = [packet for packet in member.received() if isinstance(packet, Publish)]
+            (group,) = [each for each in storage.read().sessions.values() if each.group]
+            assert group.deliveries == {}
+            say(local, storage, member, Pubrec(publish.packet_id), Pubcomp(publish.packet_id))
+        assert all(not frame.messages for frame in storage.journal.frames.values())

@@ -1,0 +1,121 @@
+"""FC-27: which packets wait for the disk."""
+
+from typing import TypeVar
+
+import pytest
+
+from protocol import properties as props
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.connack import Connack
+from protocol.connect import Connect
+from protocol.packet import Packet
+from protocol.ping import Pingreq, Pingresp
+from protocol.properties import Properties
+from protocol.publish import Publish
+from protocol.suback import Suback
+from protocol.subscribe import Subscribe, Subscription
+from tests.support.broker.journaled import SlowDisk, until
+from tests.support.broker.local import LocalBroker, LocalClient
+
+P = TypeVar("P", bound=Packet)
+
+KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 3600}
+
+
+@pytest.fixture
+def disk() -> SlowDisk:
+    """A disk that waits."""
+    return SlowDisk()
+
+
+def connect(local: LocalBroker, disk: SlowDisk, client_id: str) -> LocalClient:
+    """A client with a kept session that is on disk."""
+    client = local.client()
+    client.send(Connect(client_id, True, 0, properties=KEPT, version=5))
+    assert client.received() == []  # CONNACK waits
+    commit(local, disk)
+    client.expect(Connack)
+    return client
+
+
+def commit(local: LocalBroker, disk: SlowDisk, frames: int = 1) -> None:
+    """Let so many frames be put on disk, and the loop notice it."""
+    before = len(disk.frames)
+    disk.allow(frames)
+    local.complete(until(lambda: len(disk.frames) == before + frames))
+    local.complete(until(lambda: local.journal is not None and local.journal.commits.committed == len(disk.frames)))
+
+
+def after_commits(local: LocalBroker, disk: SlowDisk, client: LocalClient, kind: type[P]) -> P:
+    """The one packet that comes when the disk has done its work; it must not be there before."""
+    assert client.received() == []
+    while not (came := client.received()):
+        local.complete(until(lambda: disk.waiting > 0))
+        commit(local, disk)
+        local.run(lambda: None)
+    (packet,) = came
+    assert isinstance(packet, kind)
+    return packet
+
+
+def test_what_is_acknowledged_is_on_disk(disk: SlowDisk) -> None:
+    """CONNACK, SUBACK, PUBACK, PUBREC, a PUBLISH of QoS 2, PUBREL and PUBCOMP wait for their commit."""
+    with LocalBroker(journal=disk.journal()) as local:
+        subscriber, publisher = connect(local, disk, "subscriber"), connect(local, disk, "publisher")
+        subscriber.send(Subscribe(1, [Subscription("t", 2)]))
+        after_commits(local, disk, subscriber, Suback)
+
+        publisher.send(Publish(b"t", b"one", 1, packet_id=1))
+        subscriber.expect(Publish)  # QoS 1 need not wait: at the worst it comes again
+        after_commits(local, disk, publisher, Puback)
+        subscriber.send(Puback(1))
+
+        publisher.send(Publish(b"t", b"two", 2, packet_id=2))
+        two = after_commits(local, disk, subscriber, Publish)
+        publisher.expect(Pubrec)
+
+        subscriber.send(Pubrec(two.packet_id))
+        after_commits(local, disk, subscriber, Pubrel)
+
+        publisher.send(Pubrel(2))
+        after_commits(local, disk, publisher, Pubcomp)
+
+
+def test_order(disk: SlowDisk) -> None:
+    """What a client gets keeps its order: what comes behind an acknowledgement that waits, waits too."""
+    with LocalBroker(journal=disk.journal()) as local:
+        client = connect(local, disk, "client")
+        client.send(Subscribe(1, [Subscription("t", 1)]), Publish(b"t", b"", 1, packet_id=1), Pingreq())
+        assert client.received() == []
+        commit(local, disk)
+        assert [type(packet) for packet in client.received()] == [Suback, Puback, Pingresp, Publish]
+
+
+def test_who_does_not_need_the_disk(disk: SlowDisk) -> None:
+    """Where no session is kept, nothing waits for the disk, and nothing is written."""
+    with LocalBroker(journal=disk.journal()) as local:
+        client = local.client()
+        client.connect("client")
+        client.subscribe("t", 2)
+        client.send(Publish(b"t", b"", 2, packet_id=1))
+        assert {type(packet) for packet in client.received()} == {Pubrec, Publish}
+        assert disk.frames == []
+        assert disk.waiting == 0
+
+
+def test_full(disk: SlowDisk) -> None:
+    """While the disk is full, a PUBLISH is refused with 0x97, and others still get what is in memory."""
+    with LocalBroker(journal=disk.journal()) as local:
+        subscriber, publisher = connect(local, disk, "subscriber"), connect(local, disk, "publisher")
+        subscriber.send(Subscribe(1, [Subscription("t", 1)]))
+        commit(local, disk)
+        subscriber.expect(Suback)
+        disk.has_room = False
+        publisher.send(Publish(b"t", b"waits", 1, packet_id=1))
+        disk.allow()
+        local.complete(until(lambda: local.journal is not None and local.journal.commits.full))
+        publisher.send(Publish(b"t", b"refused", 1, packet_id=2))
+        assert subscriber.expect(Publish).payload == b"waits"
+        disk.has_room = True
+        commit(local, disk)
+        assert [packet.reason_code for packet in publisher.received() if isinstance(packet, Puback)] == [0, 0x97]

@@ -1,0 +1,136 @@
+"""FC-29: a journal that cannot be read or written."""
+
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from broker.storage.database import NAME
+from protocol import properties as props
+from protocol.acknowledgements import Puback
+from protocol.properties import Properties
+from protocol.publish import Publish
+from tests.broker.conftest import Start
+from tests.support.brokers import SLUICE
+from tests.support.process import BrokerError
+from tests.support.waiting import wait_until
+from tests.support.wire import WireClient, connected
+
+KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 3600}
+
+FAILING = """
+import sqlite3
+class Failing(sqlite3.Connection):
+    def execute(self, sql, parameters=()):
+        if sql.startswith("insert") and b"please fail" in parameters[1]:
+            raise sqlite3.OperationalError("disk I/O error")
+        return super().execute(sql, parameters)
+connect = sqlite3.connect
+sqlite3.connect = lambda *arguments, **options: connect(*arguments, **options, factory=Failing)
+from broker.cli.main import main
+main()
+"""
+"""A broker whose disk fails when a certain message is written."""
+
+LIMITED = """
+import sqlite3
+class Limited(sqlite3.Connection):
+    def execute(self, sql, parameters=()):
+        if sql.startswith("insert"):
+            super().execute(f"pragma max_page_count = {{open({limit!r}).read()}}")
+        return super().execute(sql, parameters)
+connect = sqlite3.connect
+sqlite3.connect = lambda *arguments, **options: connect(*arguments, **options, factory=Limited)
+from broker.cli.main import main
+main()
+"""
+"""A broker whose disk has as many pages as a file says."""
+
+PLENTY = "1073741823"
+
+
+def sections(directory: Path) -> dict[str, object]:
+    """The configuration of a broker with a journal."""
+    return {"persistence": {"directory": str(directory)}}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update frame set content = cast(substr(content, 1, 40) || x'00' || substr(content, 42) as blob)",
+        "update frame set content = substr(content, 1, length(content) - 1)",
+        "update frame set number = number + 5",
+        "update frame set content = x''",
+    ],
+)
+def test_damaged(start: Start, tmp_path: Path, damage: str) -> None:
+    """A damaged journal stops the broker with what and where, and is left as it is."""
+    journal = tmp_path / "journal"
+    broker = start(sections=sections(journal))
+    with WireClient(broker.address(), 5) as client:
+        client.connect("kept", clean_start=False, properties=KEPT)
+        client.subscribe("a", "b", "c", qos=1)
+    broker.ask_to_end()
+    assert broker.stop() == 0
+    with closing(sqlite3.connect(journal / NAME)) as database, database:
+        database.execute(damage)
+    before = (journal / NAME).read_bytes()
+    with pytest.raises(
+        BrokerError, match=r"ended with 1 .*\n.*sluice: .*journal.sqlite: frame \d: .*damaged; `sluice store check`"
+    ):
+        start(sections=sections(journal))
+    assert (journal / NAME).read_bytes() == before
+
+
+def test_a_second_broker(start: Start, tmp_path: Path) -> None:
+    """A journal that is in use keeps another broker out, which says so."""
+    start(sections=sections(tmp_path / "journal"))
+    with pytest.raises(BrokerError, match=r"sluice: persistence.directory .*: another broker uses it"):
+        start(sections=sections(tmp_path / "journal"))
+
+
+def test_a_commit_fails(start: Start, tmp_path: Path) -> None:
+    """Nothing more is acknowledged, the broker ends with status 1, and what was on disk is there at the next start."""
+    broker = start(sections=sections(tmp_path / "journal"), command=(SLUICE[0], "-c", FAILING))
+    with WireClient(broker.address(), 5) as client, connected(broker.address(), 5) as publisher:
+        client.connect("kept", clean_start=False, properties=KEPT)
+        client.subscribe("t", qos=1)
+        publisher.publish("t", b"on disk", 1)
+        publisher.send(Publish(b"t", b"please fail", 1, packet_id=9))
+        assert [packet for packet in publisher.until_close() if isinstance(packet, Puback)] == []
+    wait_until(lambda: "journal_failed" in broker.stderr, "journal_failed")
+    broker.ask_to_end(signal.SIGWINCH)  # which does nothing: it ends by itself
+    assert broker.stop() == 1
+    assert "disk I/O error: what is on disk is not known; start the broker again" in broker.stderr
+    again = start(sections=sections(tmp_path / "journal"))
+    with WireClient(again.address(), 5) as client:
+        assert client.connect("kept", clean_start=False, properties=KEPT).session_present
+        assert client.expect(Publish).payload == b"on disk"
+
+
+def test_a_disk_that_is_full(start: Start, tmp_path: Path) -> None:
+    """While there is no room publishers get 0x97 and others go on; when there is room, it goes on by itself."""
+    limit = tmp_path / "limit"
+    limit.write_text(PLENTY)
+    command = (SLUICE[0], "-c", LIMITED.format(limit=str(limit)))
+    broker = start(sections=sections(tmp_path / "journal"), command=command)
+    with WireClient(broker.address(), 5) as client, connected(broker.address(), 5) as publisher:
+        client.connect("kept", clean_start=False, properties=KEPT)
+        client.subscribe("t", qos=1)
+        limit.write_text("1")  # SQLite takes the present size then
+        publisher.send(Publish(b"t", bytes(100_000), 1, packet_id=1))
+        assert client.receive_message().size == 100_000
+        with connected(broker.address(), 5) as other:
+            wait_until(lambda: refused(other), "PUBLISH is refused")
+        limit.write_text(PLENTY)
+        assert publisher.expect(Puback).packet_id == 1
+        publisher.publish("t", b"goes on", 1)
+        assert client.receive_message().payload == b"goes on"
+
+
+def refused(publisher: WireClient) -> bool:
+    """Publish to nobody; whether that is refused."""
+    publisher.send(Publish(b"other", b"", 1, packet_id=2))
+    return publisher.expect(Puback).reason_code == 0x97

@@ -1,0 +1,268 @@
+"""FC-27: what is on disk when the broker is killed is there when it has started again."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.storage.database import Database
+from protocol import properties as props
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.connect import Will
+from protocol.properties import Properties
+from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
+from tests.broker.conftest import Start
+from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
+from tests.support.wire import WireClient, connected
+
+KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 3600}
+
+Restart = Callable[..., BrokerProcess]
+
+
+@pytest.fixture
+def run(start: Start, tmp_path: Path) -> Restart:
+    """Start a broker on a journal; if one runs already, it is killed before."""
+    running: list[BrokerProcess] = []
+
+    def run_again(how: signal.Signals = signal.SIGKILL) -> BrokerProcess:
+        while running:
+            running[-1].ask_to_end(how)
+            running.pop().stop()
+        running.append(start(sections={"persistence": {"directory": str(tmp_path / "journal")}}))
+        return running[-1]
+
+    return run_again
+
+
+def come_back(broker: BrokerProcess, client_id: str, version: int = 5) -> WireClient:
+    """A client that connects to the session that it has."""
+    client = WireClient(broker.address(), version)
+    kept = KEPT if version == 5 else None
+    assert client.connect(client_id, clean_start=False, properties=kept).session_present
+    return client
+
+
+def leave(broker: BrokerProcess, client_id: str, *filters: str, qos: int = 2, version: int = 5) -> None:
+    """Make a kept session with subscriptions, and leave it."""
+    with WireClient(broker.address(), version) as client:
+        client.connect(client_id, clean_start=False, properties=KEPT if version == 5 else None)
+        client.subscribe(*filters, qos=qos)
+        client.disconnect()
+
+
+def payloads(client: WireClient, count: int) -> list[bytes]:
+    """What comes next, so many messages; all are acknowledged, to the end of the exchange."""
+    came: list[bytes] = []
+    open_exchanges = 0
+    while len(came) < count or open_exchanges:
+        packet = client.receive()
+        if isinstance(packet, Publish):
+            came.append(packet.payload)
+            if packet.qos == 1:
+                client.send(Puback(packet.packet_id))
+            elif packet.qos == 2:
+                open_exchanges += 1
+                client.send(Pubrec(packet.packet_id))
+        elif isinstance(packet, Pubrel):
+            open_exchanges -= 1
+            client.send(Pubcomp(packet.packet_id))
+    client.expect_nothing_more()
+    return came
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("version", [4, 5])
+def test_what_waited(run: Restart, how: signal.Signals, version: int) -> None:
+    """A kept session gets, in order, what was acknowledged while it was away; and what comes from then on."""
+    broker = run()
+    leave(broker, "away", "t/#", version=version)
+    with connected(broker.address(), version) as publisher:
+        for number in range(50):
+            publisher.publish(f"t/{number}", b"%d" % number, 1 + number % 2)
+    broker = run(how)
+    with come_back(broker, "away", version) as client, connected(broker.address(), 5) as publisher:
+        publisher.publish("t/50", b"50", 0)
+        assert payloads(client, 51) == [b"%d" % number for number in range(51)]
+
+
+def test_in_flight(run: Restart) -> None:
+    """What had been sent is sent again with its packet id and DUP; after PUBREC it is PUBREL [MQTT-4.4.0-1]."""
+    broker = run()
+    leave(broker, "away", "t", qos=2)
+    client = come_back(broker, "away")
+    with connected(broker.address(), 5) as publisher:
+        for number, qos in enumerate((1, 2, 2)):
+            publisher.publish("t", b"%d" % number, qos)
+    first, second, third = (client.expect(Publish) for _ in range(3))
+    client.send(Pubrec(third.packet_id))
+    assert client.expect(Pubrel).packet_id == third.packet_id
+    broker = run()
+    client.close()
+    with come_back(broker, "away") as client:
+        again = [client.expect(Publish), client.expect(Publish)]
+        assert [(each.packet_id, each.payload, each.dup) for each in again] == [
+            (first.packet_id, b"0", True),
+            (second.packet_id, b"1", True),
+        ]
+        assert client.expect(Pubrel).packet_id == third.packet_id
+        client.send(Puback(first.packet_id), Pubrec(second.packet_id), Pubcomp(third.packet_id))
+        client.expect(Pubrel)
+        client.send(Pubcomp(second.packet_id))
+        client.expect_nothing_more()
+    leave(broker, "other", "other")  # its SUBACK has waited for the disk, and with it all that was before
+    with come_back(run(), "away") as client:
+        client.expect_nothing_more()
+
+
+def test_a_qos_2_publish_is_routed_once(run: Restart) -> None:
+    """A PUBLISH that comes again after PUBREC is not routed again, until PUBREL has ended the exchange (FC-21)."""
+    broker = run()
+    leave(broker, "away", "t")
+    leave(broker, "publisher", "none")
+    client = come_back(broker, "publisher")
+    client.send(Publish(b"t", b"once", 2, packet_id=7))
+    client.expect(Pubrec)
+    broker = run()
+    client.close()
+    with come_back(broker, "publisher") as client:
+        client.send(Publish(b"t", b"once", 2, packet_id=7, dup=True))
+        client.expect(Pubrec)
+        client.send(Pubrel(7))
+        client.expect(Pubcomp)
+        broker = run()
+    with come_back(broker, "publisher") as client:
+        client.send(Publish(b"t", b"another", 2, packet_id=7))
+        client.expect(Pubrec)
+        with come_back(broker, "away") as away:
+            assert payloads(away, 2) == [b"once", b"another"]
+
+
+def test_subscriptions(run: Restart) -> None:
+    """Subscriptions come back with options and identifiers, without those that have ended."""
+    broker = run()
+    with WireClient(broker.address(), 5) as client:
+        client.connect("away", clean_start=False, properties=KEPT)
+        client.subscribe("ended", qos=1)
+        wanted = Subscription("own/+", 1, no_local=True, retain_as_published=True)
+        client.send(Subscribe(9, [wanted], {props.SUBSCRIPTION_IDENTIFIER: 77}))
+        client.receive()
+        client.unsubscribe("ended")
+    broker = run()
+    with come_back(broker, "away") as client, connected(broker.address(), 5) as other:
+        client.publish("own/a", b"mine", 1)
+        other.publish("ended", b"", 1)
+        other.publish("own/b", b"theirs", 1, retain=True)
+        message = client.receive_message()
+        assert (message.payload, message.retain) == (b"theirs", True)
+        assert message.properties == {props.SUBSCRIPTION_IDENTIFIER: [77]}
+
+
+def test_retained(run: Restart) -> None:
+    """Retained messages of any QoS come back, the last one of each topic; what was cleared does not."""
+    broker = run()
+    with connected(broker.address(), 5) as client:
+        for payload in (b"old", b"new"):
+            client.publish("r/1", payload, 1, retain=True)
+        client.publish("r/2", b"cleared", 1, retain=True)
+        client.publish("r/2", b"", 1, retain=True)
+        client.publish("r/0", b"QoS 0", 0, retain=True)
+        client.publish("last", b"x", 1, retain=True)
+    with connected(run().address(), 5) as client:
+        client.subscribe("r/#", qos=1)
+        came = sorted((client.receive_message() for _ in range(2)), key=lambda publish: publish.topic)
+        assert [(each.topic, each.payload, each.retain) for each in came] == [
+            (b"r/0", b"QoS 0", True),
+            (b"r/1", b"new", True),
+        ]
+        client.expect_nothing_more()
+
+
+def test_what_has_expired_while_the_broker_was_down(run: Restart) -> None:
+    """Sessions and messages expire by the time of day."""
+    broker = run()
+    with WireClient(broker.address(), 5) as client:
+        client.connect("short", clean_start=False, properties={props.SESSION_EXPIRY_INTERVAL: 1})
+        client.disconnect()
+    leave(broker, "away", "t")
+    with connected(broker.address(), 5) as publisher:
+        publisher.publish("t", b"short", 1, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
+        publisher.publish("t", b"long", 1, properties={props.MESSAGE_EXPIRY_INTERVAL: 100})
+    published = time.time()
+    broker.ask_to_end(signal.SIGKILL)
+    broker.stop()
+    wait_until(lambda: time.time() > published + 1.1, "a second has passed")
+    broker = run()
+    with come_back(broker, "away") as client:
+        assert payloads(client, 1) == [b"long"]
+    with WireClient(broker.address(), 5) as client:
+        assert not client.connect("short", clean_start=False).session_present
+
+
+def test_shared_subscription(run: Restart) -> None:
+    """What waits for a group with a kept member comes back, each message for one member."""
+    broker = run()
+    for name in ("one", "two"):
+        leave(broker, name, "$share/group/t")
+    with connected(broker.address(), 5) as publisher:
+        for number in range(20):
+            publisher.publish("t", b"%d" % number, 1 + number % 2)
+    broker = run()
+    with come_back(broker, "one") as one:
+        assert payloads(one, 20) == [b"%d" % number for number in range(20)]
+    broker = run()
+    with come_back(broker, "two") as two:
+        two.expect_nothing_more()
+
+
+def test_delayed_will(run: Restart) -> None:
+    """A delayed will that waits, or one of a client that is connected, is published after the restart."""
+    broker = run()
+    properties: Properties = {props.WILL_DELAY_INTERVAL: 1}
+    with WireClient(broker.address(), 5) as client:
+        client.connect("one", clean_start=False, properties=KEPT, will=Will(b"w/one", b"1", 1, False, properties))
+    online = WireClient(broker.address(), 5)
+    online.connect("two", clean_start=False, properties=KEPT, will=Will(b"w/two", b"2", 1, False, properties))
+    with WireClient(broker.address(), 5) as client:
+        client.connect("polite", clean_start=False, properties=KEPT, will=Will(b"w/no", b"", 1, False, properties))
+        client.disconnect()
+    leave(broker, "away", "w/#")
+    broker = run()
+    online.close()
+    with come_back(broker, "away") as client:
+        assert sorted(payloads(client, 2)) == [b"1", b"2"]
+
+
+def test_sessions_that_end_write_nothing(run: Restart, tmp_path: Path) -> None:
+    """Clients without a kept session, and what is published to them, leave no trace on the disk."""
+    broker = run()
+    with connected(broker.address(), 5) as subscriber, connected(broker.address(), 4) as publisher:
+        subscriber.subscribe("t", qos=2)
+        for number in range(10):
+            publisher.publish("t", b"%d" % number, number % 3)
+            subscriber.receive_message()
+    broker.ask_to_end()
+    assert broker.stop() == 0
+    database = Database(tmp_path / "journal")
+    assert list(database.frames()) == []
+    database.close()
+
+
+def test_a_session_that_has_ended_is_gone(run: Restart) -> None:
+    """A clean start, and an expiry of zero, end a kept session on the disk too."""
+    broker = run()
+    leave(broker, "cleaned", "t")
+    leave(broker, "zero", "t")
+    with come_back(broker, "zero") as client:
+        client.disconnect(properties={props.SESSION_EXPIRY_INTERVAL: 0})
+    leave(broker, "other", "other")  # its SUBACK has waited for the disk, and with it all that was before
+    with WireClient(broker.address(), 5) as client:
+        assert not client.connect("cleaned").session_present
+    broker = run()
+    for name in ("cleaned", "zero"):
+        with WireClient(broker.address(), 5) as client:
+            assert not client.connect(name, clean_start=False).session_present

@@ -1,0 +1,48 @@
+"""A journal on a disk that puts nothing on it until it is allowed to."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from broker.storage.commits import Commits
+from broker.storage.disk import Disk
+from broker.storage.journal import Journal
+
+PATIENCE = 10.0
+
+
+class SlowDisk:
+    """Its frames, and how many more it takes; each waits in the disk's thread until it may be put."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.waiting = 0
+        """The number of the frame that waits; 0 = none."""
+        self.has_room = True
+        self.error: Exception | None = None
+        self._allowed = threading.Semaphore(0)
+
+    def journal(self, sync: float = 0.0) -> Journal:
+        """A new journal on this disk."""
+        return Journal(Commits(self._append, Disk("journal"), sync))
+
+    def _append(self, number: int, pieces: list[bytes]) -> bool:
+        self.waiting = number
+        assert self._allowed.acquire(timeout=PATIENCE)
+        self.waiting = 0
+        if self.error is not None:
+            raise self.error
+        if self.has_room:
+            self.frames.append(b"".join(pieces))
+        return self.has_room
+
+    def allow(self, frames: int = 1) -> None:
+        """Let so many be put."""
+        self._allowed.release(frames)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until it holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - what it waits for happens in a thread
+            await asyncio.sleep(0.001)

@@ -1,0 +1,54 @@
+"""A broker in this process on a journal on disk, step by step."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from broker.persistence import Persistence
+from broker.storage.opening import Storage
+from protocol import properties as props
+from protocol.connect import Connect, Will
+from protocol.packet import Packet
+from protocol.properties import Properties
+from protocol.subscribe import Subscribe, Subscription
+from tests.support.broker.local import LocalBroker, LocalClient
+
+KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 3600}
+
+
+@contextmanager
+def broker_on(directory: Path, **sections: Any) -> Iterator[tuple[LocalBroker, Storage]]:
+    """A broker on the journal of a directory."""
+    storage = Storage(directory, 0)
+    with LocalBroker(journal=storage.journal, **sections) as local:
+        local.run(lambda: Persistence(storage).restore(local.broker))
+        yield local, storage
+        local.complete(storage.journal.commits.reach())
+        local.complete(storage.close())
+
+
+def on_disk(local: LocalBroker, storage: Storage) -> None:
+    """Wait until all that has been written is on disk."""
+    local.complete(storage.journal.commits.reach())
+
+
+def say(local: LocalBroker, storage: Storage, client: LocalClient, *packets: Packet) -> list[Packet]:
+    """Have the broker read these, one commit for each; returns what has come back."""
+    came: list[Packet] = []
+    for packet in packets:
+        client.send(packet)
+        local.complete(storage.journal.commits.reach())
+        local.run(lambda: None)
+        came += client.received()
+    return came
+
+
+def connected(local: LocalBroker, storage: Storage, client_id: str, *filters: str) -> LocalClient:
+    """A client with a kept session, a will and subscriptions."""
+    client = local.client()
+    will = Will(b"will", client_id.encode(), 1, False, {props.WILL_DELAY_INTERVAL: 30})
+    connect = Connect(client_id, False, 0, will=will, properties=KEPT, version=5)
+    wanted = [Subscribe(1, [Subscription(topic_filter, 2)]) for topic_filter in filters]
+    say(local, storage, client, connect, *wanted)
+    return client
