@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, final
 
 from broker.addresses.book import AddressBook
 from broker.addresses.policy import Addresses
-from broker.auth.access import Access
+from broker.auth.authenticator import Authenticator
 from broker.auth.topic_rules import Authorization
 from broker.clients import Clients
 from broker.connection.admission import Admission
@@ -42,7 +42,7 @@ def open_paging(config: Config) -> "Paging | None":
 
 @final
 class Broker:
-    """One broker without sockets. Parts get only what they use; only the server gets the whole broker."""
+    """One broker without sockets. A part gets only what it uses; the server and recovery get the whole broker."""
 
     def __init__(self, config: Config, now: int, gate: bool = True, journal: Journal | None = None) -> None:
         """`journal`: None = nothing survives the process (FC-27)."""
@@ -72,7 +72,7 @@ class Broker:
         self.connections = Connections()
         commits = journal.commits if journal is not None else None
         admission = Admission(settings, capabilities, authorization, self.clients)
-        access = Access(config)
+        authenticator = Authenticator(config)
         self.handlers = Handlers(
             settings,
             self.wheel,
@@ -83,7 +83,7 @@ class Broker:
             self.addresses,
             self.sessions,
             self.connections,
-            Handshake(settings, capabilities, access, admission, self.sessions, self.totals, self.events),
+            Handshake(settings, capabilities, authenticator, admission, self.sessions, self.totals, self.events),
             Publishing(messages, self.addresses, capabilities, authorization, self.events, commits),
             Subscribing(settings, self.router, self.retained, capabilities, authorization, self.events),
             commits,

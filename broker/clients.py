@@ -30,7 +30,7 @@ class Client:
         self.bridge = False
         """Whether the client is a bridge by MQTT 3.1.1 (protocol level 0x84)."""
         self.asked_to_last = False
-        """Whether CONNECT asked for a Session Expiry Interval above zero, even if the broker set it to zero."""
+        """Whether CONNECT asked for a Session Expiry Interval above zero, even if the broker has set it to zero."""
         self.expires_at = 0
         """When a detached session expires, in microseconds; 0 = it does not."""
         self.will: Timer | None = None

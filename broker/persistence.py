@@ -1,4 +1,4 @@
-"""The journal of a running broker: it is read at the start, compacted meanwhile and closed at the end (FC-27)."""
+"""The journal of a running broker: opened and read at the start, compacted, closed at the end (FC-27)."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from broker.broker import Broker
 from broker.recovery import restore
 from broker.storage.compaction import Compaction
 from broker.storage.journal import Journal
-from broker.storage.opening import Storage
 from broker.storage.records import DamagedError
+from broker.storage.storage import Storage
 from config.models import Config
 
 CLOSE_TIMEOUT: Final = 10.0
@@ -37,7 +37,7 @@ class Persistence:
 
     @property
     def journal(self) -> Journal:
-        """What sessions and retained messages are written to."""
+        """The journal that sessions and retained messages are written to."""
         return self._storage.journal
 
     def start(self, broker: Broker, stop: Callable[[], None]) -> None:
@@ -58,7 +58,7 @@ class Persistence:
             raise self._storage.damaged(error) from error
 
     def _failed(self) -> None:
-        """A commit has failed: what is on disk is not known, so acknowledge nothing more, and end."""
+        """FC-29: a commit has failed. What is on disk is not known, so acknowledge nothing more, and end."""
         self._log.critical("journal_failed", detail=str(self.journal.commits.failed))
         if self._broker is not None and self._stop is not None:
             for connection in list(self._broker.connections.open):
@@ -66,7 +66,7 @@ class Persistence:
             self._stop()
 
     async def close(self) -> None:
-        """Put on disk what the journal has got. Raises StorageError if a commit has failed."""
+        """Commit what has been written and close the file. Raises StorageError if a commit has failed."""
         if self._compaction is not None:
             self._compaction.cancel()
         try:

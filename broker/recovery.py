@@ -1,4 +1,4 @@
-"""Restores what the journal holds into a broker that has just been made (FC-27)."""
+"""Restores what the journal holds into a new broker (FC-27)."""
 
 from typing import final
 
@@ -16,7 +16,7 @@ from session.window import Restored
 
 
 def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
-    """Make the sessions, groups and retained messages of a journal again. Raises DamagedError."""
+    """Restore the sessions, groups and retained messages of a journal. Raises DamagedError."""
     journal.begin_after(saved.frames, saved.last_frame, saved.last_message, saved.last_log)
     recovery = _Recovery(broker, journal)
     for record in saved.retained.values():
@@ -77,10 +77,10 @@ class _Recovery:
             log.end()
             return
         queue.restore(self._waiting(log, saved))
-        shared.restore(queue, log)
+        shared.attach(queue, log)
 
     def schedule(self, sessions: list[SavedSession]) -> None:
-        """Begin what happens in time, now that all is there: the end of sessions, and wills."""
+        """Set the timers of sessions that expire and of delayed wills, when all is restored."""
         for saved in sessions:
             client = self._clients.get(saved.number)
             if client is None:
@@ -101,7 +101,7 @@ class _Recovery:
                 client.log.detached(saved.expiry, saved.will != b"")
 
     def _begin(self, log: Log, saved: SavedSession) -> None:
-        assert saved.begins_in is not None  # the journal says how it begins
+        assert saved.begins_in is not None  # `Saved.finish` has removed all others
         log.begin_in(saved.begins_in)
         log.deliveries.following = saved.following
         log.deliveries.pending.update(saved.deliveries)

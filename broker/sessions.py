@@ -27,7 +27,7 @@ ENDED_SESSIONS: Final = 100_000
 
 @final
 class Ended:
-    """The last row of an ended session for the metrics. It keeps only that, because many sessions may end quickly."""
+    """The last metrics row of an ended session, and no more: many sessions may end within one interval."""
 
     def __init__(self, session: Session, counters: Counters) -> None:
         self.client_id = session.client_id
@@ -66,18 +66,18 @@ class Sessions:
         self._addresses = addresses
         self._journal = journal
         self._last_end = 0
-        """The commit with the last end of a kept session."""
+        """The commit with the last record that a kept session has ended."""
 
     def new(self, client_id: str, now: int) -> Client:
         """Register a client with a new session. The id must not be in use."""
-        host = Away(self)
+        host = DetachedHost(self)
         client = Client(client_id, self._limits, host, now)
         host.session = client.session
         self.clients.by_id[client_id] = client
         return client
 
     def keep(self, client: Client, version: int, will: Will | None) -> int:
-        """FC-27: the client has connected; if its session outlives the connection, it is written to the journal.
+        """FC-27: write the session of a client that has connected to the journal, if it outlives the connection.
 
         Returns the commit that has to come before CONNACK; 0 = none.
         """
@@ -90,7 +90,7 @@ class Sessions:
             client.session.keep(None)
             if log is not None:
                 self._last_end = log.end()
-            return self._last_end  # after a clean start, the session that was there is gone on disk too
+            return self._last_end  # a clean start: the end of the older session has to be on disk too
         if log is None:
             log = SessionLog(journal, journal.new_log(), client.session.client_id)
             self._begin_log(client, log)
@@ -99,7 +99,7 @@ class Sessions:
         return log.connected(version, client.expiry_interval, publish, delay)
 
     def _begin_log(self, client: Client, log: SessionLog) -> None:
-        """Keep a session that may have been without a log until now."""
+        """Write a session to the journal that has not been written so far."""
         client.log = log
         client.session.keep(log)
         for name, subscription in (client.session.subscriptions or {}).items():
@@ -107,13 +107,13 @@ class Sessions:
             if split_share(name)[0]:
                 self._messages.router.shared.keep(name)
 
-    def detach(self, client: Client, will: Will | None, now: int, stays: bool) -> None:
-        """Detach a session from its closed connection; `stays` is False if a clean start ends the session."""
+    def detach(self, client: Client, will: Will | None, now: int, keep: bool) -> None:
+        """Detach a session from its closed connection; `keep` is False if a clean start ends the session."""
         self.clients.online -= 1
-        away = Away(self)
-        away.session = client.session
-        client.session.disconnect(away, now)
-        expiry = client.expiry_interval if stays else 0
+        host = DetachedHost(self)
+        host.session = client.session
+        client.session.disconnect(host, now)
+        expiry = client.expiry_interval if keep else 0
         if will is not None:
             self._schedule_will(client, will, expiry, now)
         if client.log is not None and expiry:
@@ -141,7 +141,7 @@ class Sessions:
                 self._messages.router.unsubscribe(session.outbound, topic_filter)
         session.end(now)
         self._addresses.end_session(session, now)
-        self.totals.take(client.walk, session.counters)
+        self.totals.add(client.walk, session.counters)
         if self.keep_ended:
             if len(self.ended) >= ENDED_SESSIONS:
                 self.ended_lost += 1
@@ -180,7 +180,7 @@ class Sessions:
 
 
 @final
-class Away(Host):
+class DetachedHost(Host):
     """The host of a session without a connection: deliveries are stored in its mqueue (FC-7)."""
 
     def __init__(self, sessions: Sessions) -> None:
@@ -193,7 +193,7 @@ class Away(Host):
             self.session.store_offline(monotonic_us())
 
     def arm(self, at: int) -> None:
-        """Set a timer for the session."""
+        """Set a timer of the session."""
         if self.session is not None:
             self._sessions.wheel.add(at, SessionTimer(self.session))
 
@@ -216,7 +216,7 @@ class Away(Host):
 
 @final
 class SessionTimer(Timer):
-    """The timer of a detached session (FC-8, FC-22)."""
+    """The timer of a session, connected or not (FC-8, FC-14, FC-16, FC-22)."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -226,7 +226,7 @@ class SessionTimer(Timer):
         return self.session.timer_at == self.at
 
     def due(self, now: int) -> None:
-        """Run what is due in the session, then store its mailbox."""
+        """Run what is due in the session, then wake its host."""
         self.session.on_timer(now)
         self.session.wake()
 

@@ -87,7 +87,7 @@ class Totals:
         elif event == "stalled_window":
             self.stalled_windows += 1
 
-    def take(self, walk: int, counters: Counters) -> None:
+    def add(self, walk: int, counters: Counters) -> None:
         """Add counters that an export or the session's end takes; `walk`: the last walk that counted the session."""
         if walk == self._walk:
             self._taken_behind.add(counters)  # the walk's sum already has them

@@ -14,4 +14,4 @@ class Persistence(Model):
     directory: Annotated[Path | None, BeforeValidator(check_directory)] = None
     """The directory of the journal; None = nothing survives the process."""
     sync: SyncInterval = Field(default=0.0, ge=0.0, le=60.0)
-    """Seconds between commits, which nobody waits for; 0 = `commit`: acknowledgements wait for their commit."""
+    """Seconds between commits, for which no packet waits then; 0 = `commit`: acknowledgements wait for their commit."""

@@ -23,7 +23,7 @@ class Aliases:
         self._left: int = PERIOD
 
     def known(self, topic: bytes) -> int:
-        """The alias that the client already has for `topic`; 0 = none. Call it once per delivery."""
+        """The alias that the client already has for `topic`; 0 = none. Call it once per delivery: it counts."""
         uses = self._uses
         uses[topic] = uses.get(topic, 0) + 1
         self._left -= 1

@@ -1,4 +1,4 @@
-"""The counters of one session in one metrics interval ("What must be countable" in FLOW-CONTROL.md).
+"""The counters of one session in one metrics interval ("Where to see it" in FLOW-CONTROL.md).
 
 The attributes are named as the columns of the exported files. At the end of an interval a new object replaces the old
 one, so the hot path only adds to integers.
@@ -257,7 +257,7 @@ class Counters:
         return sum([drops.get(f"dropped_queue_full_qos{qos}", 0) for qos in range(3)])
 
     def quiet(self) -> bool:
-        """Whether nothing worth a row of its own has happened since the interval began."""
+        """Whether nothing has happened since the interval began that needs a row."""
         return (
             self.offered_qos0 + self.offered_qos1 + self.offered_qos2 == 0
             and self.received_qos0 + self.received_qos1 + self.received_qos2 == 0
@@ -290,7 +290,7 @@ class Gauges:
 
 @mypyc_attr(acyclic=True)
 @final
-class Life:
+class SessionTotals:
     """Totals of a session since it began, or over its finished intervals."""
 
     def __init__(self) -> None:
@@ -308,8 +308,8 @@ class Life:
         self.window_full_us += counters.window_full_us
         self.paced_for_us += counters.paced_for_us
 
-    def include(self, other: "Life") -> None:
-        """Add the totals of another."""
+    def include(self, other: "SessionTotals") -> None:
+        """Add other totals."""
         self.sent += other.sent
         self.acknowledged += other.acknowledged
         self.dropped += other.dropped

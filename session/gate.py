@@ -13,7 +13,7 @@ RATE: Final = 5
 MAILBOX_BUSY_HIGH: Final = 10
 """A mailbox longer than this sets "busy" ..."""
 MAILBOX_BUSY_LOW: Final = 5
-"""... and one of this length or below clears it. Constants, as in the proposal (S3), not configuration."""
+"""... and one of this length or below clears it. FC-3: these numbers are not configurable."""
 SENDS_PER_SAMPLE: Final = 100
 
 
@@ -27,7 +27,7 @@ def mailbox_busy(was_busy: bool, length: int) -> bool:
 
 
 def closed_by(congested: bool, window_full: bool, busy: bool, backlog: bool) -> int:
-    """Why an online QoS 0 delivery must queue: the first reason that holds, in FC-3's order; OPEN if none does."""
+    """Why QoS 0 to an online session is queued: the first reason that holds, in FC-3's order; OPEN if none does."""
     if congested:
         return CONGESTED
     if window_full:

@@ -15,9 +15,9 @@ class Member:
     def __init__(self, consumer: Consumer, subscription: Subscription) -> None:
         self.consumer = consumer
         self.subscription = subscription
-        self.in_line = False
+        self.in_rotation = False
         self.busy = False
-        """Whether it left the line only because its pass has enough to do."""
+        """Whether it left the rotation only because its pass has enough to do."""
         self.left = False
         """Whether it has left the group."""
 
@@ -34,49 +34,50 @@ class Member:
 class RoundRobin:
     """The members that may be able to take a delivery, in turn.
 
-    A member that cannot take one leaves the line, notes the queue (`Consumer.miss`) and pulls when it can send again.
+    A member that cannot take one leaves the rotation and pulls from the queue (`Consumer.pull_later`) when it can send
+    again.
     """
 
     def __init__(self) -> None:
-        self._line: deque[Member] = deque()
+        self._rotation: deque[Member] = deque()
         self._busy: deque[Member] = deque()
 
     def join(self, member: Member) -> None:
         """Append a member."""
-        member.in_line = True
-        self._line.append(member)
+        member.in_rotation = True
+        self._rotation.append(member)
 
     def leave(self, member: Member, queue: Source) -> None:
         """A member leaves the group."""
         member.left = True
-        if member.in_line:
-            self._line.remove(member)
+        if member.in_rotation:
+            self._rotation.remove(member)
         else:
             member.consumer.forget(queue)
 
     def next(self, publish: Publish, queue: Source, now: int) -> Member | None:
-        """The next member that can take a delivery of `queue`; None = no member in line can."""
-        line = self._line
-        while line:
-            member = line.popleft()
+        """The next member that can take a delivery of `queue`; None = no member in the rotation can."""
+        rotation = self._rotation
+        while rotation:
+            member = rotation.popleft()
             consumer = member.consumer
-            if consumer.can_take(publish, now):
-                if consumer.at_ease():
-                    line.append(member)
+            if consumer.can_send(publish, now):
+                if consumer.has_spare_room():
+                    rotation.append(member)
                     return member
                 if not member.busy:
                     member.busy = True
                     self._busy.append(member)
-            member.in_line = False
-            consumer.miss(queue)
+            member.in_rotation = False
+            consumer.pull_later(queue)
         return None
 
     def next_busy(self, publish: Publish, now: int) -> Member | None:
-        """A member that has left the line as busy, and can still take a delivery; None if there is none."""
+        """A member that has left the rotation as busy, and can still take a delivery; None if there is none."""
         busy = self._busy
         while busy:
             member = busy.popleft()
-            if not member.in_line and not member.left and member.consumer.can_take(publish, now):
+            if not member.in_rotation and not member.left and member.consumer.can_send(publish, now):
                 busy.append(member)
                 return member
             member.busy = False

@@ -1,4 +1,4 @@
-"""What counts the places that hold a delivery: its address (FC-24), or the journal of a kept session (FC-27)."""
+"""Who is told where a delivery waits: its address (FC-24), or the journal of a kept session (FC-27)."""
 
 from typing import cast
 
@@ -46,7 +46,7 @@ def hold(publish: Publish) -> None:
 
 
 def release(publish: Publish) -> None:
-    """It has left. To move a delivery, hold it in the new place first: else it counts as gone in between."""
+    """It has left. To move a delivery, call `hold` for the new place first: else it counts as gone in between."""
     cast("Holder", publish.holder).release(publish.size)
 
 

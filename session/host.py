@@ -8,7 +8,7 @@ class Host:
     """Runs a session: a connection, or its substitute while the session is detached."""
 
     def wake(self) -> None:
-        """The mailbox has got its first delivery: run passes until it is empty. Called once per batch."""
+        """Run passes until the mailbox is empty. Called when it gets its first delivery."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def arm(self, at: int) -> None:
@@ -16,7 +16,7 @@ class Host:
         raise NotImplementedError  # abstract
 
     def report(self, event: str, detail: str = "") -> None:
-        """Log an event for the operator, such as `mqueue_full`: not per message. `detail` is text."""
+        """Log an event for operators, such as `mqueue_full`; never called per message. `detail` is text."""
         raise NotImplementedError  # abstract
 
     def report_group(self, event: str, group: str, detail: str) -> None:

@@ -10,11 +10,11 @@ class SessionJournal:
     """One session's part of the journal, or that of the queue of a shared subscription.
 
     A method that writes returns the number of the commit that has to be on disk before the packet that follows may be
-    sent, 0 if none. As what holds deliveries refers to it, it refers to no session and no PUBLISH.
+    sent, 0 if none. The holders of deliveries refer to it, so it refers to no session and no PUBLISH (see `Holder`).
     """
 
     def add(self, publish: Publish) -> Publish:
-        """Write that the session is to get a QoS 1 or 2 message. Returns a delivery of its own, with its holder."""
+        """Write that the session gets a QoS 1 or 2 message. Returns a delivery of its own, with its holder."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def owns(self, publish: Publish) -> bool:
@@ -26,7 +26,7 @@ class SessionJournal:
         raise NotImplementedError  # abstract
 
     def write_state(self) -> int:
-        """Write all but the deliveries, so that what was written before is not needed. Returns the commit."""
+        """Write all state except the deliveries, so that older frames are not needed. Returns the commit."""
         raise NotImplementedError  # abstract
 
     def remember(self, packet_id: int) -> int:

@@ -23,7 +23,7 @@ DROP_NEWEST: Final = "drop_newest"
 class Limits:
     """Limits shared by many sessions. Counts and sizes: 0 = no limit. Durations: microseconds, 0 = never."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - one per knob, always given by name
+    def __init__(  # noqa: PLR0913, PLR0917 - one per key, always given by name
         self,
         max_inflight: int = 32,
         max_mqueue_len: int = 1000,

@@ -9,7 +9,7 @@ from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 
 
 class MQueue:
-    """First in, first out, bounded by length and bytes. It picks what an overflow drops; the caller counts it."""
+    """First in, first out, bounded by length and bytes. `victim` picks what an overflow drops; the caller counts it."""
 
     def __init__(self) -> None:
         self.deliveries: deque[Publish] = deque()

@@ -27,7 +27,7 @@ PASS_DELIVERIES: Final = 100
 
 MOST_WAITING: Final = 250_000
 """The mailbox's limit. A session that is in thousands of groups with the same filter gets thousands of deliveries for
-each message, more than its passes take before the publisher may continue."""
+each message: more than its passes take before the publisher is read again."""
 
 
 @final
@@ -37,8 +37,8 @@ class Outbound(Consumer):
     def __init__(self, limits: Limits, host: Host, now: int) -> None:
         super().__init__()
         # Attributes that each delivery reads are adjacent: with many sessions cache misses matter.
-        self.idle = True
-        """Whether no pass is scheduled: a delivery has to wake the host."""
+        self.awake = False
+        """Whether the host has been woken and passes follow: further deliveries need not wake it."""
         self.paced = False
         """Whether publishers are paced for the mqueue (FC-16)."""
         self.journal: SessionJournal | None = None
@@ -67,19 +67,19 @@ class Outbound(Consumer):
         arrived.append(publish)
         if publish.holder is not None:
             hold(publish)  # FC-24
-        if self.idle:
+        if not self.awake:
             self.wake()
 
     def wake(self) -> None:
         """Have the host run passes."""
-        if self.idle:
-            self.idle = False
+        if not self.awake:
+            self.awake = True
             self.sender.host.wake()
 
     def run_pass(self, now: int) -> bool:
-        """Take up to 100 deliveries, schedule each, drain the mqueue; returns whether another pass has work to do.
+        """Take up to 100 deliveries, send or queue each, drain the mqueue; returns whether another pass has work to do.
 
-        The caller writes the outbox after each call. If another pass has nothing to do, `wake` is called when it has.
+        The caller writes the outbox after each call. If it returns False, `wake` is called when there is work again.
         """
         mailbox = self.mailbox
         sender = self.sender
@@ -117,8 +117,8 @@ class Outbound(Consumer):
         mailbox.end_pass()
         mailbox.sample(counters)
         more = self.drain(now)
-        self.idle = not more and (mailbox.length() == 0 or blocked)
-        return not self.idle
+        self.awake = more or (mailbox.length() > 0 and not blocked)
+        return self.awake
 
     def drain(self, now: int) -> bool:
         """FC-4: send what waits and may be sent, at most one pass's bytes; returns whether more can be sent.
@@ -136,9 +136,9 @@ class Outbound(Consumer):
         if mqueue is not None:
             more = self._drain_mqueue(mqueue, now)
             if self.paced:
-                more = self._look_at_pacing(mqueue, now) or more
-        if self.missed is not None and sender.connected:
-            more = self.missed.pull(self, now) or more
+                more = self._check_pacing(mqueue, now) or more
+        if self.pending_sources is not None and sender.connected:
+            more = self.pending_sources.pull(self, now) or more
         if throttle is not None:
             closed: int = gate.OPEN
             if mqueue is not None and mqueue.length and sender.connected:
@@ -215,7 +215,7 @@ class Outbound(Consumer):
             sender.watch_backlog(now)
 
     def store_offline(self, now: int) -> None:
-        """FC-7: what was offered while the client is away joins the mqueue, QoS 0 only with `mqueue_store_qos0`."""
+        """FC-7: what was offered while the client is offline joins the mqueue, QoS 0 only with `mqueue_store_qos0`."""
         counters = self.sender.counters
         for publish in self.mailbox.take_all():
             counters.count_offered(publish.qos)
@@ -225,7 +225,7 @@ class Outbound(Consumer):
                 self._enqueue(publish, now)
             if publish.holder is not None:
                 release(publish)  # FC-24
-        self.idle = True
+        self.awake = False
 
     # -- pacing publishers (FC-16)
 
@@ -245,7 +245,7 @@ class Outbound(Consumer):
         self.paced = pacing.begin(self.sender.host, now)
         return self.paced
 
-    def _look_at_pacing(self, mqueue: MQueue, now: int) -> bool:
+    def _check_pacing(self, mqueue: MQueue, now: int) -> bool:
         """End pacing if there is relief; returns whether a pass can take something from the mailbox."""
         pacing = self.pacing
         assert pacing is not None  # `paced` implies it
@@ -289,7 +289,7 @@ class Outbound(Consumer):
             publisher = self.publisher = Publisher(sender.host, self.sender.limits.overflow_patience, now)
         if not pacing.hold(publisher, now):
             return False
-        sender.arm(publisher.look_at(pacing, now))
+        sender.arm(publisher.check_at(pacing, now))
         return True
 
     # -- pulling from shared queues (FC-13) and retained messages
@@ -306,15 +306,15 @@ class Outbound(Consumer):
         """Whether the pass may write more."""
         return self.sender.has_room()
 
-    def at_ease(self) -> bool:
+    def has_spare_room(self) -> bool:
         """Whether this pass has room for more than the session's own deliveries."""
         return self.sender.has_room() and self.mailbox.length() == 0
 
-    def can_take(self, publish: Publish, now: int) -> bool:
+    def can_send(self, publish: Publish, now: int) -> bool:
         """Whether a source's delivery can be sent at once; if not, it stays in the source."""
         return self.is_open() and self.sender.limited_by(publish, now) == gate.OPEN
 
-    def take(self, publish: Publish, source: Source | None, now: int) -> None:
+    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> None:
         """Send a delivery. `source` may get it back if the session ends before it is acknowledged."""
         sender = self.sender
         sender.counters.count_offered(publish.qos)
@@ -375,4 +375,4 @@ class Outbound(Consumer):
             while mqueue.length:
                 counters.count_drop("session_ended", mqueue.pop().qos)
         self.sender.end(now)
-        self.missed = None
+        self.pending_sources = None

@@ -1,4 +1,4 @@
-"""FC-5: what is dropped when a queue is full."""
+"""FC-5: makes room in a full queue, and counts and reports what is dropped. `MQueue.victim` picks it."""
 
 from protocol.publish import Publish
 from session.counters import Counters

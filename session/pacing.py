@@ -1,6 +1,6 @@
 """FC-16: if a delivery would overflow a queue that drains, its publisher is paced for a limited time.
 
-`Pacing` is the receiving end, of one mqueue or shared queue; `Publisher` the publishing end, of one session.
+`Pacing` belongs to a queue, an mqueue or a shared queue; `Publisher` to a session that publishes.
 """
 
 from typing import Final, final
@@ -11,7 +11,7 @@ from session.mqueue import MQueue
 from session.patience import Patience
 
 STALLED: Final = 1_000_000
-"""A queue that has drained nothing for so many microseconds paces no publisher. On a busy machine a client that reads
+"""A queue that has drained nothing for this many microseconds paces no publisher. On a busy machine a client that reads
 continuously can leave its queue unchanged for most of that time: 630 ms were measured."""
 TIMER_DELAY: Final = 100_000
 """Microseconds that a host's timers may be late: a bucket with less in it counts as empty, so none goes below 0."""
@@ -45,8 +45,8 @@ class Publisher:
             self.patience.stop(now)
             self.host.resume_publishing()
 
-    def look_at(self, pacing: "Pacing", now: int) -> int:
-        """When `look` is due for one more queue; the timers of the other queues are set already."""
+    def check_at(self, pacing: "Pacing", now: int) -> int:
+        """When `check` is due for one more queue; the timers of the other queues are set already."""
         return min(self.patience.lasts_until(TIMER_DELAY, now), pacing.ends_at(now))
 
     def release_all(self, now: int) -> None:
@@ -54,10 +54,10 @@ class Publisher:
         for pacing in list(self._held_by):
             pacing.release(self, now)
 
-    def look(self, now: int) -> int:
-        """Release it if its patience, or that of a queue, is used up. Returns when to look again, 0 = never."""
+    def check(self, now: int) -> int:
+        """Release it if its patience, or that of a queue, is used up. Returns when to call again, 0 = never."""
         for pacing in list(self._held_by):
-            pacing.look(now)
+            pacing.check(now)
         if self.is_impatient(now):
             self.release_all(now)
         if not self._held_by:
@@ -89,7 +89,7 @@ class Pacing:
 
         `host` is woken when pacing ends.
         """
-        self.look(now)  # without a publisher no timer calls it
+        self.check(now)  # without a publisher no timer calls it
         if not self.active:
             if self._exhausted or self._is_stalled(now):
                 return False
@@ -104,7 +104,7 @@ class Pacing:
         """Pace the publisher of a delivery; returns False if that is not possible."""
         if publisher in self._held:
             return True
-        self.look(now)
+        self.check(now)
         if self.active and not self._held and publisher.is_impatient(now):
             self._exhaust(now)
         if not self.active or publisher.is_impatient(now):
@@ -114,7 +114,7 @@ class Pacing:
         publisher.hold(self, now)
         return True
 
-    def look(self, now: int) -> None:
+    def check(self, now: int) -> None:
         """End pacing if the queue has stalled, or its patience is used up."""
         if not self.active:
             return
@@ -124,7 +124,7 @@ class Pacing:
             self.end(now)
 
     def ends_at(self, now: int) -> int:
-        """When `look` is due, unless the queue moves."""
+        """When `check` is due, unless the queue moves."""
         return min(self.patience.lasts_until(TIMER_DELAY, now), self.moved_at + STALLED)
 
     def release(self, publisher: Publisher, now: int) -> None:

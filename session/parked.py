@@ -6,7 +6,7 @@ from protocol.publish import Publish
 from protocol.publish_encoder import encode_outgoing_properties
 
 OVERHEAD: Final = 64
-"""Bytes added to topic and properties of a PUBLISH, as the cost of keeping it."""
+"""Bytes added to topic and properties of a PUBLISH, for the memory of its object."""
 
 
 def weight(publish: Publish) -> int:

@@ -1,4 +1,4 @@
-"""FC-16: how long publishers may be paced: a bucket of time, refilled slowly as time passes."""
+"""FC-16: how long publishers may be paced, as a bucket of time that is refilled slowly."""
 
 from typing import Final, final
 
@@ -13,7 +13,7 @@ _REFILL: Final = 20
 @mypyc_attr(acyclic=True)
 @final
 class Patience:
-    """Full at first; drains between `start` and `stop`, and is refilled all the time. Times are microseconds.
+    """A bucket that is full at first, drains between `start` and `stop`, and is always refilled. In microseconds.
 
     So the total time used is at most `capacity` plus a twentieth of the time since it was created.
     """
@@ -36,12 +36,12 @@ class Patience:
         return now + max((self._level - rest * _REFILL) // (_REFILL - 1) + 1, 0)
 
     def start(self, now: int) -> None:
-        """Begin to drain; no effect if it drains already."""
+        """Start to drain; no effect if it drains already."""
         self._settle(now)
         self.used_time.start(now)
 
     def stop(self, now: int) -> None:
-        """End draining."""
+        """Stop draining."""
         self._settle(now)
         self.used_time.stop(now)
 

@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from protocol.most_specific import NONE, MostSpecific
+from session.most_specific import NONE, MostSpecific
 
 UNLISTED: Final = 1
 """The weight of topics that no filter matches, the lowest."""

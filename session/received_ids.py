@@ -15,7 +15,7 @@ ROUTE: Final = 0
 DUPLICATE: Final = 1
 """Acknowledge it again, do not route it again."""
 NO_ROOM: Final = 2
-"""The maximum number of ids waits for PUBREL: call `wait` next (FC-22)."""
+"""As many ids wait for PUBREL as may: call `wait` next (FC-22)."""
 IGNORE: Final = 3
 """Neither route nor acknowledge it: it is parked already, and acknowledged later (FC-22, FC-25)."""
 

@@ -1,4 +1,4 @@
-"""FC-8: what is sent again: a kept window after a reconnect, and, in 3.1.1, what is unacknowledged for too long."""
+"""FC-8: resends a kept window after a reconnect and, in 3.1.1, what is unacknowledged for too long."""
 
 from typing import final
 
@@ -35,7 +35,7 @@ class KeptWindow:
 
 
 def resend(packet_id: int, inflight: Inflight, outbox: Outbox, counters: Counters, now: int) -> None:
-    """Put a PUBLISH, or the PUBREL of a QoS 2 delivery that is that far, into the outbox again."""
+    """Put the PUBLISH into the outbox again, or the PUBREL if PUBREC has been received."""
     inflight.last_sent_at = now
     if inflight.phase == WAIT_PUBCOMP:
         outbox.add_acknowledgement(PUBREL_HEAD, packet_id)

@@ -39,7 +39,7 @@ class Sender:
         self.watch: Watch | None = None
         """FC-14: None until the first backlog or full window."""
         self.kept: KeptWindow | None = None
-        """What of the kept window is still to be resent; None = nothing."""
+        """The part of the kept window that is still to be resent; None = nothing."""
         self.sources: dict[int, Source] | None = None
         """The sources of unacknowledged deliveries, by packet id; None until a source delivers."""
         self.timer_at = 0
@@ -124,7 +124,7 @@ class Sender:
         self.congested_time.run(congested, now)
 
     def unacknowledged_bytes(self) -> int:
-        """Bytes of unacknowledged deliveries, which the client may not have read."""
+        """Bytes of unacknowledged deliveries, which may be undrained."""
         size = 0
         for inflight in self.window.entries.values():
             if inflight.phase != WAIT_PUBCOMP:
@@ -176,7 +176,7 @@ class Sender:
     # -- resending (FC-8)
 
     def retry(self, now: int) -> int:
-        """While connected, 3.1.1 only: resend what is `retry_interval` old. Returns when to call again, 0 = no need."""
+        """While connected, 3.1.1 only: resend what is `retry_interval` old. Returns when to call again, 0 = never."""
         interval = self.limits.retry_interval
         window = self.window
         if self.outbox.version != 4 or not interval or not self.connected or not window.entries:
@@ -225,12 +225,12 @@ class Sender:
             watch = self.watch = Watch(self.limits)
         return watch
 
-    def look(self, waiting: int, now: int) -> int:
-        """Report a slow consumer or stalled window; `waiting`: mqueue length. Returns when to look again, 0 = never."""
+    def check(self, waiting: int, now: int) -> int:
+        """Report a slow consumer or stalled window; `waiting`: mqueue length. Returns when to call again, 0 = never."""
         watch = self.watch
         if watch is None or not self.connected:
             return 0
-        found = watch.look(self.window, now)
+        found = watch.check(self.window, now)
         if found & STALLED:
             self.counters.stalled_window += 1
             detail = f"{len(self.window.entries)} unacknowledged, {waiting} waiting behind them"
@@ -291,7 +291,7 @@ class Sender:
             self.throttle.end(now)
 
     def _give_back(self, now: int) -> None:
-        """Return unacknowledged QoS 1 to its sources; QoS 2 must not go to another session [MQTT-4.8.2-5]."""
+        """Return unacknowledged QoS 1 to its sources; QoS 2 must not be sent to another session [MQTT-4.8.2-5]."""
         sources = self.sources
         if not sources:
             return

@@ -6,7 +6,7 @@ from protocol import packet_types, reason_codes
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.aliases import Aliases
-from session.counters import Counters, Gauges, Life
+from session.counters import Counters, Gauges, SessionTotals
 from session.holder import is_blocking
 from session.host import Host
 from session.inbound import Inbound
@@ -16,6 +16,7 @@ from session.outbound import Outbound
 from session.outbox import PUBREL_HEAD, Outbox
 from session.priority_mqueue import new_mqueue
 from session.stopwatch import Stopwatch
+from session.watch import earlier
 from session.window import DONE, UNEXPECTED, Restored
 
 
@@ -23,9 +24,8 @@ from session.window import DONE, UNEXPECTED, Restored
 class Session:
     """State that outlives a connection if the client wishes so [MQTT-3.1.2-23] (3.1.1: [MQTT-3.1.2-4]).
 
-    `inbound` takes the client's PUBLISHes. The router offers deliveries to `outbound`, whose passes send them. All else
-    goes through this class: control packets and acknowledgements in. What is to be written is in `outbox`. The session
-    acts through its `Host`.
+    `inbound` handles the client's PUBLISHes. The router offers deliveries to `outbound`, whose passes send them. All
+    other packets go through this class. What is to be written is in `outbox`. The session acts through its `Host`.
     """
 
     def __init__(self, client_id: str, limits: Limits, host: Host, now: int) -> None:
@@ -34,18 +34,18 @@ class Session:
         self.limits = limits
         self.outbound = Outbound(limits, host, now)
         self.outbox: Outbox = self.outbound.sender.outbox
-        """What the host has to write: it takes it after each pass, and when it has handled what it has read."""
+        """What the host has to write after each pass, and when it has handled a chunk."""
         self.inbound = Inbound(limits, self.outbound.sender)
         self.subscriptions: dict[str, Subscription] | None = None
         """By topic filter; None until the first."""
         self.version = 4
         self.listener = ""
         self.refused_until = 0
-        """Until when refused PUBLISHes belong to an episode that is already logged."""
+        """The time until which refused PUBLISHes belong to an episode that is already logged."""
         self.reading_paused_time = Stopwatch()
         self._throttled_time: Stopwatch | None = None
         """None until the client first exceeds `producer_max_rate` (FC-23)."""
-        self._past: Life | None = None  # the totals of the finished intervals
+        self._past: SessionTotals | None = None  # the totals of the finished intervals
 
     # -- connecting
 
@@ -55,7 +55,7 @@ class Session:
         self.inbound.journal = journal
 
     def restore(self, waiting: list[Publish], inflight: list[Restored], packet_ids: list[int], now: int) -> None:
-        """FC-27: deliveries that waited, and that were in the window, and ids of the client that wait for PUBREL."""
+        """FC-27: add deliveries that waited or were in the window, and ids of the client that wait for PUBREL."""
         outbound = self.outbound
         counters = outbound.sender.counters
         outbound.sender.restore(inflight, now)
@@ -77,7 +77,7 @@ class Session:
         topic_alias_maximum: int = 0,
         problem_information: bool = True,
     ) -> None:
-        """Attach a client; what must be sent at once is then in the outbox (FC-8).
+        """Attach a client; the outbox then holds what must be sent at once (FC-8).
 
         `receive_maximum`, `maximum_packet_size` and `topic_alias_maximum` are the client's, 0 where it stated none.
         """
@@ -108,7 +108,7 @@ class Session:
         return self.outbound.sender.connected
 
     def store_offline(self, now: int) -> None:
-        """FC-7: move what was offered while the client is away into the mqueue."""
+        """FC-7: move what was offered while the client is offline into the mqueue."""
         self.outbound.store_offline(now)
 
     # -- from the client
@@ -141,7 +141,7 @@ class Session:
     # -- to the client
 
     def reply(self, packet: bytes) -> bool:
-        """Send a control packet; False if it is larger than the client takes [MQTT-3.1.2-24]."""
+        """Send a control packet; False if it exceeds the client's Maximum Packet Size [MQTT-3.1.2-24]."""
         outbox = self.outbox
         if not outbox.takes(packet):
             return False
@@ -149,11 +149,11 @@ class Session:
         return True
 
     def set_congested(self, congested: bool, now: int) -> None:
-        """The buffer passed a water mark. Wake the host at the low one: its pass drains the mqueue (FC-3)."""
+        """The transport buffer has passed a water mark. At the low one, wake the host: its pass drains the mqueue."""
         self.outbound.sender.set_congested(congested, now)
 
     def unacknowledged_bytes(self) -> int:
-        """Bytes of unacknowledged deliveries, which the client may not have read."""
+        """Bytes of unacknowledged deliveries, which may be undrained."""
         return self.outbound.sender.unacknowledged_bytes()
 
     def wake(self) -> None:
@@ -172,7 +172,7 @@ class Session:
         return self.outbound.sender.timer_at
 
     def on_timer(self, now: int) -> None:
-        """Resend and forget what is due (FC-8, FC-22). The caller writes the outbox afterwards if a client is there."""
+        """Resend and forget what is due (FC-8, FC-22). The caller then writes the outbox if a client is connected."""
         sender = self.outbound.sender
         if not sender.timer_at or now < sender.timer_at:
             return  # the session has ended, or an earlier call has replaced this one
@@ -182,10 +182,10 @@ class Session:
         mqueue = outbound.mqueue
         publisher = outbound.publisher
         at = sender.retry(now)
-        at = _earlier(at, sender.look(mqueue.length if mqueue is not None else 0, now))
+        at = earlier(at, sender.check(mqueue.length if mqueue is not None else 0, now))
         if publisher is not None:
-            at = _earlier(at, publisher.look(now))
-        at = _earlier(at, self.inbound.deadline())
+            at = earlier(at, publisher.check(now))
+        at = earlier(at, self.inbound.deadline())
         if at:
             sender.arm(at)
 
@@ -223,7 +223,7 @@ class Session:
         if self._throttled_time is not None:
             counters.publish_throttled_us = self._throttled_time.take(now)
         if self._past is None:
-            self._past = Life()
+            self._past = SessionTotals()
         self._past.add(counters)
         return counters
 
@@ -232,17 +232,17 @@ class Session:
         sender = self.outbound.sender
         return Gauges(sender.window, self.outbound.mqueue, self.outbound.mailbox.length(), sender.congested)
 
-    def life(self, now: int) -> Life:
+    def totals(self, now: int) -> SessionTotals:
         """The totals since the session began; no counter is reset."""
-        life = Life()
-        life.add(self.outbound.sender.counters)
-        life.window_full_us = self.outbound.sender.window.full_time.so_far(now)
+        totals = SessionTotals()
+        totals.add(self.outbound.sender.counters)
+        totals.window_full_us = self.outbound.sender.window.full_time.so_far(now)
         pacing = self.outbound.pacing
         if pacing is not None:
-            life.paced_for_us = pacing.patience.used_time.so_far(now)
+            totals.paced_for_us = pacing.patience.used_time.so_far(now)
         if self._past is not None:
-            life.include(self._past)
-        return life
+            totals.include(self._past)
+        return totals
 
     def blocks_others(self) -> bool:
         """FC-25: whether it holds deliveries of an address in which PUBLISHes wait for room."""
@@ -252,8 +252,3 @@ class Session:
             or (mqueue is not None and any(is_blocking(publish) for publish in mqueue))
             or any(is_blocking(publish) for publish in self.outbound.mailbox.waiting())
         )
-
-
-def _earlier(at: int, other: int) -> int:
-    """The earlier of two times, where 0 means never."""
-    return min(at or other, other or at)

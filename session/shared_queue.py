@@ -32,7 +32,7 @@ class SharedQueue(Source):
         self.mqueue: MQueue | None = None
         self._limits = limits
         self._host = host
-        self._line = RoundRobin()
+        self._rotation = RoundRobin()
         self._pacing: Pacing | None = None
         self._offered: Publish | None = None  # the head that members were last woken for
 
@@ -43,21 +43,21 @@ class SharedQueue(Source):
             member.subscription = subscription
             return
         self.members[consumer] = Member(consumer, subscription)
-        consumer.miss(self)
+        consumer.pull_later(self)
 
     def remove(self, consumer: Consumer) -> None:
         """Remove a session, if it is a member. What waits when the last one leaves is dropped."""
         member = self.members.pop(consumer, None)
         if member is None:
             return
-        self._line.leave(member, self)
+        self._rotation.leave(member, self)
         mqueue = self.mqueue
         if not self.members and mqueue is not None:
             while mqueue.length:
                 self.counters.count_drop("session_ended", mqueue.pop().qos)
 
     def deliver(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
-        """Hand a message to the next member in line that can take it, or queue it."""
+        """Hand a message to the next member in the rotation that can take it, or queue it."""
         self.counters.count_offered(publish.qos)
         if self.journal is None or publish.qos == 0:
             self._deliver(publish, publisher, now)
@@ -84,21 +84,21 @@ class SharedQueue(Source):
         self._store(publish, publisher, now)
 
     def pull(self, consumer: Consumer, now: int) -> int:
-        """A member can send again: hand it what waits. Once the queue is empty, it rejoins the line."""
+        """A member can send again: hand it what waits. Once the queue is empty, it rejoins the rotation."""
         member = self.members[consumer]
         mqueue = self.mqueue
         if mqueue is not None:
             waited = mqueue.length
-            while mqueue.length and consumer.has_room() and consumer.can_take(mqueue.head(), now):
+            while mqueue.length and consumer.has_room() and consumer.can_send(mqueue.head(), now):
                 self._hand_over(member, mqueue.head(), now)
                 mqueue.pop()  # FC-24: now that the member's window holds it
             if mqueue.length < waited:
                 self._note_drained(mqueue, now)
-                self._wake_who_can(now)
+                self._wake_able_members(now)
             if mqueue.length:
                 return DELIVERED if mqueue.length < waited else BLOCKED
             mqueue.overflowing = False
-        self._line.join(member)
+        self._rotation.join(member)
         return EMPTY
 
     def take_back(self, deliveries: list[Publish], now: int) -> bool:
@@ -118,27 +118,27 @@ class SharedQueue(Source):
             self.counters.count_handed_over(publish.qos, -1)
         self._dispatch(now)
         self._offered = None
-        self._wake_who_can(now)
+        self._wake_able_members(now)
         return True
 
     def _dispatch(self, now: int) -> None:
-        """Hand over what waits while a member in line can take it."""
+        """Hand over what waits while a member in the rotation can take it."""
         mqueue = self.mqueue
         while mqueue is not None and mqueue.length and self._give(mqueue.head(), now):
             mqueue.pop()
             self._note_drained(mqueue, now)
 
     def _give(self, publish: Publish, now: int) -> bool:
-        """Hand a message to the next member in line that can take it; False if there is none."""
-        member = self._line.next(publish, self, now)
+        """Hand a message to the next member in the rotation that can take it; False if there is none."""
+        member = self._rotation.next(publish, self, now)
         if member is None:
             return False
         self._hand_over(member, publish, now)
         return True
 
-    def _press(self, publish: Publish, now: int) -> bool:
+    def _give_to_busy(self, publish: Publish, now: int) -> bool:
         """Hand a message to a busy member that can still take it; False if there is none."""
-        member = self._line.next_busy(publish, now)
+        member = self._rotation.next_busy(publish, now)
         if member is None:
             return False
         self._hand_over(member, publish, now)
@@ -147,7 +147,7 @@ class SharedQueue(Source):
     def _hand_over(self, member: Member, publish: Publish, now: int) -> None:
         self.counters.count_handed_over(publish.qos, 1)
         consumer = member.consumer
-        consumer.take(member.delivery(publish), self, now)
+        consumer.send_pulled(member.delivery(publish), self, now)
         consumer.wake()
 
     def _store(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
@@ -158,10 +158,10 @@ class SharedQueue(Source):
         if publish.qos == 0 and not limits.mqueue_store_qos0 and not self._anybody_online():
             self.counters.count_drop("offline_qos0", 0)  # FC-7
             return
-        while not mqueue.fits(publish, limits) and mqueue.length and self._press(mqueue.head(), now):
+        while not mqueue.fits(publish, limits) and mqueue.length and self._give_to_busy(mqueue.head(), now):
             mqueue.pop()  # FC-6: nothing is dropped while it could be sent
             self._note_drained(mqueue, now)
-        if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._press(publish, now):
+        if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):
             return
         waited = mqueue.length
         if mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now):
@@ -169,7 +169,7 @@ class SharedQueue(Source):
                 self._pacing.moved_at = now  # it was empty before
             mqueue.append(publish)
             self.counters.note_mqueue(mqueue.length, mqueue.bytes)
-        self._wake_who_can(now)
+        self._wake_able_members(now)
 
     # -- pacing publishers (FC-16)
 
@@ -204,7 +204,7 @@ class SharedQueue(Source):
             if pacing.begin(self._host, now) and publisher.pace(pacing, now):
                 return True
         elif pacing is not None:
-            pacing.look(now)
+            pacing.check(now)
         return pacing is not None and pacing.active
 
     def _note_drained(self, mqueue: MQueue, now: int) -> None:
@@ -217,7 +217,7 @@ class SharedQueue(Source):
         if pacing.active and has_relief(mqueue, 0, self._limits):
             pacing.end(now)
 
-    def _wake_who_can(self, now: int) -> None:
+    def _wake_able_members(self, now: int) -> None:
         """The head may be new: wake members whose byte window has room for it, though not for the last one (FC-10)."""
         mqueue = self.mqueue
         if self._limits.consumer_window_size > 0 and mqueue is not None and mqueue.length:
@@ -226,7 +226,7 @@ class SharedQueue(Source):
                 return
             self._offered = head
             for consumer in self.members:
-                if consumer.can_take(head, now):
+                if consumer.can_send(head, now):
                     consumer.wake()
 
     def _anybody_online(self) -> bool:

@@ -9,11 +9,11 @@ from protocol.publish import Publish
 from session.pacing import Pacing
 
 EMPTY: Final = 0
-"""The source has nothing left. It calls `Consumer.miss` when it has more."""
+"""The source is empty. It calls `Consumer.pull_later` when it has more."""
 DELIVERED: Final = 1
-"""It has delivered what the session could take, and has more."""
+"""It has delivered what the session could send, and has more."""
 BLOCKED: Final = 2
-"""It has deliveries, but the session could take none of them."""
+"""It has deliveries, but the session could send none of them."""
 YIELD: Final = 3
 """It could continue at once, but has done enough for one turn."""
 
@@ -32,14 +32,14 @@ class Source:
 
 
 @final
-class Missed:
-    """Sources that have, or may have, deliveries that the session could not take."""
+class PendingSources:
+    """Sources that have, or may have, deliveries that the session could not send at once."""
 
     def __init__(self) -> None:
         self.sources: deque[Source] = deque()
 
     def pull(self, consumer: "Consumer", now: int) -> bool:
-        """Take what can be sent, from one source after the other; a source that delivered goes last.
+        """Pull what can be sent, from one source after the other; a source that delivered goes last.
 
         Returns whether more can be sent once the outbox is written.
         """
@@ -65,20 +65,20 @@ class Consumer:
     """A session as sources and shared queues see it."""
 
     def __init__(self) -> None:
-        self.missed: Missed | None = None
-        """None until it first misses something."""
+        self.pending_sources: PendingSources | None = None
+        """None until `pull_later` is first called."""
 
-    def miss(self, source: Source) -> None:
-        """Note a source that has, or may have, deliveries: pull from it when the session can send."""
-        missed = self.missed
-        if missed is None:
-            missed = self.missed = Missed()
-        missed.sources.append(source)
+    def pull_later(self, source: Source) -> None:
+        """A source has, or may have, deliveries: pull from it when the session can send."""
+        pending = self.pending_sources
+        if pending is None:
+            pending = self.pending_sources = PendingSources()
+        pending.sources.append(source)
 
     def forget(self, source: Source) -> None:
-        """Remove a source that `miss` has noted."""
-        if self.missed is not None:
-            self.missed.sources.remove(source)
+        """Do not pull from a source any more that `pull_later` has added."""
+        if self.pending_sources is not None:
+            self.pending_sources.sources.remove(source)
 
     def is_online(self) -> bool:
         """Whether its client is connected."""
@@ -92,15 +92,15 @@ class Consumer:
         """Whether the pass may write more."""
         raise NotImplementedError  # abstract
 
-    def at_ease(self) -> bool:
+    def has_spare_room(self) -> bool:
         """Whether this pass has room for more than the session's own deliveries."""
         raise NotImplementedError  # abstract
 
-    def can_take(self, publish: Publish, now: int) -> bool:
+    def can_send(self, publish: Publish, now: int) -> bool:
         """Whether a source's delivery can be sent at once; if not, it stays in the source."""
         raise NotImplementedError  # abstract
 
-    def take(self, publish: Publish, source: Source | None, now: int) -> None:
+    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> None:
         """Send a delivery. `source` may get it back if the session ends before it is acknowledged."""
         raise NotImplementedError  # abstract
 

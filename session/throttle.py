@@ -1,4 +1,4 @@
-"""What limits deliveries besides the window and the gate: a window in bytes (FC-10) and a rate (FC-11)."""
+"""Limits of deliveries besides the window and the gate: the byte window (FC-10) and the rate (FC-11)."""
 
 from typing import final
 

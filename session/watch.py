@@ -32,7 +32,7 @@ class Watch:
         self._stalled_since = -1  # `moved_at` of the stalled window that was last reported
 
     def begin_backlog(self, now: int) -> int:
-        """The mqueue has got its first delivery; returns when to look."""
+        """The mqueue has got its first delivery; returns when to call `check`."""
         self._begin(now)
         return now + self.limits.slow_check_period
 
@@ -52,8 +52,8 @@ class Watch:
         self.end_backlog()
         self._stalled_since = -1
 
-    def look(self, window: Window, now: int) -> int:
-        """What is new and to be reported: SLOW, STALLED, both or neither as bits."""
+    def check(self, window: Window, now: int) -> int:
+        """What has to be reported now: SLOW, STALLED, both or neither, as bits."""
         found = 0
         if self._is_slow(now):
             if not self.slow:
@@ -68,12 +68,12 @@ class Watch:
         return found
 
     def deadline(self, window: Window, now: int) -> int:
-        """When to look again; 0 = no need."""
+        """When to call `check` again; 0 = never."""
         slow = self._since + self.limits.slow_check_period if self._since else 0
         stalled = self._stalls_at(window)
         if stalled and stalled <= now:
             stalled = now + self.limits.stalled_window  # reported; it may move, and stall again
-        return min(slow or stalled, stalled or slow)
+        return earlier(slow, stalled)
 
     def _is_slow(self, now: int) -> bool:
         """Whether a period has ended in which too little was acknowledged and drained; begins the next one."""
@@ -95,3 +95,8 @@ class Watch:
         if not self.limits.stalled_window or not window.full():
             return 0
         return self.moved_at + self.limits.stalled_window
+
+
+def earlier(at: int, other: int) -> int:
+    """The earlier of two times, where 0 means never."""
+    return min(at or other, other or at)

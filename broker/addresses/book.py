@@ -4,13 +4,13 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, final
 
-from protocol.most_specific import NONE, MostSpecific
 from session.address import Address, AddressRule
+from session.most_specific import NONE, MostSpecific
 
 SPARE: Final = 1_000
-"""Addresses kept although unused: one that was just found may not hold a delivery yet."""
-_LOOKED_AT: Final = 2
-"""Addresses checked for eviction for each new one: so, besides the spare ones, no more are unused than in use."""
+"""Unused addresses that are kept: one that was just found may not hold a delivery yet."""
+_CHECKED: Final = 2
+"""Addresses checked for eviction for each new one. So, besides the spare ones, no more are unused than in use."""
 
 
 @final
@@ -56,7 +56,7 @@ class AddressBook:
         around = self._round
         if len(around) < SPARE:
             return
-        for _ in range(_LOOKED_AT):
+        for _ in range(_CHECKED):
             address = around.popleft()
             if address.size or address.watcher is not None or address.topic in routed:
                 around.append(address)

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from broker.addresses.policy import Addresses
 
 
-LOOK: Final = SECOND
-"""Microseconds between two checks of an address for `block_timeout` and for the end of the episode."""
+CHECK_PERIOD: Final = SECOND
+"""Microseconds between two checks of an address: for `block_timeout`, and for the end of the episode."""
 AT_ONCE: Final = 256
 """PUBLISHes that are routed, or timed out, in one turn of the loop."""
 
 
 @final
 class Parked:
-    """A PUBLISH whose acknowledgement is withheld."""
+    """A PUBLISH that waits for room, and whose acknowledgement is withheld."""
 
     def __init__(self, full: "FullAddress", publish: Publish, session: Session, now: int, will: bool = False) -> None:
         self.full = full
@@ -37,7 +37,7 @@ class Parked:
         """The number of its session's connection on which it came."""
         self.weight = weight(publish)
         """Bytes of its session's producer window that it uses."""
-        self.left_behind = 0
+        self.orphaned = 0
         """Bytes of the address's limit for ended sessions that it uses; 0 = its session has not ended."""
 
     def written(self, now: int) -> None:
@@ -67,7 +67,7 @@ class FullAddress(Watcher):
         self._addresses = addresses
         self._parked: OrderedDict[Parked, None] = OrderedDict()
         self._bytes = 0  # parked payload
-        self._left_behind = 0  # parked by sessions that have ended
+        self._orphaned = 0  # parked by sessions that have ended
 
     def on_room(self) -> None:
         """The first PUBLISH may fit now."""
@@ -80,17 +80,17 @@ class FullAddress(Watcher):
         threshold = self.address.rule.reject_threshold_bytes
         return 0 <= threshold < self.address.size + self._bytes + publish.size
 
-    def take(self, parked: Parked) -> bool:
-        """Park a PUBLISH behind the others; False if there is no room on disk."""
+    def add(self, parked: Parked) -> bool:
+        """Park or page a PUBLISH behind the others; False if there is no room on disk."""
         pages = self.pages
         if pages is None:
             self._parked[parked] = None
             self._bytes += parked.publish.size
-        elif not pages.take(parked):
+        elif not pages.add(parked):
             return False
         self._count()
         if self.address.waiting == 1:
-            self.on_room()  # `settle` sets the mark for its size
+            self.on_room()  # `settle` sets the address's mark for its size
         return True
 
     # -- routing
@@ -175,7 +175,7 @@ class FullAddress(Watcher):
     # -- refusing and discarding
 
     def _give_up(self, parked: Parked, now: int) -> None:
-        """Treat a parked PUBLISH as `fail` does (FC-25)."""
+        """Refuse a parked PUBLISH as `fail` does (FC-25)."""
         session = parked.session
         expected = self._unpark(parked, now)
         self._addresses.refuse(session, parked.publish, self.address, now, expected)
@@ -194,21 +194,21 @@ class FullAddress(Watcher):
         self._unpark(parked, now)
         self._addresses.refuse(parked.session, parked.publish, self.address, now, False)
 
-    def leave_behind(self, parked: Parked, now: int) -> None:
+    def orphan(self, parked: Parked, now: int) -> None:
         """Keep a PUBLISH of an ended session, up to `max_size_bytes` in all: no producer window bounds these."""
         if self.pages is not None:
             return
-        if self._left_behind + parked.weight > self.address.rule.max_size_bytes:
+        if self._orphaned + parked.weight > self.address.rule.max_size_bytes:
             self.discard(parked, now)
         else:
-            parked.left_behind = parked.weight
-            self._left_behind += parked.weight
+            parked.orphaned = parked.weight
+            self._orphaned += parked.weight
 
     # -- time
 
     def watch_time(self, now: int) -> None:
-        """Set the timer: after LOOK, or at the `block_timeout` of the first PUBLISH if that is earlier."""
-        at = now + LOOK
+        """Set the timer: after CHECK_PERIOD, or at the `block_timeout` of the first PUBLISH if that is earlier."""
+        at = now + CHECK_PERIOD
         parked = self._first()
         timeout = self.address.rule.block_timeout
         if parked is not None and timeout:
@@ -218,7 +218,7 @@ class FullAddress(Watcher):
             self.timer = FullAddressTimer(self)
             self._addresses.wheel.add(at, self.timer)
 
-    def look(self, now: int) -> None:
+    def check(self, now: int) -> None:
         """Time out PUBLISHes that have waited too long, and end the episode if there is room again."""
         address = self.address
         timeout = address.rule.block_timeout
@@ -251,7 +251,7 @@ class FullAddress(Watcher):
     def _remove(self, parked: Parked) -> None:
         del self._parked[parked]
         self._bytes -= parked.publish.size
-        self._left_behind -= parked.left_behind
+        self._orphaned -= parked.orphaned
         self._count()
 
     def _count(self) -> None:
@@ -270,6 +270,6 @@ class FullAddressTimer(Timer):
         return self.full.timer is self
 
     def due(self, now: int) -> None:
-        """Check the address; `look` sets the next timer."""
+        """Check the address; `check` sets the next timer."""
         if self.wanted():
-            self.full.look(now)
+            self.full.check(now)

@@ -1,4 +1,4 @@
-"""Handles PUBLISHes to full addresses by their policy (FC-24 to FC-26)."""
+"""Handles PUBLISHes to full addresses as their policy says (FC-24 to FC-26)."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 from broker.addresses.full_address import AT_ONCE, FullAddress, Parked
 from broker.addresses.producer_windows import Producers
 from broker.clients import Clients
-from broker.connection.replies import PublishRefused, shortened
+from broker.connection.replies import PublishRefused, shortened, topic_name
 from broker.events import Events
 from broker.routing.messages import Messages
 from broker.routing.router import MATCHED
@@ -23,8 +23,6 @@ from session.session import Session
 if TYPE_CHECKING:
     from broker.addresses.paging.paging import Paging
 
-_QUOTED: Final = 100
-"""Bytes of a topic name that the log or a refusal quotes."""
 _CONTEXT: Final = Context()
 
 
@@ -90,7 +88,7 @@ class Addresses:
         address = self._address(publish)
         if address.waiting and not self.stopping:
             full = self._full_address(address, now)
-            if full.take(Parked(full, publish, session, now, will=True)):
+            if full.add(Parked(full, publish, session, now, will=True)):
                 return
         self.publish_late(publish, session.client_id, now)
 
@@ -110,13 +108,13 @@ class Addresses:
     def _wait(self, full: FullAddress, session: Session, publish: Publish, now: int) -> None:
         address = full.address
         if self.producers.used_up(session):
-            # It is read only for its acknowledgements. They may have made room for its parked PUBLISHes.
+            # The session is read only for its acknowledgements. They may have made room for its parked PUBLISHes.
             full.settle(now, AT_ONCE)
         if self.producers.used_up(session) or full.rejects(publish):
             self.refuse(session, publish, address, now, True)
             return
         parked = Parked(full, publish, session, now)
-        if full.take(parked):
+        if full.add(parked):
             if address.rule.full_policy == BLOCK:
                 address.parked += 1
                 self.parked_total += 1
@@ -150,7 +148,8 @@ class Addresses:
             session.inbound.discard()
             return
         session.inbound.count_refused()
-        refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, f"PUBLISH to {_name(address)!r}, which is full")
+        message = f"PUBLISH to {topic_name(address.topic)!r}, which is full"
+        refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, message)
         self._events.publish_refused(session, refused, now)
         if session.version == 5:
             session.inbound.refuse(publish, refused.reason_code, shortened(refused.message))
@@ -185,7 +184,7 @@ class Addresses:
         """Log the beginning or the end of an episode, with the address's counters."""
         self._events.log.warning(
             event,
-            topic=_name(address),
+            topic=topic_name(address.topic),
             policy=address.rule.full_policy,
             size=address.size,
             max_size_bytes=address.rule.max_size_bytes,
@@ -210,7 +209,7 @@ class Addresses:
             asyncio.get_running_loop().call_soon(self._settle, context=_CONTEXT)
 
     def _settle(self) -> None:
-        """Settle the queued ones: together they route at most AT_ONCE PUBLISHes in one turn of the loop."""
+        """Settle the scheduled ones: together they route at most AT_ONCE PUBLISHes in one turn of the loop."""
         self._scheduled = False
         now = monotonic_us()
         ready = self._ready
@@ -229,8 +228,4 @@ class Addresses:
     def end_session(self, session: Session, now: int) -> None:
         """A session has ended. Its parked PUBLISHes are still routed, within a limit (FC-25)."""
         for parked in self.producers.parked(session):
-            parked.full.leave_behind(parked, now)
-
-
-def _name(address: Address) -> str:
-    return address.topic[:_QUOTED].decode(errors="ignore")
+            parked.full.orphan(parked, now)

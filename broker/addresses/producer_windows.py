@@ -8,7 +8,7 @@ from broker.runtime.endpoint import PARKED, Endpoint
 from broker.runtime.timers import Timer, Wheel
 from session.session import Session
 
-LOOK: Final = SECOND
+CHECK_PERIOD: Final = SECOND
 """Microseconds between two checks whether a paused producer blocks others."""
 
 
@@ -35,10 +35,10 @@ class Producers:
         self._wheel = wheel
         self._producers: dict[Session, Producer] = {}
         self._paused: dict[Session, Producer] = {}
-        self._timer: LockUpTimer | None = None
+        self._timer: DeadlockTimer | None = None
 
     def used_up(self, session: Session) -> bool:
-        """Whether its window is used up: then it is paused, unless that would be a deadlock."""
+        """Whether its window is used up: then it is paused, unless it blocks others."""
         producer = self._producers.get(session)
         return producer is not None and producer.bytes >= self.window
 
@@ -56,7 +56,7 @@ class Producers:
         producer.bytes += parked.weight
 
     def remove(self, parked: Parked) -> None:
-        """It is no longer parked: resume reading its connection if there is room in the window."""
+        """A PUBLISH is no longer parked: resume reading its connection if there is room in the window."""
         session = parked.session
         producer = self._producers[session]
         del producer.parked[parked]
@@ -80,17 +80,17 @@ class Producers:
         self._paused[session] = producer
         endpoint.pause_reading(PARKED, now)
         if self._timer is None:
-            self._timer = LockUpTimer(self)
-            self._wheel.add(now + LOOK, self._timer)
+            self._timer = DeadlockTimer(self)
+            self._wheel.add(now + CHECK_PERIOD, self._timer)
 
-    def look(self, now: int) -> None:
-        """Resume producers that block others. Two clients that feed each other may do so only after the pause."""
+    def check(self, now: int) -> None:
+        """Resume producers that block others. Two clients that publish to each other may begin to only later."""
         for session, producer in list(self._paused.items()):
             if session.blocks_others():
                 self._read(session, producer)
         if self._paused:
-            self._timer = LockUpTimer(self)
-            self._wheel.add(now + LOOK, self._timer)
+            self._timer = DeadlockTimer(self)
+            self._wheel.add(now + CHECK_PERIOD, self._timer)
         else:
             self._timer = None
 
@@ -103,7 +103,7 @@ class Producers:
 
 
 @final
-class LockUpTimer(Timer):
+class DeadlockTimer(Timer):
     """Checks again whether a paused producer blocks others."""
 
     def __init__(self, producers: Producers) -> None:
@@ -111,4 +111,4 @@ class LockUpTimer(Timer):
 
     def due(self, now: int) -> None:
         """Check, and repeat while any is paused."""
-        self.producers.look(now)
+        self.producers.check(now)

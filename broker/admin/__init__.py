@@ -19,7 +19,7 @@ columns ending in `_bytes` in payload bytes, those ending in `_us` in microsecon
 `parked` and `paged` are totals since the item was created: the difference of two answers covers the time between.
 Names of more than 256 characters are cut and end in an ellipsis.
 
-Errors are {"version": 1, "error": "what is wrong and what would be right"}.
+Errors are {"version": 1, "error": "what is wrong and what is expected"}.
 """
 
 from typing import Final

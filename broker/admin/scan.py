@@ -18,7 +18,7 @@ ROWS: Final = 50
 """Rows that are encoded before the event loop continues."""
 
 REST: Final = 1 * SECOND
-"""Microseconds between two walks; requests in between get the result of the last walk, or wait."""
+"""Microseconds between two walks; requests meanwhile get the result of the last walk, or wait."""
 
 REST_SHARE: Final = 9
 """The pause is at least so many times as long as the walk, so that walks take at most a tenth of the time."""

@@ -26,17 +26,17 @@ def queued_bytes(client: Client, now: int) -> int:
 
 def window_full(client: Client, now: int) -> int:
     """Microseconds for which the window has been full."""
-    return client.session.life(now).window_full_us
+    return client.session.totals(now).window_full_us
 
 
 def drops(client: Client, now: int) -> int:
     """Deliveries that have been dropped, for any reason."""
-    return client.session.life(now).dropped
+    return client.session.totals(now).dropped
 
 
 def patience(client: Client, now: int) -> int:
     """Microseconds for which publishers have been paced for the session (FC-16)."""
-    return client.session.life(now).paced_for_us
+    return client.session.totals(now).paced_for_us
 
 
 _KEYS: Final[dict[str, Key[Client]]] = {
@@ -88,7 +88,7 @@ class Sessions(Listing[Client]):
         """The cells of one session."""
         session = item.session
         gauges = session.gauges()
-        life = session.life(now)
+        totals = session.totals(now)
         return [
             shortened(session.client_id),
             session.listener,
@@ -100,10 +100,10 @@ class Sessions(Listing[Client]):
             gauges.mqueue_bytes,
             gauges.window_len,
             gauges.window_limit,
-            life.window_full_us,
-            life.sent,
-            life.acknowledged,
-            life.dropped,
+            totals.window_full_us,
+            totals.sent,
+            totals.acknowledged,
+            totals.dropped,
             session.created_at,
-            life.paced_for_us,
+            totals.paced_for_us,
         ]

@@ -20,9 +20,7 @@ PROBE_TIMEOUT: Final = 1.0
 
 BACKLOG: Final = 16
 
-
 FOLDER: Final = "sluice"
-
 
 _CREDENTIALS: Final = struct.Struct("3i")
 """Linux's `struct ucred`: process, user and group."""

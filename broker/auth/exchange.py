@@ -50,7 +50,7 @@ class Authentication:
         code = reason_codes.CONTINUE_AUTHENTICATION if answer.user is None else reason_codes.SUCCESS
         packet = Auth(code, self.properties(answer)).encode(5)
         if not fits(packet, limit):  # [MQTT-3.1.2-24]
-            raise PacketTooLarge(f"an AUTH of {len(packet)} bytes to a client that takes {limit} at most")
+            raise PacketTooLarge(f"an AUTH of {len(packet)} bytes to a client with a Maximum Packet Size of {limit}")
         return packet
 
     def properties(self, answer: Answer) -> Properties:

@@ -1,4 +1,4 @@
-"""Which topics clients may publish and subscribe to: the same for all, except for a bridge's state of its connection.
+"""Which topics clients may publish and subscribe to: the same for all, but each bridge may publish its own state.
 
 The rules depend on the topic or filter, not on the session. So the router caches their result with a topic's receivers
 and does not check them for each message.
@@ -13,16 +13,9 @@ from protocol import reason_codes
 OWN_TOPICS: Final = b"$SYS/"
 """Prefix of the broker's own topics (section 4.7.2)."""
 
-
-RECEIVE_MAXIMUM: Final = 20
-"""Receive Maximum that the broker assumes for a bridge by MQTT 3.1.1, which cannot state one. Mosquitto's bridges state
-this value in MQTT 5 (`max_inflight_messages`); they acknowledge and discard QoS 2 messages past it."""
-
-
-STATE_BEFORE: Final = b"$SYS/broker/connection/"
-
-
-STATE_BEHIND: Final = b"/state"
+STATE_PREFIX: Final = b"$SYS/broker/connection/"
+STATE_SUFFIX: Final = b"/state"
+"""Around the client id in the topic of a bridge's state."""
 
 
 @final
@@ -58,7 +51,7 @@ class Authorization:
         """Whether clients may publish, and have wills, on a topic."""
         return not (topic.startswith(OWN_TOPICS) or topic == b"$SYS" or self._deny_publish.match(topic))
 
-    def may_tell_state(self, client_id: str, topic: bytes, payload: bytes, retain: bool) -> bool:
+    def may_publish_state(self, client_id: str, topic: bytes, payload: bytes, retain: bool) -> bool:
         """Whether this message may go to a `$SYS/` topic: a bridge's state of its own connection."""
         return (
             self._bridge_state
@@ -91,4 +84,4 @@ def is_own_state(client_id: str, topic: bytes, payload: bytes, retain: bool) -> 
     """
     if not client_id or not retain or (payload != b"1" and payload != b"0"):
         return False
-    return topic == STATE_BEFORE + client_id.encode() + STATE_BEHIND
+    return topic == STATE_PREFIX + client_id.encode() + STATE_SUFFIX

@@ -77,7 +77,7 @@ def show(loaded: config.Loaded) -> None:
 
 @config_app.command("check")
 def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> None:
-    """Report every mistake in a configuration file, with its path and what would be right."""
+    """Report every mistake in a configuration file, with its key and what is expected."""
     problems = config.check(file)
     for problem in problems:
         print(problem, file=sys.stderr)

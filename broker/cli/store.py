@@ -1,4 +1,4 @@
-"""The commands `sluice store ...`: they look at a journal, check it, and copy it (FC-27)."""
+"""The commands `sluice store ...`: they show, check and copy a journal (FC-27)."""
 
 import sqlite3
 import sys

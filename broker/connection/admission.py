@@ -1,4 +1,4 @@
-"""Checks of a CONNECT before authentication: rate, client id, will, number of connections."""
+"""Checks a CONNECT before authentication: rate, client id, will, number of connections."""
 
 from typing import TYPE_CHECKING, final
 
@@ -67,7 +67,7 @@ class Admission:
             raise TopicNameInvalid(f"will topic of {topic.count(b'/') + 1} levels; at most {most} are accepted")
         self._capabilities.check_message("will", will.qos, will.retain)
         rules = self._authorization
-        if not rules.may_publish(topic) and not rules.may_tell_state(client_id, topic, will.payload, will.retain):
+        if not rules.may_publish(topic) and not rules.may_publish_state(client_id, topic, will.payload, will.retain):
             raise MQTTError(reason_codes.NOT_AUTHORIZED, f"will topic {topic.decode()!r:.100} is not permitted")
         if self._capabilities.must_be_text(will.properties) and not is_text(will.payload):
             raise MQTTError(

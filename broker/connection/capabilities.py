@@ -44,7 +44,7 @@ class Capabilities:
 
     # -- announced to clients
 
-    def tell(self, connack: Properties, asked: Properties, client_id: str) -> None:
+    def announce(self, connack: Properties, asked: Properties, client_id: str) -> None:
         """Add to CONNACK what differs from the standard's defaults, and what the CONNECT `asked` for."""
         if self.receive_maximum != PACKET_IDS:
             connack[props.RECEIVE_MAXIMUM] = self.receive_maximum  # FC-20
@@ -95,7 +95,7 @@ class Capabilities:
         return properties.get(props.PAYLOAD_FORMAT_INDICATOR) == 1
 
     def check_subscribe(self, packet: Subscribe) -> None:
-        """Raise MQTTError if a SUBSCRIBE of MQTT 5 is not supported: CONNACK has told the client."""
+        """Raise MQTTError if a SUBSCRIBE of MQTT 5 uses a feature that CONNACK has announced as not available."""
         if not self.identifiers_available and packet.properties and props.SUBSCRIPTION_IDENTIFIER in packet.properties:
             raise MQTTError(
                 reason_codes.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,

@@ -10,7 +10,7 @@ from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
 from broker.runtime.clock import monotonic_us
-from broker.runtime.endpoint import CLOSED, LATER, UNDRAINED, Endpoint
+from broker.runtime.endpoint import CLOSED, QUEUED, UNDRAINED, Endpoint
 from protocol.decoder import Decoder
 from session.session import Session
 
@@ -30,7 +30,7 @@ class ClientSocket(Endpoint):
     def __init__(self, handlers: Handlers, listener: str) -> None:
         super().__init__()
         self.ended = False  # beside `closing`: booleans that follow each other share eight bytes
-        """Whether the client will send no more."""
+        """Whether the stream from the client has ended."""
         # Attributes used for each chunk and packet come first: with many connections each cache line counts.
         self.handlers = handlers
         self.transport: asyncio.Transport | None = None
@@ -45,7 +45,7 @@ class ClientSocket(Endpoint):
         self._uncommitted: Uncommitted | None = None
         """What waits for a commit of the journal (FC-27)."""
         self._close_when_committed = False
-        self._told = False
+        self._reason_sent = False
         self.listener = listener
         self.peer = ""
         """The peer address, for the log; empty until the connection is closed."""
@@ -84,11 +84,11 @@ class ClientSocket(Endpoint):
         if self.paused_because == 0:
             now = monotonic_us()
             run_queue = self.handlers.run_queue
-            run_queue.begin_reading()
+            run_queue.begin_chunk()
             try:
                 self.handle_packets(now)
             finally:
-                run_queue.end_reading(now)
+                run_queue.end_chunk(now)
 
     def eof_received(self) -> bool:
         """The client will send no more: handle what has come, and close."""
@@ -134,12 +134,12 @@ class ClientSocket(Endpoint):
 
     # -- reading
 
-    def read_on(self, now: int) -> None:
+    def handle_rest(self, now: int) -> None:
         """Handle the rest of the chunk."""
         if self.closing:
             return
-        if self.paused_because != LATER and not self.ended:
-            self.paused_because &= ~LATER  # the end of the last other reason queues it again
+        if self.paused_because != QUEUED and not self.ended:
+            self.paused_because &= ~QUEUED  # when the last other reason is cleared, it is queued again
             return
         self.paused_because = 0
         self.handle_packets(now)
@@ -148,7 +148,7 @@ class ClientSocket(Endpoint):
             self.transport.resume_reading()
 
     def pause_reading(self, reason: int, now: int) -> None:
-        """Stop reading; what has been read already waits in the decoder."""
+        """Stop reading; what has been read already stays in the decoder."""
         self.paused_because |= reason
         if self.session is not None and self.transport is not None:
             self.session.reading_paused_time.start(now)
@@ -159,11 +159,11 @@ class ClientSocket(Endpoint):
         if self.paused_because & reason:
             self.paused_because &= ~reason
             if self.paused_because == 0:
-                self.paused_because = LATER
+                self.paused_because = QUEUED
                 if reason == UNDRAINED:
-                    self.handlers.run_queue.read_later(self)
+                    self.handlers.run_queue.resume_when_idle(self)
                 else:
-                    self.handlers.run_queue.resume(self)
+                    self.handlers.run_queue.resume_soon(self)
 
     @property
     def host(self) -> str:
@@ -200,10 +200,10 @@ class ClientSocket(Endpoint):
         else:
             self._write_pieces(transport, pieces, deliveries)
             if self._undrained is not None:
-                self._look_at_undrained(self._undrained, session, transport, pieces, deliveries)
+                self._check_undrained(self._undrained, session, transport, pieces, deliveries)
 
     def _write_pieces(self, transport: asyncio.Transport, pieces: list[bytes], deliveries: int) -> None:
-        """Write them at once; `deliveries`: bytes of deliveries among them."""
+        """Write the pieces at once; `deliveries`: bytes of deliveries among them."""
         count = len(pieces)
         totals = self.handlers.totals
         if count > 1 and deliveries > LARGE_PIECE * count:
@@ -215,7 +215,7 @@ class ClientSocket(Endpoint):
             totals.bytes_sent += len(data)
             transport.write(data)
 
-    def _look_at_undrained(
+    def _check_undrained(
         self,
         undrained: Undrained,
         session: Session,
@@ -223,7 +223,7 @@ class ClientSocket(Endpoint):
         pieces: list[bytes],
         deliveries: int,
     ) -> None:
-        """FC-15: stop reading a client that does not drain what it is sent."""
+        """FC-15: pause reading a client that does not drain what it is sent."""
         if deliveries:
             too_many = undrained.exceeds_plausible(session, deliveries, transport.get_write_buffer_size())
         else:
@@ -245,14 +245,14 @@ class ClientSocket(Endpoint):
             commits.wait(self, commit)
 
     def _hold(self, uncommitted: Uncommitted, session: Session, pieces: list[bytes], deliveries: int) -> None:
-        """Write them when what they wait for is on disk; too many of them are a congested send path (FC-3)."""
+        """Write the pieces when their commit has returned. If too much waits, the send path is congested (FC-3)."""
         uncommitted.add(pieces, deliveries)
         if uncommitted.bytes > CONGESTED and not session.outbound.sender.congested:
             uncommitted.congests = True
             session.set_congested(True, monotonic_us())
 
     def on_commit(self) -> None:
-        """A commit has returned: write what has waited for it."""
+        """A commit has returned: write what waited for it."""
         uncommitted = self._uncommitted
         commits = self.handlers.commits
         if uncommitted is None or commits is None:
@@ -266,26 +266,26 @@ class ClientSocket(Endpoint):
         if pieces:
             self._write_pieces(transport, pieces, deliveries)
             if self._undrained is not None and self.session is not None:
-                self._look_at_undrained(self._undrained, self.session, transport, pieces, deliveries)
+                self._check_undrained(self._undrained, self.session, transport, pieces, deliveries)
         if self._uncommitted is None and self._close_when_committed:
-            self.close_socket(monotonic_us(), self._told)
+            self.close_socket(monotonic_us(), self._reason_sent)
         elif uncommitted.congests and uncommitted.bytes <= CONGESTED // 4 and self._undrained is None:
             uncommitted.congests = False
             self.resume_writing()
 
-    def close_socket(self, now: int, told: bool) -> None:
+    def close_socket(self, now: int, reason_sent: bool) -> None:
         """Close once what is left has been written; if the client does not drain it, abort.
 
-        `told`: the reason why is among it. The client gets the time to read it.
+        `reason_sent`: the reason is among it, so the client gets the time to read it.
         """
         transport = self.transport
         assert transport is not None  # it is open
         if self._uncommitted is not None:
             self._close_when_committed = True
-            self._told = told
+            self._reason_sent = reason_sent
             self.handlers.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))
             return
-        if told and transport.can_write_eof():
+        if reason_sent and transport.can_write_eof():
             # Closing a socket that holds received bytes resets the connection, and the client may lose the reason:
             # so read and ignore what it still sends, until it closes too.
             transport.write_eof()

@@ -7,12 +7,12 @@ from broker.clients import Client
 from broker.connection.client_socket import CONGESTED, ClientSocket
 from broker.connection.dispatch import on_packet
 from broker.connection.handlers import Handlers
-from broker.connection.held_back import HeldBack
 from broker.connection.log import log_disconnected, log_refused
+from broker.connection.paced_packets import PacedPackets
 from broker.connection.replies import connack, disconnect
 from broker.connection.timers import HandshakeTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
-from broker.runtime.endpoint import LATER, PACED, RATE
+from broker.runtime.endpoint import PACED, QUEUED, RATE
 from broker.sessions import SessionTimer
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
@@ -38,7 +38,7 @@ class Connection(ClientSocket):
         self.paced = False
         """Whether the client's PUBLISHes are held back (FC-16)."""
         self.end_logged = False
-        self._held_back: HeldBack | None = None
+        self._held_back: PacedPackets | None = None
         """Packets received while paced and not handled yet."""
         self._rate: Rate | None = None
         """PUBLISHes that the client may send (FC-23); None = any number."""
@@ -56,7 +56,7 @@ class Connection(ClientSocket):
     # -- handling packets
 
     def handle_packets(self, now: int) -> None:
-        """Handle up to READ_PACKETS packets; the run queue calls `read_on` for the rest."""
+        """Handle up to READ_PACKETS packets; the run queue calls `handle_rest` for the rest."""
         self.heard_at = now
         count = 0
         more = published = False
@@ -92,9 +92,9 @@ class Connection(ClientSocket):
             self._fail_in_turn(error)
         self.handlers.totals.packets_received += count
         if self.session is not None:
-            self._end_reading(self.session, more, published, now)
+            self._finish_chunk(self.session, more, published, now)
 
-    def _next_packet(self, held_back: HeldBack) -> Packet | None:
+    def _next_packet(self, held_back: PacedPackets) -> Packet | None:
         """FC-16: packets held back go first, once the client is not paced."""
         if not self.paced:
             packet = held_back.take()
@@ -107,8 +107,8 @@ class Connection(ClientSocket):
         """FC-16: hold a packet back unless it may overtake, and pause reading if enough is held back."""
         held_back = self._held_back
         if held_back is None:
-            held_back = self._held_back = HeldBack()
-        if held_back.goes_on(packet):
+            held_back = self._held_back = PacedPackets()
+        if held_back.may_overtake(packet):
             return False
         held_back.add(packet)
         if held_back.full:
@@ -132,22 +132,22 @@ class Connection(ClientSocket):
             if self.session is not None:
                 self.session.throttle(True, now)
 
-    def _end_reading(self, session: Session, more: bool, published: bool, now: int) -> None:
+    def _finish_chunk(self, session: Session, more: bool, published: bool, now: int) -> None:
         """Write the answers. Pause reading if there is `more` in the chunk, or if sessions do not keep up."""
         if session.outbound.drain(now):
             self.wake()
         self.flush()
         if more or (published and self.handlers.run_queue.behind):
-            self.pause_reading(LATER, now)
-            self.handlers.run_queue.read_later(self)
+            self.pause_reading(QUEUED, now)
+            self.handlers.run_queue.resume_when_idle(self)
 
     def read_to_end(self) -> None:
         """Handle everything received [MQTT-3.14.4-3], even if reading is paused."""
         self.ended = True
         self.paced = False
-        self.paused_because |= LATER
+        self.paused_because |= QUEUED
         while (self.paused_because or self._held_back is not None) and not self.closing:
-            self.read_on(monotonic_us())
+            self.handle_rest(monotonic_us())
 
     def pause_publishing(self) -> None:
         """FC-16: hold back the client's PUBLISHes, unless its stream has ended."""
@@ -163,8 +163,8 @@ class Connection(ClientSocket):
         if self.paused_because & PACED:
             self.resume_reading(PACED)
         elif self._held_back is not None and self.paused_because == 0:
-            self.pause_reading(LATER, monotonic_us())
-            self.handlers.run_queue.resume(self)
+            self.pause_reading(QUEUED, monotonic_us())
+            self.handlers.run_queue.resume_soon(self)
 
     # -- what the session asks for
 
@@ -206,7 +206,7 @@ class Connection(ClientSocket):
             self.fail(error)
 
     def disconnect(self, reason_code: int, reason: str) -> None:
-        """Close, with a reason."""
+        """Close, as the session asks for."""
         self.close(reason_code, reason)
 
     # -- the session's beginning and end
@@ -235,12 +235,12 @@ class Connection(ClientSocket):
             answer = connack(error, self.decoder.version, limit)
             if answer:
                 self.write(answer)
-            self.close(reason=error.message, told=answer != b"")
+            self.close(reason=error.message, reason_sent=answer != b"")
 
-    def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", told: bool = False) -> None:
+    def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", reason_sent: bool = False) -> None:
         """Write what is left, for MQTT 5 also DISCONNECT unless the reason is success, and close.
 
-        The session is detached at once. `told`: the reason has been written already.
+        The session is detached at once. `reason_sent`: the reason has been written already.
         """
         if self.closing:
             return
@@ -255,10 +255,10 @@ class Connection(ClientSocket):
             if packet:
                 self.handlers.totals.disconnects_sent += 1
                 self.write(packet)
-                told = True
+                reason_sent = True
         now = monotonic_us()
-        self.close_socket(now, told)
-        self._part(now)
+        self.close_socket(now, reason_sent)
+        self._detach_session(now)
 
     def on_opened(self) -> None:
         """The socket is open: CONNECT has to follow in time."""
@@ -269,21 +269,21 @@ class Connection(ClientSocket):
 
     def on_closed(self, now: int) -> None:
         """The socket is closed, by either side."""
-        self._part(now)
+        self._detach_session(now)
         if self.handlers.events.debug:
             log_disconnected(self)
         self.handlers.connections.remove(self)
         self._held_back = None
 
-    def _part(self, now: int) -> None:
-        """Detach the session, if there is one: the connection has ended, or is about to."""
+    def _detach_session(self, now: int) -> None:
+        """Detach the session, if there is one: the connection has ended or is about to end."""
         client = self.client
         if client is not None and client.connection is self:
             client.connection = None
             self.detach(now, True)
 
-    def detach(self, now: int, stays: bool) -> None:
-        """Detach the session. It ends if `stays` is False (clean start), or if it may not outlive the connection."""
+    def detach(self, now: int, keep: bool) -> None:
+        """Detach the session. It ends if `keep` is False (clean start), or if it may not outlive the connection."""
         client = self.client
         assert client is not None  # it has a session
         if self.handlers.events.debug:
@@ -292,4 +292,4 @@ class Connection(ClientSocket):
         self.client = None
         will = self.will
         self.will = None
-        self.handlers.sessions.detach(client, will, now, stays)
+        self.handlers.sessions.detach(client, will, now, keep)

@@ -14,7 +14,7 @@ class Connections:
     def __init__(self) -> None:
         self.open: set[Connection] = set()
         self.on_last_gone: Callable[[], None] | None = None
-        """Called whenever no connection is left: the server waits for that when it stops."""
+        """Called when the last connection is closed: the server waits for that when it stops."""
 
     def __len__(self) -> int:
         return len(self.open)

@@ -39,7 +39,7 @@ def on_packet(connection: "Connection", session: Session, packet: Packet, now: i
         connection.handlers.handshake.reauthenticate(connection, session, packet)
     elif isinstance(packet, Disconnect):
         _on_disconnect(connection, packet)
-    else:  # a second CONNECT is refused by the decoder
+    else:  # the decoder refuses a second CONNECT
         raise ProtocolError(f"{type(packet).__name__} must not be sent by a client")
 
 

@@ -1,4 +1,4 @@
-"""What the connections of one broker share: made once, so that each connection is small."""
+"""The objects that all connections of one broker share, so that each connection is small."""
 
 from typing import TYPE_CHECKING, final
 

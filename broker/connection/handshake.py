@@ -1,12 +1,11 @@
 """CONNECT to CONNACK: admission, authentication, the session, CONNACK's properties."""
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 from uuid import uuid4
 
-from broker.auth.access import Access
+from broker.auth.authenticator import Authenticator
 from broker.auth.exchange import Authentication
 from broker.auth.method import Answer
-from broker.auth.topic_rules import RECEIVE_MAXIMUM
 from broker.clients import Client
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
@@ -31,16 +30,20 @@ from session.session import Session
 if TYPE_CHECKING:
     from broker.connection.connection import Connection
 
+BRIDGE_RECEIVE_MAXIMUM: Final = 20
+"""Receive Maximum that the broker assumes for a bridge by MQTT 3.1.1, which cannot state one. Mosquitto's bridges state
+this value in MQTT 5 (`max_inflight_messages`); past it they acknowledge QoS 2 messages and discard them."""
+
 
 @final
 class Handshake:
-    """Handles what clients send before they have a session, and AUTH."""
+    """Handles packets of clients that have no session yet, and AUTH."""
 
     def __init__(
         self,
         settings: Settings,
         capabilities: Capabilities,
-        access: Access,
+        authenticator: Authenticator,
         admission: Admission,
         sessions: Sessions,
         totals: Totals,
@@ -48,7 +51,7 @@ class Handshake:
     ) -> None:
         self._settings = settings
         self._capabilities = capabilities
-        self._access = access
+        self._authenticator = authenticator
         self._admission = admission
         self._sessions = sessions
         self._clients = sessions.clients
@@ -74,7 +77,7 @@ class Handshake:
         connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
         self._admission.check_rate(connection, now)
         self._admission.check(packet)
-        authentication = self._access.ask(packet, connection.listener)
+        authentication = self._authenticator.authentication(packet, connection.listener)
         if authentication is None:
             self._accept(connection, packet, {}, now)
             return
@@ -105,7 +108,7 @@ class Handshake:
         asked = packet.properties or {}
         asked_expiry = props.integer(asked, props.SESSION_EXPIRY_INTERVAL)
         if version == 5:
-            self._capabilities.tell(own_properties, asked, client_id)
+            self._capabilities.announce(own_properties, asked, client_id)
             if keep_alive != packet.keep_alive:
                 own_properties[props.SERVER_KEEP_ALIVE] = keep_alive  # [MQTT-3.2.2-21]
             if expiry_interval != asked_expiry:
@@ -130,7 +133,7 @@ class Handshake:
         if commit:
             connection.hold_until(commit)
         connection.write(connack.encode(version))
-        receive_maximum = RECEIVE_MAXIMUM if packet.bridge else props.integer(asked, props.RECEIVE_MAXIMUM)
+        receive_maximum = BRIDGE_RECEIVE_MAXIMUM if packet.bridge else props.integer(asked, props.RECEIVE_MAXIMUM)
         connection.session = session  # needed by `arm`, which `connect` may call
         aliases = props.integer(asked, props.TOPIC_ALIAS_MAXIMUM)
         explain = asked.get(props.REQUEST_PROBLEM_INFORMATION) != 0  # [MQTT-3.1.2-29]
@@ -180,4 +183,4 @@ def _fit(connack: Connack, own_properties: Properties, maximum_packet_size: int)
     if not fits(connack.encode(5), maximum_packet_size):
         own_properties.pop(props.RESPONSE_INFORMATION, None)
         if not fits(connack.encode(5), maximum_packet_size):
-            raise PacketTooLarge(f"a client that takes {maximum_packet_size} bytes at most cannot be answered")
+            raise PacketTooLarge(f"CONNACK exceeds the client's Maximum Packet Size of {maximum_packet_size} bytes")

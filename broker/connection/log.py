@@ -68,7 +68,7 @@ def log_connected(connection: "Connection", connect: Connect, expiry: int, sessi
 
 
 def log_disconnected(connection: "Connection") -> None:
-    """Log once that a connection has ended, or is about to."""
+    """Log once that a connection has ended or is about to end."""
     if connection.end_logged:
         return
     connection.end_logged = True

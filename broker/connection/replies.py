@@ -14,6 +14,9 @@ from protocol.properties import Properties
 MOST_TEXT: Final = 256
 """Bytes of a Reason String, at most: it may quote what the client has sent, which may be long."""
 
+MOST_TOPIC: Final = 100
+"""Bytes of a topic that a message quotes, at most."""
+
 
 @final
 class PublishRefused(MQTTError):
@@ -33,6 +36,11 @@ def shortened(message: str) -> str:
     """The message for a Reason String or a log line, cut to MOST_TEXT bytes."""
     encoded = message.encode()
     return message if len(encoded) <= MOST_TEXT else encoded[:MOST_TEXT].decode(errors="ignore")
+
+
+def topic_name(topic: bytes) -> str:
+    """The topic for a message, cut to MOST_TOPIC bytes: cheap, because each refused message makes one."""
+    return topic[:MOST_TOPIC].decode(errors="ignore")
 
 
 def connack(error: MQTTError, version: int, limit: int) -> bytes:

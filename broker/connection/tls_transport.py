@@ -14,7 +14,7 @@ from broker.connection.transport import left_in_socket
 RECORD: Final = 16_384
 """The most bytes of plaintext in one record (RFC 8446, 5.1)."""
 MOST_ANSWERS: Final = 65_536
-"""Bytes that TLS itself may answer (KeyUpdate) while the client does not drain; past that the connection is aborted."""
+"""Bytes that TLS itself may send (KeyUpdate) while the client does not drain; past that the connection is aborted."""
 
 
 @final
@@ -46,14 +46,14 @@ class TlsTransport:
         self._upper = upper
         self._paused = False
         self._closing = False
-        self._mute = False
-        """Whether nothing can be written any more: this side has been closed, or the connection is lost."""
+        self._write_closed = False
+        """Whether nothing can be written any more: close_notify has been sent, or the connection is lost."""
         self._tcp_ended = False
         self._ended = False
         """Whether the client's stream has ended: close_notify, FIN, or an invalid record."""
         self._broken = ""
         """The TLS error that ended it; empty = none."""
-        self._end_told = False
+        self._end_reported = False
         self._answers = 0
 
     def start(self, rest: bytes) -> None:
@@ -96,17 +96,17 @@ class TlsTransport:
         if pieces:
             self._upper.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if self._ended:
-            self._tell_end()
+            self._report_end()
 
     def eof_received(self) -> bool:
         """The client's FIN, with or without a close_notify before it. `close` closes the TCP transport."""
         self._tcp_ended = self._ended = True
-        self._tell_end()
+        self._report_end()
         return True
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The TCP transport is gone; handle what is left in its socket."""
-        self._mute = True
+        """The TCP transport is closed; handle what is left in its socket."""
+        self._write_closed = True
         if error is not None and not (self._closing or self._ended):
             rest = left_in_socket(self._tcp)
             if rest:
@@ -126,7 +126,7 @@ class TlsTransport:
 
     def write(self, data: bytes) -> None:
         """Encrypt and write it."""
-        if self._mute or not data:
+        if self._write_closed or not data:
             return
         outgoing = self._bios.outgoing
         try:
@@ -158,8 +158,8 @@ class TlsTransport:
     def resume_reading(self) -> None:
         """Resume reading. If the stream has ended during the pause, report that now."""
         self._paused = False
-        if self._ended and not self._end_told:
-            asyncio.get_running_loop().call_soon(self._tell_end)
+        if self._ended and not self._end_reported:
+            asyncio.get_running_loop().call_soon(self._report_end)
         if not self._tcp_ended:
             self._tcp.resume_reading()
 
@@ -168,9 +168,9 @@ class TlsTransport:
         return True
 
     def write_eof(self) -> None:
-        """Write close_notify and FIN behind what has been written; reading goes on."""
-        if not self._mute:
-            self._say_goodbye()
+        """Write close_notify and FIN after what has been written; reading continues."""
+        if not self._write_closed:
+            self._send_close_notify()
             self._tcp.write_eof()
 
     def is_closing(self) -> bool:
@@ -182,13 +182,13 @@ class TlsTransport:
         if self._closing:
             return
         self._closing = True
-        if not self._mute:
-            self._say_goodbye()
+        if not self._write_closed:
+            self._send_close_notify()
         self._tcp.close()
 
     def abort(self) -> None:
         """Close at once, without writing what is left."""
-        self._closing = self._mute = True
+        self._closing = self._write_closed = True
         self._tcp.abort()
 
     def get_write_buffer_size(self) -> int:
@@ -219,30 +219,30 @@ class TlsTransport:
 
     # -- internal
 
-    def _tell_end(self) -> None:
+    def _report_end(self) -> None:
         """Report the end of the stream to the protocol above, unless it is paused; close unless it wants to write."""
-        if self._paused or self._end_told or self._closing:
+        if self._paused or self._end_reported or self._closing:
             return
-        self._end_told = True
+        self._end_reported = True
         if not self._upper.eof_received() or self._broken:
             self.close()
 
     def _answer(self, answer: bytes) -> None:
         """Write what TLS itself sends: an alert, an answer to KeyUpdate."""
-        if self._mute:
+        if self._write_closed:
             return
         self._tcp.write(answer)
         self._answers = self._answers + len(answer) if self._tcp.get_write_buffer_size() else 0
         if self._answers > MOST_ANSWERS:
             self.abort()
 
-    def _say_goodbye(self) -> None:
+    def _send_close_notify(self) -> None:
         """Write a close_notify."""
-        self._mute = True
+        self._write_closed = True
         try:
             self._tls.unwrap()
         except ssl.SSLError:  # no close_notify from the client yet; or TLS has failed, and has sent an alert
             pass
-        goodbye = self._bios.outgoing.read()
-        if goodbye:
-            self._tcp.write(goodbye)
+        close_notify = self._bios.outgoing.read()
+        if close_notify:
+            self._tcp.write(close_notify)

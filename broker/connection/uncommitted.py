@@ -5,7 +5,9 @@ from typing import final
 
 
 @final
-class _Group:
+class _Held:
+    """Pieces that wait for one commit."""
+
     def __init__(self, commit: int) -> None:
         self.commit = commit
         self.pieces: list[bytes] = []
@@ -14,30 +16,30 @@ class _Group:
 
 @final
 class Uncommitted:
-    """Pieces of packets in the order in which they go out, in groups that each wait for one commit.
+    """Pieces of packets in the order in which they are written, each with the commit that it waits for.
 
-    What comes later waits too, whatever it is: so the order of all packets stays as it is.
+    What is added later waits too, whatever it is: so the order of all packets stays as it is.
     """
 
     def __init__(self) -> None:
         self.bytes = 0
-        """How many wait."""
+        """How many bytes wait."""
         self.congests = False
         """Whether the send path counts as congested because of them."""
-        self._groups: deque[_Group] = deque()
+        self._queue: deque[_Held] = deque()
 
     def hold_until(self, commit: int) -> bool:
-        """What is added from now on waits for this commit; returns whether nothing waits for it yet."""
-        if self._groups and self._groups[-1].commit >= commit:
+        """What is added from now on waits for this commit; returns whether nothing waited for it before."""
+        if self._queue and self._queue[-1].commit >= commit:
             return False
-        self._groups.append(_Group(commit))
+        self._queue.append(_Held(commit))
         return True
 
     def add(self, pieces: list[bytes], deliveries: int) -> None:
         """Add pieces at the end; `deliveries`: bytes of deliveries among them."""
-        group = self._groups[-1]
-        group.pieces.extend(pieces)
-        group.deliveries += deliveries
+        held = self._queue[-1]
+        held.pieces.extend(pieces)
+        held.deliveries += deliveries
         for piece in pieces:
             self.bytes += len(piece)
 
@@ -45,14 +47,14 @@ class Uncommitted:
         """Remove and return what waits for this commit, and for those before it; and its bytes of deliveries."""
         taken: list[bytes] = []
         deliveries = 0
-        while self._groups and self._groups[0].commit <= committed:
-            group = self._groups.popleft()
-            taken.extend(group.pieces)
-            deliveries += group.deliveries
+        while self._queue and self._queue[0].commit <= committed:
+            held = self._queue.popleft()
+            taken.extend(held.pieces)
+            deliveries += held.deliveries
         for piece in taken:
             self.bytes -= len(piece)
         return taken, deliveries
 
     def waits(self) -> bool:
-        """Whether a commit is waited for."""
-        return len(self._groups) > 0
+        """Whether anything waits for a commit."""
+        return len(self._queue) > 0

@@ -10,7 +10,7 @@ from session.outbound import Outbound
 from session.shared_queue import SharedQueue
 
 NOT_SHARED: Final = ""
-"""Stands for no share name: a real one is never empty [MQTT-4.8.2-1]."""
+"""The share name of a subscription that is not shared: a real one is never empty [MQTT-4.8.2-1]."""
 
 
 @final
@@ -61,7 +61,7 @@ class Node:
         self.children: dict[bytes, Node] | None = None
         self.subscribers: Subscribers | None = None
 
-    def deserted(self) -> bool:
+    def is_unused(self) -> bool:
         """Whether no filter uses this level."""
         return self.subscribers is None and not self.children
 
@@ -108,7 +108,7 @@ class FilterTree:
             node = node.children[level]
         node.subscribers = None
         for parent, level in reversed(path):
-            if not node.deserted():
+            if not node.is_unused():
                 break
             assert parent.children is not None
             del parent.children[level]

@@ -45,7 +45,7 @@ class Messages:
             verdict = self.router.route(publish, publisher.outbound)
         except PublishRefused:
             client_id = publisher.client_id
-            if not self._authorization.may_tell_state(client_id, publish.topic, publish.payload, publish.retain):
+            if not self._authorization.may_publish_state(client_id, publish.topic, publish.payload, publish.retain):
                 raise
             verdict = self.router.route_late(publish, publisher.outbound)
         if publish.retain and verdict != FULL:

@@ -1,4 +1,4 @@
-"""The receivers of a topic: the deliveries that each message on it makes."""
+"""The receivers of a topic: one delivery for each session and group that gets its messages."""
 
 from typing import Final, final
 
@@ -71,7 +71,7 @@ class Receivers:
         self.routes: list[Route] = []
         """Plain routes: a delivery depends only on QoS and RETAIN."""
         self.others = False
-        """Whether there are special routes or groups, or the topic is closed or limited: then no route is plain."""
+        """Whether there are special routes or groups, or the topic is closed or limited (then no route is plain)."""
         self.closed = False
         """Whether only the broker itself may publish to the topic."""
         self.address: Address | None = None

@@ -157,7 +157,7 @@ class Retained:
 
 @final
 class Expiry(Timer):
-    """Removes a topic's retained message when it has expired; otherwise it stays until a client asks for it."""
+    """Removes a topic's retained message when it has expired, even if no client subscribes to it."""
 
     def __init__(self, retained: Retained, topic: bytes) -> None:
         self.topic = topic

@@ -37,8 +37,8 @@ class RetainedFeed(Source):
         self._position = 0
         self._next: Publish | None = None
         self._work = 0
-        self._missed = False
-        """Whether the session will pull."""
+        self._pulled_later = False
+        """Whether the session has to pull the rest."""
 
     def add(self, subscriptions: list[Subscription], now: int) -> bool:
         """Deliver the retained messages of `subscriptions`. Returns True if the session has to pull some later."""
@@ -46,12 +46,12 @@ class RetainedFeed(Source):
         for subscription in subscriptions:
             wanted.pop(subscription.topic_filter, None)
             wanted[subscription.topic_filter] = subscription
-        if not self._missed:
+        if not self._pulled_later:
             self._begin(now)
             if self._wanted or self._position < len(self._found) or self._next is not None:
-                self._missed = True
-                self._outbound.miss(self)
-        return self._missed
+                self._pulled_later = True
+                self._outbound.pull_later(self)
+        return self._pulled_later
 
     def forget(self, topic_filter: str) -> None:
         """Stop delivering for a subscription that has ended [MQTT-3.10.4-3]."""
@@ -83,12 +83,12 @@ class RetainedFeed(Source):
             if delivery is None:
                 if self._wanted or self._position < len(self._found):
                     return YIELD
-                self._missed = False
+                self._pulled_later = False
                 return EMPTY
-            if not consumer.can_take(delivery, now):
+            if not consumer.can_send(delivery, now):
                 return result
             self._next = None
-            consumer.take(delivery, None, now)
+            consumer.send_pulled(delivery, None, now)
             result = DELIVERED
         return DELIVERED
 

@@ -1,11 +1,11 @@
-"""Routing: finds the subscribers of a topic by a dictionary, a filter tree and a bounded cache in front of both."""
+"""Routing: finds the subscribers of a topic in a bounded cache, else in a dictionary and a filter tree."""
 
 from itertools import islice
 from typing import Final, final
 
 from broker.addresses.book import AddressBook
 from broker.auth.topic_rules import Authorization
-from broker.connection.replies import PublishRefused
+from broker.connection.replies import PublishRefused, topic_name
 from broker.routing.filter_tree import FilterTree, Subscribers
 from broker.routing.receivers import Receivers, Route
 from broker.routing.shared_groups import SharedGroups, split_share
@@ -19,6 +19,7 @@ from session.outbound import Outbound
 NOBODY: Final = 0
 """The topic has no subscription."""
 MATCHED: Final = 1
+"""The message has been offered to each subscription."""
 FULL: Final = 2
 """The topic's address is full: the message is not routed (FC-24)."""
 
@@ -27,9 +28,7 @@ CACHED_TOPICS: Final = 65_536
 CACHED_WEIGHT: Final = 1_000_000
 """The limit of the cache in receivers: wildcards and long topics need memory."""
 _RECEIVER_BYTES: Final = 64
-"""Bytes of a topic name that weigh as much as a receiver."""
-_QUOTED: Final = 100
-"""Bytes of a topic name that a refusal quotes. The limit keeps it cheap: each refused message makes one."""
+"""Bytes of a topic name that count as one receiver."""
 
 
 @final
@@ -209,8 +208,7 @@ def _weight(topic: bytes, receivers: Receivers) -> int:
 
 
 def _not_permitted(topic: bytes) -> PublishRefused:
-    name = topic[:_QUOTED].decode(errors="ignore")
-    return PublishRefused(reason_codes.NOT_AUTHORIZED, f"PUBLISH to {name!r} is not permitted")
+    return PublishRefused(reason_codes.NOT_AUTHORIZED, f"PUBLISH to {topic_name(topic)!r} is not permitted")
 
 
 def is_wildcard(topic_filter: bytes) -> bool:

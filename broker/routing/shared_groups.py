@@ -27,7 +27,7 @@ class SharedGroups:
         self._host = NoHost() if host is None else host
         self._journal = journal
         self._logs: dict[str, GroupLog] = {}
-        """Of the groups that are kept (FC-27), by name."""
+        """For the groups that are kept (FC-27), by name."""
 
     def queue(self, name: str) -> SharedQueue:
         """The queue of the group `name`; it is created if there is none."""
@@ -37,15 +37,15 @@ class SharedGroups:
         return queue
 
     def keep(self, name: str) -> None:
-        """FC-27: a session that is kept has joined this group, so what waits in its queue is kept too."""
+        """FC-27: a kept session has joined this group, so what waits in its queue is kept too."""
         queue = self.queues[name]
         if self._journal is not None and queue.journal is None:
             log = GroupLog(self._journal, self._journal.new_log(), name)
-            self.restore(queue, log)
+            self.attach(queue, log)
             log.write_state()
 
-    def restore(self, queue: SharedQueue, log: GroupLog) -> None:
-        """Keep a queue by this log."""
+    def attach(self, queue: SharedQueue, log: GroupLog) -> None:
+        """Write what happens to a queue to the journal by `log`."""
         queue.journal = self._logs[queue.name] = log
 
     def close(self, queue: SharedQueue) -> None:

@@ -5,20 +5,20 @@ from typing import Final
 from protocol import reason_codes
 from session.host import Host
 
-LATER: Final = 1
-"""Sessions have to run first; the rest of the chunk is in the decoder, and the run queue calls `read_on`."""
+QUEUED: Final = 1
+"""Sessions have to run first: the rest of the chunk is in the decoder until the run queue calls `handle_rest`."""
 UNDRAINED: Final = 2
 """The client has to drain its deliveries first (FC-15)."""
 RATE: Final = 4
-"""Its publish rate is used up (FC-23)."""
+"""The client's publish rate is used up (FC-23)."""
 PARKED: Final = 8
-"""Its producer window is used up (FC-25)."""
+"""The session's producer window is used up (FC-25)."""
 CLOSED: Final = 16
-"""It is closing: further input is ignored."""
+"""The connection is closing: further input is ignored."""
+PACED: Final = 32
+"""The client is paced, and the limit of what is held back is reached (FC-16)."""
 COMMIT: Final = 64
 """Too much waits for a commit of the journal (FC-27)."""
-PACED: Final = 32
-"""It is paced, and as much is held back as may be (FC-16)."""
 
 
 class Endpoint(Host):
@@ -28,19 +28,19 @@ class Endpoint(Host):
         self.ran_at = 0
         """When the session last ran a pass."""
         self.awake = False
-        """Whether the session's next pass is queued."""
+        """Whether the session's next pass is in the run queue."""
         self.closing = False
         """Whether further input of the client is ignored."""
 
     def pause_reading(self, reason: int, now: int) -> None:
-        """Stop reading; what has been read already waits in the decoder."""
+        """Stop reading; what has been read already stays in the decoder."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def resume_reading(self, reason: int) -> None:
         """Clear a reason. If it was the last one, the run queue resumes reading."""
         raise NotImplementedError  # abstract
 
-    def read_on(self, now: int) -> None:
+    def handle_rest(self, now: int) -> None:
         """Handle the rest of the chunk."""
         raise NotImplementedError  # abstract
 
@@ -53,21 +53,21 @@ class Endpoint(Host):
         raise NotImplementedError  # abstract
 
     def on_commit(self) -> None:
-        """A commit of the journal has returned that `hold_until` or the outbox has asked for (FC-27)."""
+        """A commit of the journal has returned that `hold_until` or the outbox has named (FC-27)."""
         raise NotImplementedError  # abstract
 
     def hold_until(self, commit: int) -> None:
         """Write nothing more until this commit of the journal has returned."""
         raise NotImplementedError  # abstract
 
-    def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", told: bool = False) -> None:
-        """Write what is left and the reason, and close. `told`: the reason has been written already."""
+    def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", reason_sent: bool = False) -> None:
+        """Write what is left and the reason, and close. `reason_sent`: the reason has been written already."""
         raise NotImplementedError  # abstract
 
     def abort(self) -> None:
         """Close at once, without writing or handling what is left."""
         raise NotImplementedError  # abstract
 
-    def detach(self, now: int, stays: bool) -> None:
-        """Detach the session. It ends if `stays` is False (clean start), or if it may not outlive the connection."""
+    def detach(self, now: int, keep: bool) -> None:
+        """Detach the session. It ends if `keep` is False (clean start), or if it may not outlive the connection."""
         raise NotImplementedError  # abstract

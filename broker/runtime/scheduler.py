@@ -18,15 +18,15 @@ _CONTEXT: Final = Context()
 TURN_PASSES: Final = 64
 """Passes in one turn of the loop, each of a different session; then sockets are served."""
 TURN_READERS: Final = 16
-"""Connections whose `read_on` is called in one turn when no session is awake, or after `resume`."""
-PATIENCE: Final = 64
-"""Turns after which one `read_on` is called although sessions are awake, so that no connection starves."""
-REST: Final = 1000
-"""Microseconds. If a chunk wakes only one session, and that has not run for this long, it runs at once. Else it waits
-for the loop's next turn, so that more is written at once."""
+"""Connections whose reading is resumed in one turn when no session is awake, or after `resume_soon`."""
+MOST_WAITED: Final = 64
+"""Turns after which reading one connection is resumed although sessions are awake, so that none starves."""
+RESTED: Final = 1000
+"""Microseconds. If a chunk wakes only one session, and that has not run for this long, it runs at once. Otherwise it
+runs in the loop's next turn, so that more is written at once."""
 
 
-def _give_up(connection: Endpoint, message: str, error: Exception) -> None:
+def _abort(connection: Endpoint, message: str, error: Exception) -> None:
     """Abort a connection that has failed: its mailbox would grow without passes."""
     connection.abort()
     asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
@@ -46,19 +46,19 @@ class RunQueue:
         self._scheduled = False
         self._call_soon: Callable[..., object] | None = None
         self._reading = False
-        self._readers: list[Endpoint] = []
+        self._resuming_when_idle: list[Endpoint] = []
         self._waited = 0
-        self._resuming: list[Endpoint] = []
+        self._resuming_soon: list[Endpoint] = []
 
-    def read_later(self, connection: Endpoint) -> None:
-        """Call the connection's `read_on` when no session is awake, or after PATIENCE turns."""
-        self._readers.append(connection)
+    def resume_when_idle(self, connection: Endpoint) -> None:
+        """Resume reading the connection when no session is awake, or after MOST_WAITED turns."""
+        self._resuming_when_idle.append(connection)
         if not self._scheduled:
             self._schedule()
 
-    def resume(self, connection: Endpoint) -> None:
-        """Call the connection's `read_on` in the next turn, even if sessions are awake."""
-        self._resuming.append(connection)
+    def resume_soon(self, connection: Endpoint) -> None:
+        """Resume reading the connection in the next turn, even if sessions are awake."""
+        self._resuming_soon.append(connection)
         if not self._scheduled:
             self._schedule()
 
@@ -68,17 +68,17 @@ class RunQueue:
         if not self._scheduled and not self._reading:
             self._schedule()
 
-    def begin_reading(self) -> None:
-        """A connection handles a chunk: `end_reading` runs or schedules the sessions that it wakes."""
+    def begin_chunk(self) -> None:
+        """A connection handles a chunk: `end_chunk` runs or schedules the sessions that it wakes."""
         self._reading = True
 
-    def end_reading(self, now: int) -> None:
-        """Run the session that the chunk has woken if it is the only one and has rested, else schedule a turn."""
+    def end_chunk(self, now: int) -> None:
+        """Run the session that the chunk has woken if it is the only one and has RESTED, else schedule a turn."""
         self._reading = False
         awake = self._awake
         if self._scheduled or not awake:
             return
-        if len(awake) == 1 and now - awake[0].ran_at > REST:
+        if len(awake) == 1 and now - awake[0].ran_at > RESTED:
             self.run(awake.pop(), now)
         else:
             self._schedule()
@@ -89,7 +89,7 @@ class RunQueue:
         try:
             more = connection.run_pass(now)
         except Exception as error:
-            _give_up(connection, "a session's pass has failed", error)
+            _abort(connection, "a session's pass has failed", error)
             return
         if more:
             self.behind = True
@@ -115,22 +115,22 @@ class RunQueue:
         now = monotonic_us()
         for connection in awake:
             self.run(connection, now)
-        if self._resuming:
-            self._read_on(self._resuming, TURN_READERS, now)
-        if self._readers:
+        if self._resuming_soon:
+            self._handle_rest(self._resuming_soon, TURN_READERS, now)
+        if self._resuming_when_idle:
             self._waited += 1
-            if not self._awake or self._waited >= PATIENCE:
+            if not self._awake or self._waited >= MOST_WAITED:
                 self._waited = 0
-                self._read_on(self._readers, 1 if self._awake else TURN_READERS, now)
+                self._handle_rest(self._resuming_when_idle, 1 if self._awake else TURN_READERS, now)
 
-    def _read_on(self, waiting: list[Endpoint], count: int, now: int) -> None:
-        """Call `read_on` of the first `count` connections; it may append others."""
+    def _handle_rest(self, waiting: list[Endpoint], count: int, now: int) -> None:
+        """Call `handle_rest` of the first `count` connections; it may append others."""
         readers = waiting[:count]
         del waiting[:count]
         for connection in readers:
             try:
-                connection.read_on(now)
+                connection.handle_rest(now)
             except Exception as error:
-                _give_up(connection, "reading the rest of a chunk has failed", error)
+                _abort(connection, "reading the rest of a chunk has failed", error)
         if waiting and not self._scheduled:
             self._schedule()

@@ -1,7 +1,7 @@
 """One coarse timing wheel for the whole process: keep-alive, resending, expiry, delayed wills.
 
-A timer is an object in the slot of its tick. Timers are not cancelled: the wheel asks them from time to time whether
-they are still wanted, which costs less than removing them.
+A timer is an object in the slot of its tick. Timers are not cancelled: the wheel sometimes asks them whether they are
+still wanted, which costs less than removing them.
 """
 
 from typing import Final, final

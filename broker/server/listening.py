@@ -28,6 +28,8 @@ PROBES: Final = 8
 _NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """The machine does not have this address or does not support its family."""
 
+_MINIMUM: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
 
 async def open_sockets(host: str, port: int) -> list[socket.socket]:
     """Open a listening socket on every address of `host`, all on the same port.
@@ -55,9 +57,6 @@ async def open_sockets(host: str, port: int) -> list[socket.socket]:
             sock.close()
         raise
     return opened
-
-
-_MINIMUM = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
 def _open(family: int, address: tuple[object, ...]) -> socket.socket:

@@ -3,8 +3,8 @@
 import ssl
 from typing import Final
 
-LOOK_AT: Final = 16
-"""First bytes from a client that show whether they are TLS, and its highest version."""
+FIRST_BYTES: Final = 16
+"""How many of a client's first bytes show whether they are TLS, and its highest version."""
 
 _HANDSHAKE: Final = 0x16
 """Type of a TLS client's first record."""
@@ -52,9 +52,9 @@ _ALERTS: Final = {
 
 def why(error: ssl.SSLError, first: bytes, minimum: ssl.TLSVersion) -> str:
     """The reason as text. `first`: the client's first bytes; `minimum`: the listener's minimum TLS version."""
-    stranger = not_tls(first)
-    if stranger:
-        return stranger
+    other = not_tls(first)
+    if other:
+        return other
     reason = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _CERTIFICATE.get(error.verify_code, f"its certificate cannot be verified: {error.verify_message}")

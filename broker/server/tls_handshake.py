@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from broker.connection.client_socket import LINGER
+from broker.connection.log import peer_of
 from broker.connection.tls_transport import Bios, TlsTransport
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import Timer, Wheel
-from broker.server.tls_failures import LOOK_AT, not_tls, why
+from broker.server.tls_failures import FIRST_BYTES, not_tls, why
 from broker.settings import Settings
 
 HANDSHAKE_TIMEOUT: Final = 60 * SECOND
@@ -93,8 +94,7 @@ class Handshake(Timer):
     def connection_made(self, tcp: asyncio.Transport) -> None:
         """Start the timeout of the handshake."""
         self._tcp = tcp
-        peer = tcp.get_extra_info("peername")  # read now: it is not available after a reset
-        self._peer = f"[{peer[0]}]:{peer[1]}" if peer and ":" in peer[0] else f"{peer[0]}:{peer[1]}" if peer else ""
+        self._peer = peer_of(tcp)  # now: it is not available after a reset
         self._listener.ongoing.add(self)
         self._listener.wheel.add(monotonic_us() + self._listener.timeout, self)
 
@@ -103,8 +103,8 @@ class Handshake(Timer):
         tcp = self._tcp
         if tcp is None or self._failed:
             return
-        if len(self._first) < LOOK_AT:
-            self._first += data[: LOOK_AT - len(self._first)]
+        if len(self._first) < FIRST_BYTES:
+            self._first += data[: FIRST_BYTES - len(self._first)]
         bios = self._listener.bios
         tls = self._tls
         if tls is None:
@@ -127,7 +127,7 @@ class Handshake(Timer):
             self._begin(tcp, tls, rest)
         else:
             self._fail(why(failure, self._first, self._listener.context.minimum_version), failure.reason or "")
-            # Closing a socket with unread input resets the connection; the client might not get the alert.
+            # Closing a socket that holds received bytes resets the connection: the client might not get the alert.
             tcp.write_eof()
             self._listener.wheel.add(monotonic_us() + LINGER, self)
 

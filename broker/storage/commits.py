@@ -1,7 +1,7 @@
-"""Group commit: what has been written goes to disk frame by frame, and who waits for a frame is told (FC-27, FC-28).
+"""Group commit: writes frame by frame to disk, and notifies the connections that wait for a frame (FC-27, FC-28).
 
 All that is added until a commit begins is one frame. There is one commit at a time, and the next begins when it has
-returned: what a busy broker writes meanwhile shares one sync.
+returned: all that a busy broker writes meanwhile shares one sync.
 """
 
 import asyncio
@@ -10,29 +10,29 @@ from collections.abc import Callable
 from typing import Final, final
 
 from broker.runtime.endpoint import COMMIT, Endpoint
-from broker.storage.disk import Disk
+from broker.storage.disk_thread import DiskThread
 
 LAZY: Final = 0.1
-"""Seconds until a commit begins for records that nobody waits for."""
+"""Seconds until a commit begins for records that no packet waits for."""
 
 MOST_WAITING: Final = 8 * 1024 * 1024
 """Bytes that wait for the next commit; past that the publishers that add to them are paused."""
 
 WAIT: Final = 0.002
-"""Seconds between two looks whether a commit has returned, where nobody is in a hurry."""
+"""Seconds between two checks in `reach` whether the commit has returned."""
 
 RETRY: Final = 1.0
-"""Seconds until a commit is tried again that found the disk full."""
+"""Seconds until a commit that found the disk full is tried again."""
 
 
 @final
 class Commits:
     """Frames are numbered from 1, as are commits: commit 7 puts frame 7 on disk."""
 
-    def __init__(self, append: Callable[[int, list[bytes]], bool], disk: Disk, sync: float = 0.0) -> None:
+    def __init__(self, append: Callable[[int, list[bytes]], bool], disk: DiskThread, sync: float = 0.0) -> None:
         """`append` puts a frame on disk, in a thread; it returns False if there is no room, and raises if it fails.
 
-        `sync`: seconds between commits, and then nobody waits for them; 0 = each commit is waited for.
+        `sync`: seconds between commits, for which no packet waits then; 0 = packets wait for their commit.
         """
         self.committed = 0
         """The last commit that has returned."""
@@ -41,10 +41,10 @@ class Commits:
         self.full = False
         """Whether the disk has no room."""
         self.failed: Exception | None = None
-        """Why no commit will ever return again."""
+        """The error after which no commit is tried any more; None = none."""
         self.on_failed: Callable[[], None] | None = None
-        self.on_commit: Callable[[list[bytes]], None] | None = None
-        """Called with the frame's pieces before each commit, to add what belongs to it."""
+        self.before_commit: Callable[[list[bytes]], None] | None = None
+        """Called with the frame's pieces before each commit: it may add records."""
         self._append = append
         self._disk = disk
         self._sync = sync
@@ -57,12 +57,12 @@ class Commits:
         self._scheduled = False
 
     def begin_after(self, frame: int) -> None:
-        """Go on after the last frame in the file."""
+        """Continue after the last frame in the file."""
         self.committed = frame
         self.number = frame + 1
 
     def add(self, pieces: list[bytes]) -> int:
-        """Add to the frame that is being filled; returns how many bytes these are."""
+        """Add to the frame that is being filled; returns the size of the pieces in bytes."""
         self._pieces.extend(pieces)
         size = 0
         for piece in pieces:
@@ -71,7 +71,7 @@ class Commits:
         return size
 
     def behind(self) -> bool:
-        """Whether so much waits that no more PUBLISHes should be read."""
+        """Whether so much waits that reading publishers has to pause."""
         return self._bytes > MOST_WAITING
 
     def pause(self, endpoint: Endpoint, now: int) -> None:
@@ -86,7 +86,7 @@ class Commits:
     def soon(self) -> int:
         """Begin a commit at the end of this turn of the loop, or when the current one has returned.
 
-        Returns its number, 0 if nobody is to wait for it.
+        Returns its number; 0 = no packet has to wait for it.
         """
         if self._sync:
             self.later()
@@ -98,13 +98,13 @@ class Commits:
         return self.number
 
     def later(self) -> None:
-        """Begin a commit before long."""
+        """Begin a commit after LAZY, or after `sync`."""
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_later(self._sync or LAZY, self._begin_scheduled)
 
     def waits(self) -> bool:
-        """Whether there is something that is not on disk yet."""
+        """Whether something is not on disk yet."""
         return self._committing or len(self._pieces) > 0
 
     async def reach(self) -> None:
@@ -114,7 +114,7 @@ class Commits:
             if not self._committing:
                 self._commit()
                 if not self._committing:
-                    return  # there was nothing to put
+                    return  # there was nothing to write
             await asyncio.sleep(WAIT)
 
     def _begin_wanted(self) -> None:
@@ -132,8 +132,8 @@ class Commits:
         self._wanted = False
         if self.failed is not None:
             return
-        if self.on_commit is not None:
-            self.on_commit(self._pieces)
+        if self.before_commit is not None:
+            self.before_commit(self._pieces)
         if not self._pieces:
             return
         number, pieces = self.number, self._pieces
@@ -163,16 +163,16 @@ class Commits:
             self._commit()
         waiting = self._waiting
         while waiting and waiting[0][0] <= number:
-            _tell(waiting.popleft()[1])
+            _notify(waiting.popleft()[1])
         paused, self._paused = self._paused, []
         for endpoint in paused:
             endpoint.resume_reading(COMMIT)
 
 
-def _tell(endpoint: Endpoint) -> None:
+def _notify(endpoint: Endpoint) -> None:
     try:
         endpoint.on_commit()
     except Exception as error:
         endpoint.abort()
-        context = {"message": "writing what has waited for a commit has failed", "exception": error}
+        context = {"message": "writing what waited for a commit has failed", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)

@@ -1,7 +1,7 @@
-"""Keeps the journal small while it is in use: what lives in its oldest frame is written again, and the frame removed.
+"""Keeps the journal small while it is in use: writes what is live in its oldest frames again, and removes the frames.
 
-The frames that are mostly dead are the oldest ones, mostly. Those that are not are copied, at most once for each time
-that the journal has grown to twice what lives in it.
+The oldest frames usually have the most dead bytes. A live message is copied at most once for each time that the journal
+has grown to twice its live bytes.
 """
 
 import asyncio
@@ -13,22 +13,22 @@ from broker.storage import frame, records
 from broker.storage.database import StorageError
 from broker.storage.journal import Journal
 from broker.storage.message import Frame
-from broker.storage.opening import Storage
 from broker.storage.records import DamagedError
+from broker.storage.storage import Storage
 
 # These are not Final: tests with a small journal set them, in the compiled module too.
 PAUSE = 1.0
-"""Seconds between two looks at the journal."""
+"""Seconds between two checks whether compaction is needed."""
 SMALL = 16 * 1024 * 1024
-"""Bytes up to which a journal is left as it is."""
+"""Bytes up to which a journal is not compacted."""
 BATCH = 1024 * 1024
 """Bytes of frames that are removed at once."""
 
 MANY: Final = 10_000
-"""Frames above which the oldest are put together, dead or not: each of them costs memory."""
+"""Frames above which the oldest are joined, dead or not: each of them costs memory."""
 
 SLICE: Final = 100
-"""Records that are handled at once; then the event loop goes on."""
+"""Records that are processed before the event loop continues."""
 
 
 @final
@@ -41,7 +41,7 @@ class Compaction:
         self._log = structlog.get_logger("sluice")
 
     async def run(self) -> None:
-        """Compact whenever that is needed. Never returns."""
+        """Compact whenever that is needed. Runs until it is cancelled."""
         while True:
             await asyncio.sleep(PAUSE)
             try:
@@ -101,7 +101,7 @@ class Compaction:
     def _move(self, body: bytes, oldest: Frame) -> None:
         message = oldest.messages.get(records.message_number(body))
         if message is None:
-            return  # nobody needs it any more
+            return  # it is dead
         saved = records.read_message(body)
         logs = self._journal.logs
         targets = [

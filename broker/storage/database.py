@@ -16,7 +16,7 @@ APPLICATION: Final = 0x536C7563
 """SQLite's application id, which tells the file apart from other databases: `Sluc`."""
 
 VERSION: Final = 1
-"""Of the tables and records, SQLite's user version."""
+"""The version of the tables and records, as SQLite's user version."""
 
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another program that reads the file, such as a backup."""
@@ -24,7 +24,7 @@ BUSY_TIMEOUT: Final = 5.0
 
 @mypyc_attr(native_class=False)  # mypyc cannot compile a subclass of OSError
 class StorageError(OSError):
-    """The directory cannot be used; the text says why, and what would be right."""
+    """The directory cannot be used; the text says why, and what was expected."""
 
 
 @final
@@ -40,13 +40,13 @@ class Database:
         except OSError as error:
             raise StorageError(f"persistence.directory {directory}: {error.strerror}") from error
         try:
-            self._lock_it(directory)
+            self._lock_directory(directory)
             self._connection = self._open()
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _lock_it(self, directory: Path) -> None:
+    def _lock_directory(self, directory: Path) -> None:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -97,7 +97,7 @@ class Database:
         return bytes(content)
 
     def remove(self, number: int) -> None:
-        """Remove this frame and all before it; their place in the file is used again. Raises sqlite3.Error."""
+        """Remove this frame and all before it; the file's free pages are used again. Raises sqlite3.Error."""
         self._connection.execute("delete from frame where number <= ?", (number,))
 
     def close(self) -> None:

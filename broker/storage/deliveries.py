@@ -15,9 +15,9 @@ class Deliveries:
     def __init__(self, log: int) -> None:
         self.log = log
         self.following = 0
-        """The number of the next delivery. A number is never used again: records may still speak of it."""
+        """The number of the next delivery. A number is never used again: older records may name it."""
         self.pending: set[int] = set()
-        self._done: list[int] = []  # those that no record has told yet
+        self._done: list[int] = []  # since the last record
 
     def begin(self) -> int:
         """The number of a new delivery."""
@@ -27,7 +27,7 @@ class Deliveries:
         return number
 
     def finish(self, number: int) -> bool:
-        """A delivery is done; returns whether it is the first one that the next record has to tell."""
+        """A delivery is done; returns whether it is the first one since the last record."""
         if number not in self.pending:
             return False
         self.pending.remove(number)
@@ -35,7 +35,7 @@ class Deliveries:
         return len(self._done) == 1
 
     def take_record(self) -> bytes:
-        """The record of what is done since the last one; empty if that is nothing."""
+        """The record of the deliveries that are done since the last one; empty if there are none."""
         done = self._done
         if not done:
             return b""

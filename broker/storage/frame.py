@@ -1,4 +1,4 @@
-"""A frame: everything that one commit puts on disk, as one row of the database.
+"""A frame: the records that one commit puts on disk, as one row of the database.
 
 ```
 CRC-32 (4 bytes) of what follows it, number of the frame (8), records
@@ -29,11 +29,11 @@ def encode(number: int, pieces: Sequence[bytes]) -> bytes:
 
 
 def check(content: bytes, number: int) -> None:
-    """Raise DamagedError unless this is the frame of that number, and whole."""
+    """Raise DamagedError unless this is the frame of that number and its checksum is right."""
     if len(content) < HEAD_SIZE:
-        raise DamagedError(f"{len(content)} bytes, fewer than a frame begins with")
+        raise DamagedError(f"{len(content)} bytes, fewer than the head of a frame has")
     expected, written = _HEAD.unpack_from(content)
     if crc32(memoryview(content)[_CHECKED:]) != expected:
-        raise DamagedError("the checksum does not hold")
+        raise DamagedError("the checksum is wrong")
     if written != number:
         raise DamagedError(f"it says that it is frame {written}")

@@ -16,11 +16,11 @@ class GroupLog(Log):
         self.name = name
 
     def write_state(self) -> int:
-        """Write all but the deliveries. Returns the commit."""
+        """Write all state except the deliveries. Returns the commit."""
         return self.write_all([records.group(self.number, self.name, self.deliveries.following)])
 
     def sent(self, delivery: int, packet_id: int, qos: int) -> int:
-        """A member whose session is not kept is about to get it: at QoS 2 nobody else may [MQTT-4.8.2-5]."""
+        """A member whose session is not kept is about to get it: at QoS 2 no other member may then [MQTT-4.8.2-5]."""
         if qos == 2 and not self.ended:
             self.note_done(delivery)
             return self.journal.write(self.deliveries.take_record())

@@ -1,4 +1,4 @@
-"""The journal as the rest of the broker sees it: messages, kept sessions and groups, and their records (FC-27)."""
+"""The journal: writes the records of messages, kept sessions and groups (FC-27)."""
 
 from typing import final
 
@@ -13,14 +13,14 @@ from session.journal import SessionJournal
 
 @final
 class Journal:
-    """Writes records, and knows which frame has what.
+    """Writes records, and keeps track of what each frame contains.
 
-    A method that writes returns the number of the commit that puts it on disk, 0 if nobody is to wait for that.
+    A method that writes returns the number of the commit that puts it on disk; 0 = no packet has to wait for it.
     """
 
     def __init__(self, commits: Commits) -> None:
         self.commits = commits
-        commits.on_commit = self._finish_frame
+        commits.before_commit = self._finish_frame
         self.frames: dict[int, Frame] = {}
         self.logs: dict[int, SessionJournal] = {}
         """Of the sessions and groups that are kept, by number."""
@@ -37,13 +37,13 @@ class Journal:
         self._targets: list[bytes] = []
         self._message: Message | None = None
         self._retained = False
-        self._following: list[bytes] = []
-        """Records that come after the message."""
+        self._after_message: list[bytes] = []
+        """Records that are written after the message."""
         self._needed = False
-        """Whether one of them is waited for."""
+        """Whether a packet has to wait for the commit."""
 
     def begin_after(self, frames: dict[int, Frame], last_frame: int, last_message: int, last_log: int) -> None:
-        """Go on after what is in the file: these frames, and these last numbers."""
+        """Continue after what is in the file: these frames, and these last numbers."""
         self.frames = frames
         self.commits.begin_after(last_frame)
         self._next_message = last_message + 1
@@ -58,14 +58,14 @@ class Journal:
         self._needed = False
 
     def target(self, publish: Publish, log: int, delivery: int) -> Message:
-        """Write a delivery: of the message that is being routed, or of another one, which is written by itself."""
+        """Write a delivery of the message that is being routed, or of another one, which is then written alone."""
         if self._publish is None or not publish.is_copy_of(self._publish):
             return self._write_alone(publish, log, delivery)
         self._targets.append(records.target(log, delivery, publish))
         return self._new_message()
 
     def _write_alone(self, publish: Publish, log: int, delivery: int) -> Message:
-        """A message that a group hands to a member, or a retained one for a new subscription."""
+        """Write a message that a group hands to a member, or a retained one for a new subscription."""
         message = Message(self._next_message, self.frame())
         self._next_message += 1
         self._write(publish, message, False, "", [records.target(log, delivery, publish)])
@@ -73,12 +73,12 @@ class Journal:
         return message
 
     def retain(self) -> Message:
-        """The message that is being routed is its topic's retained message."""
+        """The message that is being routed becomes its topic's retained message."""
         self._retained = True
         return self._new_message()
 
     def end(self) -> int:
-        """The message has been routed. Returns the commit that has to come before its acknowledgement; 0 = none."""
+        """The message has been routed. Returns the commit that has to precede its acknowledgement; 0 = none."""
         publish = self._publish
         message = self._message
         self._publish = None
@@ -88,9 +88,9 @@ class Journal:
             self._message = None
             self._targets = []
             self._retained = False
-        if self._following:
-            self.commits.add(self._following)
-            self._following = []
+        if self._after_message:
+            self.commits.add(self._after_message)
+            self._after_message = []
         return self.commits.soon() if self._needed else 0
 
     def _write(self, publish: Publish, message: Message, retained: bool, publisher: str, targets: list[bytes]) -> None:
@@ -106,20 +106,20 @@ class Journal:
         return message
 
     def move(self, message: Message, record: bytes) -> None:
-        """Write a message again, whose frame is going to be removed."""
+        """Write a message again, because its frame is going to be removed."""
         self.commits.add([record])
         message.move(self.frame(), len(record))
 
     # -- other records
 
     def write(self, record: bytes) -> int:
-        """Write a record. Returns its commit, which begins as soon as it can."""
+        """Write a record. Returns its commit, which begins as soon as possible."""
         self._add(record)
         self._needed = True
         return self.commits.soon()
 
     def write_lazily(self, record: bytes) -> None:
-        """Write a record that nobody waits for."""
+        """Write a record that no packet waits for."""
         self._add(record)
         self.commits.later()
 
@@ -127,10 +127,10 @@ class Journal:
         if self._publish is None:
             self.commits.add([record])
         else:
-            self._following.append(record)  # it may be about a delivery of the message
+            self._after_message.append(record)  # it may be about a delivery of the message
 
     def note_done(self, deliveries: Deliveries) -> None:
-        """Deliveries of a session are done: write which with the next commit."""
+        """Deliveries of a session are done: the next commit records which."""
         self._changed.append(deliveries)
         self.commits.later()
 
@@ -151,7 +151,7 @@ class Journal:
         return current
 
     def _finish_frame(self, pieces: list[bytes]) -> None:
-        """A commit begins: add what is done to its frame."""
+        """A commit begins: add the records of what is done to its frame."""
         for deliveries in self._changed:
             pieces.append(deliveries.take_record())
         self._changed = []

@@ -1,4 +1,4 @@
-"""What a queue that is kept writes to the journal: the one of a session, or of a shared subscription (FC-27)."""
+"""What a kept queue writes to the journal: that of a session, or of a shared subscription (FC-27)."""
 
 from typing import cast, final
 
@@ -12,9 +12,9 @@ from session.journal import SessionJournal
 
 
 class Log(SessionJournal):
-    """One queue's records; `number` names it in the journal.
+    """The records of one queue; `number` names it in the journal.
 
-    As the holders of deliveries refer to it, it refers to no session and no PUBLISH.
+    The holders of deliveries refer to it, so it refers to no session and no PUBLISH (see `Holder`).
     """
 
     def __init__(self, journal: Journal, number: int) -> None:
@@ -28,13 +28,13 @@ class Log(SessionJournal):
         self._state_size = 0
 
     def add(self, publish: Publish) -> Publish:
-        """Write that the queue is to get a QoS 1 or 2 message. Returns a delivery of its own, with its holder."""
+        """Write that the queue gets a QoS 1 or 2 message. Returns a delivery of its own, with its holder."""
         delivery = self.deliveries.begin()
         message = self.journal.target(publish, self.number, delivery)
         return self.hold(publish, message, delivery)
 
     def hold(self, publish: Publish, message: Message, delivery: int) -> Publish:
-        """A delivery of a message that is in the journal, as an object of its own, with its holder."""
+        """A delivery of its own of a message that is in the journal, with its holder."""
         own = publish.copy()
         holder = own.holder
         address = cast("Holder", holder).address() if holder is not None else None
@@ -56,15 +56,15 @@ class Log(SessionJournal):
             self.journal.note_done(self.deliveries)
 
     def sent(self, delivery: int, packet_id: int, qos: int) -> int:
-        """A delivery is about to be sent. Returns the commit that has to come first; 0 = none."""
+        """A delivery is about to be sent. Returns the commit that has to precede that; 0 = none."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def received(self, delivery: int) -> int:
-        """PUBREC has come for a delivery. Returns the commit that has to come before PUBREL; 0 = none."""
+        """PUBREC has come for a delivery. Returns the commit that has to precede PUBREL; 0 = none."""
         raise NotImplementedError  # abstract
 
     def write_state(self) -> int:
-        """Write all but the deliveries, so that older frames are not needed. Returns the commit."""
+        """Write all state except the deliveries, so that older frames are not needed. Returns the commit."""
         raise NotImplementedError  # abstract
 
     def begin_in(self, frame: Frame) -> None:
@@ -92,7 +92,7 @@ class Log(SessionJournal):
         self.journal.state_size += more
 
     def stop(self) -> None:
-        """Write nothing more, and leave what is on disk: it comes back when the broker starts again."""
+        """Write nothing more, and leave what is on disk: the next start restores it."""
         self.ended = True
 
     def end(self) -> int:
@@ -109,7 +109,7 @@ class Log(SessionJournal):
 
 @final
 class KeptDelivery(Holder):
-    """Holds one delivery of one kept queue: when no place has it any more, it is done."""
+    """The holder of one delivery of a kept queue: the delivery is done when it has left all places."""
 
     def __init__(self, log: Log, message: Message, delivery: int, qos: int, address: Holder | None) -> None:
         self.log = log

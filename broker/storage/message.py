@@ -10,28 +10,28 @@ _NO_LOGS: Final[set[int]] = set()
 
 @final
 class Frame:
-    """A frame in the journal. There are many of them, so one that nobody needs any more has nothing of its own."""
+    """A frame in the journal. There are many, so one whose bytes are all dead has no collections of its own."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.size = 0
         """Its bytes on disk; 0 = it is not written yet."""
         self.live = 0
-        """Bytes of its messages that a session, or a topic, still needs."""
+        """Bytes of its live messages."""
         self.messages = _NO_MESSAGES
-        """Those messages, by number."""
+        """Its live messages, by number."""
         self.logs = _NO_LOGS
         """Numbers of the sessions and groups whose state begins in this frame."""
 
     def add_message(self, message: "Message", size: int) -> None:
-        """Somebody needs a message of this frame."""
+        """A message of this frame is live."""
         self.live += size
         if not self.messages:
             self.messages = {}
         self.messages[message.number] = message
 
     def remove_message(self, message: "Message", size: int) -> None:
-        """Nobody needs it any more, or it is in another frame."""
+        """The message is dead, or has been moved to another frame."""
         self.live -= size
         del self.messages[message.number]
         if not self.messages:
@@ -53,7 +53,7 @@ class Frame:
 @mypyc_attr(acyclic=True)
 @final
 class Message:
-    """One message in the journal: its body is there once, whoever it is for."""
+    """One message in the journal. It is there once, for all its deliveries."""
 
     def __init__(self, number: int, frame: Frame) -> None:
         self.number = number
@@ -64,25 +64,25 @@ class Message:
         self._users = 0
 
     def written(self, size: int) -> None:
-        """Its record has this many bytes."""
+        """Its record has been written; `size`: the record's bytes."""
         self._size = size
         if self._users:
             self.frame.live += size
 
     def use(self) -> None:
-        """One more delivery needs it, or its topic, which retains it."""
+        """One more delivery needs it, or its topic retains it."""
         self._users += 1
         if self._users == 1:
             self.frame.add_message(self, self._size)
 
     def release(self) -> None:
-        """One of them needs it no longer."""
+        """One of them does not need it any more."""
         self._users -= 1
         if self._users == 0:
             self.frame.remove_message(self, self._size)
 
     def move(self, frame: Frame, size: int) -> None:
-        """It has been written to another frame too, and the first one is going to be removed."""
+        """It has been written to another frame, because the first one is going to be removed."""
         self.frame.remove_message(self, self._size)
         self.frame = frame
         self._size = size

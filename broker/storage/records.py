@@ -3,12 +3,12 @@
 ```
 record    kind (1 byte), length of the body (4), body
 MESSAGE   message (8), expires at (8), flags (1), publisher's client id (text),
-          count (4) and so many targets, then the PUBLISH of MQTT 5 with a packet id that means nothing
+          count (4) and so many targets, then the PUBLISH of MQTT 5 with a placeholder as packet id
 target    session (4), delivery (8), QoS and RETAIN (1), subscription identifiers (text)
 text      length (4), bytes
 ```
 All numbers are big-endian. Times are microseconds since 1970 UTC: a monotonic clock does not outlive the machine. A
-session numbers its deliveries from 0; the number also is their order.
+session numbers its deliveries from 0, in their order.
 """
 
 import struct
@@ -20,7 +20,7 @@ from protocol.subscribe import Subscription
 
 MESSAGE: Final = 1
 SESSION: Final = 2
-"""A session begins, or all of its state but its deliveries follows anew."""
+"""A session begins, or its whole state except its deliveries is written again."""
 CONNECTED: Final = 3
 DETACHED: Final = 4
 ENDED: Final = 5
@@ -38,7 +38,7 @@ FORGOTTEN: Final = 12
 CLEARED: Final = 13
 """A topic has no retained message any more."""
 GROUP: Final = 14
-"""The queue of a shared subscription begins, or all of its state but its deliveries follows anew."""
+"""The queue of a shared subscription begins, or its state is written again."""
 WILL: Final = 15
 """A session's will, which is published unless DETACHED says otherwise."""
 
@@ -62,6 +62,7 @@ _RECEIVED: Final = struct.Struct(">IQ")
 _RANGE: Final = struct.Struct(">QI")
 _PACKET_ID: Final = struct.Struct(">IH")
 _ANY_ID: Final = b"\0\1"
+"""The placeholder for a packet id."""
 
 HEAD_SIZE: Final[int] = _HEAD.size
 
@@ -102,7 +103,7 @@ def message(
 
 
 def moved(saved: "SavedMessage", retained: bool, targets: "list[Target]") -> bytes:
-    """A message that is in the journal already, with those of its deliveries that are not done."""
+    """A message that is written again, with those of its deliveries that are not done."""
     name = saved.publisher.encode()
     parts = [
         _MESSAGE.pack(saved.number, saved.expires_at, RETAINED if retained else 0),
@@ -110,10 +111,10 @@ def moved(saved: "SavedMessage", retained: bool, targets: "list[Target]") -> byt
         name,
         _COUNT.pack(len(targets)),
     ]
-    for each_one in targets:
-        options = each_one.qos | (4 if each_one.retain else 0)
-        parts.append(_TARGET.pack(each_one.session, each_one.delivery, options))
-        parts.append(_TEXT.pack(len(each_one.identifiers)) + each_one.identifiers)
+    for one in targets:
+        options = one.qos | (4 if one.retain else 0)
+        parts.append(_TARGET.pack(one.session, one.delivery, options))
+        parts.append(_TEXT.pack(len(one.identifiers)) + one.identifiers)
     return _record(MESSAGE, b"".join((*parts, saved.packet)))
 
 
@@ -200,7 +201,7 @@ def remembered(number: int, packet_id: int) -> bytes:
 
 
 def forgotten(number: int, packet_id: int) -> bytes:
-    """It does not any more."""
+    """It does not wait any more."""
     return _record(FORGOTTEN, _PACKET_ID.pack(number, packet_id))
 
 
@@ -227,7 +228,7 @@ class Target(NamedTuple):
 
 
 class SavedMessage(NamedTuple):
-    """A message as it is in the journal; `packet` is its PUBLISH in MQTT 5, with a packet id that means nothing."""
+    """A message as it is in the journal; `packet` is its PUBLISH in MQTT 5, with a placeholder as packet id."""
 
     number: int
     expires_at: int

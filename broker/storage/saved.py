@@ -1,4 +1,4 @@
-"""What is in a journal: the frames, read in order, give the state that has to be restored (FC-27)."""
+"""Reads a journal: its frames, in order, give the state that has to be restored (FC-27)."""
 
 import struct
 from collections.abc import Callable
@@ -50,17 +50,17 @@ def decode(packet: bytes, decoder: Decoder) -> Publish:
 
 @final
 class SavedSession:
-    """A kept session. Its deliveries may be in earlier frames than the record that names its client."""
+    """A kept session, or the queue of a group. Its deliveries may be in earlier frames than SESSION or GROUP."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.begun = False
-        """Whether there is such a record."""
+        """Whether SESSION or GROUP has been read."""
         self.begins_in: Frame | None = None
-        """The frame with the last such record."""
+        """The frame with the last SESSION or GROUP."""
         self.client_id = ""
         self.group = ""
-        """The name, if it is not a session but the queue of a shared subscription."""
+        """`$share/group/filter` if it is the queue of a shared subscription; else empty."""
         self.will: bytes = b""
         """The PUBLISH of its will, if that is still to be published."""
         self.will_delay = 0
@@ -72,7 +72,7 @@ class SavedSession:
         self.following = 0
         self.subscriptions: dict[str, Subscription] = {}
         self.deliveries: dict[int, SavedDelivery] = {}
-        """By number. A message may be in a later frame than what is known of its deliveries."""
+        """By number. A message may be in a later frame than the other records of its deliveries."""
         self.inflight: dict[int, int] = {}
         """Packet ids of deliveries that have been sent, in that order."""
         self.received: set[int] = set()
@@ -134,7 +134,7 @@ class Saved:
         except (DamagedError, struct.error, UnicodeDecodeError, KeyError) as error:
             raise DamagedError(f"frame {number}: {error}") from error
 
-    def _named(self, number: int) -> SavedSession:
+    def _session_of(self, number: int) -> SavedSession:
         session = self.sessions.get(number)
         if session is None:
             session = self.sessions[number] = SavedSession(number)
@@ -149,7 +149,7 @@ class Saved:
         return sum(len(record.saved.packet) for record in needed.values())
 
     def finish(self) -> None:
-        """All frames have been read: leave out sessions of which there are only late records."""
+        """All frames have been read: remove sessions that have ended, of which only late records were found."""
         self.sessions = {number: session for number, session in self.sessions.items() if session.begun}
 
     def _message(self, body: bytes, own: Frame) -> None:
@@ -159,7 +159,7 @@ class Saved:
         record = SavedRecord(saved, message)
         self.last_message = max(self.last_message, saved.number)
         for target in saved.targets:
-            session = self._named(target.session)
+            session = self._session_of(target.session)
             session.following = max(session.following, target.delivery + 1)
             session.deliveries[target.delivery] = SavedDelivery(record, target)
         if saved.retained:
@@ -167,7 +167,7 @@ class Saved:
 
     def _session(self, body: bytes) -> None:
         number, version, expiry, following, client_id = records.read_session(body)
-        session = self._named(number)
+        session = self._session_of(number)
         session.begun, session.begins_in, session.will = True, self._frame, b""
         session.client_id, session.version, session.expiry, session.detached_at = client_id, version, expiry, 0
         session.following = max(session.following, following)
@@ -178,24 +178,24 @@ class Saved:
 
     def _connected(self, body: bytes) -> None:
         number, version, expiry = records.read_connected(body)
-        session = self._named(number)
+        session = self._session_of(number)
         session.version, session.expiry, session.detached_at, session.will = version, expiry, 0, b""
 
     def _detached(self, body: bytes) -> None:
         number, at, expiry, has_will = records.read_detached(body)
-        session = self._named(number)
+        session = self._session_of(number)
         session.detached_at, session.expiry = at, expiry
         if not has_will:
             session.will = b""
 
     def _will(self, body: bytes) -> None:
         number, delay, packet = records.read_will(body)
-        session = self._named(number)
+        session = self._session_of(number)
         session.will, session.will_delay = packet, delay
 
     def _group(self, body: bytes) -> None:
         number, following, name = records.read_group(body)
-        group = self._named(number)
+        group = self._session_of(number)
         group.following = max(group.following, following)
         group.begun, group.begins_in, group.group = True, self._frame, name
 
@@ -206,36 +206,36 @@ class Saved:
 
     def _subscribed(self, body: bytes) -> None:
         number, subscription = records.read_subscribed(body)
-        self._named(number).subscriptions[subscription.topic_filter] = subscription
+        self._session_of(number).subscriptions[subscription.topic_filter] = subscription
 
     def _unsubscribed(self, body: bytes) -> None:
         number, topic_filter = records.read_unsubscribed(body)
-        self._named(number).subscriptions.pop(topic_filter, None)
+        self._session_of(number).subscriptions.pop(topic_filter, None)
 
     def _sent(self, body: bytes) -> None:
         number, delivery, packet_id = records.read_sent(body)
-        self._named(number).inflight[delivery] = packet_id
+        self._session_of(number).inflight[delivery] = packet_id
 
     def _received(self, body: bytes) -> None:
         number, delivery = records.read_received(body)
-        session = self._named(number)
+        session = self._session_of(number)
         if delivery in session.inflight:
             session.received.add(delivery)
 
     def _done(self, body: bytes) -> None:
         number, ranges = records.read_done(body)
-        session = self._named(number)
+        session = self._session_of(number)
         for first, count in ranges:
             for delivery in range(first, first + count):
                 session.remove(delivery)
 
     def _remembered(self, body: bytes) -> None:
         number, packet_id = records.read_packet_id(body)
-        self._named(number).remembered[packet_id] = None
+        self._session_of(number).remembered[packet_id] = None
 
     def _forgotten(self, body: bytes) -> None:
         number, packet_id = records.read_packet_id(body)
-        self._named(number).remembered.pop(packet_id, None)
+        self._session_of(number).remembered.pop(packet_id, None)
 
     def _cleared(self, body: bytes) -> None:
         self.retained.pop(body, None)

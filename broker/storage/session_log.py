@@ -61,7 +61,7 @@ class SessionLog(Log):
         self.journal.write_lazily(records.detached(self.number, self.detached_at, self.expiry, False))
 
     def write_state(self) -> int:
-        """Write all but the deliveries. Returns the commit."""
+        """Write all state except the deliveries. Returns the commit."""
         number = self.number
         following = self.deliveries.following
         state = [records.session(number, self.client_id, self.version, self.expiry, following)]
@@ -78,7 +78,7 @@ class SessionLog(Log):
         return self.write_all(state)
 
     def restore_state(self, saved: SavedSession) -> None:
-        """Take over what the journal holds, but the deliveries."""
+        """Restore the state that the journal holds, except the deliveries."""
         self.version, self.expiry, self.detached_at = saved.version, saved.expiry, saved.detached_at
         self.subscriptions = dict(saved.subscriptions)
         self.remembered = dict(saved.remembered)

@@ -102,7 +102,7 @@ class Exporter:
             since = rows.interval_end - session.counters.interval_start
             if everything or session.active() or since >= self._heartbeat:
                 counters = session.take_counters(monotonic_us(), rows.interval_end)
-                sessions.totals.take(client.walk, counters)
+                sessions.totals.add(client.walk, counters)
                 rows.add(session, counters, connected=session.connected, ended=False)
             await self._yield(rows, number)
 

@@ -39,7 +39,6 @@ _COUNTED: Final = {
 }
 """Topics by name of a total, for those totals that have a topic besides their load averages."""
 
-
 MINUTES: Final = (1, 5, 15)
 
 

@@ -17,7 +17,7 @@ SLOW: Final = 30.0
 
 
 class Writer:
-    """Writes one file after the other. The first of several failures in a row is logged; each is counted."""
+    """Writes one file at a time. Of several failures in a row the first is logged; each is counted."""
 
     def __init__(self, directory: Path, node: str) -> None:
         self.files_written = 0

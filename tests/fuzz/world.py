@@ -6,7 +6,7 @@ from typing import Final
 
 from broker.connection.connection import Connection
 from broker.runtime.clock import monotonic_us
-from broker.sessions import Away
+from broker.sessions import DetachedHost
 from protocol.acknowledgements import Puback
 from protocol.packet import Packet
 from protocol.publish import Publish
@@ -201,7 +201,7 @@ class World:
             thing
             for thing in gc.get_objects()
             if (isinstance(thing, Connection) and thing.handlers is self._local.broker.handlers)
-            or (isinstance(thing, Away) and thing._sessions is self._local.broker.sessions)
+            or (isinstance(thing, DetachedHost) and thing._sessions is self._local.broker.sessions)
         ]
         assert not mine, f"objects stay: {mine[:3]}"
 

@@ -102,7 +102,7 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "times": lambda patch: patch.setattr(Stopwatch, "stop", _never),
     "pass": lambda patch: patch.setattr(session.outbound, "PASS_BYTES", 70_000),
     "FC-16, stalled": lambda patch: patch.setattr(session.pacing, "STALLED", 300_000),
-    "FC-16, timers": lambda patch: patch.setattr(RealPublisher, "look_at", lambda *_: 1 << 62),
+    "FC-16, timers": lambda patch: patch.setattr(RealPublisher, "check_at", lambda *_: 1 << 62),
     "FC-16, refilled": lambda patch: patch.setattr(session.patience, "_REFILL", 30),
     "FC-16, who is gone": lambda patch: patch.setattr(session.outbound, "end_pacing", _never),
     "FC-16, relief": lambda patch: patch.setattr(session.outbound, "has_relief", _never),
@@ -124,7 +124,7 @@ def _pay_for_each(patch: pytest.MonkeyPatch) -> None:
 
 
 GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "told of room": lambda patch: patch.setattr(SharedQueue, "_wake_who_can", _never),
+    "told of room": lambda patch: patch.setattr(SharedQueue, "_wake_able_members", _never),
     "out of line": lambda patch: patch.setattr(SharedQueue, "_dispatch", _never),
     "FC-16, pays for each": _pay_for_each,
     "FC-16, relief": lambda patch: patch.setattr(SharedQueue, "_note_drained", _never),

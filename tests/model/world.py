@@ -240,7 +240,7 @@ class World(Pair):
         books = self.model.end_interval()
         counters: Counters = self.real.session.take_counters(self.real.now)
         compare_interval(self.model, books, counters)
-        life = self.real.session.life(self.real.now)
+        life = self.real.session.totals(self.real.now)
         self.agree("life", self.model.life, {name: getattr(life, name) for name in self.model.life})
 
     def hold_back(self, throttled: bool, paused: bool) -> None:

@@ -144,7 +144,7 @@ class GroupMachine(RuleBasedStateMachine):
         if mqueue is None or len(mqueue) == 0:
             return
         for peer in self.group.peers:
-            assert not peer.outbound.can_take(mqueue.head(), peer.now)
+            assert not peer.outbound.can_send(mqueue.head(), peer.now)
 
 
 @pytest.mark.timeout(600)  # a failure takes its time to be made small

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 
 from protocol.acknowledgements import Puback
-from protocol.most_specific import NONE, MostSpecific
 from protocol.ping import Pingreq, Pingresp
 from protocol.publish import Publish, encode_publish
+from session.most_specific import NONE, MostSpecific
 from tests.soak.checker import Violation
 from tests.soak.plan import RoundPlan, topics
 from tests.support.process import BrokerProcess

@@ -1,6 +1,6 @@
 """FC-26 `page`: PUBLISHes that do not fit into an address wait on disk, in order, until there is room.
 
-take -> outgoing -> written by the disk's thread -> acknowledged -> read ahead by that thread -> head, pop
+add -> outgoing -> written by the disk's thread -> acknowledged -> read ahead by that thread -> head, pop
 """
 
 import asyncio
@@ -13,8 +13,9 @@ import structlog
 from broker.addresses.paging.directory import Removed, RunDirectory, remove_stale
 from broker.addresses.paging.queue import SEGMENT_BYTES, PageQueue, Taken
 from broker.addresses.paging.record import Draft, Record
+from broker.connection.replies import topic_name
 from broker.runtime.clock import monotonic_us
-from broker.storage.disk import Disk
+from broker.storage.disk_thread import DiskThread
 from session.address import Address, Watcher
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ RETRY: Final = 1.0
 
 CLOSE_TIMEOUT: Final = 5.0
 """Seconds for removing the files when the broker stops; the next start removes what is left."""
-
-_QUOTED: Final = 100
-"""Bytes of a topic name that a log line quotes."""
 
 
 @final
@@ -51,7 +49,7 @@ class Paging:
             raise OSError(
                 f"paging.directory: {directory} cannot hold pages: {error}: write a directory that may be written to"
             ) from error
-        self.disk = Disk("paging")
+        self.disk = DiskThread("paging")
         self.closed = False
         self.not_written = 0
         """Messages that could not be written; `page_full_policy` was applied to them."""
@@ -104,7 +102,7 @@ class Paging:
     def note_lost(self, address: Address, messages: int, problem: str) -> None:
         """Messages of an address cannot be read, or a file of it cannot be removed."""
         self.lost += messages
-        topic = address.topic[:_QUOTED].decode(errors="replace")
+        topic = topic_name(address.topic)
         self._log.error("pages_lost", topic=topic, messages=messages, lost=self.lost, detail=problem)
 
     def note_left(self, messages: int) -> None:
@@ -135,7 +133,7 @@ class Pages:
 
     def __init__(self, paging: Paging, queue: PageQueue, address: Address, watcher: Watcher) -> None:
         self.length = 0
-        """Messages that have been taken and not popped, not written or lost since."""
+        """Messages that have been added, without those that were popped, not written or lost since."""
         self.bytes = 0
         """Their size on disk: payload, properties, topic, client id, and about 35 bytes each."""
         self._paging = paging
@@ -149,11 +147,11 @@ class Pages:
         self._reading = False
         self._read_ahead = max(min(address.rule.max_size_bytes, READ_AHEAD), LEAST_AHEAD)
 
-    def take(self, parked: "Parked") -> bool:
+    def add(self, parked: "Parked") -> bool:
         """Queue `parked.publish` for writing.
 
-        Returns False, and takes nothing, if `bytes` would exceed `page_limit_bytes`. If True, `parked.written(now)` or
-        `parked.not_written(now)` is called later, never within `take`.
+        Returns False, and queues nothing, if `bytes` would exceed `page_limit_bytes`. If True, `parked.written(now)` or
+        `parked.not_written(now)` is called later, never within `add`.
         """
         draft = Draft(parked.publish, parked.client_id)
         limit = self._address.rule.page_limit_bytes

@@ -86,7 +86,7 @@ def decode(data: bytes, position: int, size: int, decoder: Decoder) -> Record:
     Raises DamagedError if it is not whole; `decoder` must not be used any more then.
     """
     if not is_whole(data, position, size):
-        raise DamagedError("a record's checksum does not hold")
+        raise DamagedError("the checksum of a record is wrong")
     start = position + HEAD.size
     received_at, expires_at, name_length = _FIXED.unpack_from(data, start)
     start += _FIXED.size

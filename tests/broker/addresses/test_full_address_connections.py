@@ -206,7 +206,7 @@ def test_disconnect() -> None:
         assert take(reader, 12) == list(range(1, 13))
 
 
-def test_left_behind_is_bounded() -> None:
+def test_orphaned_is_bounded() -> None:
     """FC-25: clients that have gone leave at most max_size_bytes parked, and the broker discards the rest."""
     with local_broker(block_timeout="infinity") as local:
         reader = subscriber(local)

@@ -76,11 +76,11 @@ def test_damaged(journal: Path, tmp_path: Path, start: Start) -> None:
     damage(tmp_path / "copy", last)
     status, said = store("check", tmp_path / "copy")
     assert status == 1
-    assert f"frame {last}: the checksum does not hold" in said
+    assert f"frame {last}: the checksum is wrong" in said
     assert store("stats", tmp_path / "copy")[0] == 1
     status, said = store("salvage", tmp_path / "copy", tmp_path / "rest")
     assert status == 1
-    assert f"frame {last}: the checksum does not hold: " in said
+    assert f"frame {last}: the checksum is wrong: " in said
     assert "1 are lost" in said
     broker = start(sections={"persistence": {"directory": str(tmp_path / "rest")}})
     with WireClient(broker.address(), 5) as client:

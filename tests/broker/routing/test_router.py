@@ -51,7 +51,7 @@ changes = st.lists(
 def outbound() -> Outbound:
     """A receiver whose mailbox nobody takes up."""
     made = Outbound(LIMITS, NoHost(), 0)
-    made.idle = False
+    made.awake = True
     return made
 
 
@@ -122,7 +122,7 @@ def test_tree_is_empty_again(subscribed: list[str]) -> None:
             subject.unsubscribe(receiver, prefix + topic_filter)
         subject.unsubscribe(receiver, "never/there")
         subject.unsubscribe(receiver, "$share/c/never/#")
-    assert subject._wildcard._root.deserted()
+    assert subject._wildcard._root.is_unused()
     assert not subject._exact
 
 

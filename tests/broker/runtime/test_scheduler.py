@@ -179,7 +179,7 @@ def test_retained_messages_again_and_again() -> None:
         filters = ("#", "+/#", "r/#", "r/+", "+/+")
         longest = 0
         greedy.send(Subscribe(1, [Subscription(topic_filter) for topic_filter in filters]), Publish(b"last", b""))
-        while outbound.missed is not None and outbound.missed.sources:
+        while outbound.pending_sources is not None and outbound.pending_sources.sources:
             longest = max(longest, outbound.mailbox.length(), outbound.mqueue.length if outbound.mqueue else 0)
             local.run(lambda: None)
         packets = greedy.received()

@@ -7,8 +7,8 @@ import pytest
 
 from broker.storage import compaction
 from broker.storage.compaction import Compaction
-from broker.storage.opening import Storage
 from broker.storage.saved import Saved, SavedSession
+from broker.storage.storage import Storage
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubrec
 from protocol.disconnect import Disconnect

@@ -54,7 +54,7 @@ def test_waiting_is_not_quiet(bench: Bench) -> None:
     outbound = client.connection.session.outbound if client.connection.session is not None else None
     assert outbound is not None
     outbound.mailbox.arrived.append(Publish(b"c", b"x"))
-    outbound.idle = False
+    outbound.awake = True
     bench.export()
     rows = bench.rows()
     check_books(rows)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 from broker.storage.commits import Commits
-from broker.storage.disk import Disk
+from broker.storage.disk_thread import DiskThread
 from broker.storage.journal import Journal
 
 PATIENCE = 10.0
@@ -24,7 +24,7 @@ class SlowDisk:
 
     def journal(self, sync: float = 0.0) -> Journal:
         """A new journal on this disk."""
-        return Journal(Commits(self._append, Disk("journal"), sync))
+        return Journal(Commits(self._append, DiskThread("journal"), sync))
 
     def _append(self, number: int, pieces: list[bytes]) -> bool:
         self.waiting = number

@@ -86,7 +86,7 @@ class PagedAddress:
         """Publish so many messages; returns which of them have been taken."""
         numbers = range(self._sent, self._sent + count)
         self._sent += count
-        taken = [self.pages.take(cast("Any", Waiting(self.sender, number, size))) for number in numbers]
+        taken = [self.pages.add(cast("Any", Waiting(self.sender, number, size))) for number in numbers]
         self._taken += sum(taken)
         return taken
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.persistence import Persistence
-from broker.storage.opening import Storage
+from broker.storage.storage import Storage
 from protocol import properties as props
 from protocol.connect import Connect, Will
 from protocol.packet import Packet

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from broker.addresses.paging import paging as paging_module
 from broker.addresses.paging.paging import READ_AHEAD, Paging
 from broker.addresses.paging.queue import Taken
-from broker.storage import disk
+from broker.storage import disk_thread
 from tests.support.broker.paging import PagedAddress, paging_in, until
 
 pytestmark = pytest.mark.once
@@ -211,7 +211,7 @@ async def test_no_file_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 async def test_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that does not answer keeps nobody: it is said, the loop goes on, and so does a stop."""
-    monkeypatch.setattr(disk, "SLOW", 0.01)
+    monkeypatch.setattr(disk_thread, "SLOW", 0.01)
     monkeypatch.setattr(paging_module, "CLOSE_TIMEOUT", 0.01)
     stuck = threading.Event()
     pwrite = os.pwrite

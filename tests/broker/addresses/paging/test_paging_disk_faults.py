@@ -35,8 +35,8 @@ pytestmark = pytest.mark.once
 
 STUCK_DISK = """
 import os, threading
-import broker.addresses.paging.paging, broker.storage.disk
-broker.storage.disk.SLOW = broker.addresses.paging.paging.CLOSE_TIMEOUT = 0.3
+import broker.addresses.paging.paging, broker.storage.disk_thread
+broker.storage.disk_thread.SLOW = broker.addresses.paging.paging.CLOSE_TIMEOUT = 0.3
 os.pwrite = lambda *_: threading.Event().wait()
 from broker.cli.main import main
 main()

@@ -1,4 +1,4 @@
-"""Packets received from a client while it is paced (FC-16)."""
+"""Packets of a client that are held back while it is paced (FC-16)."""
 
 from collections import deque
 from typing import Final, final
@@ -14,10 +14,10 @@ MOST_BYTES: Final = 65_536
 
 
 @final
-class HeldBack:
+class PacedPackets:
     """Holds back PUBLISHes, so that the acknowledgements behind them can be handled.
 
-    Any other packet, such as SUBSCRIBE, must not overtake them: it is held back too, and reading is paused.
+    Other packets, such as SUBSCRIBE, must not overtake them: they are held back too, and reading is paused.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class HeldBack:
         self._count(packet, -1)
         return packet
 
-    def goes_on(self, packet: Packet) -> bool:
+    def may_overtake(self, packet: Packet) -> bool:
         """Whether a packet may overtake the others.
 
         A PUBREL waits behind its own PUBLISH, which a 3.1.1 client may have resent: that would count as a new message

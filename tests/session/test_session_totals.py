@@ -1,30 +1,30 @@
-"""Sums over a session's life: what the metrics take away is not lost for who looks at the whole."""
+"""The totals of a session: what the metrics take away is not lost for who looks at the whole."""
 
-from session.counters import Life
+from session.counters import SessionTotals
 from session.limits import Limits
 from tests.support.session.messages import SECOND, message
 from tests.support.session.peer import Peer
 
 
-def sums(life: Life) -> tuple[int, int, int, float]:
+def sums(totals: SessionTotals) -> tuple[int, int, int, float]:
     """Sent, acknowledged, dropped, and seconds for which the window was full."""
-    return life.sent, life.acknowledged, life.dropped, life.window_full_us / SECOND
+    return totals.sent, totals.acknowledged, totals.dropped, totals.window_full_us / SECOND
 
 
-def test_life_spans_intervals() -> None:
+def test_totals_span_intervals() -> None:
     """What a session has sent, had acknowledged and dropped adds up, however often its counters are taken."""
     peer = Peer(Limits(max_inflight=1, max_mqueue_len=1))
     peer.deliver("a", "b", "c", qos=1)
-    assert sums(peer.session.life(peer.now)) == (1, 0, 1, 0)
+    assert sums(peer.session.totals(peer.now)) == (1, 0, 1, 0)
 
     peer.take_counters()
-    assert sums(peer.session.life(peer.now)) == (1, 0, 1, 0)
+    assert sums(peer.session.totals(peer.now)) == (1, 0, 1, 0)
 
     peer.puback(1)
     peer.take_counters()
     peer.take_counters()
     peer.deliver("d", qos=0)
-    assert sums(peer.session.life(peer.now)) == (3, 1, 1, 0)
+    assert sums(peer.session.totals(peer.now)) == (3, 1, 1, 0)
 
 
 def test_time_of_a_full_window() -> None:
@@ -32,15 +32,15 @@ def test_time_of_a_full_window() -> None:
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("a", qos=1)
     peer.now += 2 * SECOND
-    assert sums(peer.session.life(peer.now))[3] == 2
+    assert sums(peer.session.totals(peer.now))[3] == 2
 
     peer.take_counters()
     peer.now += SECOND
-    assert sums(peer.session.life(peer.now))[3] == 3
+    assert sums(peer.session.totals(peer.now))[3] == 3
 
     peer.disconnect()
     peer.now += SECOND
-    assert sums(peer.session.life(peer.now))[3] == 3
+    assert sums(peer.session.totals(peer.now))[3] == 3
 
 
 def test_patience() -> None:
@@ -49,19 +49,19 @@ def test_patience() -> None:
     for label in "abc":
         peer.route(message(label, 1, now=peer.now), publisher=publisher)
         peer.run()
-    assert peer.session.life(peer.now).paced_for_us == 0
+    assert peer.session.totals(peer.now).paced_for_us == 0
 
     peer.route(message("d", 1, now=peer.now), publisher=publisher)
     peer.now += SECOND // 20
-    assert peer.session.life(peer.now).paced_for_us == SECOND // 20
+    assert peer.session.totals(peer.now).paced_for_us == SECOND // 20
 
     peer.take_counters()
     peer.now += SECOND // 20
-    assert peer.session.life(peer.now).paced_for_us == SECOND // 10
+    assert peer.session.totals(peer.now).paced_for_us == SECOND // 10
 
     peer.disconnect()
     peer.now += SECOND
-    assert peer.session.life(peer.now).paced_for_us == SECOND // 10
+    assert peer.session.totals(peer.now).paced_for_us == SECOND // 10
 
 
 def test_looking_takes_nothing() -> None:
@@ -69,7 +69,7 @@ def test_looking_takes_nothing() -> None:
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("a", qos=1)
     peer.now += SECOND
-    peer.session.life(peer.now)
+    peer.session.totals(peer.now)
 
     counters = peer.take_counters()
 

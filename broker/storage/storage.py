@@ -1,4 +1,4 @@
-"""Opens the journal of a directory, and reads what is in it."""
+"""The journal of one broker with its file: opening, reading, the thread for the disk, errors."""
 
 import asyncio
 import sqlite3
@@ -8,7 +8,7 @@ from typing import Final, TypeVar, final
 
 from broker.storage.commits import Commits
 from broker.storage.database import Database, StorageError
-from broker.storage.disk import Disk
+from broker.storage.disk_thread import DiskThread
 from broker.storage.frame import encode
 from broker.storage.journal import Journal
 from broker.storage.records import DamagedError
@@ -21,12 +21,12 @@ REMEDY: Final = "`sluice store check` lists all damage; restore a backup, or `sl
 
 @final
 class Storage:
-    """The journal of one broker, and its file. Only one of them at a time may have a directory."""
+    """The journal of one broker, and its file. One broker at a time may use a directory."""
 
     def __init__(self, directory: Path, sync: float) -> None:
-        """Open it. `sync`: seconds between commits; 0 = each is waited for. Raises StorageError."""
+        """Open it. `sync`: seconds between commits; 0 = packets wait for their commit. Raises StorageError."""
         self._database = Database(directory)
-        self._disk = Disk("journal")
+        self._disk = DiskThread("journal")
         self.journal = Journal(Commits(self._append, self._disk, sync))
 
     def read(self) -> Saved:
@@ -67,7 +67,7 @@ class Storage:
         await self._ask(lambda: self._database.remove(number))
 
     async def _ask(self, job: Callable[[], T]) -> T:
-        """What the job returns, which runs in the disk's thread."""
+        """Run a job in the disk's thread, and return its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def done(result: T | Exception) -> None:
@@ -88,5 +88,5 @@ class Storage:
         return await future
 
     async def close(self) -> None:
-        """Close the file, when what has been asked of it is done."""
+        """Close the file when all jobs are done."""
         await self._ask(self._database.close)

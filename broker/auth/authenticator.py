@@ -1,4 +1,4 @@
-"""Whether a CONNECT needs authentication, and by which method."""
+"""Whether a CONNECT needs authentication, and which method does it."""
 
 from broker.auth.exchange import Authentication
 from broker.auth.method import Method
@@ -9,7 +9,7 @@ from protocol.connect import Connect
 from protocol.errors import MQTTError
 
 
-class Access:
+class Authenticator:
     """The configured rules of authentication."""
 
     def __init__(self, config: Config) -> None:
@@ -27,7 +27,7 @@ class Access:
             if listener.tls is not None and listener.tls.require_client_certificate
         }
 
-    def ask(self, connect: Connect, listener: str) -> Authentication | None:
+    def authentication(self, connect: Connect, listener: str) -> Authentication | None:
         """Return the authentication that the client needs; None if it needs none. Raises MQTTError to refuse it."""
         name = (connect.properties or {}).get(props.AUTHENTICATION_METHOD)
         if name is not None:

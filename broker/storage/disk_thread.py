@@ -18,11 +18,11 @@ SWITCH_INTERVAL: Final = 0.001
 """Seconds after which the thread has to release the interpreter lock; Python's default of 5 ms is too long here."""
 
 
-class Disk:
-    """Runs jobs one after the other in its own thread, and passes their results to the event loop.
+class DiskThread:
+    """Runs jobs one after the other, and passes their results to the event loop.
 
-    `name` is what it is for, in the log. A daemon thread: a disk that hangs stops neither the event loop nor
-    the end of the process.
+    `name` says in the log what it writes. It is a daemon thread: a disk that hangs stops neither the event loop nor the
+    end of the process.
     """
 
     def __init__(self, name: str) -> None:
@@ -76,9 +76,9 @@ class Disk:
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Check after SLOW whether a job has finished since."""
         self._watching = True
-        loop.call_later(SLOW, self._look, loop, self._done)
+        loop.call_later(SLOW, self._check, loop, self._done)
 
-    def _look(self, loop: asyncio.AbstractEventLoop, done: int) -> None:
+    def _check(self, loop: asyncio.AbstractEventLoop, done: int) -> None:
         self._watching = False
         if self._done == self._asked:
             return

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.most_specific import CACHED_BYTES, CACHED_TOPICS, NONE, MostSpecific
 from protocol.topics import matches
+from session.most_specific import CACHED_BYTES, CACHED_TOPICS, NONE, MostSpecific
 from tests.support.protocol.strategies import topic_filters, topics
 
 WORDS = st.sampled_from(["a", "b", ""])

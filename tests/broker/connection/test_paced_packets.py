@@ -1,6 +1,6 @@
 """FC-16: what a client has sent while it is held back as a publisher."""
 
-from broker.connection.held_back import MOST_BYTES, HeldBack
+from broker.connection.paced_packets import MOST_BYTES, PacedPackets
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubrel
 from protocol.ping import Pingreq
@@ -10,7 +10,7 @@ from protocol.subscribe import Subscribe, Subscription
 
 def test_full_by_bytes() -> None:
     """FC-16: past 64 KiB nothing more is read, and there is room again when some of it has been handled."""
-    held = HeldBack()
+    held = PacedPackets()
     while not held.full:
         held.add(Publish(b"t", bytes(10_000)))
     held.take()
@@ -19,7 +19,7 @@ def test_full_by_bytes() -> None:
 
 def test_properties_count() -> None:
     """FC-16: large properties count as well as a large payload."""
-    held = HeldBack()
+    held = PacedPackets()
     held.add(Publish(b"t", b"", 0, False, {props.USER_PROPERTY: [("k", "v" * 60_000)] * 2}))
     assert held.full
     assert MOST_BYTES < 120_000
@@ -27,7 +27,7 @@ def test_properties_count() -> None:
 
 def test_full_by_another_packet() -> None:
     """FC-16: behind a SUBSCRIBE nothing is read until it has been handled itself, whatever was before it."""
-    held = HeldBack()
+    held = PacedPackets()
     subscribe = Subscribe(1, [Subscription("t", 0)])
     held.add(Publish(b"t", b""))
     held.add(subscribe)
@@ -41,18 +41,18 @@ def test_full_by_another_packet() -> None:
 def test_what_goes_on() -> None:
     """FC-16: acknowledgements and PINGREQ are handled, PUBLISH and SUBSCRIBE wait."""
     waits = [Publish(b"t", b""), Subscribe(1, [Subscription("t", 0)])]
-    held = HeldBack()
-    assert all(held.goes_on(packet) for packet in (Puback(1), Pubrel(1), Pingreq()))
-    assert not any(held.goes_on(packet) for packet in waits)
+    held = PacedPackets()
+    assert all(held.may_overtake(packet) for packet in (Puback(1), Pubrel(1), Pingreq()))
+    assert not any(held.may_overtake(packet) for packet in waits)
 
 
 def test_pubrel_behind_its_publish() -> None:
     """FC-16, FC-21: PUBREL waits while a QoS 2 PUBLISH with its id does, however often that has come."""
-    held = HeldBack()
+    held = PacedPackets()
     for _ in range(2):
         held.add(Publish(b"t", b"", 2, packet_id=7))
     held.take()
-    assert not held.goes_on(Pubrel(7))
-    assert held.goes_on(Pubrel(8))
+    assert not held.may_overtake(Pubrel(7))
+    assert held.may_overtake(Pubrel(8))
     held.take()
-    assert held.goes_on(Pubrel(7))
+    assert held.may_overtake(Pubrel(7))
