@@ -1,4 +1,4 @@
-"""Wills over sockets: when they are published, and when they are not."""
+"""Wills: when they are published, and when they are not."""
 
 from collections.abc import Callable
 
