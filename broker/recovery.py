@@ -89,7 +89,7 @@ class _Recovery:
             expires_at = detached_at + saved.expiry * SECOND
             if saved.will:
                 will = decode(saved.will, self._decoder)
-                self._broker.sessions.delay_will(client, will, detached_at + saved.will_delay * SECOND)
+                self._broker.sessions.wills.delay(client, will, detached_at + saved.will_delay * SECOND)
             if saved.expiry == NEVER_EXPIRES:
                 pass
             elif expires_at <= self._now:

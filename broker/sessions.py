@@ -1,21 +1,19 @@
-"""Starts, detaches, expires and ends sessions, and publishes wills."""
+"""Starts, detaches, expires and ends sessions."""
 
 from typing import Final, final
 
 from broker.addresses.policy import Addresses
 from broker.clients import NEVER_EXPIRES, Client, Clients
 from broker.events import Events
-from broker.routing.messages import Messages, read_expiry
-from broker.routing.router import FULL
+from broker.routing.messages import Messages
 from broker.routing.shared_groups import split_share
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import Timer, Wheel
 from broker.storage.journal import Journal
 from broker.storage.session_log import SessionLog
 from broker.totals import Totals
-from protocol import properties as props
+from broker.wills import Wills, will_delay, will_publish
 from protocol.connect import Will
-from protocol.publish import Publish
 from session.counters import Counters
 from session.host import Host
 from session.limits import Limits
@@ -56,6 +54,7 @@ class Sessions:
         self.wheel = wheel
         self.totals = totals
         self.events = events
+        self.wills = Wills(messages, addresses, wheel)
         self.ended: list[Ended] = []
         """The sessions that ended since the last export."""
         self.ended_lost = 0
@@ -115,7 +114,7 @@ class Sessions:
         client.session.disconnect(host, now)
         expiry = client.expiry_interval if keep else 0
         if will is not None:
-            self._schedule_will(client, will, expiry, now)
+            self.wills.schedule(client, will, expiry, now)
         if client.log is not None and expiry:
             client.log.detached(expiry, client.will is not None)
         if expiry == 0:
@@ -154,29 +153,6 @@ class Sessions:
         """End a detached session whose expiry interval has passed."""
         self.totals.expired += 1
         self.end(client, now)
-
-    # -- wills
-
-    def _schedule_will(self, client: Client, will: Will, expiry: int, now: int) -> None:
-        delay = will_delay(will, expiry)
-        publish = will_publish(will)
-        if delay == 0:
-            self.publish_will(client.session, publish, now)
-        else:
-            self.delay_will(client, publish, now + delay * SECOND)
-
-    def delay_will(self, client: Client, publish: Publish, at: int) -> None:
-        """Publish a detached client's will at this time, unless it connects before."""
-        timer = client.will = WillTimer(self, client, publish)
-        self.wheel.add(at, timer)
-
-    def publish_will(self, session: Session, publish: Publish, now: int) -> None:
-        """Publish a will; its client is the publisher, which matters for No Local [MQTT-3.8.3-3]."""
-        publish.received_at = now
-        if publish.properties is not None:
-            read_expiry(publish, publish.properties, now)
-        if self._messages.publish(publish, session) == FULL:
-            self._addresses.overflow_will(session, publish, now)
 
 
 @final
@@ -247,38 +223,3 @@ class ExpiryTimer(Timer):
         """End the session, unless the client has connected again."""
         if self.wanted():
             self.sessions.expire(self.client, now)
-
-
-@final
-class WillTimer(Timer):
-    """Publishes a will when its delay has passed [MQTT-3.1.2-8]."""
-
-    def __init__(self, sessions: Sessions, client: Client, publish: Publish) -> None:
-        self.sessions = sessions
-        self.client = client
-        self.publish = publish
-
-    def wanted(self) -> bool:
-        """False if the client has connected again [MQTT-3.1.3-9], or the session has ended and published the will."""
-        return self.client.will is self
-
-    def due(self, now: int) -> None:
-        """Publish the will."""
-        if self.wanted():
-            self.client.will = None
-            if self.client.log is not None:
-                self.client.log.will_published()
-            self.sessions.publish_will(self.client.session, self.publish, now)
-
-
-def will_publish(will: Will) -> Publish:
-    """The PUBLISH of a will, without its Will Delay Interval."""
-    properties = will.properties
-    if properties is not None:
-        properties = {key: value for key, value in properties.items() if key != props.WILL_DELAY_INTERVAL}
-    return Publish(will.topic, will.payload, will.qos, will.retain, properties or None)
-
-
-def will_delay(will: Will, expiry_interval: int) -> int:
-    """Seconds until a will is published: its delay, or until the session ends if that is sooner (section 3.1.3.2.2)."""
-    return min(props.integer(will.properties, props.WILL_DELAY_INTERVAL), expiry_interval)

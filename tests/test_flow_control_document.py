@@ -73,7 +73,7 @@ def test_rules_are_shown() -> None:
 @pytest.mark.parametrize("key", list(keys()))
 def test_keys(key: str) -> None:
     """Each key of flow control is explained where the document lists them."""
-    assert f"`{key}`" in part("The knobs")
+    assert f"`{key}`" in part("The keys")
 
 
 def test_columns() -> None:

@@ -1,0 +1,81 @@
+"""Publishes wills: when the connection ends, after their delay, or when the session ends (section 3.1.2.5)."""
+
+from typing import final
+
+from broker.addresses.policy import Addresses
+from broker.clients import Client
+from broker.routing.messages import Messages, read_expiry
+from broker.routing.router import FULL
+from broker.runtime.clock import SECOND
+from broker.runtime.timers import Timer, Wheel
+from protocol import properties as props
+from protocol.connect import Will
+from protocol.publish import Publish
+from session.session import Session
+
+
+@final
+class Wills:
+    """Publishes the wills of all clients."""
+
+    def __init__(self, messages: Messages, addresses: Addresses, wheel: Wheel) -> None:
+        self._messages = messages
+        self._addresses = addresses
+        self._wheel = wheel
+
+    def schedule(self, client: Client, will: Will, expiry: int, now: int) -> None:
+        """The connection has ended: publish its will, now or later. `expiry`: seconds until the session ends."""
+        delay = will_delay(will, expiry)
+        publish = will_publish(will)
+        if delay == 0:
+            self.publish(client.session, publish, now)
+        else:
+            self.delay(client, publish, now + delay * SECOND)
+
+    def delay(self, client: Client, publish: Publish, at: int) -> None:
+        """Publish a detached client's will at this time, unless it connects before."""
+        timer = client.will = WillTimer(self, client, publish)
+        self._wheel.add(at, timer)
+
+    def publish(self, session: Session, publish: Publish, now: int) -> None:
+        """Publish a will; its client is the publisher, which matters for No Local [MQTT-3.8.3-3]."""
+        publish.received_at = now
+        if publish.properties is not None:
+            read_expiry(publish, publish.properties, now)
+        if self._messages.publish(publish, session) == FULL:
+            self._addresses.overflow_will(session, publish, now)
+
+
+@final
+class WillTimer(Timer):
+    """Publishes a will when its delay has passed [MQTT-3.1.2-8]."""
+
+    def __init__(self, wills: Wills, client: Client, publish: Publish) -> None:
+        self._wills = wills
+        self.client = client
+        self.publish = publish
+
+    def wanted(self) -> bool:
+        """False if the client has connected again [MQTT-3.1.3-9], or the session has ended and published the will."""
+        return self.client.will is self
+
+    def due(self, now: int) -> None:
+        """Publish the will."""
+        if self.wanted():
+            self.client.will = None
+            if self.client.log is not None:
+                self.client.log.will_published()
+            self._wills.publish(self.client.session, self.publish, now)
+
+
+def will_publish(will: Will) -> Publish:
+    """The PUBLISH of a will, without its Will Delay Interval."""
+    properties = will.properties
+    if properties is not None:
+        properties = {key: value for key, value in properties.items() if key != props.WILL_DELAY_INTERVAL}
+    return Publish(will.topic, will.payload, will.qos, will.retain, properties or None)
+
+
+def will_delay(will: Will, expiry_interval: int) -> int:
+    """Seconds until a will is published: its delay, or until the session ends if that is sooner (section 3.1.3.2.2)."""
+    return min(props.integer(will.properties, props.WILL_DELAY_INTERVAL), expiry_interval)
