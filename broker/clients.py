@@ -5,7 +5,7 @@ from typing import Final, final
 from broker.routing.retained_feed import RetainedFeed
 from broker.runtime.endpoint import Endpoint
 from broker.runtime.timers import Timer
-from broker.storage.session_log import SessionLog
+from broker.storage.kept_session import KeptSession
 from protocol import properties as props
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
@@ -35,8 +35,8 @@ class Client:
         """When a detached session expires, in microseconds; 0 = it does not."""
         self.will: Timer | None = None
         """The timer of a delayed will."""
-        self.log: SessionLog | None = None
-        """What the session writes to the journal (FC-27); None = it does not survive the process."""
+        self.kept: KeptSession | None = None
+        """The session's part of the journal (FC-27); None = it does not survive the process."""
         self.feed: RetainedFeed | None = None
         """Delivers retained messages to new subscriptions; None until there is one."""
         self.walk = 0

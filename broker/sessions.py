@@ -10,7 +10,7 @@ from broker.routing.shared_groups import split_share
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import Timer, Wheel
 from broker.storage.journal import Journal
-from broker.storage.session_log import SessionLog
+from broker.storage.kept_session import KeptSession
 from broker.totals import Totals
 from broker.wills import Wills, will_delay, will_publish
 from protocol.connect import Will
@@ -81,28 +81,28 @@ class Sessions:
         Returns the commit that has to come before CONNACK; 0 = none.
         """
         journal = self._journal
-        log = client.log
+        kept = client.kept
         if journal is None:
             return 0
         if client.expiry_interval == 0:
-            client.log = None
+            client.kept = None
             client.session.keep(None)
-            if log is not None:
-                self._last_end = log.end()
+            if kept is not None:
+                self._last_end = kept.end()
             return self._last_end  # a clean start: the end of the older session has to be on disk too
-        if log is None:
-            log = SessionLog(journal, journal.new_log(), client.session.client_id)
-            self._begin_log(client, log)
+        if kept is None:
+            kept = KeptSession(journal, journal.new_queue(), client.session.client_id)
+            self._begin_keeping(client, kept)
         publish = will_publish(will) if will is not None else None
         delay = will_delay(will, client.expiry_interval) if will is not None else 0
-        return log.connected(version, client.expiry_interval, publish, delay)
+        return kept.connected(version, client.expiry_interval, publish, delay)
 
-    def _begin_log(self, client: Client, log: SessionLog) -> None:
+    def _begin_keeping(self, client: Client, kept: KeptSession) -> None:
         """Write a session to the journal that has not been written so far."""
-        client.log = log
-        client.session.keep(log)
+        client.kept = kept
+        client.session.keep(kept)
         for name, subscription in (client.session.subscriptions or {}).items():
-            log.subscriptions[name] = subscription
+            kept.subscriptions[name] = subscription
             if split_share(name)[0]:
                 self._messages.router.shared.keep(name)
 
@@ -115,8 +115,8 @@ class Sessions:
         expiry = client.expiry_interval if keep else 0
         if will is not None:
             self.wills.schedule(client, will, expiry, now)
-        if client.log is not None and expiry:
-            client.log.detached(expiry, client.will is not None)
+        if client.kept is not None and expiry:
+            client.kept.detached(expiry, client.will is not None)
         if expiry == 0:
             self.end(client, now)
         elif expiry != NEVER_EXPIRES:
@@ -130,8 +130,8 @@ class Sessions:
     def end(self, client: Client, now: int) -> None:
         """Discard a detached session with its subscriptions and queues; a delayed will is published now."""
         session = client.session
-        if client.log is not None:
-            self._last_end = client.log.end()
+        if client.kept is not None:
+            self._last_end = client.kept.end()
         client.expires_at = 0
         del self.clients.by_id[session.client_id]
         subscriptions = session.subscriptions

@@ -63,8 +63,8 @@ class WillTimer(Timer):
         """Publish the will."""
         if self.wanted():
             self.client.will = None
-            if self.client.log is not None:
-                self.client.log.will_published()
+            if self.client.kept is not None:
+                self.client.kept.will_published()
             self._wills.publish(self.client.session, self.publish, now)
 
 

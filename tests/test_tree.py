@@ -34,11 +34,11 @@ TESTED_WITH: Final = {
     "server/logs": "server/test_server.py",
     "server/tls_failures": "server/test_tls_handshake.py",
     "storage/disk_thread": "addresses/paging/test_paging_disk_faults.py",
-    "storage/log": "storage/test_compaction.py",
+    "storage/kept_queue": "storage/test_compaction.py",
     "storage/message": "storage/test_compaction.py",
     "storage/storage": "storage/test_compaction.py",
     "storage/saved": "storage/test_compaction.py",
-    "storage/session_log": "storage/test_compaction.py",
+    "storage/kept_session": "storage/test_compaction.py",
     "telemetry/collector": "telemetry/test_exporter.py",
     "telemetry/wall": "telemetry/test_schema.py",
 }

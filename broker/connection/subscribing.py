@@ -68,8 +68,8 @@ class Subscribing:
                 continue
             if self._add(session, subscription):
                 fresh.append(subscription)
-            if client.log is not None:
-                session.outbox.commit = client.log.subscribed(subscription)
+            if client.kept is not None:
+                session.outbox.commit = client.kept.subscribed(subscription)
             codes.append(subscription.qos)
         _suback(session, packet.packet_id, codes, refused)
         if self._events.debug:
@@ -89,8 +89,8 @@ class Subscribing:
             held = session.subscriptions
             if held is not None and held.pop(topic_filter, None) is not None:
                 self._router.unsubscribe(session.outbound, topic_filter)
-                if client.log is not None:
-                    session.outbox.commit = client.log.unsubscribed(topic_filter)
+                if client.kept is not None:
+                    session.outbox.commit = client.kept.unsubscribed(topic_filter)
                 if client.feed is not None:
                     client.feed.forget(topic_filter)
                 codes.append(reason_codes.SUCCESS)

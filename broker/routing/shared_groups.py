@@ -2,8 +2,8 @@
 
 from typing import Any, Final, final
 
-from broker.storage.group_log import GroupLog
 from broker.storage.journal import Journal
+from broker.storage.kept_group import KeptGroup
 from protocol.errors import MalformedPacket
 from protocol.topics import parse_share
 from session.host import Host, NoHost
@@ -26,7 +26,7 @@ class SharedGroups:
         self._limits = Limits() if limits is None else limits
         self._host = NoHost() if host is None else host
         self._journal = journal
-        self._logs: dict[str, GroupLog] = {}
+        self._kept: dict[str, KeptGroup] = {}
         """For the groups that are kept (FC-27), by name."""
 
     def queue(self, name: str) -> SharedQueue:
@@ -40,20 +40,20 @@ class SharedGroups:
         """FC-27: a kept session has joined this group, so what waits in its queue is kept too."""
         queue = self.queues[name]
         if self._journal is not None and queue.journal is None:
-            log = GroupLog(self._journal, self._journal.new_log(), name)
-            self.attach(queue, log)
-            log.write_state()
+            kept = KeptGroup(self._journal, self._journal.new_queue(), name)
+            self.attach(queue, kept)
+            kept.write_state()
 
-    def attach(self, queue: SharedQueue, log: GroupLog) -> None:
-        """Write what happens to a queue to the journal by `log`."""
-        queue.journal = self._logs[queue.name] = log
+    def attach(self, queue: SharedQueue, kept: KeptGroup) -> None:
+        """Write what happens to a queue to its part of the journal, `kept`."""
+        queue.journal = self._kept[queue.name] = kept
 
     def close(self, queue: SharedQueue) -> None:
         """Remove a queue that has no members."""
         del self.queues[queue.name]
-        log = self._logs.pop(queue.name, None)
-        if log is not None:
-            log.end()
+        kept = self._kept.pop(queue.name, None)
+        if kept is not None:
+            kept.end()
         self.dropped += queue.counters.dropped_queue_full
 
 

@@ -36,12 +36,12 @@ def disconnect_all(connections: "Connections", clients: "Clients", addresses: "A
             _close(connection, now, now + DELIVERIES_TIMEOUT)
             continue
         connection.will = None
-        if connection.client is not None and connection.client.log is not None:
-            connection.client.log.stop()  # the next start publishes it
+        if connection.client is not None and connection.client.kept is not None:
+            connection.client.kept.stop()  # the next start publishes it
         else:
             lost += 1
     for client in clients.known():
-        if client.will is None or client.log is not None:
+        if client.will is None or client.kept is not None:
             continue
         if monotonic_us() < until:
             client.will.due(now)
@@ -60,7 +60,7 @@ def _close(connection: "Connection", now: int, until: int) -> None:
         waiting = session.gauges().mailbox_len
         while waiting:
             if monotonic_us() >= until:
-                if connection.client is None or connection.client.log is None:
+                if connection.client is None or connection.client.kept is None:
                     session.end(now)
                 break  # what waits for a kept session is stored when it is detached
             connection.handlers.run_queue.run(connection, now)

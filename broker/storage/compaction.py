@@ -68,9 +68,9 @@ class Compaction:
         for each in oldest:
             if each.messages:
                 await self._move_messages(each)
-            for count, number in enumerate(sorted(each.logs)):
-                if number in each.logs:
-                    journal.logs[number].write_state()
+            for count, number in enumerate(sorted(each.queues)):
+                if number in each.queues:
+                    journal.queues[number].write_state()
                 if count % SLICE == SLICE - 1:
                     await asyncio.sleep(0)
         await journal.commits.reach()
@@ -103,8 +103,8 @@ class Compaction:
         if message is None:
             return  # it is dead
         saved = records.read_message(body)
-        logs = self._journal.logs
+        queues = self._journal.queues
         targets = [
-            each for each in saved.targets if each.session in logs and logs[each.session].is_pending(each.delivery)
+            each for each in saved.targets if each.session in queues and queues[each.session].is_pending(each.delivery)
         ]
         self._journal.move(message, records.moved(saved, message.retained, targets))

@@ -10,19 +10,19 @@ from broker.storage import records
 @mypyc_attr(acyclic=True)
 @final
 class Deliveries:
-    """The pending deliveries of a session or group, by number; `log` names it in the journal."""
+    """The pending deliveries of a session or group, by number; `queue` names it in the journal."""
 
-    def __init__(self, log: int) -> None:
-        self.log = log
-        self.following = 0
+    def __init__(self, queue: int) -> None:
+        self.queue = queue
+        self.next_delivery = 0
         """The number of the next delivery. A number is never used again: older records may name it."""
         self.pending: set[int] = set()
         self._done: list[int] = []  # since the last record
 
     def begin(self) -> int:
         """The number of a new delivery."""
-        number = self.following
-        self.following += 1
+        number = self.next_delivery
+        self.next_delivery += 1
         self.pending.add(number)
         return number
 
@@ -40,4 +40,4 @@ class Deliveries:
         if not done:
             return b""
         self._done = []
-        return records.done(self.log, done)
+        return records.done(self.queue, done)

@@ -22,10 +22,10 @@ class Journal:
         self.commits = commits
         commits.before_commit = self._finish_frame
         self.frames: dict[int, Frame] = {}
-        self.logs: dict[int, SessionJournal] = {}
+        self.queues: dict[int, SessionJournal] = {}
         """Of the sessions and groups that are kept, by number."""
         self._next_message = 1
-        self._next_log = 1
+        self._next_queue = 1
         self._frame: Frame | None = None
         self.state_size = 0
         """Bytes of the state of all sessions and groups, as it was last written."""
@@ -42,12 +42,12 @@ class Journal:
         self._needed = False
         """Whether a packet has to wait for the commit."""
 
-    def begin_after(self, frames: dict[int, Frame], last_frame: int, last_message: int, last_log: int) -> None:
+    def begin_after(self, frames: dict[int, Frame], last_frame: int, last_message: int, last_queue: int) -> None:
         """Continue after what is in the file: these frames, and these last numbers."""
         self.frames = frames
         self.commits.begin_after(last_frame)
         self._next_message = last_message + 1
-        self._next_log = last_log + 1
+        self._next_queue = last_queue + 1
 
     # -- messages
 
@@ -57,18 +57,18 @@ class Journal:
         self._publisher = publisher
         self._needed = False
 
-    def target(self, publish: Publish, log: int, delivery: int) -> Message:
+    def target(self, publish: Publish, queue: int, delivery: int) -> Message:
         """Write a delivery of the message that is being routed, or of another one, which is then written alone."""
         if self._publish is None or not publish.is_copy_of(self._publish):
-            return self._write_alone(publish, log, delivery)
-        self._targets.append(records.target(log, delivery, publish))
+            return self._write_alone(publish, queue, delivery)
+        self._targets.append(records.target(queue, delivery, publish))
         return self._new_message()
 
-    def _write_alone(self, publish: Publish, log: int, delivery: int) -> Message:
+    def _write_alone(self, publish: Publish, queue: int, delivery: int) -> Message:
         """Write a message that a group hands to a member, or a retained one for a new subscription."""
         message = Message(self._next_message, self.frame())
         self._next_message += 1
-        self._write(publish, message, False, "", [records.target(log, delivery, publish)])
+        self._write(publish, message, False, "", [records.target(queue, delivery, publish)])
         self.commits.later()
         return message
 
@@ -136,10 +136,10 @@ class Journal:
 
     # -- frames, sessions and groups
 
-    def new_log(self) -> int:
+    def new_queue(self) -> int:
         """A number for a session, or group, that is to be kept."""
-        number = self._next_log
-        self._next_log += 1
+        number = self._next_queue
+        self._next_queue += 1
         return number
 
     def frame(self) -> Frame:

@@ -5,7 +5,7 @@ from typing import Final, final
 from mypy_extensions import mypyc_attr
 
 _NO_MESSAGES: Final[dict[int, "Message"]] = {}
-_NO_LOGS: Final[set[int]] = set()
+_NO_QUEUES: Final[set[int]] = set()
 
 
 @final
@@ -20,7 +20,7 @@ class Frame:
         """Bytes of its live messages."""
         self.messages = _NO_MESSAGES
         """Its live messages, by number."""
-        self.logs = _NO_LOGS
+        self.queues = _NO_QUEUES
         """Numbers of the sessions and groups whose state begins in this frame."""
 
     def add_message(self, message: "Message", size: int) -> None:
@@ -37,17 +37,17 @@ class Frame:
         if not self.messages:
             self.messages = _NO_MESSAGES
 
-    def add_log(self, number: int) -> None:
+    def add_queue(self, number: int) -> None:
         """The state of a session or group begins in this frame."""
-        if not self.logs:
-            self.logs = set()
-        self.logs.add(number)
+        if not self.queues:
+            self.queues = set()
+        self.queues.add(number)
 
-    def remove_log(self, number: int) -> None:
+    def remove_queue(self, number: int) -> None:
         """It has ended, or begins in another frame."""
-        self.logs.discard(number)
-        if not self.logs:
-            self.logs = _NO_LOGS
+        self.queues.discard(number)
+        if not self.queues:
+            self.queues = _NO_QUEUES
 
 
 @mypyc_attr(acyclic=True)

@@ -118,9 +118,9 @@ def moved(saved: "SavedMessage", retained: bool, targets: "list[Target]") -> byt
     return _record(MESSAGE, b"".join((*parts, saved.packet)))
 
 
-def session(number: int, client_id: str, version: int, expiry: int, following: int) -> bytes:
-    """A session of this client id begins; `following` is the number of its next delivery."""
-    return _record(SESSION, _SESSION.pack(number, version, expiry, following) + client_id.encode())
+def session(number: int, client_id: str, version: int, expiry: int, next_delivery: int) -> bytes:
+    """A session of this client id begins; `next_delivery` is the number of its next delivery."""
+    return _record(SESSION, _SESSION.pack(number, version, expiry, next_delivery) + client_id.encode())
 
 
 def connected(number: int, version: int, expiry: int) -> bytes:
@@ -144,9 +144,9 @@ def saved_will(number: int, packet: bytes, delay: int) -> bytes:
     return _record(WILL, _WILL.pack(number, delay) + packet)
 
 
-def group(number: int, name: str, following: int) -> bytes:
-    """The queue of the shared subscription `$share/group/filter` begins; `following` as for a session."""
-    return _record(GROUP, _GROUP.pack(number, following) + name.encode())
+def group(number: int, name: str, next_delivery: int) -> bytes:
+    """The queue of the shared subscription `$share/group/filter` begins; `next_delivery` as for a session."""
+    return _record(GROUP, _GROUP.pack(number, next_delivery) + name.encode())
 
 
 def ended(number: int) -> bytes:
@@ -272,8 +272,8 @@ def read_message(body: bytes) -> SavedMessage:
 
 def read_session(body: bytes) -> tuple[int, int, int, int, str]:
     """The body of SESSION: number, version, expiry, number of the next delivery, client id."""
-    number, version, expiry, following = _SESSION.unpack_from(body)
-    return number, version, expiry, following, body[_SESSION.size :].decode()
+    number, version, expiry, next_delivery = _SESSION.unpack_from(body)
+    return number, version, expiry, next_delivery, body[_SESSION.size :].decode()
 
 
 def read_connected(body: bytes) -> tuple[int, int, int]:
@@ -296,8 +296,8 @@ def read_will(body: bytes) -> tuple[int, int, bytes]:
 
 def read_group(body: bytes) -> tuple[int, int, str]:
     """The body of GROUP: number, number of the next delivery, name."""
-    number, following = _GROUP.unpack_from(body)
-    return number, following, body[_GROUP.size :].decode()
+    number, next_delivery = _GROUP.unpack_from(body)
+    return number, next_delivery, body[_GROUP.size :].decode()
 
 
 def read_ended(body: bytes) -> int:

@@ -17,13 +17,13 @@ from protocol.subscribe import Subscription
 class SavedDelivery:
     """One delivery that is not done."""
 
-    def __init__(self, message: "SavedRecord", target: Target) -> None:
+    def __init__(self, message: "StoredMessage", target: Target) -> None:
         self.message = message
         self.target = target
 
 
 @final
-class SavedRecord:
+class StoredMessage:
     """A message, and where it is in the journal."""
 
     def __init__(self, saved: SavedMessage, message: Message) -> None:
@@ -69,7 +69,7 @@ class SavedSession:
         self.expiry = 0
         self.detached_at = 0
         """Microseconds since 1970 UTC; 0 = its client was connected when the broker ended."""
-        self.following = 0
+        self.next_delivery = 0
         self.subscriptions: dict[str, Subscription] = {}
         self.deliveries: dict[int, SavedDelivery] = {}
         """By number. A message may be in a later frame than the other records of its deliveries."""
@@ -93,11 +93,11 @@ class Saved:
 
     def __init__(self) -> None:
         self.sessions: dict[int, SavedSession] = {}
-        self.retained: dict[bytes, SavedRecord] = {}
+        self.retained: dict[bytes, StoredMessage] = {}
         self.frames: dict[int, Frame] = {}
         self.last_frame = 0
         self.last_message = 0
-        self.last_log = 0
+        self.last_queue = 0
         self._decoder = Decoder(version=5)
         self._frame = Frame(0)
         self._handlers: dict[int, Callable[[bytes], None]] = {
@@ -138,7 +138,7 @@ class Saved:
         session = self.sessions.get(number)
         if session is None:
             session = self.sessions[number] = SavedSession(number)
-            self.last_log = max(self.last_log, number)
+            self.last_queue = max(self.last_queue, number)
         return session
 
     def live_bytes(self) -> int:
@@ -156,21 +156,21 @@ class Saved:
         saved = records.read_message(body)
         message = Message(saved.number, own)
         message.written(len(body) + records.HEAD_SIZE)
-        record = SavedRecord(saved, message)
+        record = StoredMessage(saved, message)
         self.last_message = max(self.last_message, saved.number)
         for target in saved.targets:
             session = self._session_of(target.session)
-            session.following = max(session.following, target.delivery + 1)
+            session.next_delivery = max(session.next_delivery, target.delivery + 1)
             session.deliveries[target.delivery] = SavedDelivery(record, target)
         if saved.retained:
             self.retained[record.publish(self._decoder).topic] = record
 
     def _session(self, body: bytes) -> None:
-        number, version, expiry, following, client_id = records.read_session(body)
+        number, version, expiry, next_delivery, client_id = records.read_session(body)
         session = self._session_of(number)
         session.begun, session.begins_in, session.will = True, self._frame, b""
         session.client_id, session.version, session.expiry, session.detached_at = client_id, version, expiry, 0
-        session.following = max(session.following, following)
+        session.next_delivery = max(session.next_delivery, next_delivery)
         session.subscriptions.clear()
         session.remembered.clear()
         session.inflight.clear()
@@ -194,14 +194,14 @@ class Saved:
         session.will, session.will_delay = packet, delay
 
     def _group(self, body: bytes) -> None:
-        number, following, name = records.read_group(body)
+        number, next_delivery, name = records.read_group(body)
         group = self._session_of(number)
-        group.following = max(group.following, following)
+        group.next_delivery = max(group.next_delivery, next_delivery)
         group.begun, group.begins_in, group.group = True, self._frame, name
 
     def _ended(self, body: bytes) -> None:
         number = records.read_ended(body)
-        self.last_log = max(self.last_log, number)
+        self.last_queue = max(self.last_queue, number)
         self.sessions.pop(number, None)
 
     def _subscribed(self, body: bytes) -> None:

@@ -23,7 +23,7 @@ def what_is_in(storage: Storage) -> dict[str, Any]:
     return {
         "sessions": {number: session(each) for number, each in saved.sessions.items()},
         "retained": {topic: record.saved.packet for topic, record in saved.retained.items()},
-        "numbers": (saved.last_message, saved.last_log),
+        "numbers": (saved.last_message, saved.last_queue),
     }
 
 
@@ -35,7 +35,7 @@ def session(saved: SavedSession) -> tuple[Any, ...]:
         saved.version,
         saved.expiry,
         saved.detached_at,
-        saved.following,
+        saved.next_delivery,
         sorted(saved.subscriptions),
         {number: (each.message.saved.packet, each.target) for number, each in sorted(saved.deliveries.items())},
         saved.inflight,

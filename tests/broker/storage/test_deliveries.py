@@ -13,8 +13,8 @@ def told(record: bytes) -> list[int]:
         return []
     ((kind, body),) = records.each(record, 0)
     assert kind == records.DONE
-    log, ranges = records.read_done(body)
-    assert log == 1
+    queue, ranges = records.read_done(body)
+    assert queue == 1
     return [number for first, count in ranges for number in range(first, first + count)]
 
 

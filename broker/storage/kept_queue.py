@@ -1,4 +1,4 @@
-"""What a kept queue writes to the journal: that of a session, or of a shared subscription (FC-27)."""
+"""A kept queue in the journal: that of a kept session, or of a shared subscription (FC-27)."""
 
 from typing import cast, final
 
@@ -11,7 +11,7 @@ from session.holder import Holder
 from session.journal import SessionJournal
 
 
-class Log(SessionJournal):
+class KeptQueue(SessionJournal):
     """The records of one queue; `number` names it in the journal.
 
     The holders of deliveries refer to it, so it refers to no session and no PUBLISH (see `Holder`).
@@ -44,7 +44,7 @@ class Log(SessionJournal):
     def owns(self, publish: Publish) -> bool:
         """Whether a delivery is one that `add` has returned."""
         holder = publish.holder
-        return isinstance(holder, KeptDelivery) and holder.log is self
+        return isinstance(holder, KeptDelivery) and holder.queue is self
 
     def is_pending(self, delivery: int) -> bool:
         """Whether the delivery of this number is not done."""
@@ -70,10 +70,10 @@ class Log(SessionJournal):
     def begin_in(self, frame: Frame) -> None:
         """All of its state is in this frame and later ones."""
         if self.begins_in is not None:
-            self.begins_in.remove_log(self.number)
+            self.begins_in.remove_queue(self.number)
         self.begins_in = frame
-        frame.add_log(self.number)
-        self.journal.logs[self.number] = self
+        frame.add_queue(self.number)
+        self.journal.queues[self.number] = self
 
     def write_all(self, state: list[bytes]) -> int:
         """Write these records, which are all of its state. Returns their commit."""
@@ -101,9 +101,9 @@ class Log(SessionJournal):
             return 0
         self.ended = True
         self.count_state(-self._state_size)
-        self.journal.logs.pop(self.number, None)
+        self.journal.queues.pop(self.number, None)
         if self.begins_in is not None:
-            self.begins_in.remove_log(self.number)
+            self.begins_in.remove_queue(self.number)
         return self.journal.write(records.ended(self.number))
 
 
@@ -111,8 +111,8 @@ class Log(SessionJournal):
 class KeptDelivery(Holder):
     """The holder of one delivery of a kept queue: the delivery is done when it has left all places."""
 
-    def __init__(self, log: Log, message: Message, delivery: int, qos: int, address: Holder | None) -> None:
-        self.log = log
+    def __init__(self, queue: KeptQueue, message: Message, delivery: int, qos: int, address: Holder | None) -> None:
+        self.queue = queue
         self._message = message
         self._delivery = delivery
         self._qos = qos
@@ -130,7 +130,7 @@ class KeptDelivery(Holder):
         """It has left one."""
         self._places -= 1
         if self._places == 0:
-            self.log.note_done(self._delivery)
+            self.queue.note_done(self._delivery)
             self._message.release()
         if self._address is not None:
             self._address.release(size)
@@ -145,8 +145,8 @@ class KeptDelivery(Holder):
 
     def sent(self, packet_id: int, qos: int) -> int:
         """It is about to be sent for the first time."""
-        return self.log.sent(self._delivery, packet_id, qos)
+        return self.queue.sent(self._delivery, packet_id, qos)
 
     def received(self) -> int:
         """PUBREC has come."""
-        return self.log.received(self._delivery)
+        return self.queue.received(self._delivery)

@@ -1,14 +1,14 @@
-"""What the queue of a shared subscription writes to the journal (FC-13, FC-27)."""
+"""The kept queue of a shared subscription in the journal (FC-13, FC-27)."""
 
 from typing import final
 
 from broker.storage import records
 from broker.storage.journal import Journal
-from broker.storage.log import Log
+from broker.storage.kept_queue import KeptQueue
 
 
 @final
-class GroupLog(Log):
+class KeptGroup(KeptQueue):
     """The records of a group that has, or had, a kept member. `name` is `$share/group/filter`."""
 
     def __init__(self, journal: Journal, number: int, name: str) -> None:
@@ -17,7 +17,7 @@ class GroupLog(Log):
 
     def write_state(self) -> int:
         """Write all state except the deliveries. Returns the commit."""
-        return self.write_all([records.group(self.number, self.name, self.deliveries.following)])
+        return self.write_all([records.group(self.number, self.name, self.deliveries.next_delivery)])
 
     def sent(self, delivery: int, packet_id: int, qos: int) -> int:
         """A member whose session is not kept is about to get it: at QoS 2 no other member may then [MQTT-4.8.2-5]."""

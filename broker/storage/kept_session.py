@@ -1,18 +1,18 @@
-"""What one kept session writes to the journal (FC-27)."""
+"""A kept session in the journal (FC-27)."""
 
 from typing import final
 
 from broker.runtime.clock import wall_us
 from broker.storage import records
 from broker.storage.journal import Journal
-from broker.storage.log import Log
+from broker.storage.kept_queue import KeptQueue
 from broker.storage.saved import SavedSession
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 
 
 @final
-class SessionLog(Log):
+class KeptSession(KeptQueue):
     """A kept session's records, and its state as far as it is in the journal."""
 
     def __init__(self, journal: Journal, number: int, client_id: str) -> None:
@@ -63,8 +63,8 @@ class SessionLog(Log):
     def write_state(self) -> int:
         """Write all state except the deliveries. Returns the commit."""
         number = self.number
-        following = self.deliveries.following
-        state = [records.session(number, self.client_id, self.version, self.expiry, following)]
+        next_delivery = self.deliveries.next_delivery
+        state = [records.session(number, self.client_id, self.version, self.expiry, next_delivery)]
         state += [records.subscribed(number, subscription) for subscription in self.subscriptions.values()]
         state += [records.remembered(number, packet_id) for packet_id in self.remembered]
         for delivery, (packet_id, received) in self.inflight.items():
