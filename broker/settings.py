@@ -9,7 +9,7 @@ from config.address_settings import AddressSettings
 from config.models import Config
 from config.session import Session as SessionSettings
 from session.address import AddressRule
-from session.limits import Limits
+from session.limits import NEVER, Limits
 from session.priorities import Priorities
 
 
@@ -39,8 +39,8 @@ class Settings:
 
 
 def microseconds(seconds: float) -> int:
-    """A configured duration in microseconds; 0 stands for `infinity`."""
-    return 0 if seconds == float("inf") else int(seconds * SECOND)
+    """A configured duration in microseconds; NEVER stands for `infinity`."""
+    return NEVER if seconds == float("inf") else int(seconds * SECOND)
 
 
 def whole_seconds(seconds: float) -> int:

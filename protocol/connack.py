@@ -39,7 +39,7 @@ def return_code(reason_code: int) -> int:
 
     Returns -1 if none fits: the server then closes without a CONNACK (3.1.1: [MQTT-3.2.2-6]).
     """
-    if 0 <= reason_code <= REFUSED_NOT_AUTHORIZED:
+    if ACCEPTED <= reason_code <= REFUSED_NOT_AUTHORIZED:
         return reason_code
     return _RETURN_CODES.get(reason_code, -1)
 

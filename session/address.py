@@ -67,7 +67,7 @@ class Address(Holder):
         self.mark: int = NOT_WATCHED
         """At this size or below, each release calls the watcher."""
 
-    def takes(self, size: int) -> bool:
+    def fits(self, size: int) -> bool:
         """Whether deliveries of `size` bytes together fit. More than the limit fits only into an empty address."""
         return size == 0 or self.size == 0 or self.size + size <= self.rule.max_size_bytes
 

@@ -132,7 +132,7 @@ class Inbound:
                 packet = Puback(publish.packet_id, reason_code, explained).encode(5)
             else:
                 packet = Pubrec(publish.packet_id, reason_code, explained).encode(5)
-            if outbox.takes(packet):
+            if outbox.fits(packet):
                 outbox.add_control(packet)
                 return
         outbox.add_code(head, publish.packet_id, reason_code)

@@ -71,7 +71,7 @@ class MQueue:
     def victim(self, newcomer: Publish, limits: Limits) -> Publish:
         """Remove and return what FC-5's policy drops for `newcomer`; this may be the newcomer itself."""
         policy = limits.mqueue_overflow
-        if policy == DROP_NEWEST or not self.length or too_big(newcomer, limits):
+        if policy == DROP_NEWEST or not self.length or never_fits(newcomer, limits):
             return newcomer
         if policy == DROP_OLDEST_QOS0:
             if self.waiting_qos0:
@@ -117,6 +117,6 @@ class MQueue:
             self.waiting_qos2 += step
 
 
-def too_big(publish: Publish, limits: Limits) -> bool:
-    """Whether `publish` could not wait even in an empty queue."""
+def never_fits(publish: Publish, limits: Limits) -> bool:
+    """Whether `publish` does not even fit into an empty queue."""
     return 0 < limits.max_mqueue_bytes < publish.size

@@ -14,7 +14,7 @@ from session.host import Host
 from session.journal import SessionJournal
 from session.limits import Limits
 from session.mailbox import Mailbox
-from session.mqueue import MQueue, too_big
+from session.mqueue import MQueue, never_fits
 from session.outbox import Outbox
 from session.overflow import drop_expired, drop_newcomer, make_room
 from session.pacing import Pacing, Publisher, end_pacing, has_relief
@@ -235,7 +235,7 @@ class Outbound(Consumer):
         limits = self.sender.limits
         if mqueue is None or mqueue.fits(publish, limits) or not limits.overflow_patience:
             return False
-        if self._head_may_go(mqueue, now) or too_big(publish, limits):
+        if self._head_may_go(mqueue, now) or never_fits(publish, limits):
             return False  # sending makes room, or nothing can
         if drop_expired(mqueue, publish, limits, self.sender.counters, now):
             return False

@@ -48,7 +48,7 @@ class Outbox:
             self.commit = 0
         return pieces
 
-    def takes(self, packet: bytes) -> bool:
+    def fits(self, packet: bytes) -> bool:
         """Whether a packet is not too large for the client [MQTT-3.1.2-24]."""
         return self.maximum_packet_size == 0 or len(packet) <= self.maximum_packet_size
 

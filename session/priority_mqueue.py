@@ -5,7 +5,7 @@ from typing import final
 
 from protocol.publish import Publish
 from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
-from session.mqueue import MQueue, too_big
+from session.mqueue import MQueue, never_fits
 from session.priorities import Priorities
 
 
@@ -82,7 +82,7 @@ class PriorityMQueue(MQueue):
 
     def victim(self, newcomer: Publish, limits: Limits) -> Publish:
         """Remove and return what FC-5's policy drops, from the lane that exceeds its share most with `newcomer`."""
-        if not self.length or too_big(newcomer, limits):
+        if not self.length or never_fits(newcomer, limits):
             return newcomer
         own = self._lane(newcomer)
         lane = self._fullest(own, newcomer, limits.mqueue_overflow)

@@ -143,7 +143,7 @@ class Session:
     def reply(self, packet: bytes) -> bool:
         """Send a control packet; False if it exceeds the client's Maximum Packet Size [MQTT-3.1.2-24]."""
         outbox = self.outbox
-        if not outbox.takes(packet):
+        if not outbox.fits(packet):
             return False
         outbox.add_control(packet)
         return True

@@ -10,7 +10,7 @@ from session.holder import hold, release
 from session.host import Host
 from session.journal import SessionJournal
 from session.limits import Limits
-from session.mqueue import MQueue, too_big
+from session.mqueue import MQueue, never_fits
 from session.overflow import drop_expired, drop_newcomer, make_room
 from session.pacing import Pacing, has_relief
 from session.priority_mqueue import new_mqueue
@@ -184,7 +184,7 @@ class SharedQueue(Source):
         limits. Above that the new message is dropped, not an older one.
         """
         limits = self._limits
-        if limits.overflow_patience and not too_big(publish, limits):
+        if limits.overflow_patience and not never_fits(publish, limits):
             if drop_expired(mqueue, publish, limits, self.counters, now):
                 return True
             if self._paces(publisher, now):

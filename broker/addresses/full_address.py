@@ -136,7 +136,7 @@ class FullAddress(Watcher):
 
     def _fits(self, publish: Publish, client_id: str) -> bool:
         size = self._addresses.size(publish, client_id)
-        if self.address.takes(size):
+        if self.address.fits(size):
             return True
         self.address.watch(size)
         return False

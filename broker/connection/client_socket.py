@@ -9,7 +9,7 @@ from broker.connection.timers import AbortTimer, LingerTimer
 from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
-from broker.runtime.clock import monotonic_us
+from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.endpoint import CLOSED, QUEUED, UNDRAINED, Endpoint
 from protocol.decoder import Decoder
 from session.session import Session
@@ -18,9 +18,9 @@ LARGE_PIECE: Final = 4_096
 """From this mean size on, pieces go to the transport as a list: joining them would cost more."""
 CONGESTED: Final = 65_536
 """High-water mark of the transport buffer in bytes; a congested send path stays so until a quarter is left (FC-3)."""
-LINGER: Final = 1_000_000
+LINGER: Final = SECOND
 """Microseconds in which a client can read why it is disconnected, and close."""
-CLOSE_TIMEOUT: Final = 5_000_000
+CLOSE_TIMEOUT: Final = 5 * SECOND
 """Microseconds in which a client has to drain what is left; then its connection is aborted."""
 
 

@@ -83,7 +83,7 @@ class Router:
                 address = receivers.address
                 if address is not None and (
                     address.waiting  # FC-25: first in, first out
-                    or not address.takes(receivers.size(publish, publisher))  # FC-24
+                    or not address.fits(receivers.size(publish, publisher))  # FC-24
                 ):
                     return FULL
             publish.holder = receivers.address

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from broker.runtime.clock import monotonic_us
+from broker.runtime.clock import SECOND, monotonic_us
 from protocol import reason_codes
 
 if TYPE_CHECKING:
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from broker.connection.connection import Connection
     from broker.connection.connections import Connections
 
-WILLS_TIMEOUT: Final = 2_000_000
+WILLS_TIMEOUT: Final = 2 * SECOND
 """Microseconds for publishing wills. If all clients subscribe to all wills, the number of deliveries is the square of
 the number of clients."""
-DELIVERIES_TIMEOUT: Final = 6_000_000
+DELIVERIES_TIMEOUT: Final = 6 * SECOND
 """Microseconds after which sessions make no more passes: overlapping subscriptions can multiply the deliveries."""
 
 

@@ -38,7 +38,7 @@ class KeptQueue(SessionJournal):
         own = publish.copy()
         holder = own.holder
         address = cast("Holder", holder).address() if holder is not None else None
-        own.holder = KeptDelivery(self, message, delivery, publish.qos, address)
+        own.holder = KeptDelivery(self, message, delivery, address)
         return own
 
     def owns(self, publish: Publish) -> bool:
@@ -111,11 +111,10 @@ class KeptQueue(SessionJournal):
 class KeptDelivery(Holder):
     """The holder of one delivery of a kept queue: the delivery is done when it has left all places."""
 
-    def __init__(self, queue: KeptQueue, message: Message, delivery: int, qos: int, address: Holder | None) -> None:
+    def __init__(self, queue: KeptQueue, message: Message, delivery: int, address: Holder | None) -> None:
         self.queue = queue
         self._message = message
         self._delivery = delivery
-        self._qos = qos
         self._address = address
         self._places = 0
         message.use()

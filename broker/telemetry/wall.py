@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from broker.runtime.clock import monotonic_us, wall_us
+from broker.runtime.clock import SECOND, monotonic_us, wall_us
 
-STEP: Final = 1_000_000
+STEP: Final = SECOND
 """Microseconds. A smaller change of the offset comes from reading the two clocks one after the other, a larger one from
 a change of the system clock."""
 

@@ -62,7 +62,7 @@ def address_of(size: int = 0, limit: int = 100) -> Address:
 )
 def test_takes(held: int, size: int, fits: bool) -> None:
     """FC-24: what stays within the limit fits, and so does what needs no room, and what is too large but alone."""
-    assert address_of(held).takes(size) == fits
+    assert address_of(held).fits(size) == fits
 
 
 @given(st.integers(1, 150), st.lists(st.integers(1, 30), min_size=1, max_size=10))
@@ -75,7 +75,7 @@ def test_watched(wanted: int, held: list[int]) -> None:
     for size in held:
         before = watcher.calls
         address.release(size)
-        assert (watcher.calls > before) == address.takes(wanted)
+        assert (watcher.calls > before) == address.fits(wanted)
 
 
 def test_not_watched() -> None:
