@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, final
 from broker.addresses.book import AddressBook
 from broker.addresses.policy import Addresses
 from broker.auth.authenticator import Authenticator
-from broker.auth.topic_rules import Authorization
+from broker.auth.topic_rules import TopicRules
 from broker.clients import Clients
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
@@ -52,17 +52,17 @@ class Broker:
         self.events = Events(self.totals, settings.debug)
         self.wheel = Wheel(now)
         self.run_queue = RunQueue()
-        authorization = Authorization(config)
+        topic_rules = TopicRules(config)
         capabilities = Capabilities(config)
         self.router = Router(
             settings.max_topic_levels,
             config.mqtt.overlapping_subscriptions == "merge",
-            authorization=authorization,
+            topic_rules=topic_rules,
             shared=SharedGroups(settings.limits, GroupsHost(self.events.log), journal),
             addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
         )
         self.retained = Retained(self.wheel, journal)
-        self.messages = messages = Messages(self.router, self.retained, authorization, journal)
+        self.messages = messages = Messages(self.router, self.retained, topic_rules, journal)
         self.clients = Clients()
         window = config.session.producer_window_size
         self.addresses = Addresses(messages, self.clients, self.wheel, self.events, window, open_paging(config))
@@ -71,7 +71,7 @@ class Broker:
         )
         self.connections = Connections()
         commits = journal.commits if journal is not None else None
-        admission = Admission(settings, capabilities, authorization, self.clients)
+        admission = Admission(settings, capabilities, topic_rules, self.clients)
         authenticator = Authenticator(config)
         self.handlers = Handlers(
             settings,
@@ -84,8 +84,8 @@ class Broker:
             self.sessions,
             self.connections,
             Handshake(settings, capabilities, authenticator, admission, self.sessions, self.totals, self.events),
-            Publishing(messages, self.addresses, capabilities, authorization, self.events, commits),
-            Subscribing(settings, self.router, self.retained, capabilities, authorization, self.events),
+            Publishing(messages, self.addresses, capabilities, topic_rules, self.events, commits),
+            Subscribing(settings, self.router, self.retained, capabilities, topic_rules, self.events),
             commits,
         )
         """The argument of each new `Connection`."""

@@ -287,7 +287,7 @@ def _long_length(data: bytes, position: int, value: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
-    raise MalformedPacket("fixed header: Remaining Length has at most four bytes, this one goes on")
+    raise MalformedPacket("fixed header: Remaining Length has at most four bytes, this one has more")
 
 
 def _too_large(first: int, size: int, limit: int) -> PacketTooLarge:

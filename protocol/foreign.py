@@ -32,9 +32,9 @@ _BEGINNINGS: Final[list[tuple[bytes, str]]] = [
 
 def recognise(data: bytes) -> str:
     """Describe the other protocol that begins with these bytes; empty if there is none."""
-    for beginning, words in _BEGINNINGS:
+    for beginning, description in _BEGINNINGS:
         if data.startswith(beginning):
-            return words
+            return description
     return ""
 
 

@@ -24,21 +24,21 @@ def _short(where: str, needed: int, left: int) -> MalformedPacket:
 
 
 def read_byte(data: bytes, position: int, end: int, where: str) -> int:
-    """Read one byte; the caller goes on at position + 1."""
+    """Read one byte; the caller continues at position + 1."""
     if position >= end:
         raise _short(where, 1, end - position)
     return data[position]
 
 
 def read_uint16(data: bytes, position: int, end: int, where: str) -> int:
-    """Read a two byte integer; the caller goes on at position + 2."""
+    """Read a two byte integer; the caller continues at position + 2."""
     if position + 2 > end:
         raise _short(where, 2, end - position)
     return data[position] << 8 | data[position + 1]
 
 
 def read_uint32(data: bytes, position: int, end: int, where: str) -> int:
-    """Read a four byte integer; the caller goes on at position + 4."""
+    """Read a four byte integer; the caller continues at position + 4."""
     if position + 4 > end:
         raise _short(where, 4, end - position)
     return data[position] << 24 | data[position + 1] << 16 | data[position + 2] << 8 | data[position + 3]
@@ -57,7 +57,7 @@ def read_variable_byte_integer(data: bytes, position: int, end: int, where: str)
             if byte == 0 and shift > 0:  # [MQTT-1.5.5-1]
                 raise MalformedPacket(f"{where}: {value} is not encoded in the fewest bytes possible")
             return value, position
-    raise MalformedPacket(f"{where}: a variable byte integer has at most four bytes, this one goes on")
+    raise MalformedPacket(f"{where}: a variable byte integer has at most four bytes, this one has more")
 
 
 def read_binary(data: bytes, position: int, end: int, where: str) -> tuple[bytes, int]:
@@ -89,7 +89,7 @@ def decode_utf8(raw: bytes, where: str) -> str:
 
 
 def read_packet_id(data: bytes, position: int, end: int, where: str) -> int:
-    """Read a packet identifier, which is never 0; the caller goes on at position + 2."""
+    """Read a packet identifier, which is never 0; the caller continues at position + 2."""
     packet_id = read_uint16(data, position, end, where)
     if packet_id == 0:  # [MQTT-2.2.1-3] (3.1.1: [MQTT-2.3.1-1])
         raise ProtocolError(f"{where}: is 0, but must be 1 to 65535")
@@ -97,7 +97,7 @@ def read_packet_id(data: bytes, position: int, end: int, where: str) -> int:
 
 
 def read_reason_code(data: bytes, position: int, end: int, packet_type: int) -> int:
-    """Read a reason code that MQTT 5 allows in this packet; the caller goes on at position + 1."""
+    """Read a reason code that MQTT 5 allows in this packet; the caller continues at position + 1."""
     code = read_byte(data, position, end, "reason code")
     if not is_allowed(code, packet_type):
         # [MQTT-3.2.2-8] [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.2-1] [MQTT-3.7.2-1] [MQTT-3.9.3-2]

@@ -1,4 +1,4 @@
-"""Who is told where a delivery waits: its address (FC-24), or the journal of a kept session (FC-27)."""
+"""Counts the places that hold a delivery, for its address (FC-24) or for the journal of a kept session (FC-27)."""
 
 from typing import cast
 
@@ -9,7 +9,7 @@ from protocol.publish import Publish
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Holder:
-    """Told when a delivery enters and leaves a mailbox, mqueue, window or shared queue.
+    """Notified when a delivery enters and leaves a mailbox, mqueue, window or shared queue.
 
     A Publish refers to its holder, and the garbage collector does not find cycles through it. So a holder refers to no
     Publish, and to nothing that holds one.

@@ -138,7 +138,7 @@ class Inbound:
         outbox.add_code(head, publish.packet_id, reason_code)
 
     def count_refused(self) -> None:
-        """Count a refused PUBLISH, whether or not the client is told."""
+        """Count a refused PUBLISH, whether or not the client gets the reason."""
         self._sender.counters.publish_refused += 1
 
     def discard(self) -> None:

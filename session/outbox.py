@@ -32,7 +32,7 @@ class Outbox:
         self.maximum_packet_size = 0
         """The client's, in bytes; 0 = none stated."""
         self.aliases: Aliases | None = None
-        """None: the client takes no topic aliases."""
+        """None = the client accepts no topic aliases."""
         self.pieces: list[bytes] = []
         self.commit = 0
         """FC-27: the commit that has to be on disk before these pieces may be written; 0 = none."""

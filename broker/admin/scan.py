@@ -1,4 +1,4 @@
-"""Finds the top of a list by a walk over all items, which takes a bounded share of the broker's time."""
+"""Finds the top of a list by a walk over all items, in a bounded share of the broker's time."""
 
 import asyncio
 import json

@@ -15,7 +15,7 @@ _NOTHING: Final[Properties] = {}
 
 
 class Authentication:
-    """The current exchange, if there is one, and the user whom the last one has authenticated."""
+    """The current exchange, if there is one, and the user that the last one has authenticated."""
 
     def __init__(self, method: Method, connect: Connect) -> None:
         self.connect: Connect | None = connect

@@ -19,7 +19,7 @@ STATE_SUFFIX: Final = b"/state"
 
 
 @final
-class Authorization:
+class TopicRules:
     """The rules of the configuration section `authorization`."""
 
     def __init__(self, config: Config | None = None) -> None:

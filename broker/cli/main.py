@@ -33,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # in its tables, 80 columns are not enough for our flags
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-config_app = typer.Typer(help="Look at and check configuration.", no_args_is_help=True)
+config_app = typer.Typer(help="Show and check the configuration.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(store_app, name="store")
 app.add_typer(user_app, name="user")

@@ -16,7 +16,7 @@ from broker.storage.saved import Saved
 DAMAGED: Final = 1
 """Exit status of `check` and `salvage` for a damaged journal, and of all commands for one that cannot be read."""
 
-store_app = typer.Typer(help="Look at the journal of a broker, check it, and copy it.", no_args_is_help=True)
+store_app = typer.Typer(help="Show, check and copy the journal of a broker.", no_args_is_help=True)
 
 Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The broker's persistence.directory.")]
 

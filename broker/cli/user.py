@@ -28,8 +28,8 @@ def scram(
 ) -> None:
     """Print the entry of a user of SCRAM-SHA-256, for authentication.scram.
 
-    The password is asked for, or is the first line of standard input. It is not in the entry; still, keep the keys
-    secret, for guesses can be checked by them.
+    The password is asked for, or is the first line of standard input. It is not in the entry. Keep the keys secret
+    nevertheless: they allow to test guessed passwords.
     """
     try:
         user = _entry(name, _password(), iterations)

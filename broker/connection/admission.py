@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, final
 
-from broker.auth.topic_rules import Authorization
+from broker.auth.topic_rules import TopicRules
 from broker.clients import Clients
 from broker.connection.capabilities import Capabilities, is_text
 from broker.connection.connection_rate import ConnectionRate
@@ -21,11 +21,11 @@ class Admission:
     """Refuses CONNECTs by raising MQTTError."""
 
     def __init__(
-        self, settings: Settings, capabilities: Capabilities, authorization: Authorization, clients: Clients
+        self, settings: Settings, capabilities: Capabilities, topic_rules: TopicRules, clients: Clients
     ) -> None:
         self._settings = settings
         self._capabilities = capabilities
-        self._authorization = authorization
+        self._topic_rules = topic_rules
         self._clients = clients
         rate = settings.max_connection_rate
         self._rate = ConnectionRate(rate) if rate else None
@@ -66,7 +66,7 @@ class Admission:
         if topic.count(b"/") >= most:
             raise TopicNameInvalid(f"will topic of {topic.count(b'/') + 1} levels; at most {most} are accepted")
         self._capabilities.check_message("will", will.qos, will.retain)
-        rules = self._authorization
+        rules = self._topic_rules
         if not rules.may_publish(topic) and not rules.may_publish_state(client_id, topic, will.payload, will.retain):
             raise MQTTError(reason_codes.NOT_AUTHORIZED, f"will topic {topic.decode()!r:.100} is not permitted")
         if self._capabilities.must_be_text(will.properties) and not is_text(will.payload):

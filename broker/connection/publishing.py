@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, final
 
 from broker.addresses.policy import Addresses
-from broker.auth.topic_rules import Authorization
+from broker.auth.topic_rules import TopicRules
 from broker.connection.capabilities import Capabilities, is_text
 from broker.connection.replies import PublishRefused, shortened
 from broker.events import Events
@@ -30,7 +30,7 @@ class Publishing:
         messages: Messages,
         addresses: Addresses,
         capabilities: Capabilities,
-        authorization: Authorization,
+        topic_rules: TopicRules,
         events: Events,
         commits: Commits | None = None,
     ) -> None:
@@ -39,7 +39,7 @@ class Publishing:
         self._capabilities = capabilities
         self._selective: bool = capabilities.selective
         """Whether a PUBLISH without properties has to be checked too."""
-        self._authorization = authorization
+        self._topic_rules = topic_rules
         self._events = events
         self._commits = commits
 
@@ -113,7 +113,7 @@ class Publishing:
         Raises `refused` to close the connection of a 3.1.1 client, if configured [MQTT-3.3.5-2].
         """
         session.inbound.count_refused()
-        if session.version == 4 and self._authorization.close_refused:
+        if session.version == 4 and self._topic_rules.close_refused:
             raise refused
         self._events.publish_refused(session, refused, now)
         session.inbound.refuse(publish, refused.reason_code, shortened(refused.message))

@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from broker.auth.topic_rules import Authorization
+from broker.auth.topic_rules import TopicRules
 from broker.clients import Client
 from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_subscribed, log_unsubscribed
@@ -37,14 +37,14 @@ class Subscribing:
         router: Router,
         retained: Retained,
         capabilities: Capabilities,
-        authorization: Authorization,
+        topic_rules: TopicRules,
         events: Events,
     ) -> None:
         self._max_topic_levels: int = settings.max_topic_levels
         self._router = router
         self._retained = retained
         self._capabilities = capabilities
-        self._authorization = authorization
+        self._topic_rules = topic_rules
         self._events = events
 
     def subscribe(self, client: Client, packet: Subscribe, now: int) -> None:
@@ -78,7 +78,7 @@ class Subscribing:
         if fresh:
             feed = client.feed
             if feed is None:
-                feed = RetainedFeed(self._router, self._retained, self._authorization, session)
+                feed = RetainedFeed(self._router, self._retained, self._topic_rules, session)
             client.feed = feed if feed.add(fresh, now) else None
 
     def unsubscribe(self, client: Client, packet: Unsubscribe) -> None:
@@ -105,8 +105,8 @@ class Subscribing:
         inner = split_share(topic_filter)[1]  # topics are matched without $share/group
         if inner.count(b"/") >= self._max_topic_levels:
             return reason_codes.TOPIC_FILTER_INVALID
-        if not self._authorization.may_subscribe(inner):
-            return self._authorization.refused_subscribe
+        if not self._topic_rules.may_subscribe(inner):
+            return self._topic_rules.refused_subscribe
         return self._capabilities.lacks(topic_filter)
 
     def _add(self, session: Session, subscription: Subscription) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import final
 
-from broker.auth.topic_rules import Authorization
+from broker.auth.topic_rules import TopicRules
 from broker.connection.replies import PublishRefused
 from broker.routing.retained import Retained
 from broker.routing.router import FULL, Router
@@ -20,11 +20,11 @@ class Messages:
     """Publishes messages from sessions, wills and full addresses."""
 
     def __init__(
-        self, router: Router, retained: Retained, authorization: Authorization, journal: Journal | None = None
+        self, router: Router, retained: Retained, topic_rules: TopicRules, journal: Journal | None = None
     ) -> None:
         self.router = router
         self.retained = retained
-        self._authorization = authorization
+        self._topic_rules = topic_rules
         self._journal = journal
 
     def publish(self, publish: Publish, publisher: Session) -> int:
@@ -45,7 +45,7 @@ class Messages:
             verdict = self.router.route(publish, publisher.outbound)
         except PublishRefused:
             client_id = publisher.client_id
-            if not self._authorization.may_publish_state(client_id, publish.topic, publish.payload, publish.retain):
+            if not self._topic_rules.may_publish_state(client_id, publish.topic, publish.payload, publish.retain):
                 raise
             verdict = self.router.route_late(publish, publisher.outbound)
         if publish.retain and verdict != FULL:

@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from broker.auth.topic_rules import Authorization
+from broker.auth.topic_rules import TopicRules
 from broker.routing.retained import Retained
 from broker.routing.router import Router
 from protocol.publish import Publish
@@ -25,10 +25,10 @@ class RetainedFeed(Source):
     published. A filter that is subscribed to again while it waits is served once.
     """
 
-    def __init__(self, router: Router, retained: Retained, authorization: Authorization, session: Session) -> None:
+    def __init__(self, router: Router, retained: Retained, topic_rules: TopicRules, session: Session) -> None:
         self._router = router
         self._retained = retained
-        self._authorization = authorization
+        self._topic_rules = topic_rules
         self._outbound = session.outbound
         self._client_id = session.client_id
         self._wanted: dict[str, Subscription] = {}
@@ -117,7 +117,7 @@ class RetainedFeed(Source):
         """The delivery of a message for the subscription; None if it is not delivered."""
         retained = self._retained
         subscription = self._subscription
-        if not retained.holds(publish) or not self._authorization.may_receive(publish.topic):
+        if not retained.holds(publish) or not self._topic_rules.may_receive(publish.topic):
             return None
         if subscription.no_local and retained.publisher(publish.topic) == self._client_id:
             return None  # [MQTT-3.8.3-3]

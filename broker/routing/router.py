@@ -4,7 +4,7 @@ from itertools import islice
 from typing import Final, final
 
 from broker.addresses.book import AddressBook
-from broker.auth.topic_rules import Authorization
+from broker.auth.topic_rules import TopicRules
 from broker.connection.replies import PublishRefused, topic_name
 from broker.routing.filter_tree import FilterTree, Subscribers
 from broker.routing.receivers import Receivers, Route
@@ -41,14 +41,14 @@ class Router:
         merge: bool = True,
         cached_topics: int = CACHED_TOPICS,
         cached_weight: int = CACHED_WEIGHT,
-        authorization: Authorization | None = None,
+        topic_rules: TopicRules | None = None,
         shared: SharedGroups | None = None,
         addresses: AddressBook | None = None,
     ) -> None:
         self.cache: dict[bytes, Receivers] = {}
         """Receivers by topic name; a cached topic is a valid name."""
         self._max_topic_levels = max_topic_levels
-        self._authorization = Authorization() if authorization is None else authorization
+        self._topic_rules = TopicRules() if topic_rules is None else topic_rules
         self.shared = SharedGroups() if shared is None else shared
         self.addresses = AddressBook([]) if addresses is None else addresses
         self._merge = merge
@@ -146,12 +146,12 @@ class Router:
                 f"PUBLISH to a topic of {topic.count(b'/') + 1} levels; at most {self._max_topic_levels} are accepted"
             )
         receivers = Receivers()
-        if not self._authorization.may_publish(topic):
+        if not self._topic_rules.may_publish(topic):
             receivers.close()
         address = self.address(topic)
         if address is not None:
             receivers.limit(address)
-        if self._authorization.may_receive(topic):
+        if self._topic_rules.may_receive(topic):
             self._fill(receivers, topic)
         self._remember(topic, receivers)
         return receivers

@@ -34,10 +34,10 @@ def configure(log: Log) -> None:
 
 
 class StandardError:
-    """Standard error, which may be closed: the broker goes on without a log then."""
+    """Standard error. If it has been closed, the broker continues without a log."""
 
     def write(self, text: str) -> None:
-        """Write `text`; the first error stops all output for good."""
+        """Write `text`; after the first error nothing more is written."""
         try:
             sys.stderr.write(text)
         except OSError:

@@ -41,7 +41,7 @@ _ALERTS: Final = {
     "CERTIFICATE_UNKNOWN": "our certificate is not acceptable to it",
     "CERTIFICATE_EXPIRED": "our certificate has expired",
     "CERTIFICATE_REVOKED": "our certificate has been revoked",
-    "UNSUPPORTED_CERTIFICATE": "our certificate is of a kind that it does not take",
+    "UNSUPPORTED_CERTIFICATE": "it does not support our kind of certificate",
     "UNRECOGNIZED_NAME": "it does not know the server's name",
     "PROTOCOL_VERSION": "it does not speak this version of TLS",
     "HANDSHAKE_FAILURE": "it found nothing in common",

@@ -47,14 +47,14 @@ class TlsListener:
         self.new_connection = new_connection
         self.bios = Bios()
         self.timeout = min(settings.connect_timeout or HANDSHAKE_TIMEOUT, HANDSHAKE_TIMEOUT)
-        self.ongoing: set[Handshake] = set()
+        self.ongoing: set[TlsHandshake] = set()
         self._until = 0
         self._lines = 0
         self._not_logged = 0
 
     def accept(self) -> asyncio.Protocol:
         """The protocol of a new TCP connection."""
-        return cast("asyncio.Protocol", Handshake(self))
+        return cast("asyncio.Protocol", TlsHandshake(self))
 
     def failed(self, peer: str, reason: str, detail: str) -> None:
         """Log why a handshake has failed, at most LINES per PERIOD."""
@@ -78,7 +78,7 @@ class TlsListener:
             handshake.abort()
 
 
-class Handshake(Timer):
+class TlsHandshake(Timer):
     """The protocol of a TCP connection until its handshake ends, and the timer of its timeout."""
 
     def __init__(self, listener: TlsListener) -> None:

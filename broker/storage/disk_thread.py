@@ -67,7 +67,7 @@ class DiskThread:
         self._done += 1
         if self._slow:
             self._slow = False
-            self._log.info("disk_goes_on", of=self._name)
+            self._log.info("disk_answers_again", of=self._name)
         if isinstance(value, Exception) and not isinstance(value, OSError):
             assert self._loop is not None
             self._loop.call_exception_handler({"message": "a job for the disk has failed", "exception": value})

@@ -13,7 +13,7 @@ from protocol.subscribe import Subscription
 
 @final
 class KeptSession(KeptQueue):
-    """A kept session's records, and its state as far as it is in the journal."""
+    """Writes a kept session's records, and has its state as it is in the journal."""
 
     def __init__(self, journal: Journal, number: int, client_id: str) -> None:
         super().__init__(journal, number)

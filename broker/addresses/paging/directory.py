@@ -53,7 +53,7 @@ class RunDirectory:
             if lock >= 0:
                 break
         else:
-            raise OSError(f"{parent}: no directory in it can be kept: something else removes them")
+            raise OSError(f"{parent}: another program removes the directories that are made in it")
         self.path = path
         self._lock = lock
         self._addresses = 0

@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.auth.topic_rules import Authorization
+from broker.auth.topic_rules import TopicRules
 from broker.routing.filter_tree import FilterTree
 from config.models import Config
 from protocol.topics import matches
@@ -23,9 +23,9 @@ TOPICS = [topic for topic in _paths([*LEVELS, "other"], 4) if topic]
 """All that matters: deeper topics and more names tell no two of the filters apart."""
 
 
-def rules(denied: list[str]) -> Authorization:
-    """An Authorization that denies these filters, to publish to as well as to subscribe to."""
-    return Authorization(Config.model_validate({"authorization": {"deny_publish": denied, "deny_subscribe": denied}}))
+def rules(denied: list[str]) -> TopicRules:
+    """Topic rules that deny these filters, to publish to as well as to subscribe to."""
+    return TopicRules(Config.model_validate({"authorization": {"deny_publish": denied, "deny_subscribe": denied}}))
 
 
 def test_covered() -> None:

@@ -228,7 +228,7 @@ async def test_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             await until(lambda: [log["event"] for log in logs] == ["disk_slow"])
             stuck.set()
             await until(lambda: address.sender.answered)
-            assert [log["event"] for log in logs] == ["disk_slow", "disk_goes_on"]
+            assert [log["event"] for log in logs] == ["disk_slow", "disk_answers_again"]
             stuck.clear()
             address.send()
     assert [log["event"] for log in logs][-1] == "pages_not_removed"
