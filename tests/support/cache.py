@@ -1,4 +1,4 @@
-"""Where tests and benches keep what they fetch or build once: `.cache` in the repository, ignored by git."""
+"""The folder for what tests and benches download or build once: `.cache` in the repository, ignored by git."""
 
 from pathlib import Path
 

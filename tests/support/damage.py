@@ -1,4 +1,4 @@
-"""Files as a disk may give them back."""
+"""Damages files as a disk may."""
 
 from pathlib import Path
 

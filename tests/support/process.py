@@ -1,4 +1,4 @@
-"""A broker as a subprocess: its standard error is collected, its end noticed, its memory read."""
+"""A broker as a subprocess: collects its standard error, notices its end, measures its memory."""
 
 import os
 import re

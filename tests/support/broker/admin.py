@@ -1,4 +1,4 @@
-"""The admin socket from outside: lines as they are written, and an answer's rows by their names."""
+"""The admin socket as a client sees it: request lines, and the rows of an answer by column name."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Takes everything that is on its way to a client."""
+"""Collects all messages that are on their way to a client."""
 
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.packet import Packet

@@ -1,4 +1,4 @@
-"""What a broker has logged as JSON lines."""
+"""The events that a broker has logged as JSON lines."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Clients of a broker that lets in whom it knows."""
+"""Brokers with users, and clients that authenticate."""
 
 from typing import Any, Final
 

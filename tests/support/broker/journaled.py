@@ -1,4 +1,4 @@
-"""A journal on a disk that puts nothing on it until it is allowed to."""
+"""A journal whose commits return when the test says so."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Reads exported metrics, and holds the books to them."""
+"""Reads exported metrics, and checks that their counters reconcile."""
 
 from collections import defaultdict
 from itertools import pairwise

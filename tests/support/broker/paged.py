@@ -1,4 +1,4 @@
-"""A broker with a full address whose messages go to disk, and clients that fill and empty it."""
+"""A broker with a full address that pages, and clients that fill and empty it."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pages without the rest of a broker, and publishers that take note of what they are answered."""
+"""Pages without the rest of a broker, and publishers that record how they are acknowledged."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

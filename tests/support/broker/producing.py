@@ -1,4 +1,4 @@
-"""Clients that publish and subscribe over connections that come and go, and what must hold of what they see."""
+"""Clients that publish and subscribe over connections that close and reopen, and the checks of what they receive."""
 
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel

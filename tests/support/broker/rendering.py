@@ -1,4 +1,4 @@
-"""What a terminal would show."""
+"""Renders the output of a terminal program as text."""
 
 import io
 

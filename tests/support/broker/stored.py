@@ -1,4 +1,4 @@
-"""A broker in this process on a journal on disk, step by step."""
+"""A broker in this process with a journal on disk, which the test advances step by step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The topics under $SYS: their names, and what those of a broker without sockets say."""
+"""The topics under $SYS: their names, and their values from a broker without sockets."""
 
 from broker.telemetry.sys_topics import SysTopics
 from config.mqtt import Mqtt

@@ -1,4 +1,4 @@
-"""A TLS client at the level of records: it can stop anywhere, and end its stream in every way that there is."""
+"""A TLS client at the level of records: it can stop at any byte, and end its stream in every way."""
 
 import asyncio
 import socket

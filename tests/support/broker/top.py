@@ -1,4 +1,4 @@
-"""`sluice top`: how to run it without a terminal, and what a broker answers it."""
+"""Runs `sluice top` without a terminal, and gives it answers of a broker."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""What one malformed packet is in the catalogue, and short ways to write it down."""
+"""The form of an entry in the catalogue of malformed packets, and short ways to write one."""
 
 from typing import Final, NamedTuple
 

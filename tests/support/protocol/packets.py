@@ -1,4 +1,4 @@
-"""Packets as plain data to compare, streams decoded in one go or in pieces."""
+"""Packets as plain data to compare; decodes streams whole or in pieces."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The books of a session, held to what the rest of the world has seen of it."""
+"""Checks a session's counters against what its client and publishers have seen."""
 
 from session.counters import Counters
 from session.outbound import Outbound

@@ -1,4 +1,4 @@
-"""A model of the client at the far end: what it has, what it may get, and what its acknowledgements mean."""
+"""A model of the client: what it has received, what it may get, and the effect of its acknowledgements."""
 
 from collections.abc import Container, Iterable
 from typing import Final

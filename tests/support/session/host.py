@@ -1,4 +1,4 @@
-"""A host that writes down what the session asks of it."""
+"""A host that records what the session asks for."""
 
 from collections.abc import Callable
 

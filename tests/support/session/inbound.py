@@ -1,4 +1,4 @@
-"""What a client sends, and the acknowledgements that it gets, in a form that is easily compared."""
+"""PUBLISHes of a client and the acknowledgements that it gets, in a form that is easy to compare."""
 
 from collections.abc import Sequence
 

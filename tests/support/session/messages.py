@@ -1,4 +1,4 @@
-"""Messages with a text that tells them apart, and what was received read back as such texts."""
+"""Messages that differ by a text, and the texts of the messages that were received."""
 
 from collections.abc import Iterable
 from typing import Final

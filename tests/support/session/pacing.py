@@ -1,4 +1,4 @@
-"""A session, a group or several, who publishes to them, and one clock for all: for FC-16."""
+"""A session or a group, with publishers and one clock for all: for FC-16."""
 
 from collections.abc import Sequence
 

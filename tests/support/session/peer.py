@@ -1,4 +1,4 @@
-"""Everything around one session: the router that feeds it, the connection that runs it, the client at the far end."""
+"""The surroundings of one session: the router, the connection and the client."""
 
 from protocol import packet_types
 from protocol.decoder import Decoder

@@ -1,4 +1,4 @@
-"""A group of sessions that share a subscription, and its queue: for FC-13."""
+"""The sessions of one group and their shared queue: for FC-13."""
 
 from protocol.subscribe import Subscription
 from session.limits import Limits

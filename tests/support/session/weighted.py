@@ -1,4 +1,4 @@
-"""Mqueues of topics with weights: for FC-12."""
+"""Mqueues whose topics have weights: for FC-12."""
 
 from collections.abc import Sequence
 from typing import Final
