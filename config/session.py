@@ -48,7 +48,7 @@ def _threshold(value: object) -> object:
 def _patience(seconds: float) -> float:
     """Refuse times near the precision of FC-16's timers, which can be 100 ms late."""
     if 0 < seconds < LEAST_PATIENCE:
-        raise ValueError(f"found {format_duration(seconds)}: write 200ms or more, or 0s to turn it off")
+        raise ValueError(f"found {format_duration(seconds)}: write 200ms or more, or 0 to turn it off")
     return seconds
 
 

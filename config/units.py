@@ -54,12 +54,13 @@ _WHOLE: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
 def parse_duration(value: object, *, bare_numbers: bool = True, unlimited: bool = True) -> float:
     """Parse a duration into seconds; `infinity` gives math.inf.
 
-    `bare_numbers` accepts ints and floats as seconds, from Python code; in a file a number without a unit is ambiguous.
+    `bare_numbers` accepts ints and floats as seconds, from Python code; in a file a number without a unit is ambiguous,
+    unless it is 0.
     Without `unlimited`, infinity is refused. Raises ValueError with what was found and what was expected.
     """
     expected = "write a number with a unit (us, ms, s, m, h, d) such as 30s" + _or_infinity(unlimited)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if not bare_numbers:
+        if value and not bare_numbers:
             raise ValueError(f"found {value!r}, a number without a unit: {expected}")
         if math.isnan(value) or value < 0 or (math.isinf(value) and not unlimited):
             raise ValueError(f"found {value!r}: {expected}")
@@ -67,6 +68,8 @@ def parse_duration(value: object, *, bare_numbers: bool = True, unlimited: bool 
     elif isinstance(value, str):
         if value.strip() == INFINITY and unlimited:
             return math.inf
+        if value.strip() == "0":
+            return 0.0
         seconds = float(_parse_quantity(value, _SECONDS, expected))
     else:
         raise ValueError(f"found {found(value)}: {expected}")

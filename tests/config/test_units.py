@@ -76,6 +76,12 @@ def test_bare_numbers_need_a_unit_in_files() -> None:
         units.parse_duration(30, bare_numbers=False)
 
 
+@pytest.mark.parametrize("value", [0, "0"])
+def test_nothing_needs_no_unit(value: object) -> None:
+    """0 is the same in every unit, so a file may have `overflow_patience: 0`, and a variable too."""
+    assert units.parse_duration(value, bare_numbers=False) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [
