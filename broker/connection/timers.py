@@ -78,6 +78,7 @@ class KeepAliveTimer(Timer):
             return
         deadline = connection.heard_at + self._keep_alive
         if now >= deadline:
+            connection.read_to_end()  # what is held back (FC-16) has come in time
             connection.close(reason_codes.KEEP_ALIVE_TIMEOUT, "no packet within the keep-alive")
         else:
             connection.handlers.wheel.add(deadline, self)

@@ -21,6 +21,7 @@ DELIVERIES_TIMEOUT: Final = 6 * SECOND
 def disconnect_all(connections: "Connections", clients: "Clients", addresses: "Addresses", now: int) -> int:
     """Close every connection, in MQTT 5 with 0x8B, and publish all wills; returns how many wills were lost.
 
+    Packets that have been received and wait, because reading is paused, are handled before.
     A will is published when its client's connection is closed [MQTT-3.1.2-8], so connections with a will are closed
     first. Delayed wills are published too, at the latest when the session ends (MQTT 5, 3.1.3.2.2), unless the journal
     keeps the session, and the will with it (FC-27).
@@ -29,6 +30,9 @@ def disconnect_all(connections: "Connections", clients: "Clients", addresses: "A
     addresses.stopping = True
     lost = 0
     everyone = list(connections.open)
+    for connection in everyone:
+        if (connection.paced or connection.paused_because) and monotonic_us() < until:
+            connection.read_to_end()  # what waits has come before: a DISCONNECT cancels the will [MQTT-3.14.4-3]
     for connection in everyone:
         if connection.will is None:
             continue

@@ -1,7 +1,12 @@
 """FC-16: what a client sends while it is held back keeps its meaning: nothing is lost, mixed up or delivered twice."""
 
+from broker.connection.timers import KeepAliveTimer
+from broker.runtime.clock import monotonic_us
+from broker.server.shutdown import disconnect_all
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubrec, Pubrel
+from protocol.connect import Will
+from protocol.disconnect import Disconnect
 from protocol.publish import Publish
 from tests.support.broker.local import LocalBroker, LocalClient
 
@@ -12,10 +17,19 @@ class Scene:
     """A subscriber that takes one message at a time, and a publisher that is held back for it."""
 
     def __init__(self, local: LocalBroker) -> None:
+        self.local = local
         self.slow, self.publisher = local.client(4), local.client(4)
         self.slow.connect("slow")
         self.slow.subscribe("t", 1)
-        self.publisher.connect("publisher")
+        self.publisher.connect("publisher", will=Will(b"will", b"will"))
+
+    def watcher(self) -> LocalClient:
+        """A client that gets the will, and what is published to the topic `other`."""
+        watcher = self.local.client(4)
+        watcher.connect("watcher")
+        watcher.subscribe("will")
+        watcher.subscribe("other")
+        return watcher
 
     def hold_back(self) -> None:
         """Fill the queue of the one, until the other is held back."""
@@ -69,6 +83,31 @@ def test_what_came_before_a_take_over() -> None:
         scene.publisher.send(Publish(b"t", b"before"))
         local.client(4).connect("publisher")
         assert scene.drained() == [b"fill"] * 13 + [b"before"]
+
+
+def test_what_came_before_the_keep_alive_ran_out() -> None:
+    """FC-16: PUBLISHes that are held back when the keep-alive runs out have come in time; the will follows them."""
+    with LocalBroker(session=SMALL) as local:
+        scene = Scene(local)
+        watcher = scene.watcher()
+        scene.hold_back()
+        scene.publisher.send(Publish(b"other", b"before"))
+        local.run(lambda: KeepAliveTimer(scene.publisher.connection, 0).due(monotonic_us()))
+        assert scene.publisher.gone
+        assert [bytes(message.payload) for message in drain(watcher)] == [b"before", b"will"]
+
+
+def test_what_came_before_the_broker_stops() -> None:
+    """FC-16 [MQTT-3.14.4-3]: a DISCONNECT that is held back when the broker stops cancels the will."""
+    with LocalBroker(session=SMALL) as local:
+        scene = Scene(local)
+        watcher = scene.watcher()
+        scene.hold_back()
+        scene.publisher.send(Publish(b"other", b"before"), Disconnect())
+        parts = local.broker
+        local.run(lambda: disconnect_all(parts.connections, parts.clients, parts.addresses, monotonic_us()))
+        assert watcher.gone
+        assert [bytes(message.payload) for message in drain(watcher)] == [b"before"]
 
 
 def test_expiry_of_what_waited_for_an_id() -> None:
