@@ -33,6 +33,9 @@ BRIDGE: Final = 0x80
 """Bit 7 of the protocol level, set by Mosquitto's bridges in MQTT 3.1.1 (`try_private`, on by default)."""
 
 _NAME: Final = b"\0\x04MQTT"
+_NAME_3_1: Final = b"MQIsdp"
+_HEAD: Final = 4
+"""Bytes of level, flags and keep alive; up to 3.1.1 the client id follows."""
 
 # CONNACKs that refuse a version, in the form that a peer of that version can read.
 _REFUSED_3_1_1: Final = b"\x20\x02\x00\x01"
@@ -144,15 +147,22 @@ def read_protocol_level(data: bytes, position: int, end: int) -> int:
     name, position = read_binary(data, position, end, "CONNECT protocol name")
     if name != b"MQTT":  # [MQTT-3.1.2-1]
         # MQIsdp is MQTT 3.1, whose clients know return code 1. Other names are not MQTT: send no CONNACK.
-        answer = _REFUSED_3_1_1 if name == b"MQIsdp" else b""
-        raise UnsupportedProtocolVersion(f"CONNECT protocol name: is {name[:32]!r}, but must be b'MQTT'", 0, answer)
+        answer = _REFUSED_3_1_1 if name == _NAME_3_1 else b""
+        error = UnsupportedProtocolVersion(f"CONNECT protocol name: is {name[:32]!r}, but must be b'MQTT'", 0, answer)
+        if answer:
+            error.client_id = _client_id(data, position + _HEAD, end)
+        raise error
     level = read_byte(data, position, end, "CONNECT protocol level")
     if level == MQTT_3_1_1 | BRIDGE:
         return MQTT_3_1_1
     if level != MQTT_3_1_1 and level != MQTT_5:  # [MQTT-3.1.2-2]
         # Bit 7 may mark a bridge of another version, which falls back on return code 1.
-        answer = _REFUSED_5 if level & 0x7F >= MQTT_5 else _REFUSED_3_1_1
-        raise UnsupportedProtocolVersion(f"CONNECT protocol level: is {level}, but must be 4 or 5", level, answer)
+        older = level & 0x7F < MQTT_5
+        answer = _REFUSED_3_1_1 if older else _REFUSED_5
+        error = UnsupportedProtocolVersion(f"CONNECT protocol level: is {level}, but must be 4 or 5", level, answer)
+        if older:
+            error.client_id = _client_id(data, position + _HEAD, end)
+        raise error
     return level
 
 
@@ -162,13 +172,13 @@ def decode_connect(data: bytes, position: int, end: int) -> Connect:
     position += len(_NAME) + 1
     bridge = data[position - 1] & BRIDGE != 0
     flags = read_byte(data, position, end, "CONNECT flags")
-    _check_flags(flags, version)
     keep_alive = read_uint16(data, position + 1, end, "CONNECT keep alive")
     position += 3
     properties: Properties | None = None
     if version == MQTT_5:
         properties, position = decode_properties(data, position, end, CONNECT)
     try:
+        _check_flags(flags, version)
         connect = _decode_payload(data, position, end, flags, version, keep_alive, properties)
     except MQTTError as error:
         limit = properties.get(MAXIMUM_PACKET_SIZE) if properties is not None else None

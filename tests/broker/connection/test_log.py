@@ -46,6 +46,28 @@ def test_refused_connect(broker: BrokerProcess, version: int) -> None:
             assert words in event["detail"]
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"\0\x06MQIsdp\x03\x02",
+        b"\0\x06MQIsdp\x83\x02",
+        b"\0\x04MQTT\x03\x02",
+        b"\0\x04MQTT\x04\x42",  # a password without a user name
+        b"\0\x04MQTT\x05\x1a",  # Will QoS 3
+    ],
+)
+def test_refused_for_its_version_or_flags(broker: BrokerProcess, head: bytes) -> None:
+    """A CONNECT of MQTT 3.1, or with flags that may not be, is logged with its client id too."""
+    before = len(events(broker, "client_refused"))
+    version = 5 if head[-2] == 5 else 4
+    body = head + b"\0\0" + (b"\0" if version == 5 else b"") + b"\0\x03old"
+    with WireClient(broker.address(), version) as client:
+        client.send(bytes((0x10, len(body))) + body)
+        client.expect_close()
+        event = refusal(broker, before)
+        assert (event["client_id"], event["peer"]) == ("old", peer(client))
+
+
 def test_refused_later(broker: BrokerProcess) -> None:
     """A connected client that breaks a rule is logged with both too."""
     before = len(events(broker, "client_refused"))
