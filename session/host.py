@@ -39,6 +39,9 @@ class Host:
         """Handle the client's PUBLISHes again, first those that arrived during the pause."""
         raise NotImplementedError  # abstract
 
+    def read_acknowledgements(self) -> None:
+        """The client's queue needs them (FC-16): read on to find them, even behind PUBLISHes that are held back."""
+
 
 class NoHost(Host):
     """The host of a session that has ended: does nothing."""

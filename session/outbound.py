@@ -242,8 +242,11 @@ class Outbound(Consumer):
         pacing = self.pacing
         if pacing is None:
             pacing = self.pacing = Pacing(limits.overflow_patience, now)
-        self.paced = pacing.begin(self.sender.host, now)
-        return self.paced
+        paced = pacing.begin(self.sender.host, now)
+        if paced and not self.paced:
+            self.sender.host.read_acknowledgements()
+        self.paced = paced
+        return paced
 
     def _check_pacing(self, mqueue: MQueue, now: int) -> bool:
         """End pacing if there is relief; returns whether a pass can take something from the mailbox."""

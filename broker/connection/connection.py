@@ -68,7 +68,7 @@ class Connection(ClientSocket):
                 session = self.session
                 if session is None:
                     self.handlers.handshake.on_packet(self, packet, now)
-                elif self.paced and self._has_to_wait(packet, now):
+                elif self.paced and self._has_to_wait(session, packet, now):
                     count -= 1  # counted when it is handled
                 elif isinstance(packet, Publish):
                     packet.received_at = now
@@ -103,7 +103,7 @@ class Connection(ClientSocket):
             self._held_back = None
         return self.decoder.next_packet()
 
-    def _has_to_wait(self, packet: Packet, now: int) -> bool:
+    def _has_to_wait(self, session: Session, packet: Packet, now: int) -> bool:
         """FC-16: hold a packet back unless it may overtake, and pause reading if enough is held back."""
         held_back = self._held_back
         if held_back is None:
@@ -111,7 +111,7 @@ class Connection(ClientSocket):
         if held_back.may_overtake(packet):
             return False
         held_back.add(packet)
-        if held_back.full:
+        if held_back.is_full(session.outbound.paced):
             self.pause_reading(PACED, now)
         return True
 
@@ -154,7 +154,8 @@ class Connection(ClientSocket):
         if self.ended or self.closing:
             return
         self.paced = True
-        if self._held_back is not None and self._held_back.full:
+        held_back = self._held_back
+        if held_back is not None and self.session is not None and held_back.is_full(self.session.outbound.paced):
             self.pause_reading(PACED, monotonic_us())
 
     def resume_publishing(self) -> None:
@@ -165,6 +166,11 @@ class Connection(ClientSocket):
         elif self._held_back is not None and self.paused_because == 0:
             self.pause_reading(QUEUED, monotonic_us())
             self.handlers.run_queue.resume_soon(self)
+
+    def read_acknowledgements(self) -> None:
+        """FC-16: others are paced for the client's own queue. It drains when the client's acknowledgements are read."""
+        if self.paused_because & PACED and self._held_back is not None and not self._held_back.is_full(True):
+            self.resume_reading(PACED)
 
     # -- what the session asks for
 

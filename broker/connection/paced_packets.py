@@ -11,13 +11,18 @@ from session.parked import rest_of
 
 MOST_BYTES: Final = 65_536
 """Bytes of PUBLISHes held back at which reading is paused."""
+MOST_BEFORE_NEEDED: Final = 1_048_576
+"""The same while the client's acknowledgements are needed, because others are paced for its own queue."""
+OTHER: Final = 262_144
+"""What a packet that is no PUBLISH counts for then: each may be as large as mqtt.max_packet_size."""
 
 
 @final
 class PacedPackets:
     """Holds back PUBLISHes, so that the acknowledgements behind them can be handled.
 
-    Other packets, such as SUBSCRIBE, must not overtake them: they are held back too, and reading is paused.
+    Other packets, such as SUBSCRIBE, must not overtake them: they are held back too, and reading is paused, unless the
+    client's acknowledgements are needed.
     """
 
     def __init__(self) -> None:
@@ -26,9 +31,10 @@ class PacedPackets:
         self._others = 0  # packets that are not PUBLISHes
         self._qos2: dict[int, int] = {}  # QoS 2 packet ids, with the PUBLISHes of each
 
-    @property
-    def full(self) -> bool:
-        """Whether reading has to pause."""
+    def is_full(self, needed: bool) -> bool:
+        """Whether reading has to pause; `needed`: publishers are paced until the client acknowledges."""
+        if needed:
+            return self._bytes + self._others * OTHER >= MOST_BEFORE_NEEDED
         return self._bytes >= MOST_BYTES or self._others > 0
 
     def add(self, packet: Packet) -> None:

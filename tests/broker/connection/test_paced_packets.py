@@ -11,17 +11,17 @@ from protocol.subscribe import Subscribe, Subscription
 def test_full_by_bytes() -> None:
     """FC-16: past 64 KiB nothing more is read, and there is room again when some of it has been handled."""
     held = PacedPackets()
-    while not held.full:
+    while not held.is_full(False):
         held.add(Publish(b"t", bytes(10_000)))
     held.take()
-    assert not held.full
+    assert not held.is_full(False)
 
 
 def test_properties_count() -> None:
     """FC-16: large properties count as well as a large payload."""
     held = PacedPackets()
     held.add(Publish(b"t", b"", 0, False, {props.USER_PROPERTY: [("k", "v" * 60_000)] * 2}))
-    assert held.full
+    assert held.is_full(False)
     assert MOST_BYTES < 120_000
 
 
@@ -32,10 +32,23 @@ def test_full_by_another_packet() -> None:
     held.add(Publish(b"t", b""))
     held.add(subscribe)
     held.take()
-    assert held.full
+    assert held.is_full(False)
     assert held.take() is subscribe
-    assert not held.full
+    assert not held.is_full(False)
     assert held.take() is None
+
+
+def test_acknowledgements_that_are_needed() -> None:
+    """FC-16: up to 1 MiB is held back, other packets too, while others wait for the client's acknowledgements."""
+    held = HeldBack()
+    held.add(Subscribe(1, [Subscription("t", 0)]))
+    while not held.is_full(True):
+        held.add(Publish(b"t", bytes(10_000)))
+    held.take()
+    for _ in range(100):
+        held.take()
+    assert not held.is_full(True)
+    assert held.is_full(False) is False
 
 
 def test_what_goes_on() -> None:

@@ -1,5 +1,7 @@
 """FC-16: what a client sends while it is held back keeps its meaning: nothing is lost, mixed up or delivered twice."""
 
+import pytest
+
 from broker.connection.timers import KeepAliveTimer
 from broker.runtime.clock import monotonic_us
 from broker.server.shutdown import disconnect_all
@@ -8,6 +10,7 @@ from protocol.acknowledgements import Puback, Pubrec, Pubrel
 from protocol.connect import Will
 from protocol.disconnect import Disconnect
 from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
 from tests.support.broker.local import LocalBroker, LocalClient
 
 SMALL = {"max_inflight": 1, "max_mqueue_len": 10}
@@ -108,6 +111,39 @@ def test_what_came_before_the_broker_stops() -> None:
         local.run(lambda: disconnect_all(parts.connections, parts.clients, parts.addresses, monotonic_us()))
         assert watcher.gone
         assert [bytes(message.payload) for message in drain(watcher)] == [b"before"]
+
+
+@pytest.mark.parametrize("behind", ["another packet", "many bytes"])
+def test_acknowledgements_that_others_wait_for(behind: str) -> None:
+    """FC-16: a client that is held back for a slow one acknowledges at once what it gets, so it loses none of it."""
+    with LocalBroker(session=SMALL) as local:
+        scene = Scene(local)
+        scene.publisher.subscribe("mine", 1)
+        scene.hold_back()
+        if behind == "another packet":
+            scene.publisher.send(Subscribe(2, [Subscription("later", 0)]))
+        else:
+            scene.publisher.send(Publish(b"other", bytes(70_000)))
+        assert not scene.publisher.transport.reading
+        other = local.client(4)
+        other.connect("other")
+        for first in (1, 21):
+            other.send(*[Publish(b"mine", b"%d" % number, 1, packet_id=number) for number in range(first, first + 20)])
+        assert [int(message.payload) for message in drain(scene.publisher)] == list(range(1, 41))
+        assert scene.publisher.connection.paced
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_own_messages_that_a_client_sends_at_once(qos: int) -> None:
+    """FC-16: a client that subscribes to what it publishes gets all of a burst that it sends before it acknowledges."""
+    with LocalBroker(session=SMALL | {"max_awaiting_rel": 0}) as local:
+        client = local.client(4)
+        client.connect("both")
+        client.subscribe("mine", 1)
+        messages = [Publish(b"mine", b"%d" % number, qos, packet_id=number) for number in range(1, 3001)]
+        for first in range(0, 3000, 500):
+            client.send(*messages[first : first + 500])
+        assert [int(message.payload) for message in drain(client)] == list(range(1, 3001))
 
 
 def test_expiry_of_what_waited_for_an_id() -> None:
