@@ -77,6 +77,18 @@ matrix: $(STAMPS)/test ## Put other people's clients through all cases. ARGS="--
 durability: $(STAMPS)/test ## Kill a broker under load, and compare with what it has acknowledged. ARGS="--rounds 300 --seed 7".
 	$(BIN)/python -m tests.durability $(ARGS)
 
+.PHONY: powercuts
+powercuts: $(STAMPS)/test ## Cut the power at every moment of a recorded run, and recover. ARGS="--images 5000 --seed 7".
+	$(BIN)/python -m tests.durability.powercuts $(ARGS)
+
+.PHONY: damage
+damage: $(STAMPS)/test ## Damage a journal at every byte, and start on it. ARGS="--share 0.1 --seed 7".
+	$(BIN)/python -m tests.durability.damage $(ARGS)
+
+.PHONY: diskfaults
+diskfaults: $(STAMPS)/test ## Let every call of a broker to its disk fail, one in each run. ARGS="--kinds eio,full --every 5".
+	$(BIN)/python -m tests.durability.faults $(ARGS)
+
 .PHONY: soak
 soak: $(STAMPS)/test ## Many sessions on a bad network: nothing may be lost. ARGS="--minutes 60", "--seed 7", "--help".
 	$(BIN)/python -m tests.soak $(ARGS)

@@ -2,6 +2,7 @@
 
 `SLUICE_COMPILE=0` builds plain Python, `SLUICE_COMPILE=1` insists on compiling. Left unset, it depends on
 whether a program that includes Python.h can be compiled. If it can, a failure of mypyc is an error.
+`SLUICE_OPTIMIZE` is the level of the C compiler, 3 unless it says otherwise: 1 takes a third of the time, for tests.
 """
 
 import os
@@ -74,7 +75,8 @@ def extensions() -> list[Extension]:
     print(f"sluice: compiling {len(hot_files())} files with mypyc")
     # Whatever else they import is type-checked by `make types`, with the stubs that this takes.
     options = ["--follow-imports=silent", *hot_files()]
-    modules: list[Extension] = mypycify(options, opt_level="3", debug_level="0", group_name="sluice")
+    level = os.environ.get("SLUICE_OPTIMIZE", "3")
+    modules: list[Extension] = mypycify(options, opt_level=level, debug_level="0", group_name="sluice")
     for module in modules:
         # All modules are one C file: its functions may call each other directly, and be inlined.
         module.extra_compile_args += CALL_DIRECTLY

@@ -21,7 +21,11 @@ CLOSE_TIMEOUT: Final = 10.0
 def open_persistence(config: Config) -> "Persistence | None":
     """Open the journal, if there is to be one. Raises StorageError."""
     own = config.persistence
-    return Persistence(Storage(own.directory, own.sync)) if own.directory is not None else None
+    if own.directory is None:
+        return None
+    # FC-30: what is on disk only is in one queue for each session, and in no address.
+    bounded = not config.session.mqueue_priorities and not config.addresses
+    return Persistence(Storage(own.directory, own.sync, own.memory if bounded else 0, own.max_bytes))
 
 
 @final

@@ -9,9 +9,9 @@ from broker.storage.journal import Journal
 from broker.storage.kept_group import KeptGroup
 from broker.storage.kept_queue import KeptQueue
 from broker.storage.kept_session import KeptSession
-from broker.storage.saved import Saved, SavedDelivery, SavedSession, StoredMessage, decode
+from broker.storage.message import Message
+from broker.storage.saved import Saved, SavedRetained, SavedSession, decode
 from protocol.decoder import Decoder
-from protocol.publish import Publish
 from session.window import Restored
 
 
@@ -36,15 +36,19 @@ class _Recovery:
         self._broker = broker
         self._journal = journal
         self._decoder = Decoder(version=5)
-        self._publishes: dict[int, Publish] = {}
         self._clients: dict[int, Client] = {}
         self._now = monotonic_us()
         self._clock_offset = wall_us() - self._now
 
-    def restore_retained(self, stored: StoredMessage) -> None:
-        publish = self._publish(stored)
-        if not publish.expires_at or publish.expires_at > self._now:
-            self._broker.retained.restore(publish, stored.saved.publisher, stored.message)
+    def restore_retained(self, retained: SavedRetained) -> None:
+        publish, saved, place = retained.publish, retained.saved, retained.place
+        publish.received_at = self._now
+        publish.expires_at = self._journal.times(saved.expires_at)
+        if publish.expires_at and publish.expires_at <= self._now:
+            return
+        message = Message(saved.number, self._journal.frames[place.frame], place.offset, self._journal.memory)
+        message.written(place.length)
+        self._broker.retained.restore(publish, saved.publisher, message)
 
     def restore_session(self, saved: SavedSession) -> None:
         broker = self._broker
@@ -60,13 +64,12 @@ class _Recovery:
                 session.subscriptions = {}
             session.subscriptions[subscription.topic_filter] = subscription
             broker.router.subscribe(session.outbound, subscription)
+        entries = kept.evicted_of(list(saved.inflight))
         inflight = [
-            Restored(self._delivery(kept, saved.deliveries[number]), packet_id, number in saved.received)
-            for number, packet_id in saved.inflight.items()
-            if number in saved.deliveries
+            Restored(publish, saved.inflight[entry.delivery], entry.delivery in saved.received)
+            for entry, publish in zip(entries, kept.read_now(entries), strict=True)
         ]
-        session.restore(self._waiting(kept, saved), inflight, list(saved.remembered), self._now)
-        session.keep(kept)
+        session.restore(kept, inflight, list(saved.remembered), self._now)
 
     def restore_group(self, saved: SavedSession) -> None:
         shared = self._broker.router.shared
@@ -76,8 +79,7 @@ class _Recovery:
         if queue is None:  # it has lost its last member
             kept.end()
             return
-        queue.restore(self._waiting(kept, saved))
-        shared.attach(queue, kept)
+        shared.restore(queue, kept)
 
     def schedule(self, sessions: list[SavedSession]) -> None:
         """Set the timers of sessions that expire and of delayed wills, when all is restored."""
@@ -104,30 +106,4 @@ class _Recovery:
         assert saved.begins_in is not None  # `Saved.finish` has removed all others
         kept.begin_in(saved.begins_in)
         kept.deliveries.next_delivery = saved.next_delivery
-        kept.deliveries.pending.update(saved.deliveries)
-
-    def _waiting(self, kept: KeptQueue, saved: SavedSession) -> list[Publish]:
-        return [
-            self._delivery(kept, saved.deliveries[number])
-            for number in sorted(saved.deliveries)
-            if number not in saved.inflight
-        ]
-
-    def _delivery(self, kept: KeptQueue, saved: SavedDelivery) -> Publish:
-        target = saved.target
-        publish = self._publish(saved.message).at(target.qos, target.retain)
-        if target.identifiers:
-            publish = publish.identified(target.identifiers)
-        publish.holder = self._broker.router.address(publish.topic)
-        return kept.hold(publish, saved.message.message, target.delivery)
-
-    def _publish(self, stored: StoredMessage) -> Publish:
-        """The message; it is the same object for all its deliveries."""
-        number = stored.saved.number
-        publish = self._publishes.get(number)
-        if publish is None:
-            publish = self._publishes[number] = stored.publish(self._decoder)
-            publish.received_at = self._now
-            if stored.saved.expires_at:
-                publish.expires_at = max(stored.saved.expires_at - self._clock_offset, 1)
-        return publish
+        kept.restore_evicted(saved.entries(self._now))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from config.value_types import Model, SyncInterval, check_directory
+from config.value_types import LimitedSize, Model, Size, SyncInterval, check_directory
 
 
 class Persistence(Model):
@@ -14,4 +14,8 @@ class Persistence(Model):
     directory: Annotated[Path | None, BeforeValidator(check_directory)] = None
     """The directory of the journal; None = nothing survives the process."""
     sync: SyncInterval = Field(default=0.0, ge=0.0, le=60.0)
-    """Seconds between commits, for which no packet waits then; 0 = `commit`: acknowledgements wait for their commit."""
+    """Seconds between commits, which nobody waits for; 0 = `commit`: acknowledgements wait for their commit."""
+    memory: Size = 256 * 1024 * 1024
+    """FC-30: bytes of waiting deliveries that may be in memory; 0 = any number."""
+    max_bytes: LimitedSize = 0
+    """FC-29: bytes of the journal beyond which no message is added; 0 = infinity."""

@@ -173,6 +173,12 @@ class Publish(Packet):
         own.rest5 = self.rest5
         return own
 
+    def trim(self) -> None:
+        """Keep the payload only of the bytes that were read, before anything is derived from this object."""
+        if self.rest4 is None:
+            self.rest4 = self.payload
+        self._wire = self.rest4
+
     def is_copy_of(self, other: Publish) -> bool:
         """Whether both are the same message, whatever their QoS, flags and identifiers."""
         return (

@@ -212,6 +212,12 @@ class Counters:
         if size > self.mqueue_bytes_max:
             self.mqueue_bytes_max = size
 
+    def restore_mqueue(self, mqueue: MQueue) -> None:
+        """FC-27: count what waited before the process began."""
+        self.offered_qos1 += mqueue.waiting_qos1
+        self.offered_qos2 += mqueue.waiting_qos2
+        self.note_mqueue(mqueue.length, mqueue.bytes)
+
     def end_interval(
         self, following: "Counters", window: Window, mqueue: MQueue | None, mailbox: list[Publish]
     ) -> None:

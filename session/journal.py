@@ -1,8 +1,11 @@
 """FC-27: what a kept session writes to the journal, so that it survives the process."""
 
+from collections.abc import Callable
+
 from mypy_extensions import mypyc_attr
 
 from protocol.publish import Publish
+from session.tail import Tail
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -21,8 +24,12 @@ class SessionJournal:
         """Whether a delivery is one that `add` has returned."""
         raise NotImplementedError  # abstract
 
-    def is_pending(self, delivery: int) -> bool:
-        """Whether the delivery of this number is not done."""
+    def evicts(self, size: int) -> bool:
+        """FC-30: whether a delivery joins the queue on disk only; `size`: payload bytes that it has in memory."""
+        raise NotImplementedError  # abstract
+
+    def tail(self, on_read: Callable[[list[Publish]], None]) -> Tail:
+        """FC-30: the end of the queue, on disk only; `on_read` gets what has been read back, in order."""
         raise NotImplementedError  # abstract
 
     def write_state(self) -> int:

@@ -1,11 +1,18 @@
 """The mqueue: one session's bounded queue of deliveries that may not be sent now (FC-4, FC-5)."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Final, cast
 
 from protocol.publish import Publish
 from session.holder import hold, release
+from session.journal import SessionJournal
 from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
+from session.tail import Tail
+
+READ_AHEAD: Final = 100
+"""FC-30: deliveries in memory below which more are read back."""
 
 
 class MQueue:
@@ -13,6 +20,8 @@ class MQueue:
 
     def __init__(self) -> None:
         self.deliveries: deque[Publish] = deque()
+        self.tail: Tail | None = None
+        """FC-30: what comes after these deliveries and is on disk only; None = nothing."""
         self.length = 0
         """Deliveries that wait."""
         self.bytes = 0
@@ -23,6 +32,7 @@ class MQueue:
         self.overflowing = False
         """Whether an overflow episode is under way: each episode is logged once."""
         self._first_qos0 = 0  # no QoS 0 is before this position, so a search starts here
+        self._on_read: Callable[[], None] | None = None
 
     @property
     def waiting_qos12(self) -> int:
@@ -33,13 +43,59 @@ class MQueue:
         return self.length
 
     def __iter__(self) -> Iterator[Publish]:
-        """The deliveries in the order in which they will be sent."""
-        return iter(self.deliveries)
+        """The deliveries that are in memory, in the order in which they will be sent."""
+        return iter(self.deliveries) if self.tail is None else chain(self.deliveries, self.tail.behind)
 
     def append(self, publish: Publish) -> None:
-        """Add at the tail. The caller has made room."""
-        self.deliveries.append(publish)
+        """Add at the end. The caller has made room."""
+        tail = self.tail
+        if tail is None:
+            self.deliveries.append(publish)
+        elif tail.append(publish):
+            self._note(publish.qos, publish.size, 1)  # no place in memory has it any more
+            return
+        else:
+            tail.behind.append(publish)
         self._count(publish, 1)
+
+    def begin_tail(self, journal: SessionJournal, on_read: Callable[[], None]) -> Tail:
+        """FC-30: what joins from now on is on disk only. `on_read` is called when some of it has been read back."""
+        self._on_read = on_read
+        tail = self.tail = journal.tail(self._have_read)
+        return tail
+
+    def restore(self, journal: SessionJournal, on_read: Callable[[], None]) -> None:
+        """FC-27: what waited before the process began, all of it on disk."""
+        tail = self.begin_tail(journal, on_read)
+        self.waiting_qos1, self.waiting_qos2, self.bytes = tail.totals()
+        self.length = self.waiting_qos1 + self.waiting_qos2
+        self._end_tail(tail)
+        tail.read_at_start()
+
+    def read_ahead(self) -> None:
+        """FC-30: have more read back before they are needed."""
+        if self.tail is not None and len(self.deliveries) < READ_AHEAD:
+            self.tail.read()
+
+    def _have_read(self, deliveries: list[Publish]) -> None:
+        """FC-30: these have been read back."""
+        for publish in deliveries:
+            self.deliveries.append(publish)
+            hold(publish)
+        if self.tail is not None:
+            self._end_tail(self.tail)
+        if self._on_read is not None:
+            self._on_read()
+
+    def _end_tail(self, tail: Tail) -> None:
+        """What is behind the tail follows what is in memory, once nothing is left of the tail."""
+        if tail.length() == 0:
+            self.tail = None
+            self.deliveries.extend(tail.behind)
+
+    def is_ready(self) -> bool:
+        """Whether it has a head that is in memory."""
+        return self.length > 0 if self.tail is None else len(self.deliveries) > 0
 
     def push_front(self, publish: Publish) -> None:
         """Put back at the head what was taken earlier (FC-13)."""
@@ -51,7 +107,7 @@ class MQueue:
             self._first_qos0 += 1
 
     def head(self) -> Publish:
-        """The next delivery. Raises IndexError if there is none."""
+        """The next delivery, if `is_ready`. Raises IndexError if there is none."""
         return self.deliveries[0]
 
     def pop(self) -> Publish:
@@ -68,26 +124,52 @@ class MQueue:
             return False
         return not limits.max_mqueue_bytes or self.bytes + publish.size <= limits.max_mqueue_bytes
 
+    def drop_for(self, newcomer: Publish, limits: Limits) -> int:
+        """Drop what FC-5's policy drops for `newcomer`, or not let it join; returns the QoS of what is dropped."""
+        if self.tail is None or not self._drops_head(newcomer, limits):
+            return self.victim(newcomer, limits).qos
+        return self.drop_head()
+
     def victim(self, newcomer: Publish, limits: Limits) -> Publish:
         """Remove and return what FC-5's policy drops for `newcomer`; this may be the newcomer itself."""
+        if self._drops_head(newcomer, limits):
+            return self.pop()
+        if limits.mqueue_overflow != DROP_OLDEST_QOS0 or not self.waiting_qos0 or never_fits(newcomer, limits):
+            return newcomer
+        return self._pop_oldest_qos0()
+
+    def _drops_head(self, newcomer: Publish, limits: Limits) -> bool:
         policy = limits.mqueue_overflow
         if policy == DROP_NEWEST or not self.length or never_fits(newcomer, limits):
-            return newcomer
-        if policy == DROP_OLDEST_QOS0:
-            if self.waiting_qos0:
-                return self._pop_oldest_qos0()
-            if newcomer.qos == 0:
-                return newcomer
-        return self.pop()
+            return False
+        return policy != DROP_OLDEST_QOS0 or (self.waiting_qos0 == 0 and newcomer.qos > 0)
+
+    def drop_head(self) -> int:
+        """Remove the head, in memory or not, and return its QoS. Raises IndexError if there is none."""
+        tail = self.tail
+        if tail is None or len(self.deliveries) > 0:
+            return self.pop().qos
+        qos, size = tail.drop()
+        self._note(qos, size, -1)
+        self._end_tail(tail)
+        return qos
 
     def _pop_oldest_qos0(self) -> Publish:
         deliveries = self.deliveries
         position = self._first_qos0
-        while deliveries[position].qos:
+        while position < len(deliveries) and deliveries[position].qos:
             position += 1
+        if position == len(deliveries):
+            self._first_qos0 = position
+            return self._pop_behind(cast("Tail", self.tail))
         publish = deliveries[position]
         del deliveries[position]
         self._first_qos0 = position
+        self._count(publish, -1)
+        return publish
+
+    def _pop_behind(self, tail: Tail) -> Publish:
+        publish = tail.behind.popleft()  # QoS 0 only: all others are on disk
         self._count(publish, -1)
         return publish
 
@@ -98,17 +180,16 @@ class MQueue:
         return publish
 
     def _count(self, publish: Publish, step: int) -> None:
-        self._note(publish, step)
+        self._note(publish.qos, publish.size, step)
         if publish.holder is not None:
             if step > 0:
                 hold(publish)  # FC-24
             else:
                 release(publish)
 
-    def _note(self, publish: Publish, step: int) -> None:
+    def _note(self, qos: int, size: int, step: int) -> None:
         self.length += step
-        self.bytes += step * publish.size
-        qos = publish.qos
+        self.bytes += step * size
         if qos == 0:
             self.waiting_qos0 += step
         elif qos == 1:

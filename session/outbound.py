@@ -141,7 +141,7 @@ class Outbound(Consumer):
             more = self.pending_sources.pull(self, now) or more
         if throttle is not None:
             closed: int = gate.OPEN
-            if mqueue is not None and mqueue.length and sender.connected:
+            if mqueue is not None and mqueue.is_ready() and sender.connected:
                 closed = sender.limited_by(mqueue.head(), now)
             throttle.note_head(closed, now)
             more = throttle.opens_when_written(sender.congested) or more
@@ -161,10 +161,12 @@ class Outbound(Consumer):
                 self.pacing.note_empty()
             if sender.watch is not None:
                 sender.watch.end_backlog()
+        if mqueue.tail is not None and sender.connected:
+            mqueue.read_ahead()
         return self._head_may_go(mqueue, now)
 
     def _head_may_go(self, mqueue: MQueue, now: int) -> bool:
-        return mqueue.length > 0 and self.sender.may_send(mqueue.head(), now)
+        return mqueue.is_ready() and self.sender.may_send(mqueue.head(), now)
 
     def _send_head(self, mqueue: MQueue, now: int) -> None:
         """Send the mqueue's head; pop it when the window holds it (FC-24)."""
@@ -207,6 +209,8 @@ class Outbound(Consumer):
                 return
             if not make_room(mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"):
                 return
+        if self.journal is not None and mqueue.tail is None and self.journal.evicts(mqueue.bytes):
+            mqueue.begin_tail(self.journal, self.wake)
         mqueue.append(publish)
         sender.counters.note_mqueue(mqueue.length, mqueue.bytes)
         if waited == 0:
@@ -376,6 +380,6 @@ class Outbound(Consumer):
         mqueue = self.mqueue
         if mqueue is not None:
             while mqueue.length:
-                counters.count_drop("session_ended", mqueue.pop().qos)
+                counters.count_drop("session_ended", mqueue.drop_head())
         self.sender.end(now)
         self.pending_sources = None

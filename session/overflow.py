@@ -15,7 +15,7 @@ def has_expired(publish: Publish, now: int) -> bool:
 def drop_expired(mqueue: MQueue, newcomer: Publish, limits: Limits, counters: Counters, now: int) -> bool:
     """Drop expired deliveries at the head until `newcomer` fits; returns whether it does."""
     while not mqueue.fits(newcomer, limits):
-        if not mqueue.length or not has_expired(mqueue.head(), now):
+        if not mqueue.is_ready() or not has_expired(mqueue.head(), now):
             return False
         counters.count_drop("expired", mqueue.pop().qos)
     return True
@@ -55,14 +55,13 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
     The host reports the `event` once per episode, which the caller ends; `group` is the name of a shared queue.
     """
     while not mqueue.fits(newcomer, limits):
-        if mqueue.length and has_expired(mqueue.head(), now):
+        if mqueue.is_ready() and has_expired(mqueue.head(), now):
             counters.count_drop("expired", mqueue.pop().qos)  # FC-5: expired deliveries first
             continue
         _begin_episode(mqueue, newcomer, limits, host, event, group)
         waiting = mqueue.length
-        victim = mqueue.victim(newcomer, limits)
-        counters.count_drop("queue_full", victim.qos)
-        if mqueue.length == waiting:  # not `victim is newcomer`: the same message may already wait
+        counters.count_drop("queue_full", mqueue.drop_for(newcomer, limits))
+        if mqueue.length == waiting:  # the newcomer is dropped
             return False
     return True
 

@@ -57,6 +57,13 @@ class PriorityMQueue(MQueue):
         lane.append(publish)
         self._note_joined(lane, publish)
 
+    def _have_read(self, deliveries: list[Publish]) -> None:
+        """FC-30: these have been read back. Weights need them all, so that is at the start only."""
+        for publish in deliveries:
+            self._note(publish.qos, publish.size, -1)  # `append` counts it
+            self.append(publish)
+        super()._have_read([])
+
     def push_front(self, publish: Publish) -> None:
         """Put back at the head of its lane (FC-13)."""
         lane = self._lane(publish)
@@ -120,13 +127,13 @@ class PriorityMQueue(MQueue):
         return lane
 
     def _note_joined(self, lane: Lane, publish: Publish) -> None:
-        self._note(publish, 1)
+        self._note(publish.qos, publish.size, 1)
         turn = self._turn
         if turn is None or (lane.weight > turn.weight and lane.left):
             self._turn = lane
 
     def _note_left(self, lane: Lane, publish: Publish) -> None:
-        self._note(publish, -1)
+        self._note(publish.qos, publish.size, -1)
         if lane is self._turn and not (lane.length and lane.left):
             self._turn = self._next_turn()
 

@@ -3,7 +3,6 @@
 from typing import final
 
 from protocol import packet_types, reason_codes
-from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.aliases import Aliases
 from session.counters import Counters, Gauges, SessionTotals
@@ -54,18 +53,17 @@ class Session:
         self.outbound.journal = journal
         self.inbound.journal = journal
 
-    def restore(self, waiting: list[Publish], inflight: list[Restored], packet_ids: list[int], now: int) -> None:
-        """FC-27: add deliveries that waited or were in the window, and ids of the client that wait for PUBREL."""
+    def restore(self, journal: SessionJournal, inflight: list[Restored], packet_ids: list[int], now: int) -> None:
+        """FC-27: keep what the journal has, deliveries of the window, and the client's ids that wait for PUBREL."""
         outbound = self.outbound
-        counters = outbound.sender.counters
         outbound.sender.restore(inflight, now)
-        if waiting:
-            mqueue = outbound.mqueue = new_mqueue(self.limits)
-            for publish in waiting:
-                counters.count_offered(publish.qos)
-                mqueue.append(publish)
-                counters.note_mqueue(mqueue.length, mqueue.bytes)
+        mqueue = new_mqueue(self.limits)
+        mqueue.restore(journal, outbound.wake)
+        if mqueue.length:
+            outbound.mqueue = mqueue
+            outbound.sender.counters.restore_mqueue(mqueue)
         self.inbound.restore(packet_ids, now)
+        self.keep(journal)
 
     def connect(
         self,
@@ -243,6 +241,10 @@ class Session:
         if self._past is not None:
             totals.include(self._past)
         return totals
+
+    def paces_publishers(self) -> bool:
+        """FC-16: whether publishers are paced until the client has taken some of what waits for it."""
+        return self.outbound.paced
 
     def blocks_others(self) -> bool:
         """FC-25: whether it holds deliveries of an address in which PUBLISHes wait for room."""

@@ -54,7 +54,7 @@ class SharedQueue(Source):
         mqueue = self.mqueue
         if not self.members and mqueue is not None:
             while mqueue.length:
-                self.counters.count_drop("session_ended", mqueue.pop().qos)
+                self.counters.count_drop("session_ended", mqueue.drop_head())
 
     def deliver(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
         """Hand a message to the next member in the rotation that can take it, or queue it."""
@@ -67,15 +67,18 @@ class SharedQueue(Source):
         self._deliver(publish, publisher, now)
         release(publish)
 
-    def restore(self, deliveries: list[Publish]) -> None:
-        """FC-27: what waited before the process began, in order."""
-        mqueue = self.mqueue
-        if mqueue is None:
-            mqueue = self.mqueue = new_mqueue(self._limits)
-        for publish in deliveries:
-            self.counters.count_offered(publish.qos)
-            mqueue.append(publish)
-            self.counters.note_mqueue(mqueue.length, mqueue.bytes)
+    def restore(self, journal: SessionJournal) -> None:
+        """FC-27: what waited before the process began."""
+        self.journal = journal
+        mqueue = self.mqueue = new_mqueue(self._limits)
+        mqueue.restore(journal, self._wake_members)
+        self.counters.restore_mqueue(mqueue)
+
+    def _wake_members(self) -> None:
+        """FC-30: the head is in memory again, so members can pull it."""
+        for consumer in self.members:
+            if consumer.is_online():
+                consumer.wake()
 
     def _deliver(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
         mqueue = self.mqueue
@@ -89,12 +92,14 @@ class SharedQueue(Source):
         mqueue = self.mqueue
         if mqueue is not None:
             waited = mqueue.length
-            while mqueue.length and consumer.has_room() and consumer.can_send(mqueue.head(), now):
+            while mqueue.is_ready() and consumer.has_room() and consumer.can_send(mqueue.head(), now):
                 self._hand_over(member, mqueue.head(), now)
                 mqueue.pop()  # FC-24: now that the member's window holds it
             if mqueue.length < waited:
                 self._note_drained(mqueue, now)
                 self._wake_able_members(now)
+            if mqueue.tail is not None:
+                mqueue.read_ahead()
             if mqueue.length:
                 return DELIVERED if mqueue.length < waited else BLOCKED
             mqueue.overflowing = False
@@ -124,7 +129,7 @@ class SharedQueue(Source):
     def _dispatch(self, now: int) -> None:
         """Hand over what waits while a member in the rotation can take it."""
         mqueue = self.mqueue
-        while mqueue is not None and mqueue.length and self._give(mqueue.head(), now):
+        while mqueue is not None and mqueue.is_ready() and self._give(mqueue.head(), now):
             mqueue.pop()
             self._note_drained(mqueue, now)
 
@@ -158,7 +163,7 @@ class SharedQueue(Source):
         if publish.qos == 0 and not limits.mqueue_store_qos0 and not self._anybody_online():
             self.counters.count_drop("offline_qos0", 0)  # FC-7
             return
-        while not mqueue.fits(publish, limits) and mqueue.length and self._give_to_busy(mqueue.head(), now):
+        while not mqueue.fits(publish, limits) and mqueue.is_ready() and self._give_to_busy(mqueue.head(), now):
             mqueue.pop()  # FC-6: nothing is dropped while it could be sent
             self._note_drained(mqueue, now)
         if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):
@@ -167,6 +172,8 @@ class SharedQueue(Source):
         if mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now):
             if waited == 0 and self._pacing is not None:
                 self._pacing.moved_at = now  # it was empty before
+            if self.journal is not None and mqueue.tail is None and self.journal.evicts(mqueue.bytes):
+                mqueue.begin_tail(self.journal, self._wake_members)
             mqueue.append(publish)
             self.counters.note_mqueue(mqueue.length, mqueue.bytes)
         self._wake_able_members(now)
@@ -220,7 +227,7 @@ class SharedQueue(Source):
     def _wake_able_members(self, now: int) -> None:
         """The head may be new: wake members whose byte window has room for it, though not for the last one (FC-10)."""
         mqueue = self.mqueue
-        if self._limits.consumer_window_size > 0 and mqueue is not None and mqueue.length:
+        if self._limits.consumer_window_size > 0 and mqueue is not None and mqueue.is_ready():
             head = mqueue.head()
             if head is self._offered:
                 return

@@ -1,5 +1,6 @@
 """The commands `sluice store ...`: they show, check and copy a journal (FC-27)."""
 
+import fcntl
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ from typing import Annotated, Final
 
 import typer
 
-from broker.storage.database import NAME, Database, StorageError
+from broker.storage import frame
+from broker.storage.database import LOCK, NAME, Database, StorageError, check_files, check_head, read_frames
 from broker.storage.records import DamagedError
 from broker.storage.saved import Saved
 
@@ -28,18 +30,38 @@ def _reading(directory: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             yield connection
-    except sqlite3.Error as error:
+    except (sqlite3.Error, DamagedError, UnicodeError) as error:
         print(f"sluice: {path}: {error}", file=sys.stderr)
         raise typer.Exit(DAMAGED) from None
 
 
-def _frames(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
-    yield from connection.execute("select number, content from frame order by number")
+def _is_used(directory: Path) -> bool:
+    """Whether a broker has it open: its files change while they are read."""
+    try:
+        with (directory / LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass  # what reads it next says why it cannot be read
+    return False
+
+
+def _damage_of_files(directory: Path) -> str:
+    """What is wrong with the files as such; empty if nothing is, or a broker uses them."""
+    try:
+        if not _is_used(directory):
+            check_files(directory / NAME)
+    except DamagedError as error:
+        return str(error)
+    except OSError:
+        pass  # what reads it next says why it cannot be read
+    return ""
 
 
 def _read(connection: sqlite3.Connection) -> Saved:
     saved = Saved()
-    for number, content in _frames(connection):
+    for number, content in read_frames(connection):
         saved.read(number, content)
     saved.finish()
     return saved
@@ -59,7 +81,7 @@ def stats(directory: Directory) -> None:
     groups = [each for each in saved.sessions.values() if each.group]
     print(f"sessions    {len(saved.sessions) - len(groups)}")
     print(f"groups      {len(groups)}")
-    print(f"deliveries  {sum(len(each.deliveries) for each in saved.sessions.values())}")
+    print(f"deliveries  {sum(len(each.qos1) + len(each.qos2) for each in saved.sessions.values())}")
     print(f"retained    {len(saved.retained)}")
     print(f"frames      {len(saved.frames)}, the last one is {saved.last_frame}")
     print(f"bytes       {size}: {live} live, {max(size - live, 0)} dead")
@@ -69,12 +91,20 @@ def stats(directory: Directory) -> None:
 def check(directory: Directory) -> None:
     """Read all of a journal, and list every frame that is damaged."""
     saved, damaged, count = Saved(), 0, 0
+    if found := _damage_of_files(directory):
+        print(found)
+        damaged += 1
     with _reading(directory) as connection:
+        try:
+            check_head(connection)
+        except DamagedError as error:
+            print(error)
+            damaged += 1
         (intact,) = connection.execute("pragma integrity_check").fetchone()
         if intact != "ok":
             print(f"SQLite: {intact}")
             damaged += 1
-        for number, content in _frames(connection):
+        for number, content in read_frames(connection):
             count += 1
             try:
                 saved.read(number, content)
@@ -105,6 +135,9 @@ def salvage(
 ) -> None:
     """Copy what can be read of a damaged journal, and list what is lost."""
     lost = kept = 0
+    if found := _damage_of_files(directory):
+        print(f"{found}: all frames behind it are lost")
+        lost += 1
     _make(copy)
     try:
         target = Database(copy)
@@ -112,15 +145,15 @@ def salvage(
         print(f"sluice: {error}", file=sys.stderr)
         raise typer.Exit(DAMAGED) from None
     with closing(target), _reading(directory) as connection:
-        for number, content in _frames(connection):
+        for number, content in read_frames(connection):
             try:
                 Saved().read(number, content)
             except DamagedError as error:
                 print(f"{error}: {len(content)} bytes are lost")
                 lost += 1
             else:
-                target.append(number, content)
-                kept += 1
+                kept += 1  # they are numbered anew: a gap would be damage
+                target.append(kept, frame.encode(kept, [content[frame.HEAD_SIZE :]]))
     print(f"{kept} frames are in {copy / NAME}, {lost} are lost")
     if lost:
         raise typer.Exit(DAMAGED)

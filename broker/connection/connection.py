@@ -111,7 +111,7 @@ class Connection(ClientSocket):
         if held_back.may_overtake(packet):
             return False
         held_back.add(packet)
-        if held_back.is_full(session.outbound.paced):
+        if held_back.is_full(session.paces_publishers()):
             self.pause_reading(PACED, now)
         return True
 
@@ -155,7 +155,7 @@ class Connection(ClientSocket):
             return
         self.paced = True
         held_back = self._held_back
-        if held_back is not None and self.session is not None and held_back.is_full(self.session.outbound.paced):
+        if held_back is not None and self.session is not None and held_back.is_full(self.session.paces_publishers()):
             self.pause_reading(PACED, monotonic_us())
 
     def resume_publishing(self) -> None:

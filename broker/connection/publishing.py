@@ -100,8 +100,8 @@ class Publishing:
         """FC-29: refuse a PUBLISH while the disk is full, and pause reading while it is behind."""
         if commits.behind() and not connection.ended:
             commits.pause(connection, now)
-        if commits.full and (publish.qos or publish.retain):
-            refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, "PUBLISH while the disk of the journal is full")
+        if (publish.qos or publish.retain) and not commits.has_room():
+            refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, "PUBLISH while the journal, or its disk, is full")
             if session.version == 4 and publish.qos:
                 session.inbound.count_refused()
                 raise MQTTError(refused.reason_code, refused.message)  # 3.1.1 has no reason code for it

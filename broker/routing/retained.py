@@ -58,12 +58,10 @@ class Retained:
         self._store(publish, client_id)
 
     def _keep(self, topic: bytes, message: Message) -> None:
-        message.use()
-        message.retained = True
+        message.retain()
         older = self._kept.get(topic)
         if older is not None:
-            older.retained = False
-            older.release()
+            older.replace()
         self._kept[topic] = message
 
     def _store(self, publish: Publish, client_id: str) -> None:
@@ -102,8 +100,7 @@ class Retained:
         self._expiries.pop(topic, None)
         message = self._kept.pop(topic, None)
         if message is not None and self._journal is not None:
-            message.retained = False
-            message.release()
+            message.replace()
             self._journal.write(records.cleared(topic))
         path: list[tuple[_Level, bytes]] = []
         level = self._root

@@ -41,12 +41,13 @@ class SharedGroups:
         queue = self.queues[name]
         if self._journal is not None and queue.journal is None:
             kept = KeptGroup(self._journal, self._journal.new_queue(), name)
-            self.attach(queue, kept)
+            self._kept[name] = queue.journal = kept
             kept.write_state()
 
-    def attach(self, queue: SharedQueue, kept: KeptGroup) -> None:
-        """Write what happens to a queue to its part of the journal, `kept`."""
-        queue.journal = self._kept[queue.name] = kept
+    def restore(self, queue: SharedQueue, kept: KeptGroup) -> None:
+        """Restore a queue from its part of the journal, `kept`."""
+        self._kept[queue.name] = kept
+        queue.restore(kept)
 
     def close(self, queue: SharedQueue) -> None:
         """Remove a queue that has no members."""

@@ -11,6 +11,7 @@ from typing import Final, final
 
 from broker.runtime.endpoint import COMMIT, Endpoint
 from broker.storage.disk_thread import DiskThread
+from broker.storage.frame import HEAD_SIZE
 
 LAZY: Final = 0.1
 """Seconds until a commit begins for records that no packet waits for."""
@@ -29,10 +30,13 @@ RETRY: Final = 1.0
 class Commits:
     """Frames are numbered from 1, as are commits: commit 7 puts frame 7 on disk."""
 
-    def __init__(self, append: Callable[[int, list[bytes]], bool], disk: DiskThread, sync: float = 0.0) -> None:
+    def __init__(
+        self, append: Callable[[int, list[bytes]], bool], disk: DiskThread, sync: float = 0.0, max_bytes: int = 0
+    ) -> None:
         """`append` puts a frame on disk, in a thread; it returns False if there is no room, and raises if it fails.
 
-        `sync`: seconds between commits, for which no packet waits then; 0 = packets wait for their commit.
+        `sync`: seconds between commits, for which no packet waits then; 0 = packets wait for their commit. `max_bytes`:
+        of all frames; 0 = any number.
         """
         self.committed = 0
         """The last commit that has returned."""
@@ -40,6 +44,9 @@ class Commits:
         """The frame that is being filled."""
         self.full = False
         """Whether the disk has no room."""
+        self.size = 0
+        """Bytes of all frames that are on disk, or on their way."""
+        self.max_bytes = max_bytes
         self.failed: Exception | None = None
         """The error after which no commit is tried any more; None = none."""
         self.on_failed: Callable[[], None] | None = None
@@ -56,8 +63,9 @@ class Commits:
         self._wanted = False
         self._scheduled = False
 
-    def begin_after(self, frame: int) -> None:
-        """Continue after the last frame in the file."""
+    def begin_after(self, frame: int, size: int) -> None:
+        """Continue after the last frame in the file; `size`: bytes of all of them."""
+        self.size = size
         self.committed = frame
         self.number = frame + 1
 
@@ -69,6 +77,14 @@ class Commits:
             size += len(piece)
         self._bytes += size
         return size
+
+    def position(self) -> int:
+        """Where the next record will be in its frame, in bytes."""
+        return HEAD_SIZE + self._bytes
+
+    def has_room(self) -> bool:
+        """Whether more messages may be written. What frees space is written in any case (FC-29)."""
+        return not self.full and not 0 < self.max_bytes <= self.size + self._bytes
 
     def behind(self) -> bool:
         """Whether so much waits that reading publishers has to pause."""
@@ -140,6 +156,7 @@ class Commits:
         self.number += 1
         self._pieces = []
         self._bytes = 0
+        self.size += HEAD_SIZE + sum([len(piece) for piece in pieces])
         self._committing = True
         self._put(number, pieces)
 
@@ -147,11 +164,16 @@ class Commits:
         append = self._append
         self._disk.do(lambda: append(number, pieces), lambda result: self._returned(number, pieces, result))
 
-    def _returned(self, number: int, pieces: list[bytes], result: bool | Exception) -> None:
-        if isinstance(result, Exception):
-            self.failed = result
+    def fail(self, error: Exception) -> None:
+        """It is not known any more what is on disk, or it cannot be read: no commit returns from now on (FC-29)."""
+        if self.failed is None:
+            self.failed = error
             if self.on_failed is not None:
                 self.on_failed()
+
+    def _returned(self, number: int, pieces: list[bytes], result: bool | Exception) -> None:
+        if isinstance(result, Exception):
+            self.fail(result)
             return
         self.full = not result
         if self.full:

@@ -5,15 +5,16 @@ has grown to twice its live bytes.
 """
 
 import asyncio
-from typing import Final, final
+from typing import Final, cast, final
 
 import structlog
 
 from broker.storage import frame, records
 from broker.storage.database import StorageError
 from broker.storage.journal import Journal
+from broker.storage.kept_queue import KeptQueue
 from broker.storage.message import Frame
-from broker.storage.records import DamagedError
+from broker.storage.records import DamagedError, Target
 from broker.storage.storage import Storage
 
 # These are not Final: tests with a small journal set them, in the compiled module too.
@@ -26,6 +27,9 @@ BATCH = 1024 * 1024
 
 MANY: Final = 10_000
 """Frames above which the oldest are joined, dead or not: each of them costs memory."""
+
+WORTH: Final = 8
+"""Where there is no room, that part of the journal has to be dead; then it is worth while to copy the rest."""
 
 SLICE: Final = 100
 """Records that are processed before the event loop continues."""
@@ -51,14 +55,16 @@ class Compaction:
                 self._log.error("journal_not_compacted", detail=str(error))
 
     def needed(self) -> bool:
-        """Whether more than half of the journal is dead, or there are very many frames."""
+        """Whether more than half of the journal is dead, less if there is no room, or there are very many frames."""
         journal = self._journal
         if len(journal.frames) < 2 or journal.commits.full or journal.commits.failed is not None:
             return False
         if len(journal.frames) > MANY:
             return True
         size = sum(each.size for each in journal.frames.values())
-        live = sum(each.live for each in journal.frames.values()) + journal.state_size
+        live = sum(each.live_bytes() for each in journal.frames.values()) + journal.state_size
+        if not journal.commits.has_room() and live < size - size // WORTH:
+            return True
         return size > SMALL and live < size // 2
 
     async def remove_oldest(self) -> None:
@@ -66,7 +72,7 @@ class Compaction:
         journal = self._journal
         oldest = self._oldest()
         for each in oldest:
-            if each.messages:
+            if each.is_needed():
                 await self._move_messages(each)
             for count, number in enumerate(sorted(each.queues)):
                 if number in each.queues:
@@ -78,6 +84,7 @@ class Compaction:
             await self._storage.remove(oldest[-1].number)
             for each in oldest:
                 del journal.frames[each.number]
+                journal.commits.size -= each.size
 
     def _oldest(self) -> list[Frame]:
         """The oldest frames that are on disk, of BATCH bytes together, but at least one."""
@@ -100,11 +107,23 @@ class Compaction:
 
     def _move(self, body: bytes, oldest: Frame) -> None:
         message = oldest.messages.get(records.message_number(body))
-        if message is None:
-            return  # it is dead
+        if message is None and not oldest.evicted:
+            return  # nobody needs it any more
         saved = records.read_message(body)
-        queues = self._journal.queues
-        targets = [
-            each for each in saved.targets if each.session in queues and queues[each.session].is_pending(each.delivery)
-        ]
-        self._journal.move(message, records.moved(saved, message.retained, targets))
+        targets: list[Target] = []
+        evicted: list[tuple[KeptQueue, int]] = []
+        for each in saved.targets:
+            kept = cast("KeptQueue | None", self._journal.queues.get(each.session))
+            if kept is None:
+                continue
+            if kept.evicted_in(each.delivery) == oldest.number:
+                evicted.append((kept, each.delivery))
+                targets.append(each)
+            elif message is not None and each.delivery in kept.deliveries.pending:
+                targets.append(each)
+        if message is None and not targets:
+            return
+        retained = message is not None and message.retained
+        offset = self._journal.move(message, records.moved(saved, retained, targets))
+        for kept, delivery in evicted:
+            kept.move_evicted(delivery, offset)

@@ -3,14 +3,18 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
+from broker.storage import wal
+from broker.storage.records import DamagedError
+
 NAME: Final = "journal.sqlite"
 LOCK: Final = "journal.lock"
+_NEW: Final = "journal.new"
 
 APPLICATION: Final = 0x536C7563
 """SQLite's application id, which tells the file apart from other databases: `Sluc`."""
@@ -18,8 +22,16 @@ APPLICATION: Final = 0x536C7563
 VERSION: Final = 1
 """The version of the tables and records, as SQLite's user version."""
 
+TABLE: Final = "CREATE TABLE frame (number integer primary key, content blob not null)"
+
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another program that reads the file, such as a backup."""
+
+# Not Final: tests with a small journal set it, in the compiled module too.
+CHECKPOINT = 4 * 1024 * 1024
+"""Bytes of SQLite's write-ahead log after which they are copied to the database."""
+
+_PAGE: Final = 4096
 
 
 @mypyc_attr(native_class=False)  # mypyc cannot compile a subclass of OSError
@@ -34,8 +46,10 @@ class Database:
     def __init__(self, directory: Path) -> None:
         """Open it, or make a new one. Raises StorageError."""
         self.path = directory / NAME
+        self._unchecked = 0
+        """Bytes of the write-ahead log, about, since it was copied."""
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(directory)
             self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StorageError(f"persistence.directory {directory}: {error.strerror}") from error
@@ -54,42 +68,69 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         try:
-            connection = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+            check_files(self.path, wal.cut)
+            if not self.path.exists():
+                _create(self.path)
+        except DamagedError as error:
+            raise StorageError(f"{self.path}: {error}: the journal is damaged; {REMEDY}") from error
         except sqlite3.Error as error:
-            raise StorageError(f"{self.path}: {error}") from error
+            raise StorageError(f"{self.path}: {_reason(error)}") from error
+        except OSError as error:
+            raise StorageError(f"{self.path}: {error.strerror}") from error
+        try:
+            connection = connect(self.path)
+        except sqlite3.Error as error:
+            raise StorageError(f"{self.path}: {_reason(error)}") from error
         try:
             self._prepare(connection)
-        except sqlite3.Error as error:
+            _sync_names(self.path.parent)  # SQLite has done so too, but does not say whether it has failed
+        except (sqlite3.Error, UnicodeError) as error:
             connection.close()
-            raise StorageError(f"{self.path}: {error}: this is not a journal, or it is damaged") from error
+            raise StorageError(f"{self.path}: {_reason(error)}") from error
+        except DamagedError as error:
+            connection.close()
+            raise StorageError(f"{self.path}: {error}") from error
         except StorageError:
             connection.close()
             raise
+        except OSError as error:
+            connection.close()
+            raise StorageError(f"{self.path}: {error.strerror}") from error
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        application, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
-        tables = connection.execute("select count(*) from sqlite_master").fetchone()[0]
-        if tables and application != APPLICATION:
-            raise StorageError(f"{self.path}: a database of another program")
-        if tables and version != VERSION:
-            raise StorageError(f"{self.path}: version {version}; this broker reads version {VERSION}")
-        connection.execute("pragma journal_mode = wal")
+        check_head(connection)
+        (mode,) = connection.execute("pragma journal_mode = wal").fetchone()
+        if mode != "wal":
+            raise StorageError(f"{self.path}: this file system cannot hold a write-ahead log of SQLite")
         connection.execute("pragma synchronous = full")
-        if not tables:
-            connection.execute("begin immediate")
-            connection.execute("create table frame (number integer primary key, content blob not null)")
-            connection.execute(f"pragma application_id = {APPLICATION}")
-            connection.execute(f"pragma user_version = {VERSION}")
-            connection.execute("commit")
+        connection.execute("pragma wal_autocheckpoint = 0")  # SQLite's own does not say when it fails
 
     def append(self, number: int, content: bytes) -> None:
         """Add a frame; it is on disk when this returns. Raises sqlite3.Error."""
         self._connection.execute("insert into frame values (?, ?)", (number, content))
+        self._unchecked += len(content) + 2 * _PAGE
+        if self._unchecked > CHECKPOINT:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Copy the write-ahead log to the database; if the disk is full, later. Raises sqlite3.Error."""
+        self._unchecked = 0
+        try:
+            self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
+        except sqlite3.Error as error:
+            if not is_full(error):
+                raise
+
+    def check(self) -> None:
+        """Raise DamagedError if SQLite's own structures are damaged: rows could be missing. Raises sqlite3.Error."""
+        (said,) = self._connection.execute("pragma quick_check(1)").fetchone()
+        if said != "ok":
+            raise DamagedError(f"SQLite: {said}")
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
-        """All frames, in the order of their numbers. Raises sqlite3.Error."""
-        yield from self._connection.execute("select number, content from frame order by number")
+        """All frames, in the order of their numbers. Raises sqlite3.Error and DamagedError."""
+        yield from read_frames(self._connection)
 
     def content(self, number: int) -> bytes:
         """The content of a frame, which has to exist. Raises sqlite3.Error."""
@@ -101,9 +142,109 @@ class Database:
         self._connection.execute("delete from frame where number <= ?", (number,))
 
     def close(self) -> None:
-        """Close the file, and let another broker use it."""
-        self._connection.close()
-        os.close(self._lock)
+        """Close the file, and let another broker use it. Raises sqlite3.Error if that has failed."""
+        try:
+            self.checkpoint()
+        finally:
+            self._connection.close()
+            os.close(self._lock)
+
+
+REMEDY: Final = "`sluice store check` lists all damage; restore a backup, or `sluice store salvage`"
+
+_REASONS: Final = {
+    sqlite3.SQLITE_FULL: "it needs some room",
+    sqlite3.SQLITE_IOERR: "the disk has failed",
+    sqlite3.SQLITE_CANTOPEN: "the broker's user has to be able to read and write all files of the directory",
+    sqlite3.SQLITE_READONLY: "the broker's user has to be able to read and write all files of the directory",
+}
+"""What an error of SQLite means, by its primary code."""
+
+
+def _reason(error: sqlite3.Error | UnicodeError) -> str:
+    """What to say of a file that cannot be opened."""
+    if isinstance(error, UnicodeError):  # Python cannot read what SQLite says: it quotes what is damaged
+        return f"its tables are not those of a journal: it is damaged; {REMEDY}"
+    return f"{error}: {_REASONS.get(_code(error), f'this is not a journal, or it is damaged; {REMEDY}')}"
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether the disk has no room."""
+    return _code(error) == sqlite3.SQLITE_FULL
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a database file. Raises sqlite3.Error."""
+    return sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+
+
+def check_files(path: Path, check_log: Callable[[Path], object] = wal.check) -> None:
+    """Raise DamagedError if the files of this journal cannot be whole, as SQLite would not say. Raises OSError."""
+    log = path.with_name(f"{path.name}-wal")
+    if path.exists():
+        if not path.stat().st_size:
+            raise DamagedError("the file is empty")
+        check_log(log)
+    elif log.exists():
+        raise DamagedError("the file is missing, but there is its write-ahead log")
+
+
+def check_head(connection: sqlite3.Connection) -> None:
+    """Raise DamagedError unless this is a journal, of this version. Raises sqlite3.Error."""
+    application, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
+    if application != APPLICATION:
+        raise DamagedError("a database of another program")
+    if version != VERSION:
+        raise DamagedError(f"version {version}; this broker reads version {VERSION}")
+    if [each for (each,) in connection.execute("select sql from sqlite_master")] != [TABLE]:
+        raise DamagedError(f"its tables are not those of a journal: it is damaged; {REMEDY}")
+
+
+def read_frames(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
+    """All frames, in the order of their numbers. Raises sqlite3.Error and DamagedError."""
+    for number, content in connection.execute("select number, content from frame order by number"):
+        if not isinstance(content, bytes):
+            raise DamagedError(f"frame {number}: it is not of bytes")
+        yield number, content
+
+
+def _create(path: Path) -> None:
+    """Make an empty journal, under another name first: what has its name is whole. Raises sqlite3.Error, OSError."""
+    new = path.with_name(_NEW)
+    for each in (new, path.with_name(f"{_NEW}-journal")):
+        each.unlink(missing_ok=True)
+    connection = connect(new)
+    try:
+        connection.execute("begin immediate")
+        connection.execute(TABLE)
+        connection.execute(f"pragma application_id = {APPLICATION}")
+        connection.execute(f"pragma user_version = {VERSION}")
+        connection.execute("commit")
+    finally:
+        connection.close()
+    new.replace(path)
+    _sync_names(path.parent)
+
+
+def _make(directory: Path) -> None:
+    """Make it, with its parents, and have a power cut not take their names away. Raises OSError."""
+    new = [each for each in (directory, *directory.parents) if not each.exists()]
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in new:
+        _sync_names(each.parent)
+
+
+def _sync_names(directory: Path) -> None:
+    """Put on disk which files the directory has. Raises OSError."""
+    number = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

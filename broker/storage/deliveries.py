@@ -10,7 +10,7 @@ from broker.storage import records
 @mypyc_attr(acyclic=True)
 @final
 class Deliveries:
-    """The pending deliveries of a session or group, by number; `queue` names it in the journal."""
+    """The pending deliveries of a session or group that are in memory, by number; `kept` names it in the journal."""
 
     def __init__(self, queue: int) -> None:
         self.queue = queue
@@ -31,6 +31,10 @@ class Deliveries:
         if number not in self.pending:
             return False
         self.pending.remove(number)
+        return self.note(number)
+
+    def note(self, number: int) -> bool:
+        """A delivery that is not in memory is done; returns whether it is the first one to tell."""
         self._done.append(number)
         return len(self._done) == 1
 

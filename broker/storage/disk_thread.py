@@ -27,7 +27,7 @@ class DiskThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._jobs: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]]] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]] | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked = 0
         self._done = 0
@@ -49,9 +49,28 @@ class DiskThread:
         if not self._watching:
             self._watch(self._loop)
 
+    async def ask(self, job: Callable[[], T]) -> T:
+        """Queue `job`, and return what it returns, or raise what it raises."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def done(result: T | Exception) -> None:
+            if future.done():
+                return
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+        self.do(job, done)
+        return await future
+
+    def end(self) -> None:
+        """End the thread when it has done what is queued."""
+        self._jobs.put(None)
+
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        while True:
-            job, done = self._jobs.get()
+        while (queued := self._jobs.get()) is not None:
+            job, done = queued
             value: Any
             try:
                 value = job()
@@ -61,7 +80,7 @@ class DiskThread:
                 loop.call_soon_threadsafe(self._finish, done, value)
             except RuntimeError:
                 return  # the loop is closed
-            del job, done, value  # free their memory while waiting for the next job
+            del queued, job, done, value  # free their memory while waiting for the next job
 
     def _finish(self, done: Callable[[Any], None], value: Any) -> None:
         self._done += 1

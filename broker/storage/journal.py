@@ -6,7 +6,9 @@ from broker.runtime.clock import monotonic_us, wall_us
 from broker.storage import frame, records
 from broker.storage.commits import Commits
 from broker.storage.deliveries import Deliveries
-from broker.storage.message import Frame, Message
+from broker.storage.message import Frame, Memory, Message
+from broker.storage.reader import Reader
+from protocol.decoder import Decoder
 from protocol.publish import Publish
 from session.journal import SessionJournal
 
@@ -18,8 +20,12 @@ class Journal:
     A method that writes returns the number of the commit that puts it on disk; 0 = no packet has to wait for it.
     """
 
-    def __init__(self, commits: Commits) -> None:
+    def __init__(self, commits: Commits, memory: int = 0) -> None:
+        """`memory`: bytes of waiting deliveries that may be in memory; 0 = any number (FC-30)."""
         self.commits = commits
+        self.reader: Reader | None = None
+        """Reads messages back; None = there is no file to read."""
+        self.memory = Memory(memory)
         commits.before_commit = self._finish_frame
         self.frames: dict[int, Frame] = {}
         self.queues: dict[int, SessionJournal] = {}
@@ -31,21 +37,24 @@ class Journal:
         """Bytes of the state of all sessions and groups, as it was last written."""
         self._changed: list[Deliveries] = []
         self._clock_offset = wall_us() - monotonic_us()
+        self.decoder = Decoder(version=5)
         # The message that is being routed.
         self._publish: Publish | None = None
         self._publisher = ""
         self._targets: list[bytes] = []
         self._message: Message | None = None
         self._retained = False
+        self._alone: list[tuple[Publish, Message, list[bytes]]] = []
+        """Other messages that come after it, and their deliveries."""
         self._after_message: list[bytes] = []
-        """Records that are written after the message."""
+        """Records that come after the messages."""
         self._needed = False
         """Whether a packet has to wait for the commit."""
 
     def begin_after(self, frames: dict[int, Frame], last_frame: int, last_message: int, last_queue: int) -> None:
         """Continue after what is in the file: these frames, and these last numbers."""
         self.frames = frames
-        self.commits.begin_after(last_frame)
+        self.commits.begin_after(last_frame, sum([each.size for each in frames.values()]))
         self._next_message = last_message + 1
         self._next_queue = last_queue + 1
 
@@ -53,6 +62,8 @@ class Journal:
 
     def begin(self, publish: Publish, publisher: str) -> None:
         """A message is about to be routed; `publisher` is its client id."""
+        if publish.qos:
+            publish.trim()  # what waits keeps its payload, once
         self._publish = publish
         self._publisher = publisher
         self._needed = False
@@ -64,11 +75,14 @@ class Journal:
         self._targets.append(records.target(queue, delivery, publish))
         return self._new_message()
 
-    def _write_alone(self, publish: Publish, queue: int, delivery: int) -> Message:
-        """Write a message that a group hands to a member, or a retained one for a new subscription."""
-        message = Message(self._next_message, self.frame())
-        self._next_message += 1
-        self._write(publish, message, False, "", [records.target(queue, delivery, publish)])
+    def _write_alone(self, publish: Publish, kept: int, delivery: int) -> Message:
+        """A message that a group hands to a member, or a retained one for a new subscription."""
+        message = self._begin_message()
+        targets = [records.target(kept, delivery, publish)]
+        if self._publish is None:
+            self._write(publish, message, False, "", targets)
+        else:
+            self._alone.append((publish, message, targets))
         self.commits.later()
         return message
 
@@ -88,6 +102,11 @@ class Journal:
             self._message = None
             self._targets = []
             self._retained = False
+        if self._alone:
+            for publish, message, targets in self._alone:
+                message.offset = self.commits.position()
+                self._write(publish, message, False, "", targets)
+            self._alone = []
         if self._after_message:
             self.commits.add(self._after_message)
             self._after_message = []
@@ -101,14 +120,29 @@ class Journal:
     def _new_message(self) -> Message:
         message = self._message
         if message is None:
-            message = self._message = Message(self._next_message, self.frame())
-            self._next_message += 1
+            message = self._message = self._begin_message()
         return message
 
-    def move(self, message: Message, record: bytes) -> None:
-        """Write a message again, because its frame is going to be removed."""
+    def _begin_message(self) -> Message:
+        """The message whose record is written next."""
+        message = Message(self._next_message, self.frame(), self.commits.position(), self.memory)
+        self._next_message += 1
+        return message
+
+    def move(self, message: Message | None, record: bytes) -> int:
+        """Write a message again, whose frame is going to be removed; None = it is on disk only.
+
+        Returns where it is in the current frame.
+        """
+        offset = self.commits.position()
         self.commits.add([record])
-        message.move(self.frame(), len(record))
+        if message is not None:
+            message.move(self.frame(), offset, len(record))
+        return offset
+
+    def times(self, expires_at: int) -> int:
+        """A time of the journal, in microseconds since 1970, by the monotonic clock; 0 = never."""
+        return max(expires_at - self._clock_offset, 1) if expires_at else 0
 
     # -- other records
 

@@ -1,14 +1,28 @@
 """A kept queue in the journal: that of a kept session, or of a shared subscription (FC-27)."""
 
-from typing import cast, final
+import asyncio
+from collections.abc import Callable
+from typing import Final, cast, final
 
 from broker.storage import records
+from broker.storage.database import StorageError
 from broker.storage.deliveries import Deliveries
+from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal
 from broker.storage.message import Frame, Message
+from broker.storage.records import DamagedError
+from broker.storage.saved import decode
 from protocol.publish import Publish
 from session.holder import Holder
 from session.journal import SessionJournal
+from session.tail import Tail
+
+READ_DELIVERIES: Final = 200
+READ_BYTES: Final = 256 * 1024
+"""How much is read back at once, at most; of payloads, from the second delivery on."""
+
+KEPT_BYTES: Final = 16 * 1024
+"""Payload bytes that a queue may have in memory, however much the others have (FC-30)."""
 
 
 class KeptQueue(SessionJournal):
@@ -21,6 +35,8 @@ class KeptQueue(SessionJournal):
         self.journal = journal
         self.number = number
         self.deliveries = Deliveries(number)
+        self.evicted = Index()
+        """Its deliveries that are on disk only."""
         self.ended = False
         """Whether nothing more is written."""
         self.begins_in: Frame | None = None
@@ -46,9 +62,88 @@ class KeptQueue(SessionJournal):
         holder = publish.holder
         return isinstance(holder, KeptDelivery) and holder.queue is self
 
-    def is_pending(self, delivery: int) -> bool:
-        """Whether the delivery of this number is not done."""
-        return delivery in self.deliveries.pending
+    def evicts(self, size: int) -> bool:
+        """FC-30: whether a delivery joins a queue on disk only, which has `size` payload bytes in memory."""
+        return size >= KEPT_BYTES and self.journal.memory.is_full()
+
+    def tail(self, on_read: Callable[[list[Publish]], None]) -> Tail:
+        """FC-30: the end of its queue, on disk only; `on_read` gets what has been read back, in order."""
+        return StoredTail(self, on_read)
+
+    def evict(self, message: Message, entry: Entry) -> None:
+        """A delivery is on disk only from now on."""
+        self.deliveries.pending.discard(entry.delivery)
+        self.evicted.add(entry)
+        message.frame.add_evicted(entry.size)
+
+    def restore_evicted(self, entries: list[Entry]) -> None:
+        """The deliveries that the journal holds; all are on disk only."""
+        for entry in entries:
+            self.evicted.add(entry)
+            self.journal.frames[entry.frame].add_evicted(entry.size)
+
+    def evicted_in(self, delivery: int) -> int:
+        """The frame of a delivery that is on disk only; 0 = it is not."""
+        entry = self.evicted.find(delivery)
+        return 0 if entry is None else entry.frame
+
+    def evicted_of(self, numbers: list[int]) -> list[Entry]:
+        """Those of these deliveries that are on disk only, in the same order."""
+        found = [self.evicted.find(number) for number in numbers]
+        return [entry for entry in found if entry is not None]
+
+    def move_evicted(self, delivery: int, offset: int) -> None:
+        """The message of a delivery that is on disk only is in the current frame now."""
+        frame = self.journal.frame()
+        entry = self.evicted.move(delivery, frame.number, offset)
+        if entry is not None:
+            self.journal.frames[entry.frame].remove_evicted(entry.size)
+            frame.add_evicted(entry.size)
+
+    def drop_evicted(self) -> Entry:
+        """Drop the first of the deliveries that are on disk only."""
+        entry = self._take(self.evicted.first())
+        if not self.ended and self.deliveries.note(entry.delivery):
+            self.journal.note_done(self.deliveries)
+        return entry
+
+    def read_back(self, entry: Entry, body: bytes) -> Publish:
+        """The delivery, from the body of its message's record. Raises DamagedError."""
+        saved = records.read_message(body)
+        for target in saved.targets:
+            if target.session == self.number and target.delivery == entry.delivery:
+                break
+        else:
+            raise DamagedError(f"message {saved.number} in frame {entry.frame} is not for {self.number}")
+        publish = decode(saved.packet, self.journal.decoder)
+        publish.received_at = entry.received_at
+        publish.expires_at = self.journal.times(saved.expires_at)
+        publish = publish.at(target.qos, target.retain)
+        if target.identifiers:
+            publish = publish.identified(target.identifiers)
+        entry = self._take(entry)
+        frame = self.journal.frames[entry.frame]
+        message = frame.messages.get(saved.number)
+        if message is None:
+            message = Message(saved.number, frame, entry.offset, self.journal.memory)
+            message.written(len(body) + records.HEAD_SIZE)
+        self.deliveries.pending.add(entry.delivery)
+        return self.hold(publish, message, entry.delivery)
+
+    def read_now(self, entries: list[Entry]) -> list[Publish]:
+        """The deliveries, at the start of the broker: the event loop waits. Raises StorageError, DamagedError."""
+        reader = self.journal.reader
+        assert reader is not None  # it is what the journal has been read from
+        found = zip(entries, reader.read_now(entries), strict=True)
+        return [self.read_back(entry, body) for entry, body in found]
+
+    def _take(self, entry: Entry) -> Entry:
+        """Remove a delivery from those that are on disk only; it may have been moved since the entry was made."""
+        current = self.evicted.remove(entry.delivery)
+        assert current is not None
+        if not self.ended:
+            self.journal.frames[current.frame].remove_evicted(current.size)
+        return current
 
     def note_done(self, delivery: int) -> None:
         """A delivery is acknowledged, handed on, or dropped."""
@@ -102,6 +197,8 @@ class KeptQueue(SessionJournal):
         self.ended = True
         self.count_state(-self._state_size)
         self.journal.queues.pop(self.number, None)
+        for entry in self.evicted.entries():
+            self.journal.frames[entry.frame].remove_evicted(entry.size)
         if self.begins_in is not None:
             self.begins_in.remove_queue(self.number)
         return self.journal.write(records.ended(self.number))
@@ -117,6 +214,7 @@ class KeptDelivery(Holder):
         self._delivery = delivery
         self._address = address
         self._places = 0
+        self._evicted = False
         message.use()
 
     def hold(self, size: int) -> None:
@@ -129,10 +227,20 @@ class KeptDelivery(Holder):
         """It has left one."""
         self._places -= 1
         if self._places == 0:
-            self.queue.note_done(self._delivery)
+            if not self._evicted:
+                self.queue.note_done(self._delivery)
             self._message.release()
         if self._address is not None:
             self._address.release(size)
+
+    def evict(self, publish: Publish) -> None:
+        """Its queue has it on disk only (FC-30)."""
+        self._evicted = True
+        message = self._message
+        entry = Entry(
+            self._delivery, message.frame.number, message.offset, publish.size, publish.qos, publish.received_at
+        )
+        self.queue.evict(message, entry)
 
     def is_blocking(self) -> bool:
         """Whether PUBLISHes wait for room in its address (FC-25)."""
@@ -149,3 +257,75 @@ class KeptDelivery(Holder):
     def received(self) -> int:
         """PUBREC has come."""
         return self.queue.received(self._delivery)
+
+
+@final
+class StoredTail(Tail):
+    """The end of one queue, on disk only: the index of the kept queue says where."""
+
+    def __init__(self, kept: KeptQueue, on_read: Callable[[list[Publish]], None]) -> None:
+        super().__init__()
+        self._queue = kept
+        self._on_read = on_read
+        self._reading: asyncio.Task[None] | None = None
+
+    def append(self, publish: Publish) -> bool:
+        """Take over a delivery, if it is on disk."""
+        if publish.qos == 0 or not self._queue.owns(publish):
+            return False
+        cast("KeptDelivery", publish.holder).evict(publish)
+        return True
+
+    def length(self) -> int:
+        """How many deliveries there are."""
+        return self._queue.evicted.length
+
+    def totals(self) -> tuple[int, int, int]:
+        """How many deliveries of QoS 1 and of QoS 2 there are, and their payload bytes."""
+        entries = self._queue.evicted.entries()
+        qos1 = sum([entry.qos == 1 for entry in entries])
+        return qos1, len(entries) - qos1, sum([entry.size for entry in entries])
+
+    def drop(self) -> tuple[int, int]:
+        """Drop the first one; returns its QoS and its payload bytes."""
+        entry = self._queue.drop_evicted()
+        return entry.qos, entry.size
+
+    def read(self) -> None:
+        """Read the first ones back, unless that is under way."""
+        if self._reading is None and self.length():
+            self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    def read_at_start(self) -> None:
+        """Read all of them back, while the event loop waits, unless memory is bounded. Raises StorageError."""
+        kept = self._queue
+        while kept.journal.memory.limit == 0 and self.length():
+            self._on_read(kept.read_now(kept.evicted.head(READ_DELIVERIES, READ_BYTES)))
+
+    async def _read(self) -> None:
+        kept = self._queue
+        try:
+            deliveries = await self._deliveries(kept)
+        except (StorageError, DamagedError) as error:
+            kept.journal.commits.fail(error)
+            return
+        finally:
+            self._reading = None
+        if not kept.ended:
+            self._on_read(deliveries)
+
+    async def _deliveries(self, kept: KeptQueue) -> list[Publish]:
+        """The first ones, in order."""
+        reader = kept.journal.reader
+        assert reader is not None  # else nothing is evicted
+        index = kept.evicted
+        entries = index.head(READ_DELIVERIES, READ_BYTES)
+        bodies = await reader.read(entries)
+        while not all(bodies):
+            await kept.journal.commits.reach()
+            before, entries = entries, index.head(READ_DELIVERIES, READ_BYTES)
+            bodies = await reader.read(entries)
+            if entries == before and not all(bodies):
+                raise DamagedError(f"frame {entries[0].frame} is not there any more")
+        found = zip(entries, bodies, strict=True)
+        return [kept.read_back(entry, body) for entry, body in found if index.holds(entry.delivery)]

@@ -83,7 +83,7 @@ class KeptSession(KeptQueue):
         self.subscriptions = dict(saved.subscriptions)
         self.remembered = dict(saved.remembered)
         for number, packet_id in saved.inflight.items():
-            if number in saved.deliveries:
+            if saved.holds(number):
                 self.inflight[number] = (packet_id, number in saved.received)
         if saved.will:
             self.will = records.saved_will(self.number, saved.will, saved.will_delay)

@@ -9,6 +9,20 @@ _NO_QUEUES: Final[set[int]] = set()
 
 
 @final
+class Memory:
+    """How many bytes the messages take that are in memory because a delivery needs them (FC-30)."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """0 = none."""
+        self.used = 0
+
+    def is_full(self) -> bool:
+        """Whether deliveries that have to wait should wait on disk only."""
+        return 0 < self.limit <= self.used
+
+
+@final
 class Frame:
     """A frame in the journal. There are many, so one whose bytes are all dead has no collections of its own."""
 
@@ -19,9 +33,19 @@ class Frame:
         self.live = 0
         """Bytes of its live messages."""
         self.messages = _NO_MESSAGES
-        """Its live messages, by number."""
+        """Those of them that are in memory, by number."""
+        self.evicted = 0
+        """Deliveries of its messages that are on disk only."""
         self.queues = _NO_QUEUES
         """Numbers of the sessions and groups whose state begins in this frame."""
+
+    def live_bytes(self) -> int:
+        """Bytes that are still needed: a message that is on disk only counts for each of its deliveries."""
+        return min(self.live, self.size)
+
+    def is_needed(self) -> bool:
+        """Whether it has messages that somebody needs."""
+        return self.evicted > 0 or len(self.messages) > 0
 
     def add_message(self, message: "Message", size: int) -> None:
         """A message of this frame is live."""
@@ -37,6 +61,16 @@ class Frame:
         if not self.messages:
             self.messages = _NO_MESSAGES
 
+    def add_evicted(self, size: int) -> None:
+        """A delivery of one of its messages is on disk only; `size`: payload bytes."""
+        self.evicted += 1
+        self.live += size
+
+    def remove_evicted(self, size: int) -> None:
+        """It is done, in memory again, or in another frame."""
+        self.evicted -= 1
+        self.live -= size
+
     def add_queue(self, number: int) -> None:
         """The state of a session or group begins in this frame."""
         if not self.queues:
@@ -50,40 +84,73 @@ class Frame:
             self.queues = _NO_QUEUES
 
 
+OVERHEAD: Final = 700
+"""Bytes that a delivery takes in memory beside its payload."""
+
+
 @mypyc_attr(acyclic=True)
 @final
 class Message:
     """One message in the journal. It is there once, for all its deliveries."""
 
-    def __init__(self, number: int, frame: Frame) -> None:
+    def __init__(self, number: int, frame: Frame, offset: int, memory: Memory) -> None:
         self.number = number
         self.frame = frame
-        self.retained = False
-        """Whether its topic retains it."""
+        self.offset = offset
+        """Where its record is in the frame."""
+        self._retained = False
         self._size = 0
-        self._users = 0
+        self._deliveries = 0
+        self._memory = memory
 
     def written(self, size: int) -> None:
         """Its record has been written; `size`: the record's bytes."""
         self._size = size
-        if self._users:
+        if self._is_needed():
             self.frame.live += size
+        if self._deliveries:
+            self._memory.used += size
 
-    def use(self) -> None:
-        """One more delivery needs it, or its topic retains it."""
-        self._users += 1
-        if self._users == 1:
+    @property
+    def retained(self) -> bool:
+        """Whether its topic retains it."""
+        return self._retained
+
+    def retain(self) -> None:
+        """Its topic retains it."""
+        if not self._is_needed():
             self.frame.add_message(self, self._size)
+        self._retained = True
 
-    def release(self) -> None:
-        """One of them does not need it any more."""
-        self._users -= 1
-        if self._users == 0:
+    def replace(self) -> None:
+        """Its topic does not retain it any more."""
+        self._retained = False
+        if not self._is_needed():
             self.frame.remove_message(self, self._size)
 
-    def move(self, frame: Frame, size: int) -> None:
-        """It has been written to another frame, because the first one is going to be removed."""
+    def use(self) -> None:
+        """One more delivery in memory needs it."""
+        if not self._is_needed():
+            self.frame.add_message(self, self._size)
+        self._memory.used += OVERHEAD if self._deliveries else OVERHEAD + self._size
+        self._deliveries += 1
+
+    def release(self) -> None:
+        """One of them needs it no longer."""
+        self._deliveries -= 1
+        self._memory.used -= OVERHEAD if self._deliveries else OVERHEAD + self._size
+        if not self._is_needed():
+            self.frame.remove_message(self, self._size)
+
+    def move(self, frame: Frame, offset: int, size: int) -> None:
+        """It has been written to another frame too, and the first one is going to be removed."""
         self.frame.remove_message(self, self._size)
+        if self._deliveries:
+            self._memory.used += size - self._size
         self.frame = frame
+        self.offset = offset
         self._size = size
         frame.add_message(self, size)
+
+    def _is_needed(self) -> bool:
+        return self._retained or self._deliveries > 0

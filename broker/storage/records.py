@@ -240,6 +240,12 @@ class SavedMessage(NamedTuple):
 
 def each(content: bytes, position: int) -> Iterator[tuple[int, bytes]]:
     """The kind and body of each record from `position` on. Raises DamagedError."""
+    for kind, start, end in positions(content, position):
+        yield kind, content[start:end]
+
+
+def positions(content: bytes, position: int) -> Iterator[tuple[int, int, int]]:
+    """The kind of each record from `position` on, and where its body starts and ends. Raises DamagedError."""
     while position < len(content):
         if len(content) - position < HEAD_SIZE:
             raise DamagedError(f"half a record at byte {position}")
@@ -247,8 +253,17 @@ def each(content: bytes, position: int) -> Iterator[tuple[int, bytes]]:
         position += HEAD_SIZE
         if len(content) - position < length:
             raise DamagedError(f"a record at byte {position - HEAD_SIZE} is longer than its frame")
-        yield kind, content[position : position + length]
+        yield kind, position, position + length
         position += length
+
+
+def message_length(head: bytes) -> int:
+    """The length of MESSAGE's body, by the HEAD_SIZE bytes before it. Raises DamagedError."""
+    if len(head) == HEAD_SIZE:
+        kind, length = _HEAD.unpack(head)
+        if kind == MESSAGE:
+            return int(length)
+    raise DamagedError("a message is not where it was written")
 
 
 def message_number(body: bytes) -> int:
@@ -268,6 +283,53 @@ def read_message(body: bytes) -> SavedMessage:
         identifiers, position = _read_text(body, position + _TARGET.size)
         targets.append(Target(own, delivery, options & 3, options & 4 != 0, identifiers))
     return SavedMessage(number, expires_at, flags & RETAINED != 0, publisher.decode(), targets, body[position:])
+
+
+class ScannedMessage(NamedTuple):
+    """What has to be known of a message that stays on disk: `targets` are session, delivery and QoS."""
+
+    number: int
+    retained: bool
+    targets: list[tuple[int, int, int]]
+    size: int
+    """Payload bytes."""
+
+
+def scan_message(content: bytes, start: int, end: int) -> ScannedMessage:
+    """The same as `read_message` of the body between two positions, but nothing is copied. Raises DamagedError."""
+    number, _, flags = _MESSAGE.unpack_from(content, start)
+    position = _skip_text(content, start + _MESSAGE.size)
+    (count,) = _COUNT.unpack_from(content, position)
+    position += _COUNT.size
+    targets: list[tuple[int, int, int]] = []
+    for _ in range(count):
+        own, delivery, options = _TARGET.unpack_from(content, position)
+        position = _skip_text(content, position + _TARGET.size)
+        targets.append((own, delivery, options & 3))
+    payload = _payload(content, position)
+    if payload > end:
+        raise DamagedError(f"message {number} is longer than its record")
+    return ScannedMessage(number, flags & RETAINED != 0, targets, end - payload)
+
+
+def _payload(content: bytes, position: int) -> int:
+    """Where the payload of a PUBLISH of MQTT 5 begins, which begins at `position`."""
+    qos = content[position] >> 1 & 3
+    position += 1
+    while content[position] & 0x80:  # remaining length
+        position += 1
+    position += 3 + (content[position + 1] << 8 | content[position + 2]) + (2 if qos else 0)
+    length = shift = 0
+    while content[position] & 0x80:
+        length |= (content[position] & 0x7F) << shift
+        shift += 7
+        position += 1
+    return position + 1 + (length | content[position] << shift)
+
+
+def _skip_text(content: bytes, position: int) -> int:
+    (length,) = _TEXT.unpack_from(content, position)
+    return position + _TEXT.size + int(length)
 
 
 def read_session(body: bytes) -> tuple[int, int, int, int, str]:

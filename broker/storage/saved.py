@@ -4,9 +4,12 @@ import struct
 from collections.abc import Callable
 from typing import final
 
+from mypy_extensions import mypyc_attr
+
 from broker.storage import frame, records
-from broker.storage.message import Frame, Message
-from broker.storage.records import DamagedError, SavedMessage, Target
+from broker.storage.index import Entry
+from broker.storage.message import Frame
+from broker.storage.records import DamagedError, SavedMessage
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError
 from protocol.publish import Publish
@@ -14,25 +17,26 @@ from protocol.subscribe import Subscription
 
 
 @final
-class SavedDelivery:
-    """One delivery that is not done."""
+class SavedRetained:
+    """A retained message, and where it is in the journal."""
 
-    def __init__(self, message: "StoredMessage", target: Target) -> None:
-        self.message = message
-        self.target = target
-
-
-@final
-class StoredMessage:
-    """A message, and where it is in the journal."""
-
-    def __init__(self, saved: SavedMessage, message: Message) -> None:
+    def __init__(self, saved: SavedMessage, publish: Publish, place: "Place") -> None:
         self.saved = saved
-        self.message = message
+        self.publish = publish
+        self.place = place
 
-    def publish(self, decoder: Decoder) -> Publish:
-        """The message itself. Raises DamagedError."""
-        return decode(self.saved.packet, decoder)
+
+@mypyc_attr(acyclic=True)
+@final
+class Place:
+    """Where a message is: its frame, and the position and bytes of its record in it. All its deliveries share it."""
+
+    def __init__(self, frame: int, offset: int, length: int, size: int) -> None:
+        self.frame = frame
+        self.offset = offset
+        self.length = length
+        self.size = size
+        """Payload bytes."""
 
 
 def decode(packet: bytes, decoder: Decoder) -> Publish:
@@ -71,8 +75,9 @@ class SavedSession:
         """Microseconds since 1970 UTC; 0 = its client was connected when the broker ended."""
         self.next_delivery = 0
         self.subscriptions: dict[str, Subscription] = {}
-        self.deliveries: dict[int, SavedDelivery] = {}
-        """By number. A message may be in a later frame than the other records of its deliveries."""
+        self.qos1: dict[int, Place] = {}
+        self.qos2: dict[int, Place] = {}
+        """Deliveries, by number. A message may be in a later frame than what is known of them."""
         self.inflight: dict[int, int] = {}
         """Packet ids of deliveries that have been sent, in that order."""
         self.received: set[int] = set()
@@ -82,9 +87,25 @@ class SavedSession:
 
     def remove(self, delivery: int) -> None:
         """A delivery is done."""
-        self.deliveries.pop(delivery, None)
+        self.qos1.pop(delivery, None)
+        self.qos2.pop(delivery, None)
         self.inflight.pop(delivery, None)
         self.received.discard(delivery)
+
+    def holds(self, delivery: int) -> bool:
+        """Whether a delivery is not done."""
+        return delivery in self.qos1 or delivery in self.qos2
+
+    def entries(self, received_at: int) -> list[Entry]:
+        """All deliveries that are not done, by number."""
+        found = [_entry(number, place, 1, received_at) for number, place in self.qos1.items()]
+        found += [_entry(number, place, 2, received_at) for number, place in self.qos2.items()]
+        found.sort()
+        return found
+
+
+def _entry(number: int, place: Place, qos: int, received_at: int) -> Entry:
+    return Entry(number, place.frame, place.offset, place.size, qos, received_at)
 
 
 @final
@@ -93,7 +114,7 @@ class Saved:
 
     def __init__(self) -> None:
         self.sessions: dict[int, SavedSession] = {}
-        self.retained: dict[bytes, StoredMessage] = {}
+        self.retained: dict[bytes, SavedRetained] = {}
         self.frames: dict[int, Frame] = {}
         self.last_frame = 0
         self.last_message = 0
@@ -120,18 +141,20 @@ class Saved:
     def read(self, number: int, content: bytes) -> None:
         """Read the next frame. Raises DamagedError, with the frame's number."""
         try:
+            before, self.last_frame = self.last_frame, number
             frame.check(content, number)
-            self.last_frame = number
+            if before and number != before + 1:
+                raise DamagedError(f"the one before it is frame {before}: those between are missing")
             own = self.frames[number] = self._frame = Frame(number)
             own.size = len(content)
-            for kind, body in records.each(content, frame.HEAD_SIZE):
+            for kind, start, end in records.positions(content, frame.HEAD_SIZE):
                 if kind == records.MESSAGE:
-                    self._message(body, own)
+                    self._message(content, start, end)
                 elif kind in self._handlers:
-                    self._handlers[kind](body)
+                    self._handlers[kind](content[start:end])
                 else:
                     raise DamagedError(f"a record of the unknown kind {kind}")
-        except (DamagedError, struct.error, UnicodeDecodeError, KeyError) as error:
+        except (DamagedError, struct.error, UnicodeDecodeError, KeyError, IndexError) as error:
             raise DamagedError(f"frame {number}: {error}") from error
 
     def _session_of(self, number: int) -> SavedSession:
@@ -143,27 +166,29 @@ class Saved:
 
     def live_bytes(self) -> int:
         """Bytes of the messages that a session, group or topic still needs."""
-        needed = {record.saved.number: record for record in self.retained.values()}
+        needed = {id(each.place): each.place.length for each in self.retained.values()}
         for session in self.sessions.values():
-            needed |= {each.message.saved.number: each.message for each in session.deliveries.values()}
-        return sum(len(record.saved.packet) for record in needed.values())
+            for place in (*session.qos1.values(), *session.qos2.values()):
+                needed[id(place)] = place.length
+        return sum(needed.values())
 
     def finish(self) -> None:
         """All frames have been read: remove sessions that have ended, of which only late records were found."""
         self.sessions = {number: session for number, session in self.sessions.items() if session.begun}
 
-    def _message(self, body: bytes, own: Frame) -> None:
-        saved = records.read_message(body)
-        message = Message(saved.number, own)
-        message.written(len(body) + records.HEAD_SIZE)
-        record = StoredMessage(saved, message)
-        self.last_message = max(self.last_message, saved.number)
-        for target in saved.targets:
-            session = self._session_of(target.session)
-            session.next_delivery = max(session.next_delivery, target.delivery + 1)
-            session.deliveries[target.delivery] = SavedDelivery(record, target)
-        if saved.retained:
-            self.retained[record.publish(self._decoder).topic] = record
+    def _message(self, content: bytes, start: int, end: int) -> None:
+        scanned = records.scan_message(content, start, end)
+        self.last_message = max(self.last_message, scanned.number)
+        offset = start - records.HEAD_SIZE
+        place = Place(self._frame.number, offset, end - offset, scanned.size)
+        for number, delivery, qos in scanned.targets:
+            session = self._session_of(number)
+            session.next_delivery = max(session.next_delivery, delivery + 1)
+            (session.qos1 if qos == 1 else session.qos2)[delivery] = place
+        if scanned.retained:
+            saved = records.read_message(content[start:end])
+            publish = decode(saved.packet, self._decoder)
+            self.retained[publish.topic] = SavedRetained(saved, publish, place)
 
     def _session(self, body: bytes) -> None:
         number, version, expiry, next_delivery, client_id = records.read_session(body)

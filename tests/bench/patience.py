@@ -15,8 +15,10 @@ nearly all of the time, and nothing is left for catching up.
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import typer
@@ -52,14 +54,15 @@ class Scenario:
     fast_qos: int
     seconds: float
     patience: str
+    rounds: int
 
 
 @dataclass
 class Outcome:
-    """What the nine got: in all, and past the first seconds."""
+    """What the nine got: in all, and past the first seconds, as often as that was repeated."""
 
     whole: Result
-    later: Result
+    later: list[Result] = field(default_factory=list)
 
     @property
     def delivered(self) -> int:
@@ -68,14 +71,28 @@ class Outcome:
 
     @property
     def p99_us(self) -> float:
-        """Microseconds."""
-        return float(self.later["latency"]["p99_us"])
+        """Microseconds, of the median round."""
+        return median(float(later["latency"]["p99_us"]) for later in self.later)
+
+    @property
+    def cpu_us(self) -> float:
+        """Microseconds of processor time for each delivery, of the median round."""
+        return median(float(later["cpu_us_per_delivery"]) for later in self.later)
 
 
-def measure(python: str, scenario: Scenario, beside: str) -> Outcome:
-    """Run both parts, each on a fresh broker."""
-    whole = _run(python, scenario, beside, 0.0, scenario.seconds)
-    return Outcome(whole, _run(python, scenario, beside, FIRST, max(scenario.seconds - FIRST, 1.0)))
+def measure(python: str, scenario: Scenario, show: Callable[[str], None]) -> dict[str, Outcome]:
+    """Run both parts, each on a fresh broker. Rounds take turns: on a shared machine one of them may be disturbed."""
+    names = ("none", "slow", "stalled")
+    outcomes: dict[str, Outcome] = {}
+    for beside in names:
+        show(f"{beside} beside the nine")
+        outcomes[beside] = Outcome(_run(python, scenario, beside, 0.0, scenario.seconds))
+    for number in range(scenario.rounds):
+        for beside in names:
+            show(f"{beside} beside the nine, past {FIRST:g} s, round {number + 1} of {scenario.rounds}")
+            later = _run(python, scenario, beside, FIRST, max(scenario.seconds - FIRST, 1.0))
+            outcomes[beside].later.append(later)
+    return outcomes
 
 
 def _run(python: str, scenario: Scenario, beside: str, warmup: float, seconds: float) -> Result:
@@ -123,7 +140,7 @@ def table(outcomes: dict[str, Outcome], scenario: Scenario) -> Grid:
             rounded(outcome.whole["latency"]["p99_us"] / 1000),
             rounded(outcome.p99_us / 1000),
             rounded(outcome.p99_us / alone.p99_us),
-            rounded(outcome.later["cpu_us_per_delivery"]),
+            rounded(outcome.cpu_us),
         )
     return grid
 
@@ -135,14 +152,12 @@ def main(
     fast_qos: Annotated[int, typer.Option(min=0, max=1, help="Of the fast subscriptions; messages have 1.")] = 0,
     seconds: Annotated[float, typer.Option(min=1, help="How long each run takes.")] = 60.0,
     patience: Annotated[str, typer.Option(help="session.overflow_patience.")] = "5s",
+    rounds: Annotated[int, typer.Option(min=1, help="How often the time past the first seconds is measured.")] = 3,
 ) -> None:
     """Measure what slow and stalled subscribers cost others. Ends with 1 if what is asserted is not so."""
-    scenario = Scenario(rate, taken, fast_qos, seconds, patience)
-    outcomes: dict[str, Outcome] = {}
+    scenario = Scenario(rate, taken, fast_qos, seconds, patience, rounds)
     with Console(stderr=True).status("") as status:
-        for beside in ("none", "slow", "stalled"):
-            status.update(f"{beside} beside the nine")
-            outcomes[beside] = measure(sluice, scenario, beside)
+        outcomes = measure(sluice, scenario, status.update)
     show_grids([table(outcomes, scenario)])
     held = claims(outcomes)
     for claim, holds in held.items():

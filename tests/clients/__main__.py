@@ -16,6 +16,9 @@ from tests.clients.catalogue import CLIENTS, Client
 from tests.support.brokers import broker_under_test, start_broker
 from tests.support.certificates import make_certificates
 
+MOST_SAID = 4_000
+"""Characters of the broker's log that are shown with a failure."""
+
 
 @dataclass
 class Cell:
@@ -53,13 +56,20 @@ def put_through(client: Client, cases: Sequence[Case], rounds: int, cells: Cells
                 continue
             for number in range(rounds if case.count else 1):
                 cell.tried += 1
+                said = len(around.broker.stderr)
                 try:
                     run(client, case, around)
                     around.broker.assert_healthy()
                 except AssertionError as error:
                     cell.failures.append(str(error))
                     console.print(f"{client.name} {case.name}, round {number + 1}: {error}", style="red", markup=False)
+                    console.print(_clipped(around.broker.stderr[said:]), markup=False)
             console.print(f"{client.name} {case.name}: {cell}")
+
+
+def _clipped(said: str) -> str:
+    """What the broker has said meanwhile, but the start of a long text."""
+    return said if len(said) < MOST_SAID else f"... {said[-MOST_SAID:]}"
 
 
 def show(clients: Sequence[Client], cases: Sequence[Case], cells: Cells, console: Console) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
@@ -338,7 +339,7 @@ def why_not(client: Client, case: Case) -> str:
     """Say why a client cannot do a case; empty if it can."""
     if case.version not in client.versions:
         return f"{client.name} has no MQTT {'5' if case.version == 5 else '3.1.1'}"
-    return client.cannot.get(case.kind, "")
+    return next((why for pattern, why in client.cannot.items() if fnmatch(case.name, pattern)), "")
 
 
 def run(client: Client, case: Case, around: Surroundings) -> None:

@@ -29,7 +29,10 @@ Start = tuple[Sequence[str], Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Client:
-    """One client; `missing` says what to install, or nothing; `cannot` names cases it cannot do, and why."""
+    """One client; `missing` says what to install, or nothing.
+
+    `cannot` has patterns of the names of cases that it cannot do, and why.
+    """
 
     name: str
     start: Callable[[], Start]
@@ -107,7 +110,14 @@ CLIENTS = {
         Client("paho", _python("paho_client"), _no_module("paho.mqtt", "paho-mqtt")),
         Client("aiomqtt", _python("aiomqtt_client"), _no_module("aiomqtt", "aiomqtt")),
         Client("gmqtt", _python("gmqtt_client"), _no_module("gmqtt", "gmqtt")),
-        Client("amqtt", _python("amqtt_client"), _no_module("amqtt", "amqtt"), versions=(4,)),
+        Client(
+            "amqtt",
+            _python("amqtt_client"),
+            _no_module("amqtt", "amqtt"),
+            versions=(4,),
+            # It takes 1,400 a second: a publisher would have to be held back for 13 s. Mosquitto loses 7,000 to 10,000.
+            cannot={"burst-in-*-qos2-20000": "it needs longer than overflow_patience allows (FC-16)"},
+        ),
         Client("mqttjs", _node("mqttjs.cjs", "mqtt@5.16.0", "mqtt"), _no_command("nodejs npm", "node", "npm")),
         Client(
             "async-mqtt",
@@ -124,7 +134,7 @@ CLIENTS = {
             "bridge",
             _python("bridge"),
             _no_bridge,
-            cannot=dict.fromkeys(("exchange", "will", "kept", "shared"), "a bridge is not its users' client"),
+            cannot=dict.fromkeys(("exchange*", "will*", "kept*", "shared*"), "a bridge is not its users' client"),
         ),
         Client("paho-go", _compiled("paho_go.go"), _no_paho_go, versions=(4,), heavy=True),
         Client(

@@ -188,6 +188,8 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Paging, "directory", ["", 5, []]),
     (Persistence, "directory", ["", 5, []]),
     (Persistence, "sync", ["0s", -1, "61s", "infinity", "never", "1", None, True]),
+    (Persistence, "memory", [-1, 1.5, "10 M", None, True]),
+    (Persistence, "max_bytes", [-1, 1.5, "10 M", None, True]),
     (Admin, "socket", ["", "a\0b", "x" * 108, "ä" * 54, 5, [], True]),
     (Metrics, "directory", ["", 5, []]),
     (Metrics, "interval", [0, 0.09, "infinity", math.inf, None]),

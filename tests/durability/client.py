@@ -136,7 +136,7 @@ class Client:
         outgoing = self._outgoing.pop(packet_id, None)
         if outgoing is not None:
             publish = outgoing.publish
-            self.ledger.acknowledged[publish.topic.decode()].append(int(publish.payload))
+            self.ledger.acknowledged[publish.topic.decode()].append(int(publish.payload[:10]))
 
     def _receive(self, publish: Publish) -> None:
         if publish.qos != 2 or publish.packet_id not in self._incoming:
@@ -155,7 +155,9 @@ class Client:
             topic = next(self._topics)
             qos = int(topic[-1])
             retain = topic.startswith("r/")
-            publish = Publish(topic.encode(), b"%010d" % next(self._numbers), qos, retain, packet_id=packet_id)
+            # Twice, so that one of them is whole in a page of the journal.
+            payload = b"%010d of %s. " % (next(self._numbers), self.name.encode()) * 2
+            publish = Publish(topic.encode(), payload, qos, retain, packet_id=packet_id)
             self._outgoing[packet_id] = Outgoing(publish)
             self._send(publish)
 

@@ -201,6 +201,20 @@ def test_wrong_publishes_are_not_encoded() -> None:
         Publish(bytes(65_536), b"").build4()
 
 
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_trimmed(version: int, qos: int) -> None:
+    """A message that keeps only its payload goes out as before, at every QoS."""
+    packet = receive(Publish(b"a/b", b"payload", qos, packet_id=1 if qos else 0), version)
+    packet.trim()
+    assert packet.payload == b"payload"
+    for to in (0, 1, 2):
+        variant = packet.at(to, False)
+        assert variant.is_copy_of(packet)
+        plainly = Publish(b"a/b", b"payload", to, packet_id=77 if to else 0)
+        assert outgoing(variant, version) == plainly.encode(version)
+
+
 def test_size_is_known_without_slicing() -> None:
     """`size` is the payload's length at any size of the packet."""
     for length in (0, 1, 100, 10_000):

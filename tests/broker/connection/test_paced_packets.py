@@ -40,7 +40,7 @@ def test_full_by_another_packet() -> None:
 
 def test_acknowledgements_that_are_needed() -> None:
     """FC-16: up to 1 MiB is held back, other packets too, while others wait for the client's acknowledgements."""
-    held = HeldBack()
+    held = PacedPackets()
     held.add(Subscribe(1, [Subscription("t", 0)]))
     while not held.is_full(True):
         held.add(Publish(b"t", bytes(10_000)))

@@ -13,21 +13,22 @@ from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubrec
 from protocol.disconnect import Disconnect
 from protocol.publish import Publish
+from protocol.reason_codes import QUOTA_EXCEEDED
 from protocol.subscribe import Subscribe, Subscription
-from tests.support.broker.stored import broker_on, connected, on_disk, say
+from tests.support.broker.stored import broker_on, connected, on_disk, say, waiting
 
 
 def what_is_in(storage: Storage) -> dict[str, Any]:
     """What a broker would restore."""
     saved = storage.read()
     return {
-        "sessions": {number: session(each) for number, each in saved.sessions.items()},
+        "sessions": {number: session(storage, each) for number, each in saved.sessions.items()},
         "retained": {topic: record.saved.packet for topic, record in saved.retained.items()},
         "numbers": (saved.last_message, saved.last_queue),
     }
 
 
-def session(saved: SavedSession) -> tuple[Any, ...]:
+def session(storage: Storage, saved: SavedSession) -> tuple[Any, ...]:
     """All that is known of a session or group."""
     return (
         saved.client_id,
@@ -37,7 +38,7 @@ def session(saved: SavedSession) -> tuple[Any, ...]:
         saved.detached_at,
         saved.next_delivery,
         sorted(saved.subscriptions),
-        {number: (each.message.saved.packet, each.target) for number, each in sorted(saved.deliveries.items())},
+        waiting(storage, saved),
         saved.inflight,
         saved.received,
         list(saved.remembered),
@@ -99,7 +100,35 @@ def test_what_nobody_needs_is_gone(tmp_path: Path) -> None:
         assert 2 * len(body) < size <= compaction.SMALL
         saved: Saved = storage.read()
         assert set(saved.retained) == {b"last"}
-        assert [len(each.deliveries) for each in saved.sessions.values() if each.client_id == "away"] == [1]
+        assert [len(each.entries(0)) for each in saved.sessions.values() if each.client_id == "away"] == [1]
+
+
+def test_no_more_than_max_bytes(tmp_path: Path) -> None:
+    """FC-29: past `max_bytes` messages are refused, and accepted again when what waited has been fetched."""
+    body = bytes(1000)
+    with broker_on(tmp_path, max_bytes=50_000) as (local, storage):
+        subscriber = connected(local, storage, "subscriber", "t")
+        publisher = connected(local, storage, "publisher")
+        reasons: list[int] = []
+        while not reasons or reasons[-1] < 0x80:
+            (answer,) = say(local, storage, publisher, Publish(b"t", body, 1, packet_id=len(reasons) + 1))
+            assert isinstance(answer, Puback)
+            reasons.append(answer.reason_code)
+            assert len(reasons) < 60
+        assert reasons[-1] == QUOTA_EXCEEDED
+        assert len(reasons) > 40
+        assert storage.journal.commits.size == sum(frame.size for frame in storage.journal.frames.values())
+        assert not Compaction(storage).needed()
+        say(local, storage, publisher, Publish(b"t", b"", 0))  # QoS 0 is not written
+        came = subscriber.received()
+        while came:
+            answers = [Puback(each.packet_id) for each in came if isinstance(each, Publish) and each.qos]
+            came = say(local, storage, subscriber, *answers)
+        while Compaction(storage).needed():
+            local.complete(Compaction(storage).remove_oldest())
+        (answer,) = say(local, storage, publisher, Publish(b"t", body, 1, packet_id=1))
+        assert isinstance(answer, Puback)
+        assert answer.reason_code < 0x80
 
 
 def test_much_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,4 +178,5 @@ def test_numbers_are_not_used_again(tmp_path: Path) -> None:
 
 def pending(storage: Storage) -> set[tuple[int, int]]:
     """Session or group, and number, of each delivery that a broker would restore."""
-    return {(number, each) for number, session in storage.read().sessions.items() for each in session.deliveries}
+    sessions = storage.read().sessions
+    return {(number, each.delivery) for number, session in sessions.items() for each in session.entries(0)}

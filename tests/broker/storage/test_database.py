@@ -1,11 +1,14 @@
 """The file of the journal (FC-27)."""
 
+import os
 import sqlite3
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from broker.storage.database import NAME, Database, StorageError
+from broker.storage.database import LOCK, NAME, Database, StorageError
 
 
 def test_frames_come_back(tmp_path: Path) -> None:
@@ -68,3 +71,72 @@ def test_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"persistence.directory .*file"):
         Database(tmp_path / "file" / "journal")
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    """A journal has its name when it is whole: one that is empty, or is missing beside its log, is no new one."""
+    (tmp_path / NAME).touch()
+    with pytest.raises(StorageError, match="the file is empty: the journal is damaged; `sluice store check`"):
+        Database(tmp_path)
+    (tmp_path / NAME).rename(tmp_path / f"{NAME}-wal")
+    with pytest.raises(StorageError, match="the file is missing, but there is its write-ahead log"):
+        Database(tmp_path)
+
+
+def test_other_tables(tmp_path: Path) -> None:
+    """A table that is not the journal's is damage, which SQLite does not notice."""
+    database = Database(tmp_path)
+    database._connection.execute("alter table frame rename to other")
+    database.close()
+    with pytest.raises(StorageError, match="its tables are not those of a journal: it is damaged"):
+        Database(tmp_path)
+
+
+def test_one_that_was_not_finished(tmp_path: Path) -> None:
+    """What a power cut leaves of a journal that was being made does not stop the next one."""
+    (tmp_path / "journal.new").write_bytes(b"half of it")
+    (tmp_path / "journal.new-journal").write_bytes(b"half of it")
+    Database(tmp_path).close()
+    Database(tmp_path).close()
+    assert not (tmp_path / "journal.new").exists()
+
+
+@pytest.fixture
+def foreign() -> Iterator[Path]:
+    """A directory of somebody else, that this process may look into."""
+    with tempfile.TemporaryDirectory(prefix="sluice-rights-") as name:
+        path = Path(name)
+        Database(path).close()
+        (path / "no").mkdir()
+        path.chmod(0o755)
+        (path / "no").chmod(0o555)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.seteuid(65_534)
+        try:
+            yield path
+        finally:
+            if is_root:
+                os.seteuid(0)
+            for each in (path, path / "no", *path.glob("journal*")):
+                each.chmod(0o700)
+
+
+def test_without_rights(foreign: Path) -> None:
+    """A directory, or file, that may not be written is named, with what is needed."""
+    with pytest.raises(StorageError, match=f"persistence.directory {foreign}/no: Permission denied"):
+        Database(foreign / "no")
+    with pytest.raises(StorageError, match=f"persistence.directory {foreign}/no/new: Permission denied"):
+        Database(foreign / "no" / "new")
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+def test_a_file_without_rights(foreign: Path, mode: int) -> None:
+    """The same of the journal's own file."""
+    user = os.geteuid()
+    os.seteuid(os.getuid())
+    (foreign / NAME).chmod(mode)
+    (foreign / LOCK).chmod(0o666)
+    os.seteuid(user)
+    with pytest.raises(StorageError, match=f"{foreign / NAME}: .* to read and write all files of the directory"):
+        Database(foreign)

@@ -10,7 +10,7 @@ from protocol.connect import Connect
 from protocol.decoder import Decoder
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
-from tests.support.broker.stored import broker_on, connected, on_disk, say
+from tests.support.broker.stored import broker_on, connected, on_disk, say, waiting
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -27,8 +27,9 @@ def test_a_queue_that_is_full_hands_over_what_it_holds(tmp_path: Path, qos: int)
         got = [packet for packet in member.received() if isinstance(packet, Publish)]
         (saved,) = [each for each in storage.read().sessions.values() if each.client_id == "member"]
         decoder = Decoder(version=5)
+        deliveries = waiting(storage, saved)
         on_file = {
-            packet_id: decode(saved.deliveries[number].message.saved.packet, decoder).payload
+            packet_id: decode(deliveries[number][0], decoder).payload
             for number, packet_id in saved.inflight.items()
         }
         assert on_file == {each.packet_id: each.payload for each in got}
@@ -50,6 +51,6 @@ def test_qos_2_to_a_member_that_is_not_kept(tmp_path: Path) -> None:
             local.run(lambda: None)
             (publish,) = [packet for packet in member.received() if isinstance(packet, Publish)]
             (group,) = [each for each in storage.read().sessions.values() if each.group]
-            assert group.deliveries == {}
+            assert group.entries(0) == []
             say(local, storage, member, Pubrec(publish.packet_id), Pubcomp(publish.packet_id))
         assert all(not frame.messages for frame in storage.journal.frames.values())

@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage import records
+from protocol import properties as props
 from protocol.decoder import Decoder
+from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.publish_encoder import encode_identifiers
 from protocol.subscribe import Subscription
@@ -22,18 +24,29 @@ def only(record: bytes, kind: int) -> bytes:
     return body
 
 
-@given(LONG, LONG, st.booleans(), TEXTS, st.binary(max_size=100), st.integers(0, 2), st.lists(st.tuples(NUMBERS, LONG)))
+@given(
+    LONG,
+    LONG,
+    st.booleans(),
+    TEXTS,
+    st.binary(max_size=100) | st.integers(120, 20_000).map(bytes),
+    st.sampled_from(["", "short", "x" * 150, "x" * 20_000]),
+    st.integers(0, 2),
+    st.lists(st.tuples(NUMBERS, LONG)),
+)
 def test_message(
     number: int,
     expires_at: int,
     retained: bool,
     publisher: str,
     payload: bytes,
+    content_type: str,
     qos: int,
     deliveries: list[tuple[int, int]],
 ) -> None:
-    """A message comes back with its deliveries, and once more when it has been moved."""
-    publish = Publish(b"a/b", payload, qos, retained, packet_id=7 if qos else 0)
+    """A message comes back with its deliveries, and once more when it has been moved; a scan finds the same."""
+    properties: Properties = {props.CONTENT_TYPE: content_type} if content_type else {}
+    publish = Publish(b"a/b", payload, qos, retained, properties, packet_id=7 if qos else 0)
     own = Publish(b"a/b", payload, 1, True)
     own.identifiers = encode_identifiers([5])
     targets = [records.target(session, delivery, own) for session, delivery in deliveries]
@@ -49,6 +62,8 @@ def test_message(
     assert (back.topic, back.payload, back.qos, back.retain) == (b"a/b", payload, qos, retained)
     assert only(records.moved(saved, retained, saved.targets), records.MESSAGE) == only(written, records.MESSAGE)
     assert records.message_number(only(written, records.MESSAGE)) == number
+    scanned = records.scan_message(b"before" + written + b"after", 6 + records.HEAD_SIZE, 6 + len(written))
+    assert scanned == (number, retained, [(*each, 1) for each in deliveries], len(payload))
 
 
 @given(NUMBERS, st.integers(0, 255), NUMBERS, LONG, TEXTS)

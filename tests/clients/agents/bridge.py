@@ -1,11 +1,13 @@
 """Mosquitto as a bridge: what is published on its side arrives on the broker's, and the other way round.
 
 A paho-mqtt on Mosquitto's side publishes and subscribes. Mosquitto's own queue for the bridge is not bounded, since
-it would drop what exceeds 1,000 messages itself.
+it would drop what exceeds 1,000 messages itself. It does not log packets: 100,000 lines for each burst kept the
+subscriber on the other side from running.
 """
 
 import asyncio
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tests.clients.agents.base import CALM, Agent, Link, serve
@@ -15,7 +17,9 @@ from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
 
 CONFIG = """
-log_type all
+log_type error
+log_type warning
+log_type notice
 max_queued_messages 0
 connection {name}
 address {host}:{port}
@@ -42,9 +46,26 @@ class Bridge(Agent):
         if link.certfile:
             config += f"bridge_certfile {link.certfile}\nbridge_keyfile {link.keyfile}\n"
         self._mosquitto: BrokerProcess = start_mosquitto(Path(self._folder.name), extra=(config,))
-        wait_until(lambda: "Received SUBACK from" in self._mosquitto.stderr, "the bridge is subscribed", CALM)
         address: Address = self._mosquitto.address()
+        self._wait_for_bridge(Link(address.host, address.port, 4, "probe-inside"), link)
         self._inside.connect(Link(address.host, address.port, 4, "inside"))
+
+    @staticmethod
+    def _wait_for_bridge(near: Link, far: Link) -> None:
+        """Wait until the bridge is connected and subscribed: a message from the far side arrives on the near one."""
+        inside, outside = Paho(), Paho()
+        topic = f"clients/probe/{far.client_id}"
+        inside.connect(near)
+        inside.subscribe(topic, 0)
+        outside.connect(replace(far, client_id=f"probe-{far.client_id}", clean=True, will_topic=""))
+
+        def arrives() -> bool:
+            outside.publish(topic, "", 0, False)
+            return len(inside.messages) > 0
+
+        wait_until(arrives, "the bridge is subscribed", CALM)
+        inside.disconnect()
+        outside.disconnect()
 
     def subscribe(self, filter: str, qos: int) -> None:  # noqa: A002  # the field of the order
         """Subscribe on Mosquitto's side."""
@@ -74,7 +95,7 @@ class Bridge(Agent):
     def _troubles(self) -> list[str]:
         """Return what Mosquitto says of a bridge whose connection ended."""
         said = ("disconnected", "Connection Refused", "has exceeded timeout", "protocol error", "closed its connection")
-        others = (" <unknown> ", " inside ")  # a probe of the port, and the client on this side, which takes leave
+        others = (" <unknown> ", " inside ", " probe-inside ")  # clients on this side, which leave
         lines = [line for line in self._mosquitto.stderr.splitlines() if not any(name in line for name in others)]
         return [line for line in lines if any(word in line for word in said)]
 

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from broker.persistence import Persistence
+from broker.storage import records
+from broker.storage.records import Target
+from broker.storage.saved import SavedSession
 from broker.storage.storage import Storage
 from protocol import properties as props
 from protocol.connect import Connect, Will
@@ -18,14 +21,30 @@ KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 3600}
 
 
 @contextmanager
-def broker_on(directory: Path, **sections: Any) -> Iterator[tuple[LocalBroker, Storage]]:
-    """A broker on the journal of a directory."""
-    storage = Storage(directory, 0)
+def broker_on(
+    directory: Path, memory: int = 0, max_bytes: int = 0, **sections: Any
+) -> Iterator[tuple[LocalBroker, Storage]]:
+    """A broker on the journal of a directory; `memory`: bytes of waiting deliveries; 0 = any number."""
+    storage = Storage(directory, 0, memory, max_bytes)
     with LocalBroker(journal=storage.journal, **sections) as local:
         local.run(lambda: Persistence(storage).restore(local.broker))
         yield local, storage
         local.complete(storage.journal.commits.reach())
         local.complete(storage.close())
+
+
+def waiting(storage: Storage, saved: SavedSession) -> dict[int, tuple[bytes, Target]]:
+    """The deliveries of a session or group that the journal holds, by number: PUBLISH, and for whom it is."""
+    reader = storage.journal.reader
+    assert reader is not None
+    entries = saved.entries(0)
+    found: dict[int, tuple[bytes, Target]] = {}
+    for entry, body in zip(entries, reader.read_now(entries), strict=True):
+        message = records.read_message(body)
+        for target in message.targets:
+            if (target.session, target.delivery) == (saved.number, entry.delivery):
+                found[entry.delivery] = message.packet, target
+    return found
 
 
 def on_disk(local: LocalBroker, storage: Storage) -> None:

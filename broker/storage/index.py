@@ -1,0 +1,126 @@
+"""Where the deliveries of one queue are that are on disk only (FC-30)."""
+
+from array import array
+from bisect import bisect_left
+from typing import Final, NamedTuple, final
+
+_SHIFT: Final = 32
+_OFFSET: Final = (1 << _SHIFT) - 1
+_GONE: Final = 0
+"""The place of an entry that has been removed: frames are numbered from 1."""
+
+KEPT_GAPS: Final = 64
+"""Entries at the head that have been removed and still take memory."""
+
+
+class Entry(NamedTuple):
+    """One delivery: its number, its message's frame and offset in it, payload bytes, QoS, when it was received."""
+
+    delivery: int
+    frame: int
+    offset: int
+    size: int
+    qos: int
+    received_at: int
+
+
+@final
+class Index:
+    """Deliveries in the order of their numbers. There may be a million of them: each takes 28 bytes."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._deliveries = array("Q")
+        self._places = array("Q")
+        self._sizes = array("I")  # payload bytes * 2, + 1 at QoS 2
+        self._received = array("Q")
+        self._first = 0  # before this position all are gone
+
+    def add(self, entry: Entry) -> None:
+        """Add a delivery, whose number is higher than all others."""
+        self._deliveries.append(entry.delivery)
+        self._places.append(entry.frame << _SHIFT | entry.offset)
+        self._sizes.append(entry.size << 1 | (entry.qos - 1))
+        self._received.append(entry.received_at)
+        self.length += 1
+
+    def holds(self, delivery: int) -> bool:
+        """Whether it has this delivery."""
+        return self._position(delivery) >= 0
+
+    def find(self, delivery: int) -> Entry | None:
+        """The entry of a delivery; None = it has no such delivery."""
+        position = self._position(delivery)
+        return self._entry(position) if position >= 0 else None
+
+    def remove(self, delivery: int) -> Entry | None:
+        """Remove a delivery and return its entry; None = it has no such delivery."""
+        position = self._position(delivery)
+        if position < 0:
+            return None
+        entry = self._entry(position)
+        self._places[position] = _GONE
+        self.length -= 1
+        self._trim()
+        return entry
+
+    def move(self, delivery: int, frame: int, offset: int) -> Entry | None:
+        """The delivery's message is in this frame now. Returns the entry as it was; None = it has no such delivery."""
+        position = self._position(delivery)
+        if position < 0:
+            return None
+        entry = self._entry(position)
+        self._places[position] = frame << _SHIFT | offset
+        return entry
+
+    def first(self) -> Entry:
+        """The entry with the lowest number. Raises IndexError if there is none."""
+        return self._entry(self._first)
+
+    def head(self, count: int, size: int) -> list[Entry]:
+        """The first entries, at most `count` and, from the second one on, `size` payload bytes."""
+        found: list[Entry] = []
+        position = self._first
+        while position < len(self._deliveries) and len(found) < count:
+            if self._places[position] != _GONE:
+                entry = self._entry(position)
+                size -= entry.size
+                if found and size < 0:
+                    break
+                found.append(entry)
+            position += 1
+        return found
+
+    def entries(self) -> list[Entry]:
+        """All of them, in order."""
+        positions = range(self._first, len(self._deliveries))
+        return [self._entry(position) for position in positions if self._places[position] != _GONE]
+
+    def _position(self, delivery: int) -> int:
+        position = bisect_left(self._deliveries, delivery, self._first)
+        if position == len(self._deliveries) or self._deliveries[position] != delivery:
+            return -1
+        return -1 if self._places[position] == _GONE else position
+
+    def _entry(self, position: int) -> Entry:
+        place, size = self._places[position], self._sizes[position]
+        return Entry(
+            self._deliveries[position],
+            place >> _SHIFT,
+            place & _OFFSET,
+            size >> 1,
+            (size & 1) + 1,
+            self._received[position],
+        )
+
+    def _trim(self) -> None:
+        """Forget what is gone at the head, in large steps, so that each entry is moved a few times only."""
+        first = self._first
+        places = self._places
+        end = len(places)
+        while first < end and places[first] == _GONE:
+            first += 1
+        if first > KEPT_GAPS and first >= end - first:
+            del self._deliveries[:first], self._places[:first], self._sizes[:first], self._received[:first]
+            first = 0
+        self._first = first

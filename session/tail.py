@@ -1,0 +1,40 @@
+"""FC-30: the end of a queue, which is on disk only."""
+
+from collections import deque
+
+from mypy_extensions import mypyc_attr
+
+from protocol.publish import Publish
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Tail:
+    """Deliveries that come after all of the queue's that are in memory."""
+
+    def __init__(self) -> None:
+        self.behind: deque[Publish] = deque()
+        """What has joined the queue since and has to stay in memory."""
+
+    def append(self, publish: Publish) -> bool:
+        """Take over a delivery; False if that has to stay in memory, as QoS 0 does."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def length(self) -> int:
+        """How many deliveries there are."""
+        raise NotImplementedError  # abstract
+
+    def totals(self) -> tuple[int, int, int]:
+        """How many deliveries of QoS 1 and of QoS 2 there are, and their payload bytes."""
+        raise NotImplementedError  # abstract
+
+    def drop(self) -> tuple[int, int]:
+        """Drop the first one; returns its QoS and its payload bytes. Raises IndexError if there is none."""
+        raise NotImplementedError  # abstract
+
+    def read(self) -> None:
+        """Begin to read the first ones back, unless that is under way: the queue gets them when they are there."""
+        raise NotImplementedError  # abstract
+
+    def read_at_start(self) -> None:
+        """Read all of them back, while the event loop waits, unless memory is bounded."""
+        raise NotImplementedError  # abstract

@@ -1,0 +1,56 @@
+"""FC-30: the index of deliveries that are on disk only."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.storage.index import Entry, Index
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(1, 200), st.integers(0, 2**28)),
+        st.tuples(st.just("remove"), st.integers(0, 300), st.just(0)),
+        st.tuples(st.just("first"), st.integers(1, 80), st.just(0)),
+        st.tuples(st.just("move"), st.integers(0, 300), st.integers(1, 2**28)),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_equals_a_plain_dictionary(steps: list[tuple[str, int, int]]) -> None:
+    """After any additions, removals and moves it holds what a dictionary would, in order."""
+    index = Index()
+    plain: dict[int, Entry] = {}
+    following = 0
+    for step, number, size in steps:
+        if step == "add":
+            for _ in range(number):
+                entry = Entry(following, 1 + following, size + 17, size, 1 + following % 2, following * 10**6)
+                index.add(entry)
+                plain[following] = entry
+                following += 1 + size % 3
+        elif step == "remove":
+            assert index.remove(number) == plain.pop(number, None)
+        elif step == "first":
+            for _ in range(min(number, len(plain))):
+                first = index.first()
+                assert index.remove(first.delivery) == first == plain.pop(min(plain))
+        else:
+            assert index.move(number, size, 2**31) == plain.get(number)
+            if number in plain:
+                plain[number] = plain[number]._replace(frame=size, offset=2**31)
+        assert index.length == len(plain)
+        assert index.entries() == list(plain.values())
+        assert index.find(number) == plain.get(number)
+        assert index.holds(number) == (number in plain)
+
+
+def test_the_first_ones() -> None:
+    """What is read at once is bounded by a count, and from the second delivery on by bytes."""
+    index = Index()
+    for number in range(10):
+        index.add(Entry(number, 1, 16, 100, 1, 0))
+    index.remove(0)
+    assert [entry.delivery for entry in index.head(3, 10_000)] == [1, 2, 3]
+    assert [entry.delivery for entry in index.head(10, 250)] == [1, 2]
+    assert [entry.delivery for entry in index.head(10, 1)] == [1]

@@ -1,0 +1,248 @@
+"""FC-30: what waits on disk only is sent as if it had waited in memory."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.storage.compaction import Compaction
+from broker.storage.database import NAME
+from broker.storage.kept_queue import KEPT_BYTES
+from broker.storage.storage import Storage
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.connect import Connect
+from protocol.publish import Publish
+from tests.support.broker.local import LocalBroker, LocalClient
+from tests.support.broker.stored import KEPT, broker_on, connected, on_disk
+
+FULL = 1
+"""Bytes of memory that any delivery exceeds."""
+
+BODY = bytes(1000)
+MANY = 60
+"""Messages of such a body, of which the first few fit into what a queue may always keep."""
+
+NO_LIMIT = {"max_mqueue_len": 0}
+
+
+def publish(local: LocalBroker, storage: Storage, publisher: LocalClient, numbers: range, qos: int = 1) -> None:
+    """Publish messages to `t` that begin with their numbers."""
+    for number in numbers:
+        publisher.send(Publish(b"t", b"%06d" % number + BODY, qos, packet_id=number % 60_000 + 1))
+        if qos == 2:
+            publisher.send(Pubrel(number % 60_000 + 1))
+    on_disk(local, storage)
+    publisher.received()
+
+
+def come_back(local: LocalBroker, client_id: str) -> LocalClient:
+    """A client that connects to its session."""
+    client = local.client()
+    client.send(Connect(client_id, False, 0, properties=KEPT, version=5))
+    return client
+
+
+def take(local: LocalBroker, storage: Storage, client: LocalClient, done: Callable[[list[int]], bool]) -> list[int]:
+    """Acknowledge what comes until `done`; returns the numbers in the order in which they came first."""
+    came: list[int] = []
+    for _ in range(2_000):
+        for packet in client.received():
+            if isinstance(packet, Publish):
+                came.append(int(packet.payload[:6]))
+                if packet.qos:
+                    client.send(Puback(packet.packet_id) if packet.qos == 1 else Pubrec(packet.packet_id))
+            elif isinstance(packet, Pubrel):
+                client.send(Pubcomp(packet.packet_id))
+        if done(came):
+            return list(dict.fromkeys(came))
+        local.run(lambda: None)
+        on_disk(local, storage)
+    raise AssertionError(f"{len(came)} came: {came}")
+
+
+def on_disk_only(storage: Storage) -> int:
+    """How many deliveries are on disk only."""
+    return sum(frame.evicted for frame in storage.journal.frames.values())
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_order(tmp_path: Path, qos: int) -> None:
+    """A client that comes back gets what waited on disk, in order and once, and then what has come meanwhile."""
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY), qos)
+        assert on_disk_only(storage) >= MANY - KEPT_BYTES // len(BODY) - 1
+        back = come_back(local, "away")
+        publish(local, storage, publisher, range(MANY, 2 * MANY), qos)
+        assert take(local, storage, back, lambda came: len(came) == 2 * MANY) == list(range(2 * MANY))
+        for _ in range(2):  # PUBREL, PUBCOMP
+            take(local, storage, back, lambda _: True)
+            on_disk(local, storage)
+        assert on_disk_only(storage) == 0
+        assert storage.journal.memory.used == 0
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """However many wait, each queue has in memory what it may always keep, and no more."""
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        for name in ("a", "b"):
+            connected(local, storage, name, "t").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY))
+        used = storage.journal.memory.used
+        assert used < 4 * KEPT_BYTES
+        publish(local, storage, publisher, range(MANY, 5 * MANY))
+        assert storage.journal.memory.used == used
+
+
+def test_qos_0_waits_behind(tmp_path: Path) -> None:
+    """FC-2: QoS 0 does not overtake what is on disk."""
+    with broker_on(tmp_path, FULL, session={**NO_LIMIT, "mqueue_store_qos0": True}) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY))
+        publish(local, storage, publisher, range(MANY, MANY + 5), qos=0)
+        back = come_back(local, "away")
+        assert take(local, storage, back, lambda came: len(came) == MANY + 5)[-5:] == list(range(MANY, MANY + 5))
+
+
+@pytest.mark.parametrize("qos0", [0, 3])
+def test_overflow(tmp_path: Path, qos0: int) -> None:
+    """FC-5: a full queue drops its oldest, QoS 0 first, also where all that waits is on disk."""
+    limits = {"max_mqueue_len": MANY, "overflow_patience": "0s", "mqueue_store_qos0": True}
+    with broker_on(tmp_path, FULL, session={**limits, "mqueue_overflow": "drop_oldest_qos0"}) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY - qos0))
+        publish(local, storage, publisher, range(MANY - qos0, MANY), qos=0)
+    with broker_on(tmp_path, FULL, session={**limits, "mqueue_overflow": "drop_oldest"}) as (local, storage):
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY, MANY + 10))
+        back = come_back(local, "away")
+        wanted = [*range(max(10 - qos0, 0), MANY - qos0), *range(MANY, MANY + 10)]
+        assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
+
+
+def test_overflow_in_memory(tmp_path: Path) -> None:
+    """FC-5: QoS 0 behind what is on disk makes room for QoS 1."""
+    limits = {"max_mqueue_len": MANY, "mqueue_store_qos0": True, "mqueue_overflow": "drop_oldest_qos0"}
+    with broker_on(tmp_path, FULL, session={**limits, "overflow_patience": "0s"}) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY - 3))
+        publish(local, storage, publisher, range(MANY - 3, MANY), qos=0)
+        publish(local, storage, publisher, range(MANY, MANY + 4))
+        back = come_back(local, "away")
+        wanted = [*range(1, MANY - 3), *range(MANY, MANY + 4)]
+        assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
+
+
+def test_ended_session(tmp_path: Path) -> None:
+    """What waits for a session that ends keeps nothing in the journal."""
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY))
+        local.client().send(Connect("away", True, 0, version=5))
+        on_disk(local, storage)
+        assert on_disk_only(storage) == 0
+        assert storage.journal.memory.used == 0
+        assert not any(frame.live for frame in storage.journal.frames.values())
+
+
+def test_a_group(tmp_path: Path) -> None:
+    """FC-13: what waits for a group on disk is shared out when members come, each message to one of them."""
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        for name in ("a", "b"):
+            connected(local, storage, name, "$share/g/t").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY))
+        assert on_disk_only(storage) > MANY // 2
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        members = [come_back(local, name) for name in ("a", "b")]
+        came: list[int] = []
+        while len(came) < MANY:
+            for member in members:
+                came += take(local, storage, member, lambda _: True)
+            local.run(lambda: None)
+            on_disk(local, storage)
+        assert sorted(came) == list(range(MANY))
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    """FC-29: if the file has lost what waits, the broker says so and ends: nothing is passed over."""
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publish(local, storage, connected(local, storage, "publisher"), range(MANY))
+        with sqlite3.connect(tmp_path / NAME) as other:
+            for frame in storage.journal.frames.values():
+                if frame.evicted:
+                    other.execute("delete from frame where number = ?", (frame.number,))
+        other.close()
+        failed: list[str] = []
+        storage.journal.commits.on_failed = lambda: failed.append(str(storage.journal.commits.failed))
+        come_back(local, "away")
+        while not failed:
+            local.run(lambda: None)
+        assert "is not there any more" in failed[0]
+
+
+Step = tuple[str, int]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["publish 1", "publish 2"]), st.integers(1, 40)),
+            st.tuples(st.sampled_from(["come", "leave", "compact", "restart", "take"]), st.just(0)),
+        ),
+        max_size=15,
+    )
+)
+def test_any_sequence(steps: list[Step]) -> None:
+    """Whatever happens meanwhile, a client gets all messages of a QoS in order, and nothing is left at the end."""
+    with TemporaryDirectory() as name, ExitStack() as stack:
+        local, storage = stack.enter_context(broker_on(Path(name), FULL, session=NO_LIMIT))
+        connected(local, storage, "client", "t").drop()
+        client: LocalClient | None = None
+        sent: dict[int, list[int]] = {1: [], 2: []}
+        came: list[int] = []
+        for step, count in [*steps, ("restart", 0), ("come", 0)]:
+            if step.startswith("publish"):
+                qos = int(step[-1])
+                first = len(sent[1]) + len(sent[2])
+                numbers = range(first, first + count)
+                publish(local, storage, connected(local, storage, "publisher"), numbers, qos)
+                sent[qos] += numbers
+            elif step == "come" and client is None:
+                client = come_back(local, "client")
+            elif step == "leave" and client is not None:
+                client.drop()
+                client = None
+            elif step == "take" and client is not None:
+                came += take(local, storage, client, lambda _: True)
+            elif step == "compact":
+                on_disk(local, storage)
+                local.complete(Compaction(storage).remove_oldest())
+            elif step == "restart":
+                stack.close()
+                client = None
+                local, storage = stack.enter_context(broker_on(Path(name), FULL, session=NO_LIMIT))
+        assert client is not None
+        missing = set(sent[1]) | set(sent[2])
+        missing -= set(came)
+        came += take(local, storage, client, lambda more: missing <= set(more))
+        once = list(dict.fromkeys(came))
+        for wanted in sent.values():
+            assert [number for number in once if number in set(wanted)] == wanted
+        take(local, storage, client, lambda _: True)
+        on_disk(local, storage)
+        take(local, storage, client, lambda _: True)
+        on_disk(local, storage)
+        assert all(not each.entries(0) for each in storage.read().sessions.values())

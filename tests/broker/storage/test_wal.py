@@ -1,0 +1,82 @@
+"""FC-27: damage in SQLite's write-ahead log, and what only looks like it."""
+
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from broker.storage import wal
+from broker.storage.database import NAME, Database
+from broker.storage.records import DamagedError
+
+FRAME = 24 + 4096
+COMMITS = 4
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """The log of a broker that was killed after some commits, of one frame each."""
+    database = Database(tmp_path / "journal")
+    for number in range(1, COMMITS + 1):
+        database.append(number, b"frame")
+    path = tmp_path / "journal" / f"{NAME}-wal"
+    assert path.stat().st_size == 32 + COMMITS * FRAME
+    shutil.copy(path, tmp_path / "log")
+    database.close()
+    return tmp_path / "log"
+
+
+def change(log: Path, at: int, new: bytes) -> None:
+    """Write over it."""
+    content = bytearray(log.read_bytes())
+    content[at : at + len(new)] = new
+    log.write_bytes(content)
+
+
+def test_sound(log: Path) -> None:
+    """A log that is whole, one that is empty, and none at all, are sound."""
+    assert wal.check(log) == log.stat().st_size
+    log.write_bytes(b"")
+    assert wal.check(log) == 0
+    log.unlink()
+    wal.cut(log)
+    assert not log.exists()
+
+
+@pytest.mark.parametrize("at", [0, 5, 12, 20, 31])
+def test_head(log: Path, at: int) -> None:
+    """Without its head SQLite would take the whole log for empty."""
+    change(log, at, b"\xff")
+    with pytest.raises(DamagedError, match="the head of the write-ahead log is damaged"):
+        wal.check(log)
+
+
+@pytest.mark.parametrize("at", [0, 5, 10, 15, 20, 24, 4000])
+def test_commits_behind(log: Path, at: int) -> None:
+    """Damage anywhere in a commit is noticed by those that follow it."""
+    change(log, 32 + FRAME + at, b"\xff\xff")
+    with pytest.raises(DamagedError, match=f"damaged after byte {32 + FRAME}, and commits follow"):
+        wal.check(log)
+
+
+def test_torn(log: Path) -> None:
+    """The last transaction may be torn: a power cut does that. It is cut off, and nothing else is."""
+    whole = 32 + (COMMITS - 1) * FRAME
+    change(log, whole + 100, b"\xff")
+    assert wal.check(log) == whole
+    log.write_bytes(log.read_bytes()[:-1000])
+    wal.cut(log)
+    assert log.stat().st_size == whole
+    wal.cut(log)
+    assert log.stat().st_size == whole
+
+
+def test_overwritten(log: Path) -> None:
+    """What an earlier log has left behind the last commit has other salts, and does not count."""
+    content = log.read_bytes()
+    frames = bytearray(content[32 + 2 * FRAME :])
+    for position in range(0, len(frames), FRAME):
+        struct.pack_into(">I", frames, position + 8, 1234)
+    log.write_bytes(content[: 32 + 2 * FRAME] + frames)
+    assert wal.check(log) == 32 + 2 * FRAME

@@ -1,0 +1,284 @@
+"""`make diskfaults`: single calls of a broker to its disk fail, one after another, and each ends as FC-29 says."""
+
+import contextlib
+import os
+import random
+import signal
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from protocol import properties as props
+from protocol.acknowledgements import Puback
+from protocol.properties import Properties
+from protocol.publish import Publish
+from tests.durability.client import LedgerError
+from tests.durability.disk import Disk
+from tests.durability.outside import Outside
+from tests.durability.powercuts import check_image
+from tests.durability.restart import Restart
+from tests.durability.shim import Event, MissingError, build, environment, read
+from tests.durability.small import small
+from tests.support.brokers import start_sluice
+from tests.support.process import Address, BrokerError, BrokerProcess
+from tests.support.waiting import wait_until
+from tests.support.wire import WireClient, connected
+
+KEPT: Final[Properties] = {props.SESSION_EXPIRY_INTERVAL: 3_600}
+
+KINDS: Final = ("eio", "enospc", "short", "full")
+
+MESSAGES: Final = 6
+
+QUOTA_EXCEEDED: Final = 0x97
+
+
+class Clients:
+    """What they do with the broker, one thing after another."""
+
+    def __init__(self, address: Address) -> None:
+        self.error: BaseException | None = None
+        """Why they could not go on."""
+        self._address = address
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether they have come to their end, or cannot go on."""
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._play()
+        except (OSError, AssertionError) as error:
+            self.error = error
+
+    def _play(self) -> None:
+        with self._client() as subscriber, self._client() as publisher:
+            subscriber.connect("kept", clean_start=False, properties=KEPT)
+            subscriber.subscribe("d/#", qos=2)
+            publisher.connect("publisher", clean_start=False, properties=KEPT)
+            for number in range(MESSAGES):
+                qos = 1 + number % 2
+                payload = b"%010d of publisher " % number + bytes(1_500)
+                publisher.publish(f"d/{qos}", payload, qos)
+                publisher.publish(f"r/{qos}", payload, qos, retain=True)
+                if number < MESSAGES // 2:
+                    subscriber.receive_message()
+            publisher.unsubscribe("nothing")
+        with self._client() as again:
+            again.connect("kept", clean_start=False, properties=KEPT)
+            again.disconnect()
+
+    def _client(self) -> WireClient:
+        return WireClient(self._address, 5, timeout=20)
+
+
+@dataclass
+class Ending:
+    """How one run has ended."""
+
+    call: str
+    """The call that has failed and its file; empty: there was none of this number that could."""
+    what: str
+    """What begins with "WRONG" must not happen."""
+
+
+class Faults:
+    """Runs a broker again and again, each time with another fault."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises MissingError."""
+        self._folder = folder
+        self._library = build(folder)
+        self._runs = 0
+
+    def calls(self) -> int:
+        """How many calls there are in a run without a fault."""
+        self.run("none", 0)
+        return len((self._folder / f"{self._runs}" / "count").read_text().splitlines())
+
+    def run(self, kind: str, number: int) -> Ending:
+        """Let the call of this number fail."""
+        self._runs += 1
+        folder = self._folder / f"{self._runs}"
+        (folder / "disk").mkdir(parents=True)
+        what = self._play(folder, f"{kind}:{number}")
+        events = list(read(folder / "record"))
+        failed = next((f"{event.data.decode()} {event.name}" for event in events if event.kind == "!"), "")
+        if not what.startswith("WRONG"):
+            what = _check_silence(kind, failed, what) or _check_record(kind, events) or what
+        if not what.startswith("WRONG"):
+            what = _check_restart(folder / "disk", events) or what
+        return Ending(failed, what)
+
+    def _play(self, folder: Path, fault: str) -> str:
+        room = folder / "room"
+        try:
+            broker = start_sluice(
+                folder,
+                command=small(60_000, 4_000),
+                sections={"persistence": {"directory": str(folder / "disk" / "journal")}},
+                env=environment(
+                    self._library,
+                    folder / "disk",
+                    log=str(folder / "record"),
+                    fault=fault,
+                    room=str(room),
+                    count=str(folder / "count"),
+                ),
+            )
+        except BrokerError as error:
+            return _not_started(str(error), folder / "disk")
+        clients = Clients(broker.address())
+        clients.start()
+        try:
+            if fault.startswith("full"):
+                what = _while_full(broker, clients, room)
+            else:
+                what = ""
+                wait_until(lambda: clients.done, "the clients have done what they can", 30)
+        except (OSError, AssertionError) as error:
+            os.kill(broker.pid, signal.SIGKILL)
+            broker.ask_to_end(signal.SIGWINCH)
+            broker.stop()
+            return f"WRONG: {type(error).__name__}: {error}\n{broker.stderr}"
+        return _ended(broker, clients, what)
+
+
+def _not_started(said: str, directory: Path) -> str:
+    """It has to say which file, and to end with status 1."""
+    told = any(line.startswith("sluice: ") and str(directory) in line for line in said.splitlines())
+    is_clear = told and said.startswith("ended with 1 ") and "Traceback" not in said
+    return "refused to start" if is_clear else f"WRONG: {said}"
+
+
+def _while_full(broker: BrokerProcess, clients: Clients, room: Path) -> str:
+    """While the disk is full: publishers are refused, subscribers go on; there is room, and so do all."""
+    noticed = threading.Event()
+    with connected(broker.address(), 5, properties={}) as probe:
+
+        def refuses_or_done() -> bool:
+            probe.send(Publish(b"nobody", b"", 1, packet_id=1))
+            if probe.expect(Puback).reason_code == QUOTA_EXCEEDED:
+                noticed.set()
+            return noticed.is_set() or clients.done
+
+        wait_until(refuses_or_done, "a PUBLISH is refused, or all is done", 20)
+        if not noticed.is_set():
+            return "room was not needed any more"
+        with connected(broker.address(), 4) as old:
+            old.send(Publish(b"nobody", b"", 1, packet_id=1))
+            assert old.until_close() == [], "a 3.1.1 publisher is not refused"
+        with connected(broker.address(), 5) as other:
+            other.subscribe("other")
+            probe.publish("other", b"goes on")
+            assert other.receive_message().payload == b"goes on"
+        room.touch()
+        wait_until(lambda: clients.done, "they go on when there is room", 20)
+    assert clients.error is None, clients.error
+    return "full, then went on by itself"
+
+
+def _ended(broker: BrokerProcess, clients: Clients, what: str) -> str:
+    if clients.error is None:
+        broker.ask_to_end()
+    else:
+        broker.ask_to_end(signal.SIGWINCH)  # which does nothing: it has to end by itself
+    status = broker.stop()
+    said = broker.stderr
+    if broker.trouble():
+        return f"WRONG: {said}"
+    if clients.error is not None and ("journal_failed" not in said or status != 1):
+        return f"WRONG: status {status}, {clients.error!r}\n{said}"
+    if status == 0:
+        return what or "went on"
+    told = "what is on disk is not known; start the broker again" in said
+    return "ended with status 1" if status == 1 and told else f"WRONG: status {status}\n{said}"
+
+
+def _check_silence(kind: str, failed: str, what: str) -> str:
+    """A write or sync that fails must be noticed; only SQLite's own sync of the directory is repeated by the broker."""
+    is_harmful = failed.startswith(("write", "sync journal/", "truncate", "mkdir", "rename")) and kind == "eio"
+    return f"WRONG: nobody has noticed that {failed} has failed" if is_harmful and what == "went on" else ""
+
+
+def _check_record(kind: str, events: list[Event]) -> str:
+    """FC-29: after a write or sync has failed, nothing is acknowledged."""
+    outside = Outside()
+    has_failed = False
+    for event in events:
+        outside.follow(event)
+        is_journal = "/" in event.name and not event.name.endswith("-shm")
+        has_failed |= event.kind == "!" and event.data in {b"write", b"sync"} and is_journal
+        if has_failed and outside.acknowledged and kind == "eio":
+            return f"WRONG: {outside.acknowledged[0][:30]!r} is acknowledged after {event}"
+    return ""
+
+
+def _check_restart(directory: Path, events: list[Event]) -> str:
+    """A start without a fault, now and after a power cut, has all that was acknowledged."""
+    disk, outside = Disk(), Outside()
+    for event in events:
+        disk.follow(event)
+        outside.follow(event)
+    for seed in range(2):
+        if why := check_image(disk, outside, seed, synced_only=seed == 0):
+            return f"WRONG: after a power cut: {why}"
+    try:
+        Restart(directory / "journal", outside, random.Random(0)).check()
+    except (LedgerError, OSError) as error:
+        return f"WRONG: {error}"
+    return ""
+
+
+def sweep(faults: Faults, kind: str, numbers: list[int], say: Callable[[str], None]) -> tuple[Counter[str], list[str]]:
+    """Let these calls fail, each in a run of its own; how they ended, and what is wrong."""
+    ends: Counter[str] = Counter()
+    wrong: list[str] = []
+    for number in numbers:
+        ending = faults.run(kind, number)
+        if ending.what.startswith("WRONG"):
+            wrong.append(f"{kind}, call {number} ({ending.call}): {ending.what}")
+            say(wrong[-1])
+        ends[ending.what.partition(":")[0] if ending.call else "there was no such call, or it needs no room"] += 1
+    return ends, wrong
+
+
+def main(
+    kinds: Annotated[str, typer.Option(help="Of eio, enospc, short, full.")] = ",".join(KINDS),
+    every: Annotated[int, typer.Option(min=1, help="Only every so many-th call.")] = 1,
+) -> None:
+    """Let every call of a broker to its disk fail, one in each run."""
+    bad = 0
+    with tempfile.TemporaryDirectory(prefix="sluice-faults-") as name:
+        try:
+            faults = Faults(Path(name))
+        except MissingError as error:
+            raise SystemExit(f"the disk cannot be made to fail: {error}") from None
+        count = faults.calls()
+        for kind in kinds.split(","):
+            began = time.monotonic()
+            ends, wrong = sweep(faults, kind, list(range(1, count + 10, every)), print)
+            print(f"{kind}: {ends.total()} runs, {time.monotonic() - began:.0f} s")
+            for end, times in ends.most_common():
+                print(f"  {times:5} {end}")
+            bad += len(wrong)
+    if bad:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        typer.run(main)

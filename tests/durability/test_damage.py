@@ -1,0 +1,55 @@
+"""FC-29: a journal that is damaged anywhere. `make damage` tries every byte."""
+
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from broker.cli.main import app
+from broker.storage.database import NAME
+from tests.durability.damage import LOG, Case, cases, frames, judge, make_journal, run
+
+CASES = 150
+
+
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGKILL])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A journal of a broker that was ended like this."""
+    return make_journal(tmp_path / "broker", request.param)
+
+
+def test_it_is_refused_or_whole(journal: Path) -> None:
+    """One byte changed, or the file cut there: the broker says what is damaged, or starts with all frames."""
+    ends, wrong = run(journal, random.Random(1).sample(list(cases(journal)), CASES))
+    assert wrong == []
+    assert ends["refused"] > CASES // 4
+    assert ends["whole"] > 0
+
+
+def test_what_the_broker_refuses_the_tools_find(journal: Path, tmp_path: Path) -> None:
+    """`sluice store check` finds what a start is refused for, and no tool ends with a traceback."""
+    whole = frames(shutil.copytree(journal, tmp_path / "whole"))
+    rng = random.Random(2)
+    head = [Case(NAME, at, 0xFF) for at in (0, 20, 50, 63, 70, 99, 104, 4_000, 4_060)]
+    for number, case in enumerate([*head, *rng.sample(list(cases(journal)), 15)]):
+        copy = shutil.copytree(journal, tmp_path / f"copy-{number}")
+        case.do(copy)
+        commands = [("check", copy), ("stats", copy), ("salvage", copy, tmp_path / f"rest-{number}")]
+        results = [CliRunner().invoke(app, ("store", *map(str, command))) for command in commands]
+        assert all(isinstance(result.exception, SystemExit | None) for result in results), case
+        if judge(case, copy, whole) == "refused":
+            assert results[0].exit_code == 1, (case, results[0].output)
+
+
+def test_salvage_of_a_damaged_log(tmp_path: Path) -> None:
+    """What is before the damage in the write-ahead log is copied, and a broker can start with it."""
+    journal = make_journal(tmp_path / "broker", signal.SIGKILL)
+    Case(LOG, (journal / LOG).stat().st_size // 3, 0xFF).do(journal)
+    result = CliRunner().invoke(app, ("store", "salvage", str(journal), str(tmp_path / "rest")))
+    assert result.exit_code == 1
+    assert "the write-ahead log is damaged after byte" in result.output
+    assert "all frames behind it are lost" in result.output
+    assert len(frames(tmp_path / "rest")) > 1

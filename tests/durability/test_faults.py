@@ -1,0 +1,103 @@
+"""FC-29: a disk that fails, and one that is full. `make diskfaults` lets every single call fail."""
+
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol import properties as props
+from protocol.acknowledgements import Puback
+from protocol.publish import Publish
+from tests.durability.faults import KEPT, KINDS, QUOTA_EXCEEDED, Faults, sweep
+from tests.durability.shim import MissingError
+from tests.durability.small import small
+from tests.support.brokers import start_sluice
+from tests.support.waiting import wait_until
+from tests.support.wire import WireClient, connected
+
+RUNS = 2
+
+TMPFS = 2_000_000
+BALLAST = 600_000
+SIZE = 30_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_that_fail(tmp_path: Path, kind: str) -> None:
+    """Whatever call fails, the broker says so and ends, or is full and goes on; what it has acknowledged is there."""
+    try:
+        faults = Faults(tmp_path)
+    except MissingError as error:
+        pytest.skip(str(error))
+    count = faults.calls()
+    assert count > 100
+    _, wrong = sweep(faults, kind, random.Random(kind).sample(range(1, count), RUNS), lambda _: None)
+    assert wrong == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with little room, of which a file called `ballast` takes some."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS}", "tmpfs", str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount")
+    if done.returncode:
+        pytest.skip(f"a tmpfs cannot be mounted here: {done.stderr.strip()}")
+    try:
+        (path / "ballast").write_bytes(bytes(BALLAST))
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+def test_a_file_system_that_fills(tmp_path: Path, small_disk: Path) -> None:
+    """Publishers get 0x97, subscribers go on, and when there is room all goes on, and survives a restart."""
+    sections = {"persistence": {"directory": str(small_disk / "journal")}}
+    command = small(SIZE)
+    with start_sluice(tmp_path, sections=sections, command=command) as broker:
+        with WireClient(broker.address(), 5) as client:
+            client.connect("kept", clean_start=False, properties=KEPT)
+            client.subscribe("t", qos=1)
+            client.disconnect()
+        publisher = connected(broker.address(), 5)
+        acknowledged = 0
+        publisher.timeout = 1.0
+        while _is_acknowledged(publisher, Publish(b"t", bytes(SIZE), 1, packet_id=acknowledged + 1)):
+            acknowledged += 1
+            assert acknowledged < TMPFS // SIZE
+        with connected(broker.address(), 5) as other:
+            wait_until(lambda: _is_refused(other), "a PUBLISH is refused")
+            other.subscribe("other")
+            other.publish("other", b"goes on")
+            assert other.receive_message().payload == b"goes on"
+        (small_disk / "ballast").unlink()
+        publisher.timeout = 10.0
+        assert publisher.expect(Puback).reason_code == 0
+        publisher.publish("t", b"the last one", 1)
+        publisher.close()
+    assert acknowledged > 3
+    broker = start_sluice(tmp_path, sections=sections, command=command)
+    with broker, WireClient(broker.address(), 5) as client:
+        kept = {**KEPT, props.RECEIVE_MAXIMUM: 1_000}
+        assert client.connect("kept", clean_start=False, properties=kept).session_present
+        sizes = [client.receive_message().size for _ in range(acknowledged + 2)]
+        assert sizes == [SIZE] * (acknowledged + 1) + [len(b"the last one")]
+
+
+def _is_acknowledged(client: WireClient, publish: Publish) -> bool:
+    client.send(publish)
+    try:
+        return client.expect(Puback).reason_code == 0
+    except TimeoutError:
+        return False
+
+
+def _is_refused(client: WireClient) -> bool:
+    client.send(Publish(b"nobody", b"", 1, packet_id=1))
+    return client.expect(Puback).reason_code == QUOTA_EXCEEDED
