@@ -1,6 +1,6 @@
 """Command line: `python -m spark_jobs report ...`, `... compact ...` and `... bundle ...`.
 
-On a cluster spark-submit runs the same job; the driver needs pyarrow, and Sluice need not be installed:
+On a cluster spark-submit runs the same job; the driver needs pyarrow and deltalake, and Sluice need not be installed:
 
     python -m spark_jobs bundle --out jobs/
     spark-submit --master ... --py-files jobs/spark_jobs.zip jobs/sluice_report.py --metrics DIR --out DIR

@@ -1,22 +1,22 @@
 """The report from end to end: compacted hours in; tables, page and summary out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import lcm
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.errors import ReportError, spark_errors
+from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage, StorageError, is_local, open_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.compaction.store import Selection, Store
     from spark_jobs.measures.frames import StoreFrames
     from spark_jobs.measures.result import Result
+    from spark_jobs.store.store import Selection, Store
 
 STARVED_AFTER: Final = 3
 SECOND_US: Final = 1_000_000
@@ -98,18 +98,25 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
     spark.require_packages()
     from spark_jobs.publish import check_writable, publish
 
-    rows = _rows(options)
-    if is_local(options.out):
-        check_writable(open_storage(options.out))
     with ExitStack() as stack:
-        with progress.stage("starting Spark") as stage:
-            queries = spark.FOR_QUERIES if all(source.store is not None for source in options.sources) else {}
-            chosen = queries | dict(settings or {})
-            started = stack.enter_context(spark.session(options.master, rows=rows, settings=chosen))
-            stage.note = started.description
-        out = open_storage(options.out, started.spark)
+        running: list[SparkSession] = []
+
+        def spark_of(rows: int | None) -> "SparkSession | None":
+            if not running and spark.is_wanted(rows, options.master):
+                with progress.stage("starting Spark") as stage:
+                    started = stack.enter_context(spark.session(options.master, rows=rows, settings=settings))
+                    stage.note = started.description
+                running.append(started.spark)
+            return running[0] if running else None
+
+        if is_local(options.out):
+            check_writable(open_storage(options.out))
+        folders = (options.out, *[each.store or each.metrics or "" for each in options.sources])
+        if spark.under_spark_submit() or not all(map(is_local, folders)):
+            spark_of(None)
+        out = open_storage(options.out, *running)
         check_writable(out)
-        with _sources(started.spark, options.sources, out, progress) as frames:
+        with _sources(spark_of, options.sources, out, progress) as frames:
             results = _measure(frames, options, progress)
             with progress.stage("writing tables and page") as stage:
                 publish(results, out)
@@ -117,39 +124,19 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
     return results
 
 
-def _rows(options: Options) -> int | None:
-    """The number of raw rows, if it is known before Spark runs; None if not. Checks local folders.
-
-    Raises:
-        ReportError: there is nothing to read.
-    """
-    from spark_jobs.compaction.survey import require_good, survey
-
-    rows: int | None = 0
-    for source in options.sources:
-        if source.store is not None:
-            rows = None
-        elif source.metrics is not None and is_local(source.metrics):
-            storage = open_storage(source.metrics)
-            found = survey(storage, None, source.start_us, source.end_us)
-            if not found.good:
-                require_good(storage, found.skipped)
-            rows = None if rows is None else rows + found.rows
-        else:
-            rows = None
-    return rows
-
-
 @contextmanager
 def _sources(
-    spark: "SparkSession", sources: Sequence[Source], out: Storage, progress: Progress
+    spark_of: "Callable[[int | None], SparkSession | None]",
+    sources: Sequence[Source],
+    out: Storage,
+    progress: Progress,
 ) -> "Iterator[list[StoreFrames]]":
     """The compacted rows of each source; temporary stores are removed afterwards."""
     from spark_jobs import sources as reading
     from spark_jobs.compaction.compact import Options as Compaction
     from spark_jobs.compaction.compact import compact
-    from spark_jobs.compaction.store import Selection, open_store
     from spark_jobs.compaction.survey import span
+    from spark_jobs.store.store import Selection, open_store
 
     own: list[str] = []
     try:
@@ -163,27 +150,26 @@ def _sources(
                 out.remove(own[-1])
                 uri = out.uri_of(own[-1])
                 asked = Compaction(source.metrics or "", uri, None, source.start_us, source.end_us)
-                compact(asked, lambda rows: spark, progress)
-            opened.append((open_store(spark, uri), Selection(source.start_us, source.end_us, source.broker)))
-        with _name_damaged_files(opened, StorageError, *spark_errors()):
-            frames = [reading.frames_of(store, selection) for store, selection in opened]
-        with _name_damaged_files(opened, *spark_errors()):
-            yield frames
+                compact(asked, spark_of, progress)
+            store = open_store(uri, None if is_local(uri) else spark_of(None))
+            opened.append((store, Selection(source.start_us, source.end_us, source.broker)))
+        with _name_damaged_files(opened):
+            yield [reading.frames_of(store, selection) for store, selection in opened]
     finally:
         for name in own:
             out.remove(name)
 
 
 @contextmanager
-def _name_damaged_files(
-    opened: "Iterable[tuple[Store, Selection]]", *failures: type[Exception]
-) -> Iterator[None]:
+def _name_damaged_files(opened: "Iterable[tuple[Store, Selection]]") -> Iterator[None]:
     """If the block fails, check whether a file of a store is damaged, and raise an error that names it."""
+    import pyarrow as pa
+
     from spark_jobs.compaction.check import require_sound
 
     try:
         yield
-    except failures:
+    except (pa.ArrowException, OSError, StorageError):
         for store, selection in opened:
             require_sound(store, selection)
         raise
@@ -195,7 +181,7 @@ def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progre
     from spark_jobs.measures.measure import measure
 
     labels = [source.label for source in options.sources]
-    if len(frames) > 1 and frames[0].sessions.isEmpty():
+    if len(frames) > 1 and not any(part.num_rows for part in frames[0].sessions.parts(["hour_us"])):
         told = f"The baseline {labels[0]} has no rows in its range; the report has no comparison."
         progress.warn(told)
         alone = replace(frames[1], findings=(*frames[1].findings, Finding("baseline", 1, labels[0], told)))
@@ -230,10 +216,8 @@ def _common_window(frames: "Sequence[StoreFrames]", asked: int | None) -> int | 
 
 def _extent(frames: "StoreFrames") -> tuple[int, int]:
     """The start of the timeline's first slot, and the end of its last."""
-    from pyspark.sql import functions as F  # noqa: N812  # its usual name
-
-    found = frames.timeline.agg(F.min("slot").alias("first"), F.max("slot").alias("last")).collect()[0]
-    return (found["first"] or 0), (found["last"] or 0) + frames.slot_us
+    slots = [slot for part in frames.timeline.parts(["slot"]) for slot in part["slot"].to_pylist()]
+    return min(slots, default=0), max(slots, default=0) + frames.slot_us
 
 
 def _us(time: datetime) -> int:

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from spark_jobs.compaction.state import DUPLICATE, OVERLAPPING, READ, FileRecord, Ledger, hour_name
-from spark_jobs.compaction.store import Selection, Store
+from spark_jobs.compaction.clocks import CLOCK, off_clocks
 from spark_jobs.compaction.survey import hour_of
 from spark_jobs.errors import ReportError
 from spark_jobs.measures.frames import Finding, SourceFile, StoreFrames
+from spark_jobs.store.store import Selection, Store
+from spark_jobs.store.taken import DUPLICATE, OVERLAPPING, READ, FileRecord, hour_name
 
 _EXPLANATIONS: Final = {
     DUPLICATE: "Rows of files that have all their rows of the hour in common with other files; counted once.",
@@ -23,50 +24,50 @@ def frames_of(store: Store, selection: Selection) -> StoreFrames:
     Raises:
         ReportError: the store has no rows of the selected broker.
     """
-    brokers = store.manifest.watermarks
+    brokers = store.watermarks
     if selection.broker is not None and selection.broker not in brokers:
         there = ", ".join(sorted(brokers)) or "none"
         raise ReportError(f"broker {selection.broker}: {store.storage.shown} has no rows of it, only of: {there}")
     ledgers = store.ledgers(selection)
-    records = [record for record in _by_file(ledgers) if _is_asked(record, selection)]
+    taken = _by_file(file for ledger in ledgers for file in ledger.files)
+    records = _by_file([*taken, *(file for file in store.skipped() if _is_asked(file, selection))])
     return StoreFrames(
         sessions=store.sessions(selection),
         timeline=store.timeline(selection),
         starvation=store.starvation(selection),
-        slot_us=store.manifest.slot_us,
+        slot_us=store.slot_us,
         files=[_source_file(record) for record in records],
-        findings=_findings(ledgers, records),
-        watermarks=store.manifest.watermarks,
+        findings=_findings(records, taken),
+        watermarks=brokers,
         asked_from_us=selection.start_us,
         asked_to_us=selection.end_us,
         broker=selection.broker,
         there=_there(store),
-        hour_rows={ledger.hour_us: ledger.rows for ledger in ledgers if ledger.hour_us is not None},
+        hour_rows={ledger.hour_us: ledger.rows for ledger in ledgers},
     )
 
 
 def _is_asked(record: FileRecord, selection: Selection) -> bool:
     """Whether a skipped file is in the range; a misplaced file is in every range."""
     hour = hour_of(record.name)
-    return bool(record.rows_here) or hour is None or selection.has_hour(hour)
+    return hour is None or selection.has_hour(hour)
 
 
-def _by_file(ledgers: Iterable[Ledger]) -> list[FileRecord]:
+def _by_file(files: Iterable[FileRecord]) -> list[FileRecord]:
     """One record for each raw file, merged over its hours."""
     found: dict[str, FileRecord] = {}
-    for ledger in ledgers:
-        for record in ledger.files:
-            known = found.get(record.name)
-            if known is not None:
-                record = replace(  # the same file in another hour
-                    record,
-                    rows_here=known.rows_here + record.rows_here,
-                    dropped=known.dropped + record.dropped,
-                    late=known.late or record.late,
-                    status=known.status if record.status == READ else record.status,
-                    why=known.why or record.why,
-                )
-            found[record.name] = record
+    for record in files:
+        known = found.get(record.name)
+        if known is not None:
+            record = replace(  # the same file in another hour
+                record,
+                rows_here=known.rows_here + record.rows_here,
+                dropped=known.dropped + record.dropped,
+                late=known.late or record.late,
+                status=known.status if record.status == READ else record.status,
+                why=known.why or record.why,
+            )
+        found[record.name] = record
     return [found[name] for name in sorted(found)]
 
 
@@ -75,18 +76,16 @@ def _source_file(record: FileRecord) -> SourceFile:
     return SourceFile(record.name, record.status, record.why, record.rows, record.size)
 
 
-def _findings(ledgers: Iterable[Ledger], records: Iterable[FileRecord]) -> list[Finding]:
+def _findings(records: Iterable[FileRecord], taken: Iterable[FileRecord]) -> list[Finding]:
     found = []
     for status, text in _EXPLANATIONS.items():
         those = [record for record in records if record.status == status]
         if those:
             rows = sum(record.dropped for record in those)
             found.append(Finding(f"{status}_rows", rows, those[0].name, text))
-    notes = {(note.kind, note.name): note for ledger in ledgers for note in ledger.notes}
-    for kind in sorted({kind for kind, _ in notes}):
-        those_notes = [note for (of, _), note in sorted(notes.items()) if of == kind]
-        told = "; ".join(f"{note.name}: {note.why}" for note in those_notes[:3])
-        found.append(Finding(kind, len(those_notes), those_notes[0].name, _CLOCK.format(told)))
+    if notes := off_clocks(taken):
+        told = "; ".join(f"{note.name}: {note.why}" for note in notes[:3])
+        found.append(Finding(CLOCK, len(notes), notes[0].name, _CLOCK.format(told)))
     return found
 
 

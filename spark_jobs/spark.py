@@ -30,7 +30,7 @@ APP_NAME: Final = "sluice-report"
 DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and tracebacks
 LOOPBACK: Final = "127.0.0.1"
 JAVA_STOPS_WITHIN: Final = 10  # seconds for Java to remove its files after an interrupt
-FEW_ROWS: Final = 300_000  # below this, compiling the queries takes longer than running them uncompiled
+FEW_ROWS: Final = 300_000  # below this, compiling the queries takes longer than running them without Spark
 VERY_FEW_ROWS: Final = 10_000
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -44,9 +44,6 @@ FOR_FEW_ROWS: Final = {
 # For very few rows compiling single expressions is not worth it either. A compaction of two rows takes 7.5 s of Java's
 # processor time with it and 5 s without; with 20,000 rows both take the same.
 FOR_VERY_FEW_ROWS: Final = FOR_FEW_ROWS | {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-# A report from a store runs about a hundred short queries over few rows; optimizing them takes longer than running
-# them. With 20,000 sessions and 25 hours: 64 s of processor time with Java's second compiler, 45 s without.
-FOR_QUERIES: Final = {_JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"}
 # Settings for the wide rows of the compaction, on every master.
 #
 # codegen.maxFields: by default Spark does not compile queries of more than 100 columns; the sums of raw rows have
@@ -59,6 +56,7 @@ _WIDE: Final = {
     "spark.sql.codegen.maxFields": "5000",
     "spark.sql.files.maxPartitionBytes": "32m",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 _SETTINGS: Final = {
     **_WIDE,
@@ -97,7 +95,7 @@ class Started:
 
 def require_packages() -> None:
     """Raise ReportError, with what to install, unless pyspark and its dependencies are installed."""
-    missing = [name for name in ("pyspark", "pyarrow", "numpy") if find_spec(name) is None]
+    missing = [name for name in ("pyspark", "deltalake", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
         raise ReportError(f"the report needs {' and '.join(missing)}: pip install 'sluice-mqtt[report]'")
 
@@ -105,6 +103,11 @@ def require_packages() -> None:
 def under_spark_submit(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether spark-submit started this process: then Java runs already, with its settings."""
     return "PYSPARK_GATEWAY_PORT" in environ
+
+
+def is_wanted(rows: int | None, master: str | None) -> bool:
+    """Whether Spark has to run for so many raw rows (None: unknown): not for few rows, unless a master is named."""
+    return rows is None or rows > FEW_ROWS or master is not None or under_spark_submit()
 
 
 def is_local(master: str) -> bool:

@@ -7,13 +7,16 @@ compiled where there is a C compiler. `SLUICE_EXPECT=compiled` or `=interpreted`
 import asyncio
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 import uvloop
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SPARK_SECONDS: Final = 400
 """The limit of a test with Spark. One that is interrupted leaves Python and Java out of step, and fails all others."""
@@ -39,6 +42,16 @@ EXAMPLES: Final = 100 if how_it_runs()[0] == "compiled" or "CI" not in os.enviro
 # Time limits of single examples would only measure how busy the machine is; each test has a limit of its own.
 settings.register_profile("sluice", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("sluice")
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """One session for all tests of a process: one processor, one shuffle partition, nothing compiled for speed."""
+    pytest.importorskip("pyspark", reason="needs the extra `report`")
+    from spark_jobs.spark import session
+
+    with session("local[1]", rows=0) as started:
+        yield started.spark
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,7 +14,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
-from spark_jobs.compaction.schema import (
+from spark_jobs.conditions import books_off, duration, gated, pressure, reasons_off
+from spark_jobs.metrics import BUCKETS, COUNTERS, HISTOGRAMS
+from spark_jobs.store.schema import (
     CALM_OR_PRESSED,
     DATASETS,
     FAIR_ONE,
@@ -33,9 +35,7 @@ from spark_jobs.compaction.schema import (
     How,
     keys,
 )
-from spark_jobs.compaction.schema import Column as SchemaColumn
-from spark_jobs.conditions import books_off, duration, gated, pressure, reasons_off
-from spark_jobs.metrics import BUCKETS, COUNTERS, HISTOGRAMS
+from spark_jobs.store.schema import Column as SchemaColumn
 
 TOLERANCE_US: Final = 1_000_000  # between the end of an interval and the start of the next one in a run
 GROUP_PATTERN: Final = "^([^-_/.:]*)[-_/.:]"
@@ -80,18 +80,17 @@ def topic_group(client_id: Column) -> Column:
     return F.regexp_extract(client_id, GROUP_PATTERN, 1)
 
 
-def sessions(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str] = ()) -> DataFrame:
+def sessions(rows: DataFrame, listeners: Sequence[str]) -> DataFrame:
     """One row per session and hour, with the columns of the dataset `sessions`.
 
     Args:
         rows: raw rows.
         listeners: all names of listeners in the rows.
-        groups: further columns that depend only on session and hour, to be kept.
     """
-    return folded_pressure(by_pressure(rows, listeners, groups), listeners, groups)
+    return folded_pressure(by_pressure(rows, listeners), listeners)
 
 
-def by_pressure(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str] = ()) -> DataFrame:
+def by_pressure(rows: DataFrame, listeners: Sequence[str]) -> DataFrame:
     """One row per session, hour, and whether it was under pressure: each histogram as 32 columns.
 
     So the histograms are summed once; `folded_pressure` computes the sums under pressure from few rows. On 1.9 million
@@ -99,7 +98,7 @@ def by_pressure(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str]
     with a string among them Spark would sort the rows instead of hashing them.
     """
     with_hour = _with_hour(rows).withColumn("pressed", pressure())
-    return with_hour.groupBy(*_SESSION, *groups, "hour_us", "pressed").agg(
+    return with_hour.groupBy(*_SESSION, "hour_us", "pressed").agg(
         F.count(F.lit(1)).alias("rows"),
         F.count_if("connected").alias("connected_rows"),
         F.sum("duration_us").alias("duration_us"),
@@ -119,13 +118,13 @@ def by_pressure(rows: DataFrame, listeners: Sequence[str], groups: Sequence[str]
     )
 
 
-def folded_pressure(parts: DataFrame, listeners: Sequence[str], groups: Sequence[str] = ()) -> DataFrame:
+def folded_pressure(parts: DataFrame, listeners: Sequence[str]) -> DataFrame:
     """Merge the rows of `by_pressure`: one row per session and hour."""
     pressed = F.col("pressed")
     buckets = [f"{name}_{bucket}" for name in HISTOGRAMS for bucket in range(BUCKETS)]
     summed = [c.name for c in DATASETS[SESSIONS] if c.how is How.SUM and not c.name.startswith("pressed_")]
     twice = [f"{name}_{bucket}" for name in PRESSED_HISTOGRAMS for bucket in range(BUCKETS)]
-    sums = parts.groupBy(*_SESSION, *groups, "hour_us").agg(
+    sums = parts.groupBy(*_SESSION, "hour_us").agg(
         F.min("first_us").alias("first_us"),
         *[F.max(name).alias(name) for name in ("last_us", "ended", "code", *GAUGES)],
         *[F.sum(name).alias(name) for name in (*summed, *buckets)],
@@ -143,7 +142,7 @@ def folded_pressure(parts: DataFrame, listeners: Sequence[str], groups: Sequence
         **{c.name: _histogram(c.name) for c in DATASETS[SESSIONS] if c.how is How.HISTOGRAM},
     }
     columns = [computed.get(c.name, F.col(c.name)).cast(c.type).alias(c.name) for c in DATASETS[SESSIONS]]
-    return sums.select(*columns, *groups)
+    return sums.select(*columns)
 
 
 def timeline(rows: DataFrame, slot_us: int) -> DataFrame:
@@ -189,27 +188,35 @@ def _fairness(scope: str) -> list[Column]:
 
 def starvation(rows: DataFrame) -> DataFrame:
     """One row per run of starved intervals of one session within an hour."""
-    starved_rows = _with_hour(rows.where(starved())).select(
-        *_SESSION,
+    pieces = _with_hour(rows.where(starved())).select(
+        "broker",
+        "client_id",
+        F.unix_micros("session_started").alias("session_started_us"),
         "hour_us",
         F.unix_micros("interval_start").alias("start_us"),
         "end_us",
+        F.lit(1).cast("bigint").alias("intervals"),
         total("offered").alias("offered"),
         total("waiting").alias("waiting"),
     )
-    in_time = Window.partitionBy(*_SESSION, "hour_us").orderBy("end_us", "start_us")
+    return _runs(pieces)
+
+
+def _runs(pieces: DataFrame) -> DataFrame:
+    """Runs of starved intervals within an hour, from intervals or shorter runs."""
+    session = ("broker", "client_id", "session_started_us", "hour_us")
+    in_time = Window.partitionBy(*session).orderBy("end_us", "start_us")
     gap = F.col("start_us") - F.lag("end_us").over(in_time)
     begins = gap.isNull() | (F.abs(gap) > TOLERANCE_US)
-    numbered = starved_rows.withColumn("begins", begins.cast("bigint")).withColumn("run", F.sum("begins").over(in_time))
-    runs = numbered.groupBy(*_SESSION, "hour_us", "run").agg(
+    numbered = pieces.withColumn("begins", begins.cast("bigint")).withColumn("run", F.sum("begins").over(in_time))
+    runs = numbered.groupBy(*session, "run").agg(
         F.min("start_us").alias("start_us"),
         F.max("end_us").alias("end_us"),
-        F.count(F.lit(1)).alias("intervals"),
+        F.sum("intervals").alias("intervals"),
         F.sum("offered").alias("offered"),
         F.max_by("waiting", "end_us").alias("waiting"),
     )
-    named = runs.withColumn("session_started_us", F.unix_micros("session_started"))
-    return named.select(*[F.col(c.name).cast(c.type).alias(c.name) for c in DATASETS[STARVATION]])
+    return runs.select(*[F.col(c.name).cast(c.type).alias(c.name) for c in DATASETS[STARVATION]])
 
 
 def intervals(rows: DataFrame) -> DataFrame:
@@ -230,8 +237,7 @@ def merged(dataset: str, frames: Sequence[DataFrame]) -> DataFrame:
     """Compacted rows of the same hours, merged by key."""
     rows = reduce(DataFrame.unionByName, frames)
     if dataset == STARVATION:
-        # Runs with the same key are the same run.
-        return rows.dropDuplicates(list(keys(dataset)))
+        return _runs(rows)
     at = "last_us" if dataset == SESSIONS else "slot"
     columns = [c for c in DATASETS[dataset] if c.how is not How.KEY]
     return rows.groupBy(*keys(dataset)).agg(*[_merge(c, at).alias(c.name) for c in columns])

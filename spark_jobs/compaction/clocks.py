@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from statistics import median, median_low, quantiles
 from typing import Final
 
-from spark_jobs.compaction.state import FileRecord, Note
+from spark_jobs.store.taken import FileRecord, Note
 
 AHEAD_US: Final = 60 * 1_000_000  # rows that end this much after their file was written: the clock is fast
 OFF_US: Final = 30 * 60 * 1_000_000  # difference from the usual lag of all brokers

@@ -22,7 +22,7 @@ _EXAMPLES: Final = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `compact` to a parser."""
     parser.add_argument("--metrics", required=True, metavar="URI", help="folder of exported metrics; any Hadoop URI")
-    parser.add_argument("--store", required=True, metavar="URI", help="folder of compacted hours; created if missing")
+    parser.add_argument("--store", required=True, metavar="URI", help="folder of the store; created if missing")
     parser.add_argument(
         "--slot",
         metavar="LENGTH",
@@ -30,6 +30,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--from", dest="start", metavar="TIME", help="start of the range, ISO 8601; only these hours")
     parser.add_argument("--to", dest="end", metavar="TIME", help="end of the range")
+    parser.add_argument(
+        "--rebuild", action="store_true", help="build the hours of the range again from the raw files that exist"
+    )
     parser.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
     parser.add_argument("--quiet", action="store_true", help="no progress lines, only the summary")
 
@@ -50,7 +53,9 @@ def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -
     with ExitStack() as stack:
         running: list[SparkSession] = []
 
-        def spark_of(rows: int | None) -> "SparkSession":
+        def spark_of(rows: int | None) -> "SparkSession | None":
+            if not spark.is_wanted(rows, parsed.master):
+                return None
             if not running:
                 with progress.stage("starting Spark") as stage:
                     started = stack.enter_context(spark.session(parsed.master, rows=rows, settings=settings))
@@ -68,7 +73,7 @@ def _options(parsed: argparse.Namespace) -> "Options":
     if start is not None and end is not None and start >= end:
         raise ReportError(f"--from {parsed.start} --to {parsed.end}: the range is empty; --from must be before --to")
     slot = parse_slot(parsed.slot) if parsed.slot else None
-    return Options(parsed.metrics, parsed.store, slot, start, end, default_slot_us=parse_slot(DEFAULT))
+    return Options(parsed.metrics, parsed.store, slot, start, end, parse_slot(DEFAULT), parsed.rebuild)
 
 
 def micros(option: str, text: str | None) -> int | None:

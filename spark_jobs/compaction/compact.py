@@ -1,47 +1,60 @@
-"""Compaction from end to end: find new files, build the hours that they affect, and add these to the manifest.
+"""Compaction from end to end: find new files, build the hours that they affect, and commit these to the store.
 
-Files are never changed in place. Each hour is written to a folder named by a digest of its input; the manifest, written
-last and by one rename, lists the valid folders. A run that is killed leaves the old or the new state; the next run
-removes the rest.
-
-A new store gets its manifest first. In a folder without one nothing is removed, because it may not be a store.
+Files are never changed in place: new ones are written beside them, and one commit of the store's tables replaces the
+old ones (`store.delta`). So a run that is killed leaves the old state or the new one. If two runs meet, the second to
+commit starts again from what the first has committed.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
+from spark_jobs.compaction import plan
 from spark_jobs.compaction.clocks import off_clocks
 from spark_jobs.compaction.footers import DAMAGED, damage_of, damaged
-from spark_jobs.compaction.lock import locked
-from spark_jobs.compaction.plan import Hour, batches, plan
-from spark_jobs.compaction.slots import format_slot
-from spark_jobs.compaction.state import (
-    LEDGER,
-    LEDGERS,
-    MANIFEST,
+from spark_jobs.compaction.hour_builder import Engine, HourBuilder
+from spark_jobs.compaction.plan import Hour, batches
+from spark_jobs.compaction.slots import choose_slot, format_slot
+from spark_jobs.compaction.survey import Survey, require_good, survey
+from spark_jobs.errors import ReportError, spark_errors
+from spark_jobs.progress import Progress
+from spark_jobs.storage import Storage, is_hidden, is_local, open_storage
+from spark_jobs.store.delta import (
+    BROKERS,
+    SKIPPED,
+    Change,
+    ConflictError,
+    Snapshot,
+    add_rows,
+    commit,
+    create,
+    open_snapshot,
+)
+from spark_jobs.store.schema import HOUR_US
+from spark_jobs.store.store import MANIFEST, Selection, ledgers_of
+from spark_jobs.store.taken import (
     NEWER,
     OLDER,
     READ,
     FileRecord,
     Ledger,
-    Manifest,
     by_name,
-    hour_start,
+    records_of,
+    records_table,
+    text,
+    watermarks_of,
 )
-from spark_jobs.compaction.store import read_ledgers, read_manifest, settle_manifest, write_manifest
-from spark_jobs.compaction.survey import Survey, require_good, survey
-from spark_jobs.errors import ReportError, spark_errors
-from spark_jobs.progress import Progress
-from spark_jobs.storage import Storage, is_hidden, is_local, open_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WORK: Final = "_work"  # folder of unfinished files
 FULL: Final = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
+ATTEMPTS: Final = 10
+"""How often a run starts again because another one has committed before it."""
+_FILE_HOURS: Final = 48  # a raw file has rows of at most this many hours beside that of its folder
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,7 @@ class Options:
         slot_us: length of the timeline's slots; None: the store's, or default_slot_us for a new store.
         start_us, end_us: only hours that overlap this range; None: open.
         default_slot_us: None: chosen by the usual interval of the rows.
+        rebuild: build the hours of the range again from the raw files that exist.
     """
 
     metrics: str
@@ -61,6 +75,7 @@ class Options:
     start_us: int | None = None
     end_us: int | None = None
     default_slot_us: int | None = None
+    rebuild: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,13 +110,14 @@ class Compacted:
         )
 
 
-def compact(options: Options, spark_of: "Callable[[int | None], SparkSession]", progress: Progress) -> Compacted:
+def compact(options: Options, spark_of: "Callable[[int | None], SparkSession | None]", progress: Progress) -> Compacted:
     """Update a store from a metrics folder.
 
     Args:
         options: the options.
-        spark_of: returns the Spark session, started when needed; its argument is the number of raw rows, if known. It
-            is not called if all folders are local and nothing is new.
+        spark_of: returns the Spark session, started when needed, or None if these rows are to be compacted here; its
+            argument is the number of raw rows, None if unknown. It is not called if all folders are local and nothing
+            is new.
         progress: prints each stage.
 
     Raises:
@@ -111,141 +127,119 @@ def compact(options: Options, spark_of: "Callable[[int | None], SparkSession]", 
     metrics, store = open_storage(options.metrics, spark), open_storage(options.store, spark)
     _require_apart(metrics, store)
     store.make_folder()
-    with locked(store):
-        return _Compaction(options, metrics, store, spark_of, progress).run()
+    for _ in range(ATTEMPTS):
+        try:
+            return _Compaction(options, metrics, store, spark_of, progress).run()
+        except ConflictError:
+            progress.warn("another run has changed the store meanwhile: starting again from its state")
+    raise ReportError(f"{store.shown}: {ATTEMPTS} attempts met commits of other runs; run one compaction at a time")
 
 
 @dataclass
 class _Compaction:
-    """One compaction; the store's lock is held."""
+    """One attempt."""
 
     options: Options
     metrics: Storage
     store: Storage
-    spark_of: "Callable[[int | None], SparkSession]"
+    spark_of: "Callable[[int | None], SparkSession | None]"
     progress: Progress
+    snapshot: Snapshot | None = None
     ledgers: dict[int, Ledger] = field(default_factory=dict)
     skipped: dict[str, FileRecord] = field(default_factory=dict)
+    made: dict[int, Ledger] = field(default_factory=dict)
 
     def run(self) -> Compacted:
-        settle_manifest(self.store)
-        manifest = read_manifest(self.store)
-        if manifest is None:
-            _require_unused(self.store)
-        _same_slot(self.options, manifest)
-        self._remove_unnamed(manifest)
-        manifest = self._load(manifest)
+        if self.store.exists(MANIFEST):
+            from spark_jobs.store.old import convert
+
+            convert(self.store, self.progress)
+        self.snapshot = open_snapshot(self.store)
+        _same_slot(self.options, self.snapshot)
         found = self._survey()
-        damaged: dict[str, FileRecord] = {}
         before = dict(self.ledgers)
         while True:
             try:
-                manifest = self._make(manifest, found, before)
+                self._make(found, before)
                 break
-            except spark_errors() as error:
-                self.store.remove(WORK)  # free the space if the disk is full
+            except (pa.ArrowException, OSError, *spark_errors()) as error:
                 _require_space(self.store, error)
                 bad = self._damaged(found, str(error))
                 if not bad:
                     raise
                 for file in bad:
                     self.progress.warn(f"skipped {file.name}: {file.why}; restarting without it")
-                damaged |= by_name(bad)
-                good = tuple(file for file in found.good if file.name not in damaged)
+                good = tuple(file for file in found.good if file.name not in by_name(bad))
                 found = replace(found, good=good, skipped=(*found.skipped, *bad))
                 if not good:
                     require_good(self.metrics, found.skipped)
-                manifest = read_manifest(self.store)  # with the hours built so far
-                self._remove_unnamed(manifest)
-        manifest = self._note(manifest, found)
-        self._remove_unnamed(manifest)
-        return self._summary(manifest, found, before)
-
-    def _load(self, manifest: Manifest | None) -> Manifest | None:
-        """Read the store's ledgers. Hours whose folders have been removed are dropped, so that they are rebuilt."""
-        if manifest is None:
-            return None
-        there = {hour: folder for hour, folder in manifest.hours.items() if self.store.exists(f"{folder}/{LEDGER}")}
-        for hour in sorted(manifest.hours.keys() - there.keys()):
-            self.progress.warn(f"{hour} is missing from the store: it is rebuilt from the existing raw files")
-        read = read_ledgers(self.store, [f"{folder}/{LEDGER}" for folder in there.values()])
-        self.ledgers = {hour_start(hour): ledger for hour, ledger in zip(there, read, strict=True)}
-        if manifest.ledger and self.store.exists(manifest.ledger):
-            self.skipped = by_name(read_ledgers(self.store, [manifest.ledger])[0].files)
-        if len(there) < len(manifest.hours):
-            manifest = replace(manifest, hours=there)
-            write_manifest(self.store, manifest)
-        return manifest
+        self._note_skipped(found)
+        return self._summary(found, before)
 
     def _survey(self) -> Survey:
-        known = {
-            # Damage is found by reading the whole file. Other skipped files may be valid by now: inspect them again.
-            **{name: file for name, file in self.skipped.items() if file.why.startswith(DAMAGED)},
-            **{file.name: _as_found(file) for ledger in self.ledgers.values() for file in ledger.files},
-        }
         with self.progress.stage(f"searching files in {self.metrics.shown}") as stage:
-            found = survey(self.metrics, known, self.options.start_us, self.options.end_us)
+            found = survey(self.metrics, self._known, self.options.start_us, self.options.end_us)
             stage.note = (
                 f"{len(found.good):,} files with {found.rows:,} rows, {found.inspected:,} of them new, "
                 f"{len(found.skipped):,} skipped"
             )
-        for skipped in found.skipped:
-            if self.skipped.get(skipped.name) != skipped:
-                self.progress.warn(f"skipped {skipped.name}: {skipped.why}")
-        if not found.good and not self.ledgers:
+        if not found.good and self.snapshot is None:
             require_good(self.metrics, found.skipped)
+        for skipped in found.skipped:
+            if self.skipped.get(text(skipped.name)) != replace(skipped, name=text(skipped.name)):
+                self.progress.warn(f"skipped {skipped.name}: {skipped.why}")
         return found
 
-    def _make(self, manifest: Manifest | None, found: Survey, before: Mapping[int, Ledger]) -> Manifest:
-        """Build all changed hours in batches; the manifest is written after each batch."""
-        hours = self._plan(found, manifest)
+    def _known(self, hours: Iterable[int]) -> dict[str, FileRecord]:
+        """Read what the store knows of the files in the folders of these hours."""
+        if self.snapshot is None:
+            return {}
+        starts = list(hours)
+        around = _FILE_HOURS * HOUR_US
+        self.ledgers = ledgers_of(self.snapshot, Selection(min(starts) - around, max(starts) + around + 1))
+        self.skipped = by_name(records_of(self.snapshot.arrow(SKIPPED)))
+        return {
+            # Damage is found by reading the whole file. Other skipped files may be valid by now: inspect them again.
+            **{name: file for name, file in self.skipped.items() if file.why.startswith(DAMAGED)},
+            **{file.name: _as_found(file) for ledger in self.ledgers.values() for file in ledger.files},
+        }
+
+    def _make(self, found: Survey, before: dict[int, Ledger]) -> None:
+        """Build all changed hours in batches, and commit each batch."""
+        options = self.options
+        ledgers = {} if options.rebuild else self.ledgers
+        hours = plan.plan(found.good, ledgers | self.made, options.start_us, options.end_us)
         if not hours:
-            return manifest or Manifest(self.options.slot_us or self.options.default_slot_us or 60_000_000)
-        from spark_jobs.compaction.hour_builder import HourBuilder
+            return
+        engine, most_rows = self._engine(sum(int(hour.rows) for hour in hours))
+        if self.snapshot is None:
+            slot_us = options.slot_us or options.default_slot_us or self._usual_slot(engine, hours)
+            self.snapshot = create(self.store, slot_us)
+            _same_slot(options, self.snapshot)
+        watermarks = watermarks_of(self.snapshot.arrow(BROKERS))
+        for batch in batches(hours, most_rows):
+            earlier = watermarks_of(self.snapshot.arrow(BROKERS))
+            builder = HourBuilder(engine, self.snapshot, watermarks, earlier, before, self.progress)
+            built = builder.build(batch)
+            self.snapshot = commit(self.snapshot, built.changes)
+            self.ledgers |= built.ledgers
+            self.made |= built.ledgers
 
-        spark = self.spark_of(sum(int(hour.rows) for hour in hours))
-        if manifest is None or not manifest.hours:
-            manifest = self._begin(spark, manifest, hours)
-            hours = self._plan(found, manifest)
-        watermarks = manifest.watermarks
-        for batch in batches(hours):
-            builder = HourBuilder(
-                spark,
-                self.metrics,
-                self.store,
-                WORK,
-                manifest.slot_us,
-                watermarks,
-                before,
-                manifest.hours,
-                self.progress,
-            )
-            made = builder.build(batch)
-            manifest = manifest.with_hours(made.folders, made.watermarks)
-            write_manifest(self.store, manifest)
-            self.ledgers |= made.ledgers
-        return manifest
+    def _engine(self, rows: int) -> tuple[Engine, int]:
+        """What aggregates so many rows, and how many of them at once."""
+        spark = self.spark_of(rows)
+        if spark is None:
+            from spark_jobs.compaction.arrow_engine import BATCH_ROWS, ArrowEngine
 
-    def _begin(self, spark: "SparkSession", manifest: Manifest | None, hours: Iterable[Hour]) -> Manifest:
-        """Write the manifest of a store without hours."""
-        kept = manifest.slot_us if manifest is not None else None
-        slot_us = self.options.slot_us or kept or self.options.default_slot_us or self._usual_slot(spark, hours)
-        manifest = replace(manifest or Manifest(slot_us), slot_us=slot_us)
-        write_manifest(self.store, manifest)
-        return manifest
+            return ArrowEngine(self.metrics), BATCH_ROWS
+        from spark_jobs.compaction.spark_engine import SparkEngine
 
-    def _plan(self, found: Survey, manifest: Manifest | None) -> list[Hour]:
-        slot_us = manifest.slot_us if manifest is not None else 0
-        versions = manifest.hours if manifest is not None else {}
-        return plan(found.good, self.ledgers, slot_us, self.options.start_us, self.options.end_us, versions)
+        return SparkEngine(spark, self.metrics), plan.BATCH_ROWS
 
-    def _usual_slot(self, spark: "SparkSession", hours: Iterable[Hour]) -> int:
-        from spark_jobs.compaction import raw
-        from spark_jobs.compaction.slots import choose_slot
-
+    def _usual_slot(self, engine: Engine, hours: Iterable[Hour]) -> int:
         names = sorted({file.name for hour in hours for file in hour.files})
         with self.progress.stage("measuring the usual interval") as stage:
-            slot_us = choose_slot(raw.usual_interval(raw.read(spark, self.metrics, names)))
+            slot_us = choose_slot(engine.usual_interval(names))
             stage.note = f"slots of {format_slot(slot_us)}"
         return slot_us
 
@@ -261,60 +255,37 @@ class _Compaction:
         name, why = refused(error) or ("", "")
         return bad or [damaged(file, why) for file in found.good if file.name == name]
 
-    def _note(self, manifest: Manifest, found: Survey) -> Manifest:
-        """Write the store's own ledger (skipped files, wrong clocks) and put it into the manifest."""
-        asked = {file.name for file in found.skipped} | {file.name for file in found.good}
-        before = [file for name, file in self.skipped.items() if name not in asked]  # also those that are missing now
-        files = tuple(sorted((*found.skipped, *before), key=lambda file: file.name))
-        # A file with rows of several hours is in several ledgers.
-        every = by_name(file for _, ledger in sorted(self.ledgers.items()) for file in ledger.files)
-        ledger = Ledger(None, files=files, notes=off_clocks(every[name] for name in sorted(every)))
-        data = ledger.to_json()
-        name = f"{LEDGERS}/{hashlib.sha256(data).hexdigest()[:16]}.json"
-        if manifest.ledger == name:
-            return manifest
-        for note in ledger.notes:
-            self.progress.warn(f"clock of {note.name}: {note.why}")
-        self.store.write(name, data)
-        manifest = replace(manifest, ledger=name)
-        write_manifest(self.store, manifest)
-        return manifest
-
-    def _remove_unnamed(self, manifest: Manifest | None) -> None:
-        """Remove files that the manifest does not name: left by a killed run, or replaced by this one."""
-        if manifest is None:
+    def _note_skipped(self, found: Survey) -> None:
+        """Keep the list of skipped files, also of those that are missing now, and name wrong clocks."""
+        if self.snapshot is None:
             return
-        self.store.remove(WORK)
-        named = set(manifest.hours.values())
-        for date in self.store.folders():
-            if not date.startswith("date="):
-                continue
-            for hour in self.store.folders(date):
-                for version in self.store.folders(f"{date}/{hour}"):
-                    if f"{date}/{hour}/{version}" not in named:
-                        self.store.remove(f"{date}/{hour}/{version}")
-        if self.store.is_folder(LEDGERS):
-            for entry in list(self.store.files(LEDGERS)):
-                if entry.name != manifest.ledger:
-                    self.store.remove(entry.name)
+        if self.made:
+            for note in off_clocks(by_name(file for ledger in self.ledgers.values() for file in ledger.files).values()):
+                self.progress.warn(f"clock of {note.name}: {note.why}")
+        asked = {text(file.name) for file in (*found.skipped, *found.good)}
+        kept = [file for name, file in self.skipped.items() if name not in asked]
+        skipped = [replace(file, name=text(file.name)) for file in found.skipped]
+        if {*kept, *skipped} != set(self.skipped.values()):
+            rows = records_table(sorted((*kept, *skipped), key=lambda file: file.name))
+            change = Change([add_rows(self.store, SKIPPED, rows)], self.snapshot.files(SKIPPED))
+            self.snapshot = commit(self.snapshot, {SKIPPED: change})
 
-    def _summary(self, manifest: Manifest, found: Survey, before: Mapping[int, Ledger]) -> Compacted:
-        made = [ledger for hour, ledger in self.ledgers.items() if before.get(hour) is not ledger]
+    def _summary(self, found: Survey, before: dict[int, Ledger]) -> Compacted:
         earlier = {(hour, file.name) for hour, ledger in before.items() for file in ledger.files if file.late}
         late = {
             file.name
-            for ledger in made
+            for hour, ledger in self.made.items()
             for file in ledger.files
-            if file.late and (ledger.hour_us, file.name) not in earlier
+            if file.late and (hour, file.name) not in earlier
         }
         return Compacted(
-            len(made),
-            sum(ledger.rows for ledger in made),
+            len(self.made),
+            sum(ledger.rows for ledger in self.made.values()),
             len(found.good),
             len(found.skipped),
             len(late),
-            sum(ledger.duplicates for ledger in made),
-            manifest.slot_us,
+            sum(ledger.duplicates for ledger in self.made.values()),
+            self.snapshot.slot_us if self.snapshot is not None else 0,
         )
 
 
@@ -343,22 +314,11 @@ def _require_apart(metrics: Storage, store: Storage) -> None:
         )
 
 
-def _require_unused(store: Storage) -> None:
-    """Raise ReportError for a folder that is not a store but contains folders with the names of one."""
-    there = [name for name in store.folders() if name in (WORK, LEDGERS) or name.startswith("date=")]
-    if there:
-        raise ReportError(
-            f"{store.shown}: is not a store (it has no {MANIFEST}), but contains {there[0]}; nothing was changed. "
-            f"Use a new folder, or if this is a store without its {MANIFEST}, restore that, or remove date=*, "
-            f"{LEDGERS} and {WORK} to rebuild it from the existing raw files"
-        )
-
-
-def _same_slot(options: Options, manifest: Manifest | None) -> None:
-    if manifest is None or not manifest.hours or options.slot_us in (None, manifest.slot_us):
+def _same_slot(options: Options, snapshot: Snapshot | None) -> None:
+    if snapshot is None or options.slot_us in (None, snapshot.slot_us):
         return
     raise ReportError(
-        f"--slot {format_slot(options.slot_us or 0)}: {options.store} has slots of {format_slot(manifest.slot_us)}; "
+        f"--slot {format_slot(options.slot_us or 0)}: {options.store} has slots of {format_slot(snapshot.slot_us)}; "
         "leave --slot out, or compact into another folder"
     )
 

@@ -10,11 +10,11 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.compaction.state import NEWER, OLDER, READ, FileRecord
 from spark_jobs.compaction.thrift import Chunk, row_groups
 from spark_jobs.compaction.values import extents, impossible
 from spark_jobs.metrics import FIRST_VERSION, READABLE, SCHEMA
 from spark_jobs.storage import Entry, Storage, StorageError
+from spark_jobs.store.taken import NEWER, OLDER, READ, FileRecord
 
 TRUNCATED: Final = "truncated"
 EMPTY: Final = "empty"

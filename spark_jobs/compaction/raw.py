@@ -10,12 +10,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
 from spark_jobs.compaction.aggregation import start_of
-from spark_jobs.compaction.schema import HOUR_US
+from spark_jobs.compaction.hour_builder import FileHour
 from spark_jobs.metrics import ADDED, SCHEMA, SESSION_KEY
 from spark_jobs.storage import Storage
+from spark_jobs.store.schema import DATASETS, HOUR_US, TIMES, How, ddl, stored_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_jobs.store.delta import Snapshot
 
 ROW_KEY: Final = (*SESSION_KEY, "interval_end")
 """Rows with the same key are duplicates."""
@@ -38,6 +41,22 @@ def read(spark: "SparkSession", storage: Storage, names: Sequence[str]) -> DataF
             "file": F.col("_metadata.file_path"),
         }
     )
+
+
+def compacted(spark: "SparkSession", snapshot: "Snapshot", dataset: str, hour_us: int) -> DataFrame:
+    """The compacted rows of an hour, times in microseconds. Counters that are newer than the hour are 0."""
+    files = snapshot.files(dataset, hour_us, hour_us + 1)
+    if not files:
+        return spark.createDataFrame([], ddl(dataset))
+    paths = [snapshot.storage.spark_path(dataset, file.path) for file in files]
+    rows = spark.read.schema(stored_ddl(dataset)).parquet(*paths)
+    columns = []
+    for column in DATASETS[dataset]:
+        value = F.unix_micros(TIMES[column.name]) if column.name in TIMES else F.col(column.name)
+        if column.how in (How.SUM, How.MAX) and column.name not in TIMES:
+            value = F.coalesce(value, F.lit(0).cast("bigint"))
+        columns.append(value.alias(column.name))
+    return rows.select(*columns)
 
 
 def of_hours(rows: DataFrame, hours: Sequence[int]) -> DataFrame:
@@ -68,18 +87,6 @@ def refused(error: str) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True)
-class FileHour:
-    """The rows of one file, hour and broker."""
-
-    file: str
-    hour_us: int
-    broker: str
-    rows: int
-    first_us: int
-    last_us: int
-
-
-@dataclass(frozen=True)
 class Scan:
     """The result of a scan; its size depends on the numbers of files, hours, brokers and listeners.
 
@@ -96,11 +103,6 @@ class Scan:
     listeners: tuple[str, ...]
     widest: dict[int, int]
     shared: tuple[str, ...]
-
-    @property
-    def watermarks(self) -> dict[str, int]:
-        """The last interval_end of each broker."""
-        return {part.broker: part.last_us for part in sorted(self.parts, key=lambda part: part.last_us)}
 
 
 def scan(rows: DataFrame) -> Scan:
@@ -125,9 +127,10 @@ def scan(rows: DataFrame) -> Scan:
     for row in widest.collect():
         sizes[row["hour_us"]] = sizes.get(row["hour_us"], 0) + row["rows"]
     several = by_interval.where(F.size("files") > 1).select(F.explode("files").alias("file")).distinct()
+    names = ("hour_us", "broker", "rows", "first_us", "last_us")
     return Scan(
         groups,
-        tuple(FileHour(r["file"], r["hour_us"], r["broker"], r["rows"], r["first_us"], r["last_us"]) for r in parts),
+        tuple(FileHour(name_of(row["file"]), *[row[name] for name in names]) for row in parts),
         tuple(listeners),
         sizes,
         tuple(sorted(row[0] for row in several.collect())),

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from spark_jobs.compaction.schema import HOUR_US
 from spark_jobs.errors import ReportError
+from spark_jobs.store.schema import HOUR_US
 
 DEFAULT: Final = "1m"
 SECOND_US: Final = 1_000_000

@@ -5,17 +5,17 @@ Expected layout: ROOT/date=YYYY-MM-DD/hour=HH/*.parquet, by the UTC hour of inte
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from spark_jobs.compaction.footers import inspect
-from spark_jobs.compaction.schema import HOUR_US
-from spark_jobs.compaction.state import USED, FileRecord, hour_name
 from spark_jobs.errors import ReportError
 from spark_jobs.storage import Entry, Storage, is_hidden
+from spark_jobs.store.schema import HOUR_US
+from spark_jobs.store.taken import USED, FileRecord, hour_name
 
 LAYOUT: Final = "date=YYYY-MM-DD/hour=HH/*.parquet"
 FOOTER_READERS: Final = 16  # threads; reading footers waits for the disk
@@ -50,7 +50,7 @@ class Survey:
 
 def survey(
     storage: Storage,
-    known: Mapping[str, FileRecord] | None = None,
+    known_of: Callable[[Iterable[int]], Mapping[str, FileRecord]] | None = None,
     start_us: int | None = None,
     end_us: int | None = None,
 ) -> Survey:
@@ -58,7 +58,8 @@ def survey(
 
     Args:
         storage: the metrics folder.
-        known: records of earlier surveys, by name; a file with the same size and time is not inspected again.
+        known_of: returns the records of earlier surveys, by name, for the hours whose folders have files; a file with
+            the same size and time is not inspected again.
         start_us, end_us: range of interval_end; None: open.
 
     Raises:
@@ -83,10 +84,11 @@ def survey(
             f"{storage.shown}: no files in the requested range ({span(start_us, end_us)}); "
             f"files exist for {hour_name(there[0])} to {hour_name(there[-1])} (UTC)"
         )
-    new = [entry for entry in wanted if not _is_known(entry, known or {})]
+    known = known_of({hours[entry.name] or 0 for entry in wanted}) if known_of is not None and wanted else {}
+    new = [entry for entry in wanted if not _is_known(entry, known)]
     with ThreadPoolExecutor(FOOTER_READERS) as pool:
         found = dict(zip([entry.name for entry in new], pool.map(lambda e: inspect(storage, e), new), strict=True))
-    files = [found.get(entry.name) or (known or {})[entry.name] for entry in wanted]
+    files = [found.get(entry.name) or known[entry.name] for entry in wanted]
     files += [
         FileRecord(entry.name, entry.size, entry.modified_us, MISPLACED, f"not in a folder {LAYOUT}")
         for entry in parquet

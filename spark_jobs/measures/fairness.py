@@ -9,16 +9,17 @@ The sessions are those with deliveries offered in the scope (all deliveries, or 
   counted in `left_out`, because a rate over a very short time is meaningless.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+import numpy as np
+import pyarrow as pa
 
+from spark_jobs.arrays import Ints, Mask, ints, places
 from spark_jobs.measures import evenness
 from spark_jobs.measures.evenness import GOODPUT_SCALE, RATIO_SCALE, Evenness
 from spark_jobs.measures.result import Row
-from spark_jobs.measures.sessions import total
 from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
 
 ALL: Final = "all"
@@ -27,45 +28,41 @@ GROUPED_BY: Final = ("listener", "topic_group")
 MOST_NAMES: Final = 30  # listeners, and topic groups, with their own rows
 RATIO: Final = "delivery_ratio"
 GOODPUT: Final = "goodput"
-_KEYS: Final = ("scope", "name", "qos", "what")
 
 
-def long_enough(interval_us: int) -> Column:
+def long_enough(connected_us: Ints, interval_us: int) -> Mask:
     """Whether a session was connected long enough for a meaningful goodput."""
-    return F.col("connected_us") >= max(1, interval_us * 9 // 10)
+    found: Mask = connected_us >= max(1, interval_us * 9 // 10)
+    return found
 
 
-def of_qos(prefix: str, qos: str) -> Column:
-    """A counter of one QoS, or of all."""
-    return total(prefix) if qos == ALL_QOS else F.col(f"{prefix}_qos{qos}")
+def of_qos(prefix: str, qos: str) -> str:
+    """The column of a counter of one QoS, or of all."""
+    return prefix if qos == ALL_QOS else f"{prefix}_qos{qos}"
 
 
-def with_values(sessions: DataFrame, interval_us: int, keep: Sequence[str]) -> DataFrame:
-    """One row per session, QoS and compared quantity: keep, qos, what, x; without sessions that do not count."""
-    entries = []
-    for qos in EACH_QOS:
-        offered, sent = of_qos("offered", qos), of_qos("sent", qos)
-        counts = (offered > 0) & long_enough(interval_us)
-        rate = F.when(counts, evenness.goodput(sent, F.col("connected_us")))
-        for what, x in ((RATIO, evenness.delivery_ratio(sent, offered)), (GOODPUT, rate)):
-            entries.append(F.struct(F.lit(qos).alias("qos"), F.lit(what).alias("what"), x.alias("x")))
-    return sessions.select(*keep, F.inline(F.array(*entries))).where(F.col("x").isNotNull())
+def values_of(
+    offered: Ints, sent: Ints, connected_us: Ints, interval_us: int
+) -> dict[str, tuple[Mask, Ints]]:
+    """Compared quantity -> which sessions count, and the values of these."""
+    demand: Mask = offered > 0
+    rated: Mask = demand & long_enough(connected_us, interval_us)
+    return {
+        RATIO: (demand, evenness.delivery_ratio(sent[demand], offered[demand])),
+        GOODPUT: (rated, evenness.goodput(sent[rated], connected_us[rated])),
+    }
 
 
-def largest_groups(sessions: DataFrame) -> dict[str, list[str]]:
+def largest_groups(sessions: pa.Table) -> dict[str, list[str]]:
     """The listeners and topic groups with most sessions, largest first, at most MOST_NAMES each."""
-    found: DataFrame | None = None
+    found = {}
     for scope in GROUPED_BY:
-        counted = sessions.groupBy(F.col(scope).alias("name")).agg(F.count(F.lit(1)).alias("n"))
-        first = counted.orderBy(F.desc("n"), F.asc("name")).limit(MOST_NAMES)
-        part = first.select(F.lit(scope).alias("scope"), "name", "n")
-        found = part if found is None else found.unionByName(part)
-    assert found is not None
-    rows = sorted(found.collect(), key=lambda row: (-row["n"], row["name"]))
-    return {scope: [row["name"] for row in rows if row["scope"] == scope] for scope in GROUPED_BY}
+        counts = sorted(Counter(sessions[scope].to_pylist()).items(), key=lambda item: (-item[1], item[0]))
+        found[scope] = [name for name, _ in counts[:MOST_NAMES]]
+    return found
 
 
-def fairness(sessions: DataFrame, interval_us: int, groups: Mapping[str, Sequence[str]]) -> list[Row]:
+def fairness(sessions: pa.Table, interval_us: int, groups: Mapping[str, Sequence[str]]) -> list[Row]:
     """The rows of the table.
 
     Args:
@@ -73,26 +70,30 @@ def fairness(sessions: DataFrame, interval_us: int, groups: Mapping[str, Sequenc
         interval_us: the usual interval.
         groups: the names with their own rows, see `largest_groups`; the rest is "(others)".
     """
-    scopes = [F.struct(F.lit(ALL).alias("scope"), F.lit("").alias("name"))]
-    for scope, names in groups.items():
-        shown = F.when(F.col(scope).isin(list(names)), F.col(scope)).otherwise(F.lit(OTHERS))
-        scopes.append(F.struct(F.lit(scope).alias("scope"), shown.alias("name")))
-    values = with_values(sessions, interval_us, GROUPED_BY)
-    scoped = values.select("qos", "what", "x", F.inline(F.array(*scopes)))
-    found = {tuple(row[key] for key in _KEYS): Evenness.of(row) for row in _collected(scoped)}
+    connected = ints(sessions, "connected_us")
+    flows = {qos: [ints(sessions, of_qos(name, qos)) for name in ("offered", "sent")] for qos in EACH_QOS}
+    values = {qos: values_of(offered, sent, connected, interval_us) for qos, (offered, sent) in flows.items()}
     rows = []
-    for scope, names in {ALL: ("",), **groups}.items():
-        for name in (*names, OTHERS) if scope != ALL else names:
-            for qos in EACH_QOS:
-                ratio = found.get((scope, name, qos, RATIO), Evenness())
-                rate = found.get((scope, name, qos, GOODPUT), Evenness())
-                if ratio.n or scope == ALL:
-                    rows.append({"scope": scope, "name": name, "qos": qos, **_indices(ratio, rate)})
+    for scope, name, inside in _scopes(sessions, groups):
+        for qos in EACH_QOS:
+            ratio, rate = (Evenness.of(x[inside[which]]) for which, x in values[qos].values())
+            if ratio.n or scope == ALL:
+                rows.append({"scope": scope, "name": name, "qos": qos, **_indices(ratio, rate)})
     return rows
 
 
-def _collected(values: DataFrame) -> list[Row]:
-    return list(evenness.evenness(values, _KEYS).toArrow().to_pylist())
+def _scopes(sessions: pa.Table, groups: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, Mask]]:
+    """Scope, name, and which sessions are in it."""
+    yield ALL, "", np.ones(sessions.num_rows, np.bool_)
+    for scope, names in groups.items():
+        place = places(sessions[scope])
+        sorted_names = sorted(set(sessions[scope].to_pylist()), key=str.encode)
+        rest = np.ones(sessions.num_rows, np.bool_)
+        for name in names:
+            inside: Mask = place == sorted_names.index(name)
+            rest &= ~inside
+            yield scope, name, inside
+        yield scope, OTHERS, rest
 
 
 def _indices(ratio: Evenness, rate: Evenness) -> Row:

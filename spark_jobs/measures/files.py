@@ -9,7 +9,7 @@ clients choose their ids: such texts, and those that begin with an apostrophe, a
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO, StringIO
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 from spark_jobs.measures.layout import LAYOUTS
 from spark_jobs.measures.result import Result
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
 FOLDER: Final = "tables"
+STARVED: Final = "starved_sessions"
+"""The one table whose size depends on the number of sessions."""
 _FORMULA: Final = (
     "=",
     "+",
@@ -40,7 +39,7 @@ _FORMULA: Final = (
 def tables_of(results: Sequence[Result]) -> Mapping[str, pa.Table]:
     """The tables of all runs by name, with the baseline's rows first."""
     found = {}
-    for name in LAYOUTS:
+    for name in (*LAYOUTS, STARVED):
         parts = [result.tables[name] for result in results if name in result.tables]
         if parts:
             found[name] = pa.concat_tables(parts)
@@ -77,25 +76,3 @@ def _field(value: object) -> object:
     if isinstance(value, str) and value.startswith(_FORMULA):
         return f"'{value}"
     return value
-
-
-def safe_text(text: "Column") -> "Column":
-    """The same in Spark, for tables that Spark writes."""
-    from pyspark.sql import functions as F  # noqa: N812  # its usual name
-
-    begins = F.substring(text, 1, 1).isin(list(_FORMULA))
-    return F.when(begins, F.concat(F.lit("'"), text)).otherwise(text)
-
-
-# For DataFrameWriter.csv: RFC 4180 except for line ends (\n in Spark); null is an empty field, an empty text is two
-# quotes.
-CSV_OPTIONS: Final = {
-    "header": "true",
-    "escape": '"',
-    "quote": '"',
-    "emptyValue": '""',
-    "nullValue": "",
-    "ignoreLeadingWhiteSpace": "false",
-    "ignoreTrailingWhiteSpace": "false",
-    "compression": "none",
-}

@@ -1,16 +1,23 @@
-"""The input of the measures: the compacted rows of a selection, as frames, and facts about their files."""
+"""The input of the measures: the compacted rows of a selection, and facts about their files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+import pyarrow as pa
+
+
+class Rows(Protocol):
+    """Compacted rows of one dataset, by `store.schema`, with times in microseconds."""
+
+    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """All rows in parts that fit into memory; with some of their columns, or all."""
+        ...
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One raw file, from the ledgers.
+    """One raw file, from the table of files.
 
     Attributes:
         name: relative to the metrics folder.
@@ -41,7 +48,7 @@ class StoreFrames:
     """The compacted rows of one selection.
 
     Attributes:
-        sessions, timeline, starvation: frames by `spark_jobs.compaction.schema`.
+        sessions, timeline, starvation: rows of these datasets.
         slot_us: length of a slot of the timeline.
         files: the raw files of the rows, and skipped ones.
         findings: findings of the compaction: duplicate and overlapping rows, wrong clocks ...
@@ -51,9 +58,9 @@ class StoreFrames:
         hour_rows: hour -> compacted raw rows of all brokers.
     """
 
-    sessions: "DataFrame"
-    timeline: "DataFrame"
-    starvation: "DataFrame"
+    sessions: Rows
+    timeline: Rows
+    starvation: Rows
     slot_us: int
     files: Sequence[SourceFile] = ()
     findings: Sequence[Finding] = ()

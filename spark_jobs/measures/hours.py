@@ -6,39 +6,14 @@ A session counts in every hour in which it has an interval, with its deliveries 
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
-
-from spark_jobs.measures import evenness
 from spark_jobs.measures.evenness import Evenness
-from spark_jobs.measures.fairness import GOODPUT, RATIO, long_enough
+from spark_jobs.measures.fairness import GOODPUT, RATIO
 from spark_jobs.measures.histogram import bounded
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
-from spark_jobs.measures.sessions import total
 from spark_jobs.measures.sums import ALL_QOS, Sums
 
-_KEYS: Final = ("hour_us", "what")
 _LATENCIES: Final = ("ack_qos1", "ack_qos2", "wait_qos0")
-
-
-def by_hour(session_hours: DataFrame, interval_us: int) -> dict[tuple[int, str], Evenness]:
-    """Evenness of goodput and delivery ratio, by hour and compared quantity.
-
-    Args:
-        session_hours: rows by `compaction.schema.SESSION_COLUMNS`.
-        interval_us: the usual interval.
-    """
-    offered, sent = total("offered"), total("sent")
-    counts = (offered > 0) & long_enough(interval_us)
-    rate = F.when(counts, evenness.goodput(sent, F.col("connected_us")))
-    entries = [
-        F.struct(F.lit(what).alias("what"), x.alias("x"))
-        for what, x in ((RATIO, evenness.delivery_ratio(sent, offered)), (GOODPUT, rate))
-    ]
-    values = session_hours.select("hour_us", F.inline(F.array(*entries)))
-    rows = evenness.evenness(values, _KEYS).toArrow().to_pylist()
-    return {(row["hour_us"], row["what"]): Evenness.of(row) for row in rows}
 
 
 def hours(sums: Sums, even: Mapping[tuple[int, str], Evenness], starved: Mapping[int, int]) -> list[Row]:
@@ -46,7 +21,7 @@ def hours(sums: Sums, even: Mapping[tuple[int, str], Evenness], starved: Mapping
 
     Args:
         sums: the sums of every hour.
-        even: see `by_hour`.
+        even: hour and compared quantity -> evenness over the hour's sessions.
         starved: hour -> number of starved sessions.
     """
     rows = []

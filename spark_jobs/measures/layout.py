@@ -222,4 +222,4 @@ STARVED_SESSIONS: Final = Layout(
     "All starved sessions",
     _columns(f"{_SESSION} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"),
 )
-"""`starved_sessions`, whose size depends on the number of sessions: written by Spark."""
+"""`starved_sessions`, whose size depends on the number of sessions: in the files only, not on the page."""

@@ -1,18 +1,16 @@
 """Computes all measures of one run: from the compacted rows of a selection to a `Result`."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
-from pyspark.storagelevel import StorageLevel
+import pyarrow.compute as pc
 
-from spark_jobs.compaction.state import hour_name
+from spark_jobs.arrays import Ints, ints
 from spark_jobs.errors import ReportError
 from spark_jobs.measures import (
     blocking,
@@ -29,19 +27,21 @@ from spark_jobs.measures import (
     totals,
     worst_hours,
 )
+from spark_jobs.measures.evenness import Evenness
+from spark_jobs.measures.files import STARVED
 from spark_jobs.measures.frames import Finding, StoreFrames
-from spark_jobs.measures.layout import LAYOUTS, RUN, STARVED_SESSIONS
+from spark_jobs.measures.layout import LAYOUTS, STARVED_SESSIONS
 from spark_jobs.measures.result import Facts, Result, Row, table
-from spark_jobs.measures.sessions import CLOCKS, KEY, listeners_of, per_session
-from spark_jobs.measures.starvation import STARVED_AFTER
-from spark_jobs.measures.sums import Sums, hourly_sums
+from spark_jobs.measures.sessions import CLOCKS, KEY, of_hours, per_session
+from spark_jobs.measures.starvation import MOST_WORST, STARVED_AFTER
+from spark_jobs.measures.sums import HourSums, Sums, added, sums_of
 from spark_jobs.measures.why import shares, why_starved
 from spark_jobs.metrics import DROP_REASONS
 from spark_jobs.progress import Progress
-from spark_jobs.spark import cached
+from spark_jobs.store.taken import hour_name
 
-# Not in memory: its size depends on the number of sessions, and a local driver shares its memory with executors.
-_KEPT: Final = StorageLevel.DISK_ONLY
+_MOST_HOURS: Final = 500_000
+"""Rows of session hours that are merged to sessions at once."""
 
 
 def measure(
@@ -65,33 +65,66 @@ def measure(
     Raises:
         ReportError: there are no rows.
     """
-    with progress.stage(f"{label}: sums of every hour") as stage:
-        sums = hourly_sums(frames.sessions)
+    with progress.stage(f"{label}: reading the session hours") as stage:
+        read = read_sessions(frames)
+        sums = read.sums
         if not sums.hours:
             raise ReportError(f"{label}: no rows in the requested range. {frames.there}".strip())
         whole = sums.whole
         stage.note = f"{whole['rows']:,} rows, {whole.sessions:,} session hours, {len(sums.hours):,} hours"
-    tables: dict[str, list[Row]] = {}
-    window_us = window_us or timeline.choose_window(whole["first_us"], whole["last_us"], frames.slot_us)
-    with progress.stage(f"{label}: the timeline"):
-        clock = timeline.by_window(frames.timeline, frames.slot_us, window_us)
+    with progress.stage(f"{label}: measures") as stage:
+        tables: dict[str, list[Row]] = {}
+        window_us = window_us or timeline.choose_window(whole["first_us"], whole["last_us"], frames.slot_us)
+        clock = timeline.by_window(frames.timeline.parts(timeline.COLUMNS), frames.slot_us, window_us)
         tables["timeline"] = timeline.timeline(clock, window_us)
-    tables |= _of_sums(sums, clock)
-    with _sessions(frames, sums, starved_after) as kept:
-        with progress.stage(f"{label}: fairness over sessions") as stage:
-            tables |= _fairness(kept)
-            stage.note = f"{kept.counts['sessions']:,} sessions"
-        with progress.stage(f"{label}: starvation and the worst sessions") as stage:
-            tables |= _starvation(kept) | _named(kept)
-            stage.note = f"{tables['starvation'][0]['sessions']:,} starved"
-        with progress.stage(f"{label}: fairness hour by hour"):
-            even = hours.by_hour(frames.sessions, kept.interval_us)
-            tables["hours"] = hours.hours(sums, even, kept.starved_by_hour)
+        tables |= _of_sums(sums, clock)
+        kept = _Kept(frames, sums, read.sessions, read.demand, starved_after)
+        tables |= _fairness(kept) | _starvation(kept) | _named(kept)
+        tables["hours"] = hours.hours(sums, kept.evenness, starvation.per_hour(kept.pieces, starved_after))
         findings = (*frames.findings, *lost(frames, sums, progress))
         tables["quality"] = quality.quality(kept.counts, whole, frames.files, findings)
         tables["files"] = quality.files_table(frames.files)
         facts = _facts(frames, label, kept, window_us)
-    return Result(facts, _as_arrow(tables, label), _all_starved(frames, label, starved_after))
+        stage.note = f"{kept.counts['sessions']:,} sessions, {tables['starvation'][0]['sessions']:,} starved"
+    return Result(facts, _as_arrow(tables, label) | {STARVED: kept.all_starved(label)})
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What one pass over the session hours gives.
+
+    Attributes:
+        sums: of every hour.
+        sessions: one row per session, see `sessions.per_session`.
+        demand: hour -> offered, sent and connected_us of its sessions with deliveries offered.
+    """
+
+    sums: Sums
+    sessions: pa.Table
+    demand: Mapping[int, tuple[Ints, Ints, Ints]]
+
+
+def read_sessions(frames: StoreFrames) -> _Read:
+    """Read all session hours once."""
+    sums: dict[int, list[HourSums]] = defaultdict(list)
+    demand: dict[int, list[Ints]] = defaultdict(list)
+    waiting: list[pa.Table] = []
+    for part in frames.sessions.parts():
+        for hour_us, found in sums_of(part).items():
+            sums[hour_us].append(found)
+        narrow = of_hours(part)
+        hour = ints(narrow, "hour_us")
+        flow = np.stack([ints(narrow, name) for name in ("offered", "sent", "connected_us")])
+        for hour_us in np.unique(hour).tolist():
+            demand[hour_us].append(flow[:, (hour == hour_us) & (flow[0] > 0)])
+        waiting.append(narrow)
+        if sum(each.num_rows for each in waiting) > _MOST_HOURS:
+            waiting = [per_session(pa.concat_tables(waiting))]
+    return _Read(
+        Sums({hour_us: added(sums[hour_us]) for hour_us in sorted(sums)}),
+        per_session(pa.concat_tables(waiting)) if waiting else pa.table({}),
+        {hour_us: tuple(np.concatenate(parts, axis=1)) for hour_us, parts in demand.items()},
+    )
 
 
 def lost(frames: StoreFrames, sums: Sums, progress: Progress) -> Iterator[Finding]:
@@ -101,24 +134,19 @@ def lost(frames: StoreFrames, sums: Sums, progress: Progress) -> Iterator[Findin
     there = {hour: part["rows"] for hour, part in sums.hours.items()}
     short = [hour for hour, rows in sorted(frames.hour_rows.items()) if there.get(hour, 0) != rows]
     if short:
-        text = "Hours with missing rows in the store: remove their folders and compact again."
+        text = "Hours with missing rows in the store: build them again with `sluice compact --rebuild`."
         progress.warn(f"{len(short)} hours, the first {hour_name(short[0])}. {text}")
         yield Finding("damaged_hours", len(short), hour_name(short[0]), text)
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """Cached frames that several tables use, and facts about them.
-
-    Attributes:
-        sessions: one row per session, see `sessions.per_session`.
-        pieces: runs of starvation split at hours, see `starvation.with_runs`.
-    """
+    """What several tables use: sums, sessions, demand by hour (see `_Read`), and facts about them."""
 
     frames: StoreFrames
     sums: Sums
-    sessions: DataFrame
-    pieces: DataFrame
+    sessions: pa.Table
+    demand: Mapping[int, tuple[Ints, Ints, Ints]]
     starved_after: int
 
     @property
@@ -129,33 +157,42 @@ class _Kept:
     @cached_property
     def counts(self) -> Row:
         """The numbers of sessions, in total and of several kinds; the brokers' names."""
-        kinds = {
-            "window_full": top.window_full(),
-            "inverted": F.col("inverted_qos0") > 0,
-            **{kind: F.col(kind) > 0 for kind in blocking.REPORTS},
+        kinds = {name: ints(self.sessions, name) > 0 for name in blocking.REPORTS}
+        kinds |= {"window_full": top.window_full(self.sessions), "inverted": ints(self.sessions, "inverted_qos0") > 0}
+        return {
+            "sessions": self.sessions.num_rows,
+            "brokers": sorted(set(self.sessions["broker"].to_pylist())),
+            **{kind: int(which.sum()) for kind, which in kinds.items()},
+            **quality.session_findings(self.sessions),
         }
-        found = self.sessions.agg(
-            F.count(F.lit(1)).alias("sessions"),
-            F.array_sort(F.collect_set("broker")).alias("brokers"),
-            *[F.count_if(which).alias(kind) for kind, which in kinds.items()],
-            *quality.session_findings(),
-        )
-        return dict(found.collect()[0].asDict())
 
     @cached_property
-    def starved_by_hour(self) -> Mapping[int, int]:
-        """Hour -> number of starved sessions."""
-        rows = starvation.per_hour(self.pieces, self.starved_after).collect()
-        return {row["hour_us"]: row["sessions"] for row in rows}
+    def evenness(self) -> Mapping[tuple[int, str], Evenness]:
+        """Hour and compared quantity -> evenness over the hour's sessions."""
+        return {
+            (hour_us, what): Evenness.of(values)
+            for hour_us, flow in self.demand.items()
+            for what, (_, values) in fairness.values_of(*flow, self.interval_us).items()
+        }
 
+    @cached_property
+    def pieces(self) -> pa.Table:
+        """Runs of starvation split at hours, see `starvation.with_runs`."""
+        return starvation.with_runs(pa.concat_tables(self.frames.starvation.parts()))
 
-@contextmanager
-def _sessions(frames: StoreFrames, sums: Sums, starved_after: int) -> Iterator[_Kept]:
-    """Merge the hours of every session, once for all tables."""
-    sessions = per_session(frames.sessions, listeners_of(frames.sessions)).persist(_KEPT)
-    pieces = starvation.with_runs(frames.starvation).persist(_KEPT)
-    with cached(pieces, sessions):
-        yield _Kept(frames, sums, sessions, pieces, starved_after)
+    @cached_property
+    def starved(self) -> pa.Table:
+        """One row per starved session."""
+        return starvation.starved_sessions(starvation.runs_of(self.pieces), self.starved_after)
+
+    def all_starved(self, label: str) -> pa.Table:
+        """The table of all starved sessions."""
+        known = self.sessions.select([*KEY, "listener", "topic_group"])
+        order = self.starved.append_column("place", pa.array(range(self.starved.num_rows), pa.int64()))
+        joined = order.join(known, list(KEY), join_type="inner").sort_by("place")
+        run = pa.array([label] * joined.num_rows, pa.string())
+        columns = [run, *[joined[name] for name, _ in STARVED_SESSIONS.columns]]
+        return pa.table(columns, schema=STARVED_SESSIONS.schema)
 
 
 def _of_sums(sums: Sums, clock: timeline.Clock) -> dict[str, list[Row]]:
@@ -185,32 +222,25 @@ def _fairness(kept: _Kept) -> dict[str, list[Row]]:
 
 
 def _starvation(kept: _Kept) -> dict[str, list[Row]]:
-    runs = starvation.runs_of(kept.pieces)
-    lengths = starvation.by_length(runs, kept.starved_after)
-    worst = starvation.worst_starved(starvation.starved_sessions(runs, kept.starved_after))
+    worst = kept.starved.slice(0, MOST_WORST).to_pylist()
     times = ("duration_us", "connected_us", *[f"{clock}_us" for clock in CLOCKS])
-    known = kept.sessions.select(
-        *KEY,
-        "listener",
-        "topic_group",
-        "mqueue_max",
-        "paced_for_us",
-        *times,
-        *[f"dropped_{reason}" for reason in DROP_REASONS],
-        F.col("offered").alias("offered_in_range"),
-        F.col("sent").alias("sent_in_range"),
-    )
-    found = [row.asDict() for row in known.join(F.broadcast(worst), on=list(KEY)).collect()]
-    found.sort(key=lambda row: (-row["longest_us"], -row["starved_us"], *[row[name] for name in KEY]))
+    names = ("listener", "topic_group", "mqueue_max", "paced_for_us", *times, "offered", "sent")
+    few = pa.array([row["client_id"] for row in worst], pa.string())
+    own = kept.sessions.filter(pc.is_in(kept.sessions["client_id"], few))
+    known = {
+        tuple(row[name] for name in KEY): row
+        for row in own.select([*KEY, *names, *[f"dropped_{reason}" for reason in DROP_REASONS]]).to_pylist()
+    }
     listed = [name for name, _ in LAYOUTS["starved_worst"].columns]
+    rows = []
+    for starved in worst:
+        row = known[tuple(starved[name] for name in KEY)]
+        row = {**row, "offered_in_range": row["offered"], "sent_in_range": row["sent"], **starved}
+        named = {name: value for name, value in row.items() if name in listed}
+        rows.append(named | shares(row) | {"why": why_starved(row)})
     return {
-        "starvation": starvation.starvation(lengths, kept.starved_after),
-        "starved_worst": [
-            {name: value for name, value in row.items() if name in listed}
-            | shares(row)
-            | {"why": why_starved(row)}
-            for row in found
-        ],
+        "starvation": starvation.starvation(starvation.runs_of(kept.pieces), kept.starved_after),
+        "starved_worst": rows,
     }
 
 
@@ -219,7 +249,7 @@ def _named(kept: _Kept) -> dict[str, list[Row]]:
     first = top.first_of_each(kept.sessions)
     received = totals.received(kept.sums.whole)
     worst = first[top.WORST]
-    times = worst_hours.hours_of(kept.frames.sessions, worst, len(kept.sums.hours))
+    times = worst_hours.hours_of(kept.frames.sessions.parts(worst_hours.COLUMNS), worst, len(kept.sums.hours))
     return {
         "worst_sessions": [
             {**top.worst_session(row), **worst_hours.wait_p99(times, rank)} for rank, row in enumerate(worst, 1)
@@ -259,14 +289,3 @@ def _facts(frames: StoreFrames, label: str, kept: _Kept, window_us: int) -> Fact
 
 def _as_arrow(tables: Mapping[str, list[Row]], label: str) -> dict[str, pa.Table]:
     return {name: table(name, label, tables[name]) for name in LAYOUTS if name in tables}
-
-
-def _all_starved(frames: StoreFrames, label: str, starved_after: int) -> DataFrame:
-    """Every starved session, the longest first; computed when it is written."""
-    runs = starvation.runs_of(starvation.with_runs(frames.starvation))
-    starved = starvation.starved_sessions(runs, starved_after)
-    known = frames.sessions.groupBy(*KEY).agg(
-        F.max_by("listener", "hour_us").alias("listener"), F.max("topic_group").alias("topic_group")
-    )
-    columns = [F.lit(label).alias(RUN), *[F.col(name) for name, _ in STARVED_SESSIONS.columns]]
-    return starved.join(known, on=list(KEY)).select(*columns).orderBy(F.desc("longest_us"), *KEY)

@@ -7,7 +7,6 @@ histograms, see `spark_jobs.measures.histogram` for the method and the error bou
 from collections.abc import Iterator
 from typing import Final
 
-from spark_jobs.compaction.schema import PRESSED_HISTOGRAMS
 from spark_jobs.measures.histogram import (
     PERCENTILES,
     Histogram,
@@ -22,6 +21,7 @@ from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import ALL_QOS, HourSums
 from spark_jobs.metrics import HISTOGRAMS, SCHEMA
+from spark_jobs.store.schema import PRESSED_HISTOGRAMS
 
 ALL: Final = "all"
 PRESSED: Final = "pressed"

@@ -1,24 +1,25 @@
 """Table `quality`: faults of the input, counted, with an example. They do not stop a report.
 
-From the ledgers: skipped files (truncated, empty, foreign, too new ...), duplicate and overlapping rows, wrong clocks,
+From the store: skipped files (truncated, empty, foreign, too new ...), duplicate and overlapping rows, wrong clocks,
 hours with missing rows. From the rows: counters that do not reconcile, sessions whose intervals overlap, sessions that
 appear once, client ids with unusual characters.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+import numpy as np
+import pyarrow as pa
 
+from spark_jobs.arrays import Mask, ints
 from spark_jobs.measures.frames import Finding, SourceFile
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import HourSums
 
 LONGEST_ID: Final = 256  # letters; a client id may have 65,535 bytes
 LONGEST_EXAMPLE: Final = 200
-# Separators, quotes, starts of tags and formulas, unprintable and bidirectional characters.
-_AWKWARD: Final = r"[\p{C}\p{Z}&&[^ ]]|[,;\"'`<>&\\|]|^[=+@-]|^ | $"
+_AWKWARD: Final = re.compile(r"[,;\"'`<>&\\|]|^[=+@-]|^ | $")  # separators, quotes, starts of tags and formulas
 
 _FILES: Final = {
     "duplicate": "Files that have all their rows in common with other files; counted once.",
@@ -38,23 +39,28 @@ _SESSIONS: Final = {
 }
 
 
-def _conditions() -> dict[str, Column]:
-    long = F.length("client_id") > LONGEST_ID
+def _conditions(sessions: pa.Table) -> dict[str, Mask]:
+    awkward = [_is_awkward(name) for name in sessions["client_id"].to_pylist()]
     return {
-        "overlong": F.col("overlong_hours") > 0,
-        "appears_once": F.col("rows") == 1,
-        "awkward_id": long | F.col("client_id").rlike(_AWKWARD),
-        "books": (F.col("books_off_rows") > 0) | (F.col("reasons_off_rows") > 0),
+        "overlong": ints(sessions, "overlong_hours") > 0,
+        "appears_once": ints(sessions, "rows") == 1,
+        "awkward_id": np.array(awkward, np.bool_),
+        "books": (ints(sessions, "books_off_rows") > 0) | (ints(sessions, "reasons_off_rows") > 0),
     }
 
 
-def session_findings() -> list[Column]:
-    """Aggregates over sessions: for each kind the number, and as <kind>_example the start of the first client id."""
-    shown = F.substring("client_id", 1, LONGEST_EXAMPLE)
-    found = []
-    for name, which in _conditions().items():
-        found.append(F.count_if(which).alias(name))
-        found.append(F.min(F.when(which, shown)).alias(f"{name}_example"))
+def _is_awkward(client_id: str) -> bool:
+    """Whether it is very long, or has letters that programs stumble over, also unprintable and bidirectional ones."""
+    return len(client_id) > LONGEST_ID or not client_id.isprintable() or _AWKWARD.search(client_id) is not None
+
+
+def session_findings(sessions: pa.Table) -> Row:
+    """For each kind the number of sessions, and as <kind>_example the start of the first client id, or None."""
+    found: Row = {}
+    for name, which in _conditions(sessions).items():
+        found[name] = int(which.sum())
+        ids = sessions["client_id"].filter(pa.array(which)).to_pylist()
+        found[f"{name}_example"] = min((client_id[:LONGEST_EXAMPLE] for client_id in ids), default=None)
     return found
 
 
@@ -64,9 +70,9 @@ def quality(
     """The rows of the table: the faults that were found.
 
     Args:
-        found: one row with the aggregates of `session_findings`.
+        found: see `session_findings`.
         sums: over the whole range.
-        files, findings: from the ledgers.
+        files, findings: from the store.
     """
     rows: list[Row] = []
     for status in sorted({file.status for file in files} - {"read"}):

@@ -1,16 +1,13 @@
-"""The result of one run: facts and tables, whose size does not depend on the number of sessions."""
+"""The result of one run: facts and tables, small except for the list of starved sessions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from spark_jobs.measures.layout import LAYOUTS, RUN
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Row = dict[str, Any]  # column name -> value of a result table
 MICROSECONDS = 1_000_000
@@ -72,12 +69,10 @@ class Result:
     Attributes:
         facts: facts about the input.
         tables: name -> table; sorted and rounded, so that the same rows give the same bytes.
-        starved_sessions: every starved session, by `layout.STARVED_SESSIONS`, written by Spark. None without Spark.
     """
 
     facts: Facts
     tables: Mapping[str, pa.Table]
-    starved_sessions: "DataFrame | None" = None
 
     @property
     def label(self) -> str:

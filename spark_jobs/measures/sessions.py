@@ -1,16 +1,14 @@
 """Merges the hours of each session: one row per session, with the columns for its measures."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+import numpy as np
+import pyarrow as pa
 
-from spark_jobs.compaction.schema import HOUR_US
+from spark_jobs.arrays import Groups, ints, total_of
 from spark_jobs.metrics import DROP_REASONS, GATE_REASONS, QOS, drop_column
 
 KEY: Final = ("broker", "client_id", "session_started_us")
-MOST_LISTENERS: Final = 4096  # a power of two, far above the number in any fleet
 _OVERLAP_PER_CENT: Final = 5  # tolerance of the sum of an hour's intervals over the time that they span
 
 _BY_QOS: Final = ("offered", "sent", "dropped", "received")
@@ -45,65 +43,45 @@ _MAXIMA: Final = ("mqueue_max", "mailbox_max", "window_limit")
 CLOCKS: Final = ("window_full", "window_bytes_full", "rate_limited", "congested")
 
 
-def total(prefix: str) -> Column:
-    """The sum over the three QoS of the columns <prefix>_qos0 to <prefix>_qos2."""
-    return F.col(f"{prefix}_qos0") + F.col(f"{prefix}_qos1") + F.col(f"{prefix}_qos2")
+_ADDED: Final = (*_SUMS, "gated", *(f"dropped_{reason}" for reason in DROP_REASONS), "overlong_hours", *_BY_QOS)
+_NAMES: Final = (*KEY, "hour_us", "listener", "topic_group", *_ADDED, *_MAXIMA)
+_GATED: Final = tuple(f"gated_{reason}" for reason in GATE_REASONS)
+_DROPPED: Final = {
+    reason: tuple(name for qos in QOS if (name := drop_column(reason, qos)) is not None) for reason in DROP_REASONS
+}
 
 
-def listeners_of(sessions: DataFrame) -> list[str]:
-    """The names of the listeners, sorted."""
-    found = sessions.select("listener").distinct().orderBy("listener").limit(MOST_LISTENERS - 1).collect()
-    return [row["listener"] for row in found]
-
-
-def per_session(hours: DataFrame, listeners: Sequence[str]) -> DataFrame:
-    """One row per session: key, topic_group, listener (of its last hour), sums and maxima, offered, sent and dropped.
-
-    Also gated, dropped_<reason> over all QoS, and overlong_hours, the number of hours with overlapping intervals.
+def of_hours(rows: pa.Table) -> pa.Table:
+    """One row for each session and hour, with the columns of `per_session` and hour_us.
 
     Args:
-        hours: rows by `compaction.schema.SESSION_COLUMNS`.
-        listeners: the names that occur, see `listeners_of`.
+        rows: rows by `store.schema.SESSION_COLUMNS`.
     """
-    # With a text among the aggregates Spark would sort the rows instead of hashing them, so the last listener is
-    # encoded as a number together with the hour.
-    named = F.array(*[F.lit(name) for name in listeners])
-    position = F.array_position(named, F.col("listener")).cast("bigint")
-    encoded = F.floor(F.col("hour_us") / HOUR_US) * MOST_LISTENERS + F.coalesce(position, F.lit(0))
-    sums = hours.groupBy(*KEY, "topic_group").agg(
-        *[F.sum(name).alias(name) for name in _SUMS],
-        *[F.max(name).alias(name) for name in _MAXIMA],
-        F.sum(_gated()).alias("gated"),
-        *[F.sum(_dropped_for(reason)).alias(f"dropped_{reason}") for reason in DROP_REASONS],
-        F.count_if(_overlong()).alias("overlong_hours"),
-        F.max(encoded).alias("encoded"),
-    )
-    last = F.get(named, F.pmod(F.col("encoded"), F.lit(MOST_LISTENERS)).cast("int") - 1)
-    return sums.select(
-        *KEY,
-        F.coalesce(last, F.lit("")).alias("listener"),
-        "topic_group",
-        *_SUMS,
-        *_MAXIMA,
-        "gated",
-        *[f"dropped_{reason}" for reason in DROP_REASONS],
-        "overlong_hours",
-        *[total(name).alias(name) for name in _BY_QOS],
-    )
+    # In floating point, because whole numbers would overflow. An interval belongs to the hour in which it ends.
+    span = ints(rows, "last_us") - ints(rows, "first_us")
+    overlong = ints(rows, "duration_us") * 100.0 > span * (100.0 + _OVERLAP_PER_CENT)
+    computed = {
+        "gated": total_of(rows, _GATED),
+        **{f"dropped_{reason}": total_of(rows, names) for reason, names in _DROPPED.items()},
+        "overlong_hours": overlong.astype(np.int64),
+        **{name: total_of(rows, [f"{name}_qos{q}" for q in QOS]) for name in _BY_QOS},
+    }
+    kept = (*KEY, "hour_us", "listener", "topic_group", *_SUMS, *_MAXIMA)
+    columns = {name: rows[name].combine_chunks() for name in kept} | {
+        name: pa.array(values) for name, values in computed.items()
+    }
+    return pa.table(columns).select(_NAMES)
 
 
-def _overlong() -> Column:
-    """Whether the hour's intervals overlap. (An interval belongs to the hour in which it ends.)"""
-    span = F.col("last_us") - F.col("first_us")
-    return F.col("duration_us") * 100.0 > span * (100.0 + _OVERLAP_PER_CENT)  # whole numbers would overflow
+def per_session(hours: pa.Table) -> pa.Table:
+    """One row per session, sorted by key: topic_group, listener (of its last hour), sums and maxima, offered, sent,
+    dropped and received over all QoS, gated, dropped_<reason>, and the number of hours with overlapping intervals.
 
-
-def _gated() -> Column:
-    first, *others = [F.col(f"gated_{reason}") for reason in GATE_REASONS]
-    return sum(others, first)
-
-
-def _dropped_for(reason: str) -> Column:
-    names = [name for qos in QOS if (name := drop_column(reason, qos)) is not None]
-    first, *others = [F.col(name) for name in names]
-    return sum(others, first)
+    Args:
+        hours: rows of `of_hours`, or of this function.
+    """
+    groups = Groups(hours, KEY, ["hour_us"])
+    columns = groups.keys() | {name: groups.last(name) for name in ("hour_us", "listener", "topic_group")}
+    columns |= {name: pa.array(groups.sum(ints(hours, name))) for name in _ADDED}
+    columns |= {name: pa.array(groups.max(ints(hours, name))) for name in _MAXIMA}
+    return pa.table(columns).select(_NAMES)

@@ -9,9 +9,11 @@ one interval by chance, but not for several in a row. Related: starvation as the
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_jobs.arrays import Groups, ints
 from spark_jobs.measures.numbers import seconds
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sessions import KEY
@@ -30,97 +32,76 @@ LENGTHS: Final = (
 )
 
 
-def with_runs(pieces: DataFrame) -> DataFrame:
+def with_runs(pieces: pa.Table) -> pa.Table:
     """Add the columns run (the start of a piece's run) and run_intervals (the length of that run).
 
     Pieces are runs split at hours; adjacent pieces of a session belong to the same run.
 
     Args:
-        pieces: rows by `compaction.schema.STARVATION_COLUMNS`.
+        pieces: rows by `store.schema.STARVATION_COLUMNS`.
     """
-    in_order = Window.partitionBy(*KEY).orderBy("start_us")
-    gap = F.col("start_us") - F.lag("end_us").over(in_order)
-    begins = F.when(gap.isNull() | (gap > TOLERANCE_US), F.col("start_us"))
-    with_run = pieces.withColumn("run", begins).withColumn(
-        "run", F.last("run", ignorenulls=True).over(in_order)
-    )
-    whole = Window.partitionBy(*KEY, "run")
-    return with_run.withColumn("run_intervals", F.sum("intervals").over(whole))
+    groups = Groups(pieces, KEY, ["start_us"])
+    ordered = pieces.take(pa.array(groups.order))
+    start, end = ints(ordered, "start_us"), ints(ordered, "end_us")
+    begins = np.ones(len(start), np.bool_)
+    begins[1:] = start[1:] - end[:-1] > TOLERANCE_US
+    begins[groups.starts] = True
+    numbers = np.cumsum(begins) - 1
+    lengths = np.bincount(numbers, ints(ordered, "intervals")).astype(np.int64)
+    run = pa.array(start[begins][numbers] if len(start) else start)
+    return ordered.append_column("run", run).append_column("run_intervals", pa.array(lengths[numbers]))
 
 
-def runs_of(pieces: DataFrame) -> DataFrame:
+def runs_of(pieces: pa.Table) -> pa.Table:
     """One row per run: key, run (its start), end_us, intervals, offered, and deliveries waiting at its end."""
-    return pieces.groupBy(*KEY, "run").agg(
-        F.max("end_us").alias("end_us"),
-        F.sum("intervals").alias("intervals"),
-        F.sum("offered").alias("offered"),
-        F.max_by("waiting", "end_us").alias("waiting"),
-    )
+    groups = Groups(pieces, (*KEY, "run"), ["end_us"])
+    columns = groups.keys() | {name: groups.last(name) for name in ("end_us", "waiting")}
+    columns |= {name: pa.array(groups.sum(ints(pieces, name))) for name in ("intervals", "offered")}
+    return pa.table(columns)
 
 
-def starved_sessions(runs: DataFrame, starved_after: int) -> DataFrame:
-    """One row per starved session, over its long runs: `layout.STARVED_SESSIONS` without run and labels."""
-    return (
-        runs.where(F.col("intervals") >= starved_after)
-        .groupBy(*KEY)
-        .agg(
-            F.count(F.lit(1)).alias("runs"),
-            F.max("intervals").alias("longest_intervals"),
-            F.max(F.col("end_us") - F.col("run")).alias("longest_us"),
-            F.sum(F.col("end_us") - F.col("run")).alias("starved_us"),
-            F.min("run").alias("first_us"),
-            F.max("end_us").alias("last_us"),
-            F.sum("offered").alias("offered"),
-            F.max_by("waiting", "end_us").alias("waiting"),
-        )
-    )
+def starved_sessions(runs: pa.Table, starved_after: int) -> pa.Table:
+    """One row per starved session, over its long runs, sorted: `layout.STARVED_SESSIONS` without run and labels."""
+    long = runs.filter(pc.greater_equal(runs["intervals"], starved_after))
+    length = ints(long, "end_us") - ints(long, "run")
+    groups = Groups(long, KEY, ["end_us"])
+    starved = groups.keys() | {
+        "runs": pa.array(groups.count()),
+        "longest_intervals": pa.array(groups.max(ints(long, "intervals"))),
+        "longest_us": pa.array(groups.max(length)),
+        "starved_us": pa.array(groups.sum(length)),
+        "first_us": pa.array(groups.min(ints(long, "run"))),
+        "last_us": groups.last("end_us"),
+        "offered": pa.array(groups.sum(ints(long, "offered"))),
+        "waiting": groups.last("waiting"),
+    }
+    order = [("longest_us", "descending"), ("starved_us", "descending"), *[(name, "ascending") for name in KEY]]
+    return pa.table(starved).sort_by(order)
 
 
-def worst_starved(starved: DataFrame) -> DataFrame:
-    """The sessions with the longest runs, at most MOST_WORST."""
-    order = [F.desc("longest_us"), F.desc("starved_us"), *[F.asc(name) for name in KEY]]
-    return starved.orderBy(*order).limit(MOST_WORST)
+def per_hour(pieces: pa.Table, starved_after: int) -> dict[int, int]:
+    """Hour -> number of starved sessions."""
+    counted = pieces.filter(pc.greater_equal(pieces["run_intervals"], starved_after))
+    hours, numbers = np.unique(ints(pa.table(Groups(counted, ("hour_us", *KEY)).keys()), "hour_us"), return_counts=True)
+    return dict(zip(hours.tolist(), numbers.tolist(), strict=True))
 
 
-def per_hour(pieces: DataFrame, starved_after: int) -> DataFrame:
-    """The number of starved sessions by hour: hour_us, sessions."""
-    counted = pieces.where(F.col("run_intervals") >= starved_after)
-    return (
-        counted.select("hour_us", *KEY).distinct().groupBy("hour_us").agg(F.count(F.lit(1)).alias("sessions"))
-    )
-
-
-def by_length(runs: DataFrame, starved_after: int) -> DataFrame:
-    """Runs by their length, and long runs together: the columns of the table; seconds as time_us."""
-    length = F.lit(LENGTHS[-1][0])
-    for name, _, most in reversed(LENGTHS[:-1]):
-        length = F.when(F.col("intervals") <= most, F.lit(name)).otherwise(length)
-    counts = F.when(F.col("intervals") >= starved_after, F.lit(ALL))
-    both = F.explode(F.array_compact(F.array(length, counts)))
-    timed = runs.withColumns({"length": both, "runs": F.lit(1), "time_us": F.col("end_us") - F.col("run")})
-    # Sessions are counted by grouping twice: a distinct count would keep every key.
-    sums = [F.sum(name).alias(name) for name in ("runs", "time_us", "offered")]
-    sums.append(F.max("intervals").alias("intervals"))
-    each = timed.groupBy("length", *KEY).agg(*sums)
-    return each.groupBy("length").agg(*sums, F.count(F.lit(1)).alias("sessions"))
-
-
-def starvation(lengths: DataFrame, starved_after: int) -> list[Row]:
-    """The rows of `starvation`: all long runs, then every length, from `by_length`."""
-    found = {row["length"]: row.asDict() for row in lengths.collect()}
+def starvation(runs: pa.Table, starved_after: int) -> list[Row]:
+    """The rows of the table: long runs together, then runs by their length."""
+    length = ints(runs, "intervals")
     rows = []
     for name, least, most in ((ALL, starved_after, None), *LENGTHS):
-        row = found.get(name, {"runs": 0, "sessions": 0, "intervals": 0, "time_us": 0, "offered": 0})
+        inside = runs.filter(pa.array((length >= least) & (length <= (most or length.max(initial=0)))))
         rows.append(
             {
                 "length": name,
                 "least_intervals": least,
                 "most_intervals": most,
-                "runs": row["runs"],
-                "sessions": row["sessions"],
-                "longest_intervals": row["intervals"],
-                "seconds": seconds(row["time_us"]),
-                "offered": row["offered"],
+                "runs": inside.num_rows,
+                "sessions": len(Groups(inside, KEY)),
+                "longest_intervals": int(ints(inside, "intervals").max(initial=0)),
+                "seconds": seconds(int((ints(inside, "end_us") - ints(inside, "run")).sum())),
+                "offered": int(ints(inside, "offered").sum()),
             }
         )
     return rows

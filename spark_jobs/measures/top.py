@@ -1,11 +1,12 @@
-"""The first sessions of each table by its order, selected by Spark in one action for all tables."""
+"""The first sessions of each table by its order."""
 
-from functools import reduce
-from typing import Final
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
+from spark_jobs.arrays import Mask, ints
 from spark_jobs.measures.numbers import per_second, ratio
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sessions import KEY
@@ -36,44 +37,47 @@ _PUBLISHING: Final = (
 _SLOW: Final = ("window_full_share", "congested_share")
 
 
-def window_full() -> Column:
+def window_full(sessions: pa.Table) -> Mask:
     """Whether a session's window was full for more than FULL_SHARE_PER_CENT of its time."""
-    return F.col("window_full_us") * 100.0 > F.col("duration_us") * float(FULL_SHARE_PER_CENT)  # whole numbers overflow
+    # In floating point, because whole numbers would overflow.
+    full, whole = ints(sessions, "window_full_us"), ints(sessions, "duration_us")
+    found: Mask = full * 100.0 > whole * float(FULL_SHARE_PER_CENT)
+    return found
 
 
-def _orders() -> dict[str, tuple[Column, list[Column]]]:
+def _orders(sessions: pa.Table) -> dict[str, tuple[Mask, list[npt.NDArray[Any]]]]:
     """For each table: which sessions are candidates, and their sort key, lowest first."""
-    delivered = F.when(F.col("offered") > 0, F.col("sent") / F.col("offered"))
-    full = F.when(F.col("duration_us") > 0, F.col("window_full_us") / F.col("duration_us"))
-    reports = F.col("stalled_window") + F.col("slow_consumer")
+
+    def of(name: str) -> npt.NDArray[Any]:
+        return ints(sessions, name)
+
+    def share(part: str, whole: str) -> npt.NDArray[Any]:
+        found: npt.NDArray[Any] = of(part) / np.maximum(of(whole), 1)
+        return found
+
+    reports = of("stalled_window") + of("slow_consumer")
+    full = share("window_full_us", "duration_us")
     return {
-        WORST: (F.col("offered") > 0, [delivered, -F.col("dropped"), -F.col("offered")]),
-        INVERTED: (F.col("inverted_qos0") > 0, [-F.col("inverted_qos0")]),
-        HEAD_OF_LINE: (F.col("window_full_us") > 0, [-full, -F.col("window_full_us")]),
-        STALLED: (reports > 0, [-reports, -F.col("stalled_window")]),
-        PUBLISHERS: (F.col("received") > 0, [-F.col("received"), -F.col("received_bytes")]),
-        PACED_FOR: (F.col("paced_for_us") > 0, [-F.col("paced_for_us"), -F.col("dropped")]),
+        WORST: (of("offered") > 0, [share("sent", "offered"), -of("dropped"), -of("offered")]),
+        INVERTED: (of("inverted_qos0") > 0, [-of("inverted_qos0")]),
+        HEAD_OF_LINE: (of("window_full_us") > 0, [-full, -of("window_full_us")]),
+        STALLED: (reports > 0, [-reports, -of("stalled_window")]),
+        PUBLISHERS: (of("received") > 0, [-of("received"), -of("received_bytes")]),
+        PACED_FOR: (of("paced_for_us") > 0, [-of("paced_for_us"), -of("dropped")]),
     }
 
 
-def first_of_each(sessions: DataFrame) -> dict[str, list[Row]]:
+def first_of_each(sessions: pa.Table) -> dict[str, list[Row]]:
     """Table -> the rows of its first MOST sessions, in order; ties are sorted by key, so that a re-run is the same.
 
     Args:
-        sessions: one row per session, see `sessions.per_session`.
+        sessions: one row per session, sorted by key, see `sessions.per_session`.
     """
-    parts = []
-    for table, (which, place) in _orders().items():
-        placed = sessions.where(which).withColumn(
-            "place", F.array(*[column.cast("double") for column in place])
-        )
-        first = placed.orderBy("place", *KEY).limit(MOST)
-        parts.append(first.withColumn("table", F.lit(table)))
-    found: dict[str, list[Row]] = {table: [] for table in _orders()}
-    for row in reduce(DataFrame.unionByName, parts).collect():
-        found[row["table"]].append(row.asDict())
-    for rows in found.values():  # a union keeps no order
-        rows.sort(key=lambda row: (row["place"], *[row[name] for name in KEY]))
+    found = {}
+    for table, (which, order) in _orders(sessions).items():
+        candidates = np.flatnonzero(which)
+        ranked = np.lexsort([column[candidates] for column in reversed(order)])  # it is stable
+        found[table] = sessions.take(pa.array(candidates[ranked][:MOST])).to_pylist()
     return found
 
 

@@ -4,61 +4,65 @@ Only the rows of a few sessions are collected. In a range of more than MOST_POIN
 become one point.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_jobs.compaction.schema import HOUR_US
+from spark_jobs.arrays import Groups, histograms, ints, total_of
 from spark_jobs.measures.histogram import bounded, merged
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
-from spark_jobs.measures.sessions import KEY, total
-from spark_jobs.metrics import BUCKETS
+from spark_jobs.measures.sessions import KEY
+from spark_jobs.metrics import QOS
+from spark_jobs.store.schema import HOUR_US
 
 MOST_SHOWN: Final = 12
 MOST_POINTS: Final = 400
-_SUMS: Final = ("offered", "sent", "dropped", "starved_rows", "window_full_us", "duration_us")
+_FLOW: Final = ("offered", "sent", "dropped")
+_SUMS: Final = ("starved_rows", "window_full_us", "duration_us")
 _HISTOGRAMS: Final = {
     "wait": ("wait_qos0_hist", "wait_qos1_hist", "wait_qos2_hist"),
     "ack": ("ack_qos1_hist", "ack_qos2_hist"),
 }
+COLUMNS: Final = (
+    *KEY,
+    "hour_us",
+    *(f"{name}_qos{q}" for name in _FLOW for q in QOS),
+    *_SUMS,
+    *(name for parts in _HISTOGRAMS.values() for name in parts),
+)
+"""The columns that `hours_of` reads."""
 
 
-def hours_of(session_hours: DataFrame, few: Sequence[Row], hours: int) -> list[Row]:
+def hours_of(parts: Iterable[pa.Table], few: Sequence[Row], hours: int) -> list[Row]:
     """The hours of a few sessions: rank (from 1, their index in `few`), hour_us, sums, and histograms wait and ack.
 
     Args:
-        session_hours: rows by `compaction.schema.SESSION_COLUMNS`.
+        parts: rows by `store.schema.SESSION_COLUMNS`, with COLUMNS.
         few: the sessions by their keys.
         hours: number of hours of the range.
     """
     if not few:
         return []
-    keys = [(rank, *[row[name] for name in KEY]) for rank, row in enumerate(few, 1)]
-    ranked = session_hours.sparkSession.createDataFrame(
-        keys, "rank int, broker string, client_id string, session_started_us bigint"
-    )
+    ranks = {tuple(row[name] for name in KEY): rank for rank, row in enumerate(few, 1)}
+    names = pa.array([row["client_id"] for row in few])
+    own = pa.concat_tables([part.filter(pc.is_in(part["client_id"], names)) for part in parts])
+    rank = [ranks.get(key, 0) for key in zip(*[own[name].to_pylist() for name in KEY], strict=True)]
     step = HOUR_US * -(-hours // MOST_POINTS)
-    point = F.col("hour_us") - F.pmod(F.col("hour_us"), F.lit(step))
-    own = session_hours.join(F.broadcast(ranked), on=list(KEY)).withColumn("point", point)
-    flow = {name: total(name) for name in ("offered", "sent", "dropped")}
-    sums = [F.sum(flow.get(name, F.col(name))).alias(name) for name in _SUMS]
-    sums += [_added(parts).alias(name) for name, parts in _HISTOGRAMS.items()]
-    found = (
-        own.groupBy("rank", "point").agg(*sums).withColumnRenamed("point", "hour_us").toArrow().to_pylist()
-    )
-    return sorted(found, key=lambda row: (row["rank"], row["hour_us"]))
-
-
-def _added(names: Sequence[str]) -> Column:
-    """Aggregate: the sum of several histograms; null counts as empty."""
-    buckets = []
-    for bucket in range(BUCKETS):
-        count = " + ".join(f"coalesce(get({name}, {bucket}), 0L)" for name in names)
-        buckets.append(f"sum({count})")
-    return F.expr(f"array({', '.join(buckets)})")
+    hour = ints(own, "hour_us")
+    own = own.append_column("rank", pa.array(rank, pa.int64())).append_column("point", pa.array(hour - hour % step))
+    own = own.filter(pa.array(np.array(rank, np.int64) > 0))
+    groups = Groups(own, ("rank", "point"))
+    found: dict[str, list[Any]] = {name: array.to_pylist() for name, array in groups.keys().items()}
+    found["hour_us"] = found.pop("point")
+    found |= {name: groups.sum(total_of(own, [f"{name}_qos{q}" for q in QOS])).tolist() for name in _FLOW}
+    found |= {name: groups.sum(ints(own, name)).tolist() for name in _SUMS}
+    for name, columns in _HISTOGRAMS.items():
+        found[name] = groups.sum(np.sum([histograms(own, column) for column in columns], axis=0)).tolist()
+    return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
 
 
 def wait_p99(hours: Sequence[Row], rank: int) -> Mapping[str, Any]:

@@ -84,33 +84,13 @@ class HadoopStorage(Storage):
         """See Storage."""
         temporary = _temporary(name)
         with self._storage_errors("written to", name):
-            self._fill(temporary, data, replace=True)
+            self._fill(temporary, data)
             self._replace(temporary, name)
-
-    def create(self, name: str, data: bytes) -> bool:
-        """See Storage."""
-        try:
-            with self._storage_errors("written to", name):
-                self._fill(name, data, replace=False)
-        except StorageError:
-            if self.exists(name):
-                return False
-            raise
-        return True
 
     def make_folder(self, name: str = "") -> None:
         """See Storage."""
         with self._storage_errors("made", name):
             self._system.mkdirs(self._path(name))
-
-    def rename(self, source: str, target: str) -> None:
-        """See Storage."""
-        if self.exists(target):
-            raise StorageError(f"{self.uri_of(source)} cannot be renamed: {self.uri_of(target)} exists already")
-        self.make_folder(target.rpartition("/")[0])
-        with self._storage_errors("renamed", source):
-            if not self._system.rename(self._path(source), self._path(target)):
-                raise StorageError(f"{self.uri_of(source)} cannot be renamed to {self.uri_of(target)}")
 
     def remove(self, name: str) -> None:
         """See Storage."""
@@ -120,8 +100,8 @@ class HadoopStorage(Storage):
     def _path(self, name: str) -> Any:  # an object of Java
         return self._jvm.org.apache.hadoop.fs.Path(self.uri_of(name) or "/")
 
-    def _fill(self, name: str, data: bytes, replace: bool) -> None:
-        stream = self._system.create(self._path(name), replace)
+    def _fill(self, name: str, data: bytes) -> None:
+        stream = self._system.create(self._path(name), True)
         try:
             stream.write(bytearray(data))
         finally:

@@ -50,6 +50,10 @@ class LocalStorage(Storage):
         with self._storage_errors("read", name):
             return self.path(name).open("rb")
 
+    def source(self, name: str) -> Path:
+        """See Storage."""
+        return self.path(name)
+
     def write(self, name: str, data: bytes) -> None:
         """See Storage."""
         path = self.path(name)
@@ -65,30 +69,10 @@ class LocalStorage(Storage):
             finally:
                 temporary.unlink(missing_ok=True)
 
-    def create(self, name: str, data: bytes) -> bool:
-        """See Storage."""
-        path = self.path(name)
-        with self._storage_errors("written to", name):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with path.open("xb") as file:
-                    file.write(data)
-            except FileExistsError:
-                return False
-        return True
-
     def make_folder(self, name: str = "") -> None:
         """See Storage."""
         with self._storage_errors("made", name):
             self.path(name).mkdir(parents=True, exist_ok=True)
-
-    def rename(self, source: str, target: str) -> None:
-        """See Storage."""
-        with self._storage_errors("renamed", source):
-            if self.path(target).exists():
-                raise FileExistsError(None, f"{target} exists already", str(self.path(target)))
-            self.path(target).parent.mkdir(parents=True, exist_ok=True)
-            self.path(source).rename(self.path(target))
 
     def remove(self, name: str) -> None:
         """See Storage."""

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from spark_jobs.errors import ReportError
@@ -70,6 +71,10 @@ class Storage(ABC):
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading; it is seekable."""
 
+    def source(self, name: str) -> Path | BinaryIO:
+        """What Arrow reads a file from: its path if it is on this machine, which is faster, or the open file."""
+        return self.open(name)
+
     def read(self, name: str) -> bytes:
         """Read a whole file."""
         with self.open(name) as file:
@@ -80,16 +85,8 @@ class Storage(ABC):
         """Create or replace a file atomically; its parent folders are created."""
 
     @abstractmethod
-    def create(self, name: str, data: bytes) -> bool:
-        """Create a file; False if it exists. Of several concurrent calls, one returns True."""
-
-    @abstractmethod
     def make_folder(self, name: str = "") -> None:
         """Create a folder and its parents; nothing happens if it exists."""
-
-    @abstractmethod
-    def rename(self, source: str, target: str) -> None:
-        """Rename a file or folder; `target` must not exist."""
 
     @abstractmethod
     def remove(self, name: str) -> None:

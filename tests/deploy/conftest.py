@@ -2,14 +2,11 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
 
@@ -20,16 +17,6 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def deploy() -> Path:
     """The folder of the deployment files."""
     return DEPLOY
-
-
-@pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
-    """Spark, for its libraries about clusters."""
-    pytest.importorskip("pyspark", reason="needs the extra `report`")
-    from spark_jobs.spark import session
-
-    with session("local[1]", rows=0) as started:
-        yield started.spark
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""A Spark session for all tests of the batch jobs, and the rows of two small runs."""
+"""Stores of two hours for the tests of the batch jobs, and the rows of two small runs."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +17,14 @@ SPARK_SQL_TYPES = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<i
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
-    """One session for the whole run: one processor, one shuffle partition, nothing compiled for speed."""
-    from spark_jobs.spark import session
-
-    with session("local[1]", rows=0) as started:
-        yield started.spark
+def run() -> Run:
+    """Updates a store without Spark; with `idle`, there must be nothing to do."""
+    return runner()
 
 
 @pytest.fixture(scope="session")
-def run(spark: "SparkSession") -> Run:
-    """Updates a store; with `idle`, Spark must not be started."""
+def run_spark(spark: "SparkSession") -> Run:
+    """The same by Spark."""
     return runner(spark)
 
 

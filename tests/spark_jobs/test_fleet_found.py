@@ -1,34 +1,34 @@
 """The report finds exactly the faults that are planted in a generated fleet."""
 
-import json
 import random
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs.compaction.compact import Compacted
+from spark_jobs.measures.measure import measure
+from spark_jobs.measures.result import Result
+from spark_jobs.progress import Progress
+from spark_jobs.sources import frames_of
+from spark_jobs.store.store import Selection, open_store
 from tests.support.broker.metrics import metrics_files
+from tests.support.spark.compacting import Run, tables
 from tests.support.spark.fleet.generate import generate
 from tests.support.spark.fleet.model import SECOND, Model
 from tests.support.spark.fleet.planted import Planted
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_jobs.compaction.compact import Compacted
-    from spark_jobs.measures.result import Result
-
-pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.once
 
 MODEL: Final = Model(sessions=90, brokers=2, length_us=3 * 3600 * SECOND, interval_us=300 * SECOND, rows=2200, files=10)
 
 EARLY: Final = 5
 """Number of files that are compacted before the others arrive."""
 
-Found = tuple[Planted, "Result"]
+Found = tuple[Planted, Result]
 Key = tuple[str, str, int]
 
 
@@ -36,23 +36,22 @@ Key = tuple[str, str, int]
 class Fleet:
     """A fleet's metrics with two duplicate files, one of them in part; and a store of them."""
 
-    spark: "SparkSession"
     planted: Planted
     metrics: Path
     store: Path
     repeated: int
     """Number of duplicate rows."""
-    made: "Compacted"
+    made: Compacted
 
 
 @pytest.fixture(scope="module")
-def fleet(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+def fleet(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     """A small fleet, compacted in one run."""
     root = tmp_path_factory.mktemp("fleet")
     planted = generate(MODEL, root / "metrics", processes=1)
     repeated = _repeat(metrics_files(root / "metrics"))
-    made = bring_up(spark, root / "metrics", root / "store")
-    return Fleet(spark, planted, root / "metrics", root / "store", repeated, made)
+    made = bring_up(run, root / "metrics", root / "store")
+    return Fleet(planted, root / "metrics", root / "store", repeated, made)
 
 
 def _repeat(files: list[Path]) -> int:
@@ -65,36 +64,20 @@ def _repeat(files: list[Path]) -> int:
     return int(again.num_rows + pq.read_metadata(whole).num_rows)
 
 
-def bring_up(spark: "SparkSession", metrics: Path, store: Path) -> "Compacted":
+def bring_up(run: Run, metrics: Path, store: Path) -> Compacted:
     """Compact all files."""
-    from spark_jobs.compaction.compact import Options, compact
-    from spark_jobs.progress import Progress
-
-    return compact(Options(str(metrics), str(store), MODEL.interval_us), lambda _rows: spark, Progress(quiet=True))
+    return run(metrics, store, slot_us=MODEL.interval_us)
 
 
 @pytest.fixture(scope="module")
 def found(fleet: Fleet) -> Found:
     """The planted faults, and the result of the measures."""
-    from spark_jobs.compaction.store import Selection, open_store
-    from spark_jobs.measures.measure import measure
-    from spark_jobs.progress import Progress
-    from spark_jobs.sources import frames_of
-
-    frames = frames_of(open_store(fleet.spark, str(fleet.store)), Selection())
+    frames = frames_of(open_store(str(fleet.store)), Selection())
     return fleet.planted, measure(frames, "fleet", Progress(quiet=True))
 
 
-def content(store: Path) -> dict[str, bytes]:
-    """The compacted files of a store by path, without ledgers, which contain `late`."""
-    hours = json.loads((store / "manifest.json").read_text())["hours"]
-    files = [path for hour in hours.values() for path in (store / hour).rglob("*.parquet")]
-    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(files)}
-
-
-@pytest.mark.slow
-def test_arrival(fleet: Fleet, tmp_path: Path) -> None:
-    """Files in any order, with a run in between, give the same bytes as one run over all."""
+def test_arrival(fleet: Fleet, run: Run, tmp_path: Path) -> None:
+    """Files in any order, with a run in between, give the same rows as one run over all."""
     files = metrics_files(fleet.metrics)
     random.Random(7).shuffle(files)
     metrics, store = tmp_path / "metrics", tmp_path / "store"
@@ -104,11 +87,21 @@ def test_arrival(fleet: Fleet, tmp_path: Path) -> None:
             place = metrics / file.relative_to(fleet.metrics)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file, place)
-        made.append(bring_up(fleet.spark, metrics, store))
+        made.append(bring_up(run, metrics, store))
     assert made[1].late > 0
     assert [each.hours > 0 for each in made] == [True, True, False]
     assert [each.files for each in made] == [EARLY, len(files), len(files)]
-    assert content(store) == content(fleet.store)
+    assert tables(store) == tables(fleet.store)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_spark_compacts_the_same(fleet: Fleet, run_spark: Run, tmp_path: Path) -> None:
+    """Spark gives the same rows and the same records of files."""
+    made = bring_up(run_spark, fleet.metrics, tmp_path / "store")
+    assert made == fleet.made
+    assert tables(tmp_path / "store") == tables(fleet.store)
+    assert open_store(str(tmp_path / "store")).ledgers() == open_store(str(fleet.store)).ledgers()
 
 
 def test_repeated_rows(fleet: Fleet) -> None:
@@ -131,8 +124,7 @@ def key(row: dict[str, Any]) -> Key:
 def test_starved(found: Found) -> None:
     """Exactly the starved sessions are listed, with their runs, lengths and waiting deliveries."""
     planted, result = found
-    assert result.starved_sessions is not None
-    listed = {key(row.asDict()): row for row in result.starved_sessions.collect()}
+    listed = {key(row): row for row in result.rows_of("starved_sessions")}
     expected = planted.starved(3)
     assert listed.keys() == expected.keys()
     for who, runs in expected.items():

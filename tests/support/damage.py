@@ -6,6 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 
+def spoil(path: Path) -> None:
+    """Put garbage into the pages of a Parquet file; its footer is sound."""
+    data = bytearray(path.read_bytes())
+    data[4:2000] = b"\xff" * 1996
+    path.write_bytes(data)
+
+
 def turn_a_bit(path: Path) -> None:
     """Turn over the first bit of a Parquet file with which it still can be read, but as something else."""
     data, right = path.read_bytes(), pq.read_table(path)

@@ -1,6 +1,5 @@
 """Whether Spark's results and DuckDB's are the same."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +8,9 @@ from typing import Any, Final
 
 import duckdb
 import pyarrow.dataset as ds
+from deltalake import DeltaTable
 
-from spark_jobs.compaction.schema import DATASETS
+from spark_jobs.store.schema import DATASETS, TIMES
 
 Row = Mapping[str, Any]
 
@@ -43,10 +43,14 @@ TABLES: Final = {
 on their order, and counts Lorenz curves in narrow buckets: hence the tolerances."""
 
 
-def stored_files(store: Path, dataset: str) -> list[str]:
-    """The files of one dataset that the manifest of Spark's store names."""
-    hours = json.loads((store / "manifest.json").read_text())["hours"].values()
-    return [str(path) for hour in hours for path in sorted((store / hour / dataset).glob("*.parquet"))]
+def stored_rows(store: Path, dataset: str) -> str:
+    """The rows of one dataset in Spark's store, as a query, with times in microseconds."""
+    files = DeltaTable(str(store / dataset)).file_uris()
+    named = ", ".join(
+        f"epoch_us({TIMES[column.name]}) AS {column.name}" if column.name in TIMES else column.name
+        for column in DATASETS[dataset]
+    )
+    return f"SELECT {named} FROM read_parquet({files}, hive_partitioning = false)"
 
 
 def compacted(spark: Path, duck: Path) -> list[str]:
@@ -55,7 +59,7 @@ def compacted(spark: Path, duck: Path) -> list[str]:
     connection = duckdb.connect()
     for dataset, columns in DATASETS.items():
         names = ", ".join(column.name for column in columns)
-        ours = f"SELECT {names} FROM read_parquet({stored_files(spark, dataset)}, hive_partitioning = false)"
+        ours = stored_rows(spark, dataset)
         theirs = f"SELECT {names} FROM '{duck / dataset}.parquet'"
         missing, additional = (
             connection.sql(f"SELECT count(*) FROM ({one} EXCEPT ALL {other})").fetchall()[0][0]
@@ -69,7 +73,7 @@ def compacted(spark: Path, duck: Path) -> list[str]:
 
 def _where(connection: duckdb.DuckDBPyConnection, ours: str, theirs: str, dataset: str) -> list[str]:
     """Which columns of rows with the same key differ, and how often."""
-    from spark_jobs.compaction.schema import keys
+    from spark_jobs.store.schema import keys
 
     key = keys(dataset)
     names = [column.name for column in DATASETS[dataset] if column.name not in key]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from spark_jobs.compaction.schema import DATASETS
+from spark_jobs.store.schema import DATASETS
 from tests.bench.fairness import measures, queries
 
 

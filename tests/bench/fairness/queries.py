@@ -1,13 +1,14 @@
 """The compacted datasets as DuckDB's SQL, written from their description and not from the Spark job's expressions.
 
-Only names are shared, of the columns in `spark_jobs.compaction.schema`: what is added there without a line here has to
+Only names are shared, of the columns in `spark_jobs.store.schema`: what is added there without a line here has to
 be a raw column of the same name, or the query fails.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from spark_jobs.compaction.schema import (
+from spark_jobs.metrics import BUCKETS, DROP_REASONS, GATE_REASONS, drop_column
+from spark_jobs.store.schema import (
     DATASETS,
     FAIR_ONE,
     HOUR_US,
@@ -18,7 +19,6 @@ from spark_jobs.compaction.schema import (
     How,
     keys,
 )
-from spark_jobs.metrics import BUCKETS, DROP_REASONS, GATE_REASONS, drop_column
 
 TOLERANCE_US: Final = 1_000_000
 QOS: Final = (0, 1, 2)

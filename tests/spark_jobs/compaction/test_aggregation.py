@@ -1,24 +1,71 @@
 """Aggregated raw rows, compared with the same sums in plain Python."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
-from spark_jobs.compaction import aggregation
-from spark_jobs.compaction.schema import DATASETS, FAIR_ONE, GAUGES, HOUR_US, SESSIONS, TIMELINE, TIMELINE_HISTOGRAMS
+from spark_jobs.compaction import aggregation, kernel
 from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
-from tests.support.spark.metrics_files import NOON, Row, histogram, row
+from spark_jobs.store.schema import (
+    DATASETS,
+    FAIR_ONE,
+    GAUGES,
+    HOUR_US,
+    SESSIONS,
+    STARVATION,
+    TIMELINE,
+    TIMELINE_HISTOGRAMS,
+    keys,
+)
+from tests.support.spark.metrics_files import NOON, Row, arrow_schema, histogram, row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.once
 
-Frame = Callable[[Sequence[Row]], "DataFrame"]
+Compacted = Mapping[str, list[Row]]
+Engine = Callable[[Sequence[Sequence[Row]]], Compacted]
 NOON_US = int(NOON.timestamp()) * 1_000_000
 SLOT_US = 300_000_000
+
+
+@pytest.fixture(params=["arrow", pytest.param("spark", marks=pytest.mark.spark)])
+def compacted(request: pytest.FixtureRequest) -> Engine:
+    """The compacted rows, by dataset and sorted by key, of raw rows: of one part, or of several that are merged."""
+    return _by_arrow if request.param == "arrow" else _by_spark(request.getfixturevalue("frame"))
+
+
+def _by_arrow(parts: Sequence[Sequence[Row]]) -> Compacted:
+    made = []
+    for part in parts:
+        columns = [pa.array([r[field.name] for r in part], field.type) for field in arrow_schema()]
+        rows = kernel.with_hour(kernel.raw_rows(pa.Table.from_arrays(columns, schema=arrow_schema())))
+        made.append(kernel.datasets(rows.append_column("file", pa.array([0] * len(part))), SLOT_US))
+    if len(made) == 1:
+        return {dataset: table.to_pylist() for dataset, table in made[0].items()}
+    return {dataset: kernel.merged(dataset, [each[dataset] for each in made]).to_pylist() for dataset in made[0]}
+
+
+def _by_spark(frame: "Callable[[Sequence[Row]], DataFrame]") -> Engine:
+    def make(parts: Sequence[Sequence[Row]]) -> Compacted:
+        frames = [frame(part) for part in parts]
+        made = {
+            SESSIONS: [aggregation.sessions(rows, ["tcp", "ws"]) for rows in frames],
+            TIMELINE: [aggregation.timeline(rows, SLOT_US) for rows in frames],
+            STARVATION: [aggregation.starvation(rows) for rows in frames],
+        }
+        whole = {
+            dataset: each[0] if len(each) == 1 else aggregation.merged(dataset, each) for dataset, each in made.items()
+        }
+        return {
+            dataset: [row.asDict() for row in rows.orderBy(*keys(dataset)).collect()] for dataset, rows in whole.items()
+        }
+
+    return make
 
 
 def some_rows(count: int) -> list[Row]:
@@ -57,31 +104,32 @@ def added(histograms: list[list[int] | None]) -> list[int] | None:
     return [sum(counts) for counts in zip(*there, strict=True)] if there else None
 
 
-def test_sessions_are_the_sums_of_their_rows(frame: Frame) -> None:
+def test_sessions_are_the_sums_of_their_rows(compacted: Engine) -> None:
     """Counters, gauges, histograms, those under pressure, starved and blocked intervals equal those of plain Python."""
     rows = some_rows(110)
-    got = aggregation.sessions(frame(rows), ["tcp", "ws"]).collect()
+    got = compacted([rows])[SESSIONS]
     assert len(got) == 8
     for made in got:
-        own = [r for r in rows if r["client_id"] == made.client_id and end_us(r) // HOUR_US * HOUR_US == made.hour_us]
+        of_hour = [r for r in rows if end_us(r) // HOUR_US * HOUR_US == made["hour_us"]]
+        own = [r for r in of_hour if r["client_id"] == made["client_id"]]
         hard = [r for r in own if pressed(r)]
         assert made["rows"] == len(own)
-        assert made.duration_us == 60_000_000 * len(own)
-        assert made.connected_us == 60_000_000 * sum(r["connected"] for r in own)
-        assert made.listener == own[-1]["listener"]
-        assert made.protocol_version == 5
-        assert made.topic_group == {"car-1": "car", "van/2": "van", "solo": "", "-x": ""}[made.client_id]
+        assert made["duration_us"] == 60_000_000 * len(own)
+        assert made["connected_us"] == 60_000_000 * sum(r["connected"] for r in own)
+        assert made["listener"] == own[-1]["listener"]
+        assert made["protocol_version"] == 5
+        assert made["topic_group"] == {"car-1": "car", "van/2": "van", "solo": "", "-x": ""}[made["client_id"]]
         for name in COUNTERS:
             assert made[name] == sum(r[name] for r in own), name
         for name in GAUGES:
             assert made[name] == max(r[name] for r in own), name
         for name in HISTOGRAMS:
             assert made[name] == added([r[name] for r in own]), name
-        assert made.pressed_rows == len(hard)
-        assert made.pressed_sent_qos1 == sum(r["sent_qos1"] for r in hard)
-        assert made.pressed_ack_qos1_hist == added([r["ack_qos1_hist"] for r in hard])
-        assert made.starved_rows == sum(starved(r) for r in own)
-        assert made.inverted_qos0 == sum(inverted(r) for r in own)
+        assert made["pressed_rows"] == len(hard)
+        assert made["pressed_sent_qos1"] == sum(r["sent_qos1"] for r in hard)
+        assert made["pressed_ack_qos1_hist"] == added([r["ack_qos1_hist"] for r in hard])
+        assert made["starved_rows"] == sum(starved(r) for r in own)
+        assert made["inverted_qos0"] == sum(inverted(r) for r in own)
         books = [
             r
             for r in own
@@ -91,7 +139,7 @@ def test_sessions_are_the_sums_of_their_rows(frame: Frame) -> None:
                 for q in QOS
             )
         ]
-        assert made.books_off_rows == len(books)
+        assert made["books_off_rows"] == len(books)
 
 
 def starved(made: Row) -> bool:
@@ -107,26 +155,26 @@ def inverted(made: Row) -> int:
     return max(0, made["sent_qos0"] - made["waiting_start_qos0"] - gated) if blocked else 0
 
 
-def test_the_timeline_has_what_jains_index_needs(frame: Frame) -> None:
+def test_the_timeline_has_what_jains_index_needs(compacted: Engine) -> None:
     """By slot: the number of intervals with offered deliveries, and the sums of their delivery ratios and squares."""
     rows = some_rows(60)
-    got = aggregation.timeline(frame(rows), SLOT_US).collect()
-    assert {made.slot for made in got} == {end_us(r) // SLOT_US * SLOT_US for r in rows}
+    got = compacted([rows])[TIMELINE]
+    assert {made["slot"] for made in got} == {end_us(r) // SLOT_US * SLOT_US for r in rows}
     for made in got:
-        own = [r for r in rows if end_us(r) // SLOT_US * SLOT_US == made.slot]
+        own = [r for r in rows if end_us(r) // SLOT_US * SLOT_US == made["slot"]]
         assert made["rows"] == len(own)
-        assert made.pressed_rows == sum(pressed(r) for r in own)
-        assert made.dropped_queue_full_qos1 == sum(r["dropped_queue_full_qos1"] for r in own)
+        assert made["pressed_rows"] == sum(pressed(r) for r in own)
+        assert made["dropped_queue_full_qos1"] == sum(r["dropped_queue_full_qos1"] for r in own)
         shares = [min(FAIR_ONE, FAIR_ONE * total(r, "sent") // total(r, "offered")) for r in own if total(r, "offered")]
-        assert made.fair_n_all == len(shares)
-        assert made.fair_x_all == sum(shares)
-        assert made.fair_xx_all == sum(share * share for share in shares)
-        assert made.fair_min_all == min(shares, default=None)
+        assert made["fair_n_all"] == len(shares)
+        assert made["fair_x_all"] == sum(shares)
+        assert made["fair_xx_all"] == sum(share * share for share in shares)
+        assert made["fair_min_all"] == min(shares, default=None)
         for name in TIMELINE_HISTOGRAMS:
             assert made[name] == added([r[name] for r in own]), name
 
 
-def test_starved_intervals_in_a_row_are_one_run(frame: Frame) -> None:
+def test_starved_intervals_in_a_row_are_one_run(compacted: Engine) -> None:
     """A gap of more than a second, the end of an hour, or a sent delivery ends a run."""
     starved_rows = {"offered_qos1": 2}
     rows = [row("a", 60 * number, 60, **starved_rows) for number in (1, 2, 3)]
@@ -134,27 +182,21 @@ def test_starved_intervals_in_a_row_are_one_run(frame: Frame) -> None:
     rows += [row("a", 360, 60, offered_qos1=2, sent_qos1=1)]
     rows += [row("a", 3540, 60, **starved_rows), row("a", 3600, 60, **starved_rows)]  # the second ends in the next hour
     rows += [row("b", 60, 60, **starved_rows, connected=False)]
-    got = aggregation.starvation(frame(rows)).orderBy("start_us").collect()
-    assert [(r.start_us - NOON_US, r.end_us - NOON_US, r.intervals) for r in got] == [
+    got = compacted([rows])[STARVATION]
+    assert [(r["start_us"] - NOON_US, r["end_us"] - NOON_US, r["intervals"]) for r in got] == [
         (0, 180_000_000, 3),
         (240_000_000, 300_000_000, 1),
         (3_480_000_000, 3_540_000_000, 1),
         (3_540_000_000, 3_600_000_000, 1),
     ]
-    assert got[0].offered == 6
+    assert got[0]["offered"] == 6
 
 
-def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows(frame: Frame) -> None:
+def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows(compacted: Engine) -> None:
     """Merging two halves gives the same as aggregating all rows at once."""
     rows = some_rows(40)
-
-    def make(dataset: str, part: Sequence[Row]) -> "DataFrame":
-        made = frame(part)
-        return aggregation.sessions(made, ["tcp", "ws"]) if dataset == SESSIONS else aggregation.timeline(made, SLOT_US)
-
-    for dataset in (SESSIONS, TIMELINE):
-        names = [column.name for column in DATASETS[dataset]]
-        whole = make(dataset, rows).select(names).collect()
-        parts = [make(dataset, part) for part in (rows[:17], rows[17:])]
-        again = aggregation.merged(dataset, parts).select(names).collect()
-        assert sorted(map(str, again)) == sorted(map(str, whole))
+    whole, merged = compacted([rows]), compacted([rows[:17], rows[17:]])
+    for dataset in (SESSIONS, TIMELINE, STARVATION):
+        names = {column.name for column in DATASETS[dataset]}
+        assert [set(row) for row in merged[dataset]] == [names] * len(whole[dataset])
+        assert merged[dataset] == whole[dataset]

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.compaction.footers import FOREIGN, TRUNCATED, UNREADABLE, damage_of, inspect
-from spark_jobs.compaction.state import READ, FileRecord
 from spark_jobs.compaction.thrift import Chunk, DamagedError, row_groups
 from spark_jobs.storage import Entry, open_storage
+from spark_jobs.store.taken import READ, FileRecord
 from tests.support.spark.metrics_files import NOON, arrow_schema, at, row, write_file
 
 FLIPS = 400

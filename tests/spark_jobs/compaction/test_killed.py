@@ -1,29 +1,26 @@
 """A compaction that is killed while it writes: the store is unchanged, and the next run completes it."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.compaction.compact import WORK, compact
-from tests.support.spark.compacting import NEXT, Run, tables
-from tests.support.spark.metrics_files import row, write_metrics
+from spark_jobs.compaction.compact import compact
+from spark_jobs.store.schema import SESSIONS
+from spark_jobs.store.store import open_store
+from tests.support.spark.compacting import NEXT, Run, minutes, rows_of, tables
+from tests.support.spark.metrics_files import row, write_file, write_metrics
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-def held(spark: "SparkSession", store: Path) -> list[str]:
+def held(store: Path) -> list[str]:
     """The store's sessions."""
-    return tables(spark, store)["sessions"]
+    return tables(store)["sessions"]
 
 
 def started(metrics: Path, store: Path, **environment: str) -> "subprocess.Popen[str]":
@@ -42,37 +39,35 @@ def started(metrics: Path, store: Path, **environment: str) -> "subprocess.Popen
 
 @pytest.mark.slow
 def test_interrupted_while_it_writes(tmp_path: Path) -> None:
-    """Ctrl-C ends it with one line and code 130; no Java process, temporary file or lock remains."""
+    """Ctrl-C ends it with one line and code 130; no Java process and no temporary file remains."""
     metrics, store, scratch = tmp_path / "metrics", tmp_path / "store", tmp_path / "scratch"
     scratch.mkdir()
     write_metrics(metrics, [row("a", 60, 60, offered_qos0=1, sent_qos0=1)])
     process = started(metrics, store, TMPDIR=str(scratch))
     try:
-        wait_until(lambda: any((store / WORK).rglob("*")) or process.poll() is not None, "something written", 120)
+        running = f"{SESSIONS}/*/_temporary"
+        wait_until(lambda: any(store.glob(running)) or process.poll() is not None, "something written", 120)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
     finally:
         process.kill()
     assert (process.returncode, said) == (130, "interrupted\n")
     assert list(scratch.glob("sluice-*")) == []
-    assert not (store / "lock.json").exists()
 
 
 @pytest.mark.slow
-def test_killed_while_it_writes(spark: "SparkSession", run: Run, two_hours: tuple[Path, Path]) -> None:
+def test_killed_while_it_writes(run: Run, two_hours: tuple[Path, Path]) -> None:
     """After kill -9 the old hours are intact, and the next run builds the new hour without manual cleanup."""
     metrics, store = two_hours
-    whole = held(spark, store)
-    shutil.rmtree(store / NEXT)  # which has the hour made anew
+    whole = held(store)
+    write_file(metrics / NEXT / "c.parquet", minutes(62))
     process = started(metrics, store)
     try:
-        wait_until(lambda: any((store / WORK).rglob("*")) or process.poll() is not None, "something written", 120)
+        running = f"{SESSIONS}/*/_temporary"
+        wait_until(lambda: any(store.glob(running)) or process.poll() is not None, "something written", 120)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    before = held(spark, store)
-    assert len(before) == 1
-    assert before[0] in whole
+    assert held(store) == whole
     assert run(metrics, store).hours == 1
-    assert not (store / WORK).exists()
-    assert held(spark, store) == whole
+    assert [made["rows"] for made in rows_of(open_store(str(store)).sessions())] == [2, 2]

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.compaction.footers import inspect
-from spark_jobs.compaction.state import FileRecord
 from spark_jobs.compaction.values import MOST_COUNTED, MOST_US
 from spark_jobs.storage.local import LocalStorage
+from spark_jobs.store.taken import FileRecord
 from tests.support.spark.metrics_files import BUCKETS, Row, arrow_schema, at, earlier_schema, histogram, row, write_file
 
 DAY = 86_400

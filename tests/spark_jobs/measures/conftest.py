@@ -1,17 +1,13 @@
 """A small store of hand-made hours, measured once for all tests of the whole."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from spark_jobs.measures.frames import Finding, SourceFile, StoreFrames
+from spark_jobs.measures.measure import measure
+from spark_jobs.measures.result import Result
+from spark_jobs.progress import Progress
 from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, session_hour, slot, starved_run, store_frames
 from tests.support.spark.metrics_files import histogram
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_jobs.measures.frames import StoreFrames
-    from spark_jobs.measures.result import Result
 
 HOURS = 3
 HOSTILE = "=cmd|' /C calc'!A0,\"<script>alert(1)</script>\"\r\n" + "x" * 65_000
@@ -84,10 +80,8 @@ def odd(hour: int) -> Row:
 
 
 @pytest.fixture(scope="session")
-def frames(spark: "SparkSession") -> "StoreFrames":
+def frames() -> StoreFrames:
     """Three hours of three sessions and one that appears once; the first half of each hour is under pressure."""
-    from spark_jobs.measures.frames import Finding, SourceFile
-
     rows = [make(hour) for hour in range(HOURS) for make in (good, slow, odd)]
     rows.append(session_hour("once", 1, rows=1, connected_rows=1, duration_us=MINUTE, connected_us=MINUTE))
     slots = [
@@ -108,7 +102,6 @@ def frames(spark: "SparkSession") -> "StoreFrames":
         for minute in range(60 * HOURS)
     ]
     return store_frames(
-        spark,
         rows,
         slots,
         [starved_run("slow-1", 57, 3), starved_run("slow-1", 60, 4)],
@@ -125,9 +118,6 @@ def frames(spark: "SparkSession") -> "StoreFrames":
 
 
 @pytest.fixture(scope="session")
-def result(frames: "StoreFrames") -> "Result":
+def result(frames: StoreFrames) -> Result:
     """All measures of that store."""
-    from spark_jobs.measures.measure import measure
-    from spark_jobs.progress import Progress
-
     return measure(frames, "run", Progress(quiet=True))

@@ -1,19 +1,18 @@
 """Jain's index, max-min share, Gini's coefficient and the Lorenz curve, against their definitions."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spark_jobs.measures import evenness
-from spark_jobs.measures.evenness import GINI_ERROR, POINTS, Evenness, lorenz_curve
+from spark_jobs.arrays import Ints, exact_sum
+from spark_jobs.measures.evenness import Evenness, lorenz_curve
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.once
 
 
 def jain(values: Sequence[int]) -> float:
@@ -55,61 +54,50 @@ def samples() -> dict[str, list[int]]:
     return found
 
 
-def frame_of(spark: "SparkSession", groups: Mapping[str, Sequence[int | None]]) -> "DataFrame":
-    """Values with the name of their group."""
-    return spark.createDataFrame([(name, x) for name, values in groups.items() for x in values], "g string, x bigint")
+def array(values: Sequence[int]) -> Ints:
+    """Values as an array."""
+    return np.array(values, np.int64)
 
 
-def test_indices_are_those_of_the_definitions(spark: "SparkSession") -> None:
-    """Jain's index and the max-min share to nine digits, Gini's coefficient within the stated error."""
-    groups = samples()
-    rows = {row["g"]: Evenness.of(row.asDict()) for row in evenness.evenness(frame_of(spark, groups), ["g"]).collect()}
-    assert rows.keys() == groups.keys()
-    for name, values in groups.items():
-        found = rows[name]
-        assert found.n == len(values)
-        assert found.jain == pytest.approx(jain(values), abs=1e-9), name
-        assert found.maxmin == pytest.approx(min(values) * len(values) / sum(values), abs=1e-9), name
-        assert found.gini is not None
-        exact = gini(values)
-        assert exact - GINI_ERROR - 1e-9 <= found.gini <= exact + 1e-9, name
-    assert rows["two of four"].jain == rows["two of four"].gini == 0.5
-    assert rows["small"].gini == pytest.approx(gini(groups["small"]), abs=1e-9)
-    assert rows["Zipf"].gini == pytest.approx(gini(groups["Zipf"]), abs=1e-5)
+@pytest.mark.parametrize(("name", "values"), samples().items())
+def test_indices_are_those_of_the_definitions(name: str, values: list[int]) -> None:
+    """Jain's index, the max-min share and Gini's coefficient to nine digits."""
+    found = Evenness.of(array(values))
+    assert found.n == len(values)
+    assert found.jain == pytest.approx(jain(values), abs=1e-9)
+    assert found.maxmin == pytest.approx(min(values) * len(values) / sum(values), abs=1e-9)
+    assert found.gini == pytest.approx(gini(values), abs=1e-9)
+    if name == "two of four":
+        assert found.jain == found.gini == 0.5
 
 
-def test_the_lorenz_curve_is_that_of_the_sorted_values(spark: "SparkSession") -> None:
-    """101 points from (0, 0) to (1, 1), with an error below the width of a bucket."""
-    groups = samples()
-    rows = [row.asDict() for row in evenness.lorenz_corners(frame_of(spark, groups), ["g"]).collect()]
-    assert len(rows) <= POINTS * len(groups)
-    for name, values in groups.items():
-        curve = lorenz_curve([row for row in rows if row["g"] == name])
-        assert [point[0] for point in curve] == [k / 100 for k in range(101)]
-        assert curve[0] == (0, 0)
-        assert curve[-1] == (1, 1)
-        for k, (_, share) in enumerate(curve):
-            assert share == pytest.approx(lorenz(values, Fraction(k, 100)), abs=GINI_ERROR), (name, k)
+@pytest.mark.parametrize("values", samples().values(), ids=samples())
+def test_the_lorenz_curve_is_that_of_the_sorted_values(values: list[int]) -> None:
+    """101 points from (0, 0) to (1, 1)."""
+    curve = lorenz_curve(array(values))
+    assert [point[0] for point in curve] == [k / 100 for k in range(101)]
+    for k, (_, share) in enumerate(curve):
+        assert share == pytest.approx(lorenz(values, Fraction(k, 100)), abs=1e-9), k
 
 
-def test_nothing_has_no_indices(spark: "SparkSession") -> None:
-    """Without values or with zeros only, indices are null and there is no curve; null values do not count."""
-    frame = frame_of(spark, {"zeros": [0, 0], "none": [None], "one": [None, 5]})
-    rows = {row["g"]: Evenness.of(row.asDict()) for row in evenness.evenness(frame, ["g"]).collect()}
-    assert rows.keys() == {"zeros", "one"}
-    assert (rows["zeros"].jain, rows["zeros"].maxmin, rows["zeros"].gini) == (None, None, None)
-    assert rows["zeros"].lowest(1) == 0
-    assert (rows["one"].n, rows["one"].jain, rows["one"].gini) == (1, 1, 0)
-    assert (Evenness().jain, Evenness().maxmin, Evenness().gini, Evenness().lowest(1)) == (None,) * 4
-    assert lorenz_curve([]) == []
-    corners = [row.asDict() for row in evenness.lorenz_corners(frame, ["g"]).collect()]
-    assert lorenz_curve([row for row in corners if row["g"] == "zeros"]) == []
+def test_nothing_has_no_indices() -> None:
+    """Without values or with zeros only, indices are null and there is no curve."""
+    zeros, none = Evenness.of(array([0, 0])), Evenness.of(array([]))
+    assert (zeros.jain, zeros.maxmin, zeros.gini, zeros.lowest(1)) == (None, None, None, 0)
+    assert (none.jain, none.maxmin, none.gini, none.lowest(1)) == (None,) * 4
+    assert lorenz_curve(array([])) == lorenz_curve(array([0, 0])) == []
 
 
-def test_the_order_of_the_rows_changes_nothing(spark: "SparkSession") -> None:
-    """Order and partitions of the values do not change the sums."""
+def test_the_order_of_the_values_changes_nothing() -> None:
+    """Shuffled values have the same sums."""
     values = samples()["lognormal 333"]
     shuffled = random.Random(1).sample(values, len(values))
-    first = evenness.evenness(frame_of(spark, {"a": values}), ["g"]).collect()
-    again = evenness.evenness(frame_of(spark, {"a": shuffled}).repartition(5), ["g"]).collect()
-    assert first == again
+    assert Evenness.of(array(values)) == Evenness.of(array(shuffled))
+
+
+@given(st.lists(st.tuples(st.integers(0, (1 << 51) - 1), st.integers(0, (1 << 51) - 1))))
+def test_sums_are_exact(pairs: list[tuple[int, int]]) -> None:
+    """Sums and sums of products beyond 64 bits."""
+    values, weights = array([x for x, _ in pairs]), array([y for _, y in pairs])
+    assert exact_sum(values) == sum(x for x, _ in pairs)
+    assert exact_sum(values, weights) == sum(x * y for x, y in pairs)

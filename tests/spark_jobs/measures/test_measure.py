@@ -1,40 +1,35 @@
 """All measures: from a small store to the tables of the report."""
 
-import csv
-import io
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import ReportError
 from spark_jobs.measures import files
+from spark_jobs.measures.frames import StoreFrames
 from spark_jobs.measures.layout import LAYOUTS, STARVED_SESSIONS
 from spark_jobs.measures.measure import measure
+from spark_jobs.measures.result import Result
 from spark_jobs.measures.summary import summary
 from spark_jobs.progress import Progress
 from tests.spark_jobs.measures.conftest import HOSTILE, HOURS
-from tests.support.spark.compacted import HOUR, MINUTE, NOON, store_frames
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, HeldRows, store_frames
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_jobs.measures.frames import StoreFrames
-    from spark_jobs.measures.result import Result
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.once
 
 
-def test_every_table_is_there(result: "Result") -> None:
+def test_every_table_is_there(result: Result) -> None:
     """Each table has the columns of its layout and the run's name in every row."""
-    assert result.tables.keys() == LAYOUTS.keys() - {"comparison"}
+    layouts = {name: layout for name, layout in LAYOUTS.items() if name != "comparison"}
+    layouts[files.STARVED] = STARVED_SESSIONS
+    assert result.tables.keys() == layouts.keys()
     for name, table in result.tables.items():
-        assert table.schema.equals(LAYOUTS[name].schema), name
+        assert table.schema.equals(layouts[name].schema), name
         assert set(table["run"].to_pylist()) == {"run"}, name
 
 
-def test_facts_tell_how_much_there_was(result: "Result") -> None:
+def test_facts_tell_how_much_there_was(result: Result) -> None:
     """Rows, sessions, hours, range, slots and windows."""
     facts = result.facts
     assert (facts.rows, facts.sessions, facts.hours, facts.brokers) == (180 * HOURS + 1, 4, HOURS, ("b1",))
@@ -44,7 +39,7 @@ def test_facts_tell_how_much_there_was(result: "Result") -> None:
     assert facts.files == {"older": 1, "read": 1, "truncated": 1}
 
 
-def test_totals_and_reconciliation(result: "Result") -> None:
+def test_totals_and_reconciliation(result: Result) -> None:
     """Counts are summed over sessions, rates are over the time that the slots cover, and counters are reconciled."""
     row = result.one("totals", qos="all")
     assert (row["offered"], row["sent"], row["dropped"]) == (3780, 2880, 900)
@@ -55,7 +50,7 @@ def test_totals_and_reconciliation(result: "Result") -> None:
     assert (books["difference"], books["rows_off"]) == (0, HOURS)
 
 
-def test_the_timeline_has_a_point_for_each_window(result: "Result") -> None:
+def test_the_timeline_has_a_point_for_each_window(result: Result) -> None:
     """With pressure, fairness, and rates per second of the window."""
     rows = [row for row in result.rows_of("timeline") if row["qos"] == "all"]
     assert len(rows) == 60 * HOURS
@@ -66,7 +61,7 @@ def test_the_timeline_has_a_point_for_each_window(result: "Result") -> None:
     assert result.one("timeline", qos="2")["jain_delivery_ratio"] is None
 
 
-def test_hours_tell_since_when(result: "Result") -> None:
+def test_hours_tell_since_when(result: Result) -> None:
     """Fairness, latency, starvation and inversion of each hour by itself."""
     rows = result.rows_of("hours")
     assert [row["hour_us"] for row in rows] == [NOON + hour * HOUR for hour in range(HOURS)]
@@ -78,7 +73,7 @@ def test_hours_tell_since_when(result: "Result") -> None:
     assert rows[0]["ack_qos2_p99"] is None
 
 
-def test_percentiles_of_calm_and_pressed_intervals(result: "Result") -> None:
+def test_percentiles_of_calm_and_pressed_intervals(result: Result) -> None:
     """Values under pressure and in calm intervals, with the effect of the gate."""
     rows = {row["scope"]: row for row in result.rows_of("percentiles") if (row["metric"], row["qos"]) == ("wait", "0")}
     assert {scope: row["samples"] for scope, row in rows.items()} == {"all": 1800, "pressed": 300, "calm": 1500}
@@ -89,7 +84,7 @@ def test_percentiles_of_calm_and_pressed_intervals(result: "Result") -> None:
     assert result.one("gate", qos="1", scope="calm")["ack_p95_high"] == 1023
 
 
-def test_the_worst_are_named_with_the_reason(result: "Result") -> None:
+def test_the_worst_are_named_with_the_reason(result: Result) -> None:
     """Lowest delivery ratio first, with its hours, without sessions that were offered nothing."""
     worst = result.rows_of("worst_sessions")
     assert [(row["client_id"], row["delivery_ratio"], row["why"]) for row in worst] == [
@@ -101,8 +96,8 @@ def test_the_worst_are_named_with_the_reason(result: "Result") -> None:
     assert [(row["rank"], row["sent"]) for row in hours] == [(1, 300)] * HOURS
 
 
-def test_starved_sessions_are_all_listed(result: "Result") -> None:
-    """A run across the hour counts as one; Spark has the whole list, the page's table the worst of it."""
+def test_starved_sessions_are_all_listed(result: Result) -> None:
+    """A run across the hour counts as one; the files have the whole list, the page's table the worst of it."""
     [row] = result.rows_of("starved_worst")
     assert (row["client_id"], row["longest_intervals"], row["listener"], row["why"]) == (
         "slow-1",
@@ -112,12 +107,11 @@ def test_starved_sessions_are_all_listed(result: "Result") -> None:
     )
     assert (row["offered_in_range"], row["sent_in_range"]) == (1800, 900)
     assert result.one("starvation", length="all")["sessions"] == 1
-    assert result.starved_sessions is not None
-    [listed] = result.starved_sessions.collect()
-    assert listed.asDict() == {name: row[name] for name in STARVED_SESSIONS.schema.names}
+    [listed] = result.rows_of(files.STARVED)
+    assert listed == {name: row[name] for name in STARVED_SESSIONS.schema.names}
 
 
-def test_what_held_deliveries_up(result: "Result") -> None:
+def test_what_held_deliveries_up(result: Result) -> None:
     """Full windows, stalled ones, inversions and noisy publishers, each with its session."""
     whole = result.one("head_of_line", qos="all")
     assert (whole["sessions"], whole["sessions_window_full"], whole["samples"]) == (4, 1, 1800)
@@ -134,7 +128,7 @@ def test_what_held_deliveries_up(result: "Result") -> None:
     assert result.one("reasons", reason="queue_full", qos="0")["deliveries"] == 900
 
 
-def test_patience_is_counted_at_both_ends(result: "Result") -> None:
+def test_patience_is_counted_at_both_ends(result: Result) -> None:
     """FC-16: sessions for which publishers were paced, paced publishers, and the totals of both."""
     [asked] = result.rows_of("paced_for_sessions")
     assert (asked["client_id"], asked["paced_for_us"], asked["paced_for_share"]) == ("slow-1", 9 * MINUTE, 0.05)
@@ -145,7 +139,7 @@ def test_patience_is_counted_at_both_ends(result: "Result") -> None:
     assert (totals["paced_for_seconds"], totals["publish_paced_seconds"]) == (540, HOURS * 120)
 
 
-def test_bad_input_is_counted_and_named(result: "Result") -> None:
+def test_bad_input_is_counted_and_named(result: Result) -> None:
     """Files, duplicates, lost rows, reconciliation, overlapping and single intervals and unusual names; only faults."""
     rows = {row["kind"]: row for row in result.rows_of("quality")}
     assert {kind: row["count"] for kind, row in rows.items()} == {
@@ -164,41 +158,45 @@ def test_bad_input_is_counted_and_named(result: "Result") -> None:
     assert [row["file"] for row in result.rows_of("files")] == ["a.parquet", "b.parquet", "c.parquet"]
 
 
-def test_measuring_again_gives_the_same_bytes(result: "Result", frames: "StoreFrames") -> None:
+def test_measuring_again_gives_the_same_bytes(result: Result, frames: StoreFrames) -> None:
     """Order and partitions of the rows do not change a byte of any table's files."""
-    mixed = replace(
+
+    def mixed(rows: object, by: str, length: int) -> HeldRows:
+        assert isinstance(rows, HeldRows)
+        return HeldRows(rows.rows.sort_by([(by, "descending")]), length)
+
+    other = replace(
         frames,
-        sessions=frames.sessions.orderBy("sent_qos0").repartition(3),
-        timeline=frames.timeline.orderBy("slot", ascending=False).repartition(2),
-        starvation=frames.starvation.orderBy("start_us", ascending=False),
+        sessions=mixed(frames.sessions, "sent_qos0", 3),
+        timeline=mixed(frames.timeline, "slot", 50),
+        starvation=mixed(frames.starvation, "start_us", 1),
     )
-    again = measure(mixed, "run", Progress(quiet=True))
+    again = measure(other, "run", Progress(quiet=True))
     assert dict(files.encoded([again])) == dict(files.encoded([result]))
     assert again.facts == result.facts
 
 
-def test_no_rows_is_an_error_that_says_what_there_is(spark: "SparkSession") -> None:
+def test_no_rows_is_an_error_that_says_what_there_is() -> None:
     """The message names the run and what the store holds."""
-    empty = store_frames(spark, [], there="The store holds 2026-11-20.")
+    empty = store_frames([], there="The store holds 2026-11-20.")
     with pytest.raises(ReportError, match=r"run: no rows in the requested range\. The store holds 2026-11-20\."):
         measure(empty, "run", Progress(quiet=True))
 
 
-def test_spark_writes_the_starved_as_safe_csv(spark: "SparkSession", tmp_path: Path) -> None:
-    """Hostile names written by Spark are restored after removing the apostrophe that prevents formulas."""
-    names = [HOSTILE, 'a,"b"', " padded ", "", "@x", "'quoted", "plain"]
-    frame = spark.createDataFrame([(i, name) for i, name in enumerate(names)], "i int, client_id string").coalesce(1)
-    out = tmp_path / "csv"
-    frame.select("i", files.safe_text(frame["client_id"]).alias("client_id")).write.options(**files.CSV_OPTIONS).csv(
-        str(out)
-    )
-    [file] = out.glob("*.csv")
-    read = list(csv.reader(io.StringIO(file.read_bytes().decode(), newline="")))
-    assert read[0] == ["i", "client_id"]
-    assert [name for _, name in read[1:]] == [f"'{HOSTILE}", 'a,"b"', " padded ", "", "'@x", "''quoted", "plain"]
+def test_many_sessions_are_merged_piece_by_piece(frames: StoreFrames, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of the pieces in which session hours are merged changes nothing."""
+    expected = measure(frames, "run", Progress(quiet=True))
+    monkeypatch.setattr("spark_jobs.measures.measure._MOST_HOURS", 2)
+    pieces = replace(frames, sessions=HeldRows(_rows(frames), 2))
+    assert measure(pieces, "run", Progress(quiet=True)) == expected
 
 
-def test_the_summary_is_small_and_has_stable_names(result: "Result") -> None:
+def _rows(frames: StoreFrames) -> pa.Table:
+    assert isinstance(frames.sessions, HeldRows)
+    return frames.sessions.rows
+
+
+def test_the_summary_is_small_and_has_stable_names(result: Result) -> None:
     """Figures by the names of the tables' columns, without a row per session, hour or window."""
     found = summary([result], "A headline.", ["A sentence."])
     assert (found["format"], found["headline"], found["verdict"]) == (2, "A headline.", ["A sentence."])

@@ -1,30 +1,27 @@
 """Merging hours to sessions, fairness by listener and topic group, and Lorenz curves."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from spark_jobs.compaction import schema
 from spark_jobs.measures import fairness, lorenz
-from spark_jobs.measures.sessions import listeners_of, per_session
+from spark_jobs.measures.sessions import of_hours, per_session
 from spark_jobs.measures.top import window_full
-from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, frame, session_hour
+from spark_jobs.store import schema
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, session_hour, table
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.once
 
 
-def sessions(spark: "SparkSession", rows: list[Row]) -> "DataFrame":
+def sessions(rows: list[Row]) -> pa.Table:
     """One row per session."""
-    hours = frame(spark, schema.SESSIONS, rows)
-    return per_session(hours, listeners_of(hours))
+    return per_session(of_hours(table(schema.SESSIONS, rows)))
 
 
-def fair(spark: "SparkSession", rows: list[Row]) -> dict[tuple[str, str, str], dict[str, Any]]:
+def fair(rows: list[Row]) -> dict[tuple[str, str, str], dict[str, Any]]:
     """The rows of the table by scope, name and QoS."""
-    each = sessions(spark, rows).cache()
+    each = sessions(rows)
     found = fairness.fairness(each, MINUTE, fairness.largest_groups(each))
     return {(row["scope"], row["name"], row["qos"]): row for row in found}
 
@@ -34,7 +31,7 @@ def q0(client_id: str, offered: int, sent: int, **values: Any) -> Row:
     return session_hour(client_id, offered_qos0=offered, sent_qos0=sent, dropped_qos0=offered - sent, **values)
 
 
-def test_hours_of_a_session_add_up(spark: "SparkSession") -> None:
+def test_hours_of_a_session_add_up() -> None:
     """Counters are summed, gauges are maxima, and the listener is that of the last hour."""
     rows = [
         session_hour("a", 0, listener="z", offered_qos0=1, offered_qos2=2, mqueue_max=9, dropped_expired_qos1=4),
@@ -43,7 +40,7 @@ def test_hours_of_a_session_add_up(spark: "SparkSession") -> None:
         session_hour("a", 0, listener="x", broker="b2"),
         session_hour("a", 0, session_started_us=NOON + 1),
     ]
-    found = {(r["broker"], r["session_started_us"]): r for r in sessions(spark, rows).collect()}
+    found = {(r["broker"], r["session_started_us"]): r for r in sessions(rows).to_pylist()}
     assert len(found) == 3
     one = found["b1", NOON]
     assert (one["listener"], one["offered"], one["mqueue_max"], one["gated"]) == ("b", 6, 9, 5)
@@ -51,18 +48,16 @@ def test_hours_of_a_session_add_up(spark: "SparkSession") -> None:
     assert found["b2", NOON]["listener"] == "x"
 
 
-def test_years_in_one_hour_do_not_overflow(spark: "SparkSession") -> None:
+def test_years_in_one_hour_do_not_overflow() -> None:
     """Comparisons of the longest possible times do not overflow."""
-    each = sessions(spark, [session_hour(duration_us=1 << 62, window_full_us=1 << 62)])
-    row = each.select("*", window_full()).first()
-    assert row is not None
-    assert row["overlong_hours"] == 1
-    assert row[-1] is True
+    each = sessions([session_hour(duration_us=1 << 62, window_full_us=1 << 62)])
+    assert each["overlong_hours"].to_pylist() == [1]
+    assert window_full(each).tolist() == [True]
 
 
-def test_known_answers(spark: "SparkSession") -> None:
+def test_known_answers() -> None:
     """Half as much for one of two gives J = 0.9; idle sessions and a drained backlog do not count."""
-    found = fair(spark, [q0("a", 100, 100), q0("b", 100, 50), q0("idle", 0, 0), session_hour("c", offered_qos1=5)])
+    found = fair([q0("a", 100, 100), q0("b", 100, 50), q0("idle", 0, 0), session_hour("c", offered_qos1=5)])
     row = found["all", "", "0"]
     assert (row["sessions"], row["jain_delivery_ratio"], row["lowest_delivery_ratio"]) == (2, 0.9, 0.5)
     assert row["jain_goodput"] == pytest.approx(0.9, abs=1e-6)
@@ -72,11 +67,11 @@ def test_known_answers(spark: "SparkSession") -> None:
     assert found["all", "", "1"]["jain_delivery_ratio"] is None
     assert found["all", "", "1"]["lowest_delivery_ratio"] == 0
     assert found["all", "", "2"]["sessions"] == 0
-    drained = fair(spark, [session_hour("a", offered_qos0=10, sent_qos0=30), q0("b", 10, 10)])
+    drained = fair([session_hour("a", offered_qos0=10, sent_qos0=30), q0("b", 10, 10)])
     assert drained["all", "", "0"]["jain_delivery_ratio"] == 1
 
 
-def test_goodput_is_per_connected_time(spark: "SparkSession") -> None:
+def test_goodput_is_per_connected_time() -> None:
     """Half the time connected and half as much sent is the same goodput; very short connections do not count."""
     rows = [
         q0("a", 60, 60),
@@ -84,17 +79,17 @@ def test_goodput_is_per_connected_time(spark: "SparkSession") -> None:
         q0("gone", 30, 0, connected_us=0),
         q0("glimpse", 30, 1, connected_us=MINUTE // 2),
     ]
-    row = fair(spark, rows)["all", "", "all"]
+    row = fair(rows)["all", "", "all"]
     assert (row["sessions"], row["goodput_sessions"], row["left_out"]) == (4, 2, 2)
     assert (row["jain_goodput"], row["maxmin_goodput"], row["gini_goodput"]) == (1, 1, 0)
     assert row["mean_goodput"] == row["lowest_goodput"] == pytest.approx(1 / 60, abs=1e-9)
 
 
-def test_scopes_are_listeners_and_topic_groups(spark: "SparkSession") -> None:
+def test_scopes_are_listeners_and_topic_groups() -> None:
     """Each listener and each of the largest topic groups has its own rows; the rest is one group, last."""
     rows = [q0(f"big-{i}", 10, 10 - i, topic_group="big", listener="tls") for i in range(3)]
     rows += [q0(f"g{i:02}-x", 10, 10, topic_group=f"g{i:02}") for i in range(31)]
-    found = fair(spark, rows)
+    found = fair(rows)
     assert found["listener", "tls", "0"]["lowest_delivery_ratio"] == 0.8
     assert found["listener", "tcp", "0"]["sessions"] == 31
     groups = [name for scope, name, qos in found if scope == "topic_group" and qos == "0"]
@@ -105,9 +100,9 @@ def test_scopes_are_listeners_and_topic_groups(spark: "SparkSession") -> None:
     assert ("topic_group", "big", "1") not in found
 
 
-def test_lorenz_curves(spark: "SparkSession") -> None:
+def test_lorenz_curves() -> None:
     """One of two sessions is sent everything: half of the sessions has 0 of the goodput and half of the offered."""
-    each = sessions(spark, [q0("a", 10, 0), q0("b", 10, 10)])
+    each = sessions([q0("a", 10, 0), q0("b", 10, 10)])
     curves: dict[str, dict[float, float]] = {}
     for row in lorenz.lorenz(each, MINUTE):
         curves.setdefault(row["what"], {})[row["share_sessions"]] = row["share"]

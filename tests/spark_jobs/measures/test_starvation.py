@@ -1,21 +1,17 @@
 """Runs of starved intervals, merged across hours, and starved sessions."""
 
-from typing import TYPE_CHECKING
-
+import pyarrow as pa
 import pytest
 
-from spark_jobs.compaction import schema
 from spark_jobs.measures import starvation
-from tests.support.spark.compacted import HOUR, MINUTE, NOON, SECOND, frame, starved_run
+from spark_jobs.store import schema
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, SECOND, starved_run, table
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.once
 
 
 @pytest.fixture(scope="module")
-def pieces(spark: "SparkSession") -> "DataFrame":
+def pieces() -> pa.Table:
     """Two minutes before the hour and five after it; one minute three times; and runs almost in a row."""
     late = starved_run("nearly", 3, 2)
     late["start_us"] += SECOND + 1
@@ -31,12 +27,12 @@ def pieces(spark: "SparkSession") -> "DataFrame":
         starved_run("close", 1, 2),
         close,
     ]
-    return starvation.with_runs(frame(spark, schema.STARVATION, rows)).cache()
+    return starvation.with_runs(table(schema.STARVATION, rows))
 
 
-def test_runs_go_on_across_hours(pieces: "DataFrame") -> None:
+def test_runs_go_on_across_hours(pieces: pa.Table) -> None:
     """A run that was split at the hour is merged; a gap of up to a second does not split a run."""
-    runs = sorted((r["client_id"], r["intervals"], r["offered"]) for r in starvation.runs_of(pieces).collect())
+    runs = sorted((r["client_id"], r["intervals"], r["offered"]) for r in starvation.runs_of(pieces).to_pylist())
     assert runs == [
         ("close", 4, 4),
         ("long", 3, 3),
@@ -47,10 +43,10 @@ def test_runs_go_on_across_hours(pieces: "DataFrame") -> None:
     ]
 
 
-def test_only_runs_that_count_make_a_session_starved(pieces: "DataFrame") -> None:
+def test_only_runs_that_count_make_a_session_starved(pieces: pa.Table) -> None:
     """Three intervals in a row starve a session, three single ones do not; the longest comes first."""
     starved = starvation.starved_sessions(starvation.runs_of(pieces), 3)
-    worst = [row.asDict() for row in starvation.worst_starved(starved).collect()]
+    worst = starved.to_pylist()
     assert [row["client_id"] for row in worst] == ["long", "close"]
     first = worst[0]
     assert (first["runs"], first["longest_intervals"], first["longest_us"]) == (2, 7, 7 * MINUTE)
@@ -59,9 +55,9 @@ def test_only_runs_that_count_make_a_session_starved(pieces: "DataFrame") -> Non
     assert worst[1]["waiting"] == 7
 
 
-def test_runs_are_counted_by_length(pieces: "DataFrame") -> None:
+def test_runs_are_counted_by_length(pieces: pa.Table) -> None:
     """First all long runs, then every length, with the numbers of sessions."""
-    rows = starvation.starvation(starvation.by_length(starvation.runs_of(pieces), 3), 3)
+    rows = starvation.starvation(starvation.runs_of(pieces), 3)
     assert [(row["length"], row["runs"], row["sessions"]) for row in rows] == [
         ("all", 3, 2),
         ("1", 3, 1),
@@ -75,7 +71,6 @@ def test_runs_are_counted_by_length(pieces: "DataFrame") -> None:
     assert rows[0]["seconds"] == pytest.approx(14 * 60)
 
 
-def test_hours_count_their_starved_sessions(pieces: "DataFrame") -> None:
+def test_hours_count_their_starved_sessions(pieces: pa.Table) -> None:
     """A run across the hour counts in both hours; a session counts once in an hour."""
-    rows = {row["hour_us"]: row["sessions"] for row in starvation.per_hour(pieces, 3).collect()}
-    assert rows == {NOON: 2, NOON + HOUR: 1}
+    assert starvation.per_hour(pieces, 3) == {NOON: 2, NOON + HOUR: 1}

@@ -1,21 +1,17 @@
 """The timeline's windows."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.compaction import schema
 from spark_jobs.measures import timeline
-from tests.support.spark.compacted import MINUTE, NOON, frame, slot
+from spark_jobs.store import schema
+from tests.support.spark.compacted import MINUTE, NOON, slot, table
 from tests.support.spark.metrics_files import histogram
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+pytestmark = pytest.mark.once
 
 
-@pytest.mark.once
 @given(st.integers(0, 10**9), st.integers(1, 10**7), st.sampled_from([1, 10, 60, 300]))
 def test_a_window_is_a_whole_number_of_slots(first: int, length: int, slot_seconds: int) -> None:
     """For any range at most 400 points, and not unnecessarily few."""
@@ -28,8 +24,7 @@ def test_a_window_is_a_whole_number_of_slots(first: int, length: int, slot_secon
     assert window_us == slot_us or points >= timeline.MOST_POINTS // 2 - 1
 
 
-@pytest.mark.spark
-def test_brokers_are_put_together_and_gaps_do_not_count(spark: "SparkSession") -> None:
+def test_brokers_are_put_together_and_gaps_do_not_count() -> None:
     """Slots of two brokers are merged; an hour without reports covers at most two slots."""
     rows = [
         slot(0, "b1", offered_qos0=4, sent_qos0=1, fair_n_0=1, fair_x_0=100_000, fair_xx_0=10**10, fair_min_0=25_000),
@@ -38,7 +33,7 @@ def test_brokers_are_put_together_and_gaps_do_not_count(spark: "SparkSession") -
         slot(9, "b1", dropped_qos2=2),
         slot(62, "b1"),
     ]
-    clock = timeline.by_window(frame(spark, schema.TIMELINE, rows), MINUTE, 60 * MINUTE)
+    clock = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 60 * MINUTE)
     points = [row for row in timeline.timeline(clock, 60 * MINUTE) if row["qos"] == "0"]
     assert [row["start_us"] for row in points] == [NOON, NOON + 60 * MINUTE]
     first = points[0]
@@ -51,8 +46,7 @@ def test_brokers_are_put_together_and_gaps_do_not_count(spark: "SparkSession") -
     assert clock.count("dropped", "all") == 2
 
 
-@pytest.mark.spark
-def test_latencies_are_of_all_slots_of_a_window(spark: "SparkSession") -> None:
+def test_latencies_are_of_all_slots_of_a_window() -> None:
     """The 99th percentile over both brokers and both slots, by QoS; null without values, and for all QoS."""
     rows = [
         slot(0, "b1", ack_qos1_hist=histogram([100] * 90)),
@@ -60,7 +54,7 @@ def test_latencies_are_of_all_slots_of_a_window(spark: "SparkSession") -> None:
         slot(1, "b1", ack_qos1_hist=histogram([100] * 100)),
         slot(2, "b1"),
     ]
-    clock = timeline.by_window(frame(spark, schema.TIMELINE, rows), MINUTE, 2 * MINUTE)
+    clock = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 2 * MINUTE)
     points = {(row["start_us"], row["qos"]): row for row in timeline.timeline(clock, 2 * MINUTE)}
     first = points[NOON, "1"]
     assert (first["latency_p99_low"], first["latency_p99_high"]) == (4096, 8191)

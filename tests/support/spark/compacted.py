@@ -1,14 +1,13 @@
-"""Compacted rows for tests of the measures: literal rows by the columns of `spark_jobs.compaction.schema`."""
+"""Compacted rows for tests of the measures: literal rows by the columns of `spark_jobs.store.schema`."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from spark_jobs.compaction import schema
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_jobs.measures.frames import StoreFrames
+from spark_jobs.measures.frames import StoreFrames
+from spark_jobs.store import schema
 
 HOUR = schema.HOUR_US
 SECOND = 1_000_000
@@ -70,26 +69,36 @@ def starved_run(client_id: str = "a", start: int = 0, intervals: int = 1, **valu
     return _row(schema.STARVATION, defaults | values)
 
 
-def frame(spark: "SparkSession", dataset: str, rows: Sequence[Row]) -> "DataFrame":
-    """Rows as a frame with the dataset's columns."""
-    names = [column.name for column in schema.DATASETS[dataset]]
-    return spark.createDataFrame([tuple(row[name] for name in names) for row in rows], schema.ddl(dataset))
+def table(dataset: str, rows: Sequence[Row]) -> pa.Table:
+    """Rows as a table with the dataset's columns, times in microseconds."""
+    return pa.Table.from_pylist(list(rows), schema=pa.schema(list(schema.arrow_types(dataset).items())))
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows in memory, in parts of some length."""
+
+    rows: pa.Table
+    length: int = 1_000_000
+
+    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """See `Rows`."""
+        wanted = self.rows if columns is None else self.rows.select([n for n in self.rows.column_names if n in columns])
+        for start in range(0, max(1, wanted.num_rows), self.length):
+            yield wanted.slice(start, self.length)
 
 
 def store_frames(
-    spark: "SparkSession",
     sessions: Sequence[Row],
     timeline: Sequence[Row] = (),
     starvation: Sequence[Row] = (),
     **values: Any,
-) -> "StoreFrames":
-    """All the frames of a selection."""
-    from spark_jobs.measures.frames import StoreFrames
-
+) -> StoreFrames:
+    """All the rows of a selection."""
     return StoreFrames(
-        frame(spark, schema.SESSIONS, sessions),
-        frame(spark, schema.TIMELINE, timeline),
-        frame(spark, schema.STARVATION, starvation),
+        HeldRows(table(schema.SESSIONS, sessions)),
+        HeldRows(table(schema.TIMELINE, timeline)),
+        HeldRows(table(schema.STARVATION, starvation)),
         slot_us=SLOT,
         **values,
     )

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.compaction.compact import Compacted, Options, compact
+from spark_jobs.measures.frames import Rows
 from spark_jobs.progress import Progress
+from spark_jobs.store.store import open_store
 from tests.support.spark.metrics_files import Row, histogram, row, write_file
 
 if TYPE_CHECKING:
@@ -28,11 +30,11 @@ def write_two_hours(raw: Path) -> None:
     write_file(raw / NEXT / "b.parquet", minutes(61))
 
 
-def runner(spark: "SparkSession") -> Run:
-    """A function that compacts; with `idle`, Spark must not be started."""
+def runner(spark: "SparkSession | None" = None) -> Run:
+    """A function that compacts, by Spark if there is a session; with `idle`, there must be nothing to do."""
 
     def run_it(metrics: Path | str, store: Path | str, *, idle: bool = False, **options: Any) -> Compacted:
-        def spark_of(_rows: int | None) -> "SparkSession":
+        def spark_of(_rows: int | None) -> "SparkSession | None":
             assert not idle, "there is nothing to do"
             return spark
 
@@ -42,10 +44,13 @@ def runner(spark: "SparkSession") -> Run:
     return run_it
 
 
-def tables(spark: "SparkSession", store: Path | str) -> Mapping[str, list[str]]:
-    """The content of a store as text."""
-    from spark_jobs.compaction.store import open_store
+def rows_of(rows: Rows) -> list[Row]:
+    """Stored rows."""
+    return [row for part in rows.parts() for row in part.to_pylist()]
 
-    opened = open_store(spark, str(store))
-    frames = {"sessions": opened.sessions(), "timeline": opened.timeline(), "starvation": opened.starvation()}
-    return {name: sorted(map(str, frame.collect())) for name, frame in frames.items()}
+
+def tables(store: Path | str) -> Mapping[str, list[str]]:
+    """The content of a store as text."""
+    opened = open_store(str(store))
+    held = {"sessions": opened.sessions(), "timeline": opened.timeline(), "starvation": opened.starvation()}
+    return {name: sorted(map(str, rows_of(rows))) for name, rows in held.items()}

@@ -1,7 +1,8 @@
 """The columns of the compacted datasets, derived from the schema of the raw metrics.
 
-A new counter, reason or histogram in `metrics_schema.json` is included automatically. All times are whole microseconds
-since 1970, UTC. All sums are of whole numbers, so that results do not depend on the order of addition.
+A new counter, reason or histogram in `metrics_schema.json` is included automatically. All sums are of whole numbers, so
+that results do not depend on the order of addition. Times are timestamps in the store; programs count them in whole
+microseconds since 1970, UTC, under the names of this module (`TIMES` has both names).
 
 **sessions** has one row per session and hour (of interval_end), **timeline** one per broker and slot, **starvation**
 one per run of starved intervals, **intervals** one per broker and compacted interval_end.
@@ -9,11 +10,13 @@ one per run of starved intervals, **intervals** one per broker and compacted int
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spark_jobs.metrics import COUNTERS, DROP_REASONS, GATE_REASONS, HISTOGRAMS, QOS, SCHEMA, drop_column
 
-FORMAT: Final = 1  # of the store: manifest, ledgers and these columns
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 HOUR_US: Final = 3_600_000_000
 FAIR_ONE: Final = 100_000  # the fixed-point 1 of fair_x_*: delivery ratios in steps of 0.001 %
 FAIR_SCOPES: Final = ("all", *(str(qos) for qos in QOS))
@@ -130,11 +133,56 @@ DATASETS: Final = {
 }
 
 
+TIMES: Final = {
+    "session_started_us": "session_started",
+    "hour_us": "hour_start",
+    "first_us": "first_interval_start",
+    "last_us": "last_interval_end",
+    "slot": "slot_start",
+    "start_us": "run_start",
+    "end_us": "run_end",
+    "interval_end_us": "interval_end",
+}
+"""Columns of times: the name here, in microseconds -> the name in the store, a timestamp."""
+
+PARTITIONS: Final = ("date", "hour")
+"""The partition columns of the store: the UTC date and hour."""
+
+
 def keys(dataset: str) -> tuple[str, ...]:
     """The key columns of the dataset, in the sort order of its files."""
     return tuple(column.name for column in DATASETS[dataset] if column.how is How.KEY)
 
 
 def ddl(dataset: str) -> str:
-    """The dataset's columns as Spark SQL."""
+    """The dataset's columns as Spark SQL, with times in microseconds."""
     return ", ".join(f"`{column.name}` {column.type}" for column in DATASETS[dataset])
+
+
+def stored_ddl(dataset: str) -> str:
+    """The dataset's columns in the store as Spark SQL, without the partition columns."""
+    named = ((TIMES.get(c.name, c.name), "timestamp" if c.name in TIMES else c.type) for c in DATASETS[dataset])
+    return ", ".join(f"`{name}` {kind}" for name, kind in named)
+
+
+def arrow_types(dataset: str) -> "dict[str, pa.DataType]":
+    """The dataset's columns and their Arrow types, with times in microseconds."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "array<bigint>": pa.list_(pa.int64()),
+    }
+    return {column.name: types[column.type] for column in DATASETS[dataset]}
+
+
+def stored_schema(dataset: str) -> "pa.Schema":
+    """The dataset's columns in the store as an Arrow schema, with the partition columns."""
+    import pyarrow as pa
+
+    time = pa.timestamp("us", tz="UTC")
+    fields = [(TIMES[name], time) if name in TIMES else (name, kind) for name, kind in arrow_types(dataset).items()]
+    return pa.schema([*fields, ("date", pa.date32()), ("hour", pa.int32())])

@@ -1,0 +1,302 @@
+"""Aggregates raw rows to the rows of the compacted datasets, in Arrow and NumPy: for as many rows as fit into memory.
+
+`aggregation` does the same in Spark, for any number of rows; its module says what starved and inverted mean. A test
+compares both on a generated fleet.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.arrays import Groups, Ints, Mask, histograms, ints, total_of
+from spark_jobs.metrics import (
+    BUCKETS,
+    COUNTERS,
+    DROP_REASONS,
+    GATE_REASONS,
+    HISTOGRAM_TYPE,
+    HISTOGRAMS,
+    QOS,
+    SCHEMA,
+    drop_column,
+)
+from spark_jobs.store.schema import (
+    CALM_OR_PRESSED,
+    DATASETS,
+    FAIR_ONE,
+    FAIR_SCOPES,
+    GAUGES,
+    HOUR_US,
+    INTERVALS,
+    PRESSED_COUNTERS,
+    PRESSED_HISTOGRAMS,
+    SESSIONS,
+    STARVATION,
+    TIMELINE,
+    TIMELINE_COUNTERS,
+    TIMELINE_GAUGES,
+    TIMELINE_HISTOGRAMS,
+    How,
+    arrow_types,
+    keys,
+)
+
+TOLERANCE_US: Final = 1_000_000  # between the end of an interval and the start of the next one in a run
+_GROUP: Final = re.compile("^([^-_/.:]*)[-_/.:]")
+_SESSION: Final = ("broker", "client_id", "session_started_us")
+_NONE: Final = np.iinfo(np.int64).max  # the lowest value of nothing
+_TYPES: Final = {
+    "timestamp": pa.int64(),
+    "string": pa.string(),
+    "int32": pa.int64(),
+    "int64": pa.int64(),
+    "bool": pa.int64(),
+    HISTOGRAM_TYPE: pa.list_(pa.int64()),
+}
+RAW: Final = pa.schema(
+    [(f"{f.name}_us" if f.type == "timestamp" else f.name, _TYPES[f.type]) for f in SCHEMA.fields]
+)
+"""The columns of raw rows here: times in microseconds as <name>_us, bools as 0 and 1."""
+
+
+def raw_rows(table: pa.Table) -> pa.Table:
+    """The rows of files, with the columns of RAW; counters that an older file lacks, or has null, are 0."""
+    columns = []
+    there = set(table.column_names)
+    for field, wanted in zip(SCHEMA.fields, RAW, strict=True):
+        missing = pa.chunked_array([pa.nulls(table.num_rows, wanted.type)])
+        column = table[field.name].cast(wanted.type) if field.name in there else missing
+        if column.null_count and pa.types.is_integer(wanted.type):
+            column = column.fill_null(0)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=RAW)
+
+
+def with_hour(rows: pa.Table) -> pa.Table:
+    """Raw rows with the start of their hour."""
+    end = ints(rows, "interval_end_us")
+    return rows.append_column("hour_us", pa.array(end - end % HOUR_US))
+
+
+def datasets(rows: pa.Table, slot_us: int) -> dict[str, pa.Table]:
+    """All compacted rows of raw rows.
+
+    Args:
+        rows: raw rows with hour_us and file, a number, and without duplicates.
+        slot_us: length of the timeline's slots.
+    """
+    row = _Rows(rows)
+    return {
+        SESSIONS: _sessions(rows, row),
+        TIMELINE: _timeline(rows, row, slot_us),
+        STARVATION: _starvation(rows, row),
+        INTERVALS: _intervals(rows),
+    }
+
+
+class _Rows:
+    """Conditions and values of raw rows."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        start, end = ints(rows, "interval_start_us"), ints(rows, "interval_end_us")
+        self.duration: Ints = np.maximum(end - start, 0)
+        self.gated = total_of(rows, [f"gated_{reason}" for reason in GATE_REASONS])
+        self.pressed: Mask = self.gated > 0
+        for name in ("congested", "window_full", "window_bytes_full", "rate_limited"):
+            self.pressed = self.pressed | (ints(rows, f"{name}_us") > 0)
+        self.pressed = self.pressed | (ints(rows, "mailbox_busy_samples") > 0)
+        self.offered, self.sent, before = (self.total(name) for name in ("offered", "sent", "waiting_start"))
+        self.connected: Mask = ints(rows, "connected") > 0
+        self.busy: Mask = (self.offered > 0) | (before > 0)
+        self.starved: Mask = self.connected & self.busy & (self.sent == 0)
+        waited = total_of(rows, ["waiting_start_qos1", "waiting_start_qos2"]) > 0
+        self.blocked: Mask = waited & (total_of(rows, ["waiting_qos1", "waiting_qos2"]) > 0)
+        overtook = ints(rows, "sent_qos0") - ints(rows, "waiting_start_qos0") - self.gated
+        self.inverted: Ints = np.where(self.blocked, np.maximum(overtook, 0), 0)
+
+    def total(self, prefix: str) -> Ints:
+        """The sum over the three QoS."""
+        return total_of(self.rows, [f"{prefix}_qos{qos}" for qos in QOS])
+
+    def books_off(self) -> Mask:
+        """Whether a row breaks waiting_start + offered = sent + dropped + waiting at some QoS."""
+        off = np.zeros(self.rows.num_rows, np.bool_)
+        for q in QOS:
+            entered = total_of(self.rows, [f"waiting_start_qos{q}", f"offered_qos{q}"])
+            off |= entered != total_of(self.rows, [f"sent_qos{q}", f"dropped_qos{q}", f"waiting_qos{q}"])
+        return off
+
+    def reasons_off(self) -> Mask:
+        """Whether at some QoS the sum of a row's drops by reason differs from its drops."""
+        off = np.zeros(self.rows.num_rows, np.bool_)
+        for q in QOS:
+            names = [name for reason in DROP_REASONS if (name := drop_column(reason, q)) is not None]
+            off |= total_of(self.rows, names) != ints(self.rows, f"dropped_qos{q}")
+        return off
+
+
+def _sessions(rows: pa.Table, row: _Rows) -> pa.Table:
+    groups = Groups(rows, (*_SESSION, "hour_us"), ["interval_end_us"])
+    sums: dict[str, Ints | Mask] = {name: ints(rows, name) for name in COUNTERS}
+    sums |= {f"pressed_{name}": np.where(row.pressed, sums[name], 0) for name in PRESSED_COUNTERS}
+    sums |= {
+        "rows": np.ones(rows.num_rows, np.int64),
+        "connected_rows": row.connected,
+        "duration_us": row.duration,
+        "connected_us": np.where(row.connected, row.duration, 0),
+        "pressed_us": np.where(row.pressed, row.duration, 0),
+        "pressed_rows": row.pressed,
+        "starved_rows": row.starved,
+        "inverted_qos0": row.inverted,
+        "blocked_rows": row.blocked,
+        "books_off_rows": row.books_off(),
+        "reasons_off_rows": row.reasons_off(),
+    }
+    clients = groups.first("client_id")
+    columns: dict[str, Any] = groups.keys() | {name: groups.last(name) for name in ("listener", "protocol_version")}
+    columns |= {name: _summed(groups, values) for name, values in sums.items()}
+    columns |= {name: groups.max(ints(rows, name)) for name in GAUGES}
+    columns |= {name: _histogram(groups, rows, name) for name in HISTOGRAMS}
+    columns |= {f"pressed_{name}": _histogram(groups, rows, name, row.pressed) for name in PRESSED_HISTOGRAMS}
+    columns["first_us"] = groups.min(ints(rows, "interval_start_us"))
+    columns["last_us"] = groups.last("interval_end_us")
+    columns["ended"] = groups.max(ints(rows, "ended")) > 0
+    columns["topic_group"] = topic_groups(clients)
+    return _table(SESSIONS, columns)
+
+
+def topic_groups(clients: pa.Array) -> pa.Array:
+    """The part of each client id before its first of `-_/.:`; empty without one."""
+    return pa.array([match[1] if (match := _GROUP.match(name)) else "" for name in clients.to_pylist()], pa.string())
+
+
+def _timeline(rows: pa.Table, row: _Rows, slot_us: int) -> pa.Table:
+    end = ints(rows, "interval_end_us")
+    rows = rows.append_column("slot", pa.array(end - end % slot_us))
+    groups = Groups(rows, ("broker", "slot"))
+    sums: dict[str, Ints | Mask] = {name: ints(rows, name) for name in TIMELINE_COUNTERS}
+    sums |= {"rows": np.ones(rows.num_rows, np.int64), "pressed_rows": row.pressed, "duration_us": row.duration}
+    for side, which in (("calm", row.busy & ~row.pressed), ("pressed", row.busy & row.pressed)):
+        sums |= {f"{side}_{name}": np.where(which, sums[name], 0) for name in CALM_OR_PRESSED}
+    columns: dict[str, Any] = dict(groups.keys())
+    for scope in FAIR_SCOPES:
+        offered = row.offered if scope == "all" else ints(rows, f"offered_qos{scope}")
+        sent = row.sent if scope == "all" else ints(rows, f"sent_qos{scope}")
+        demand = offered > 0
+        share = np.where(demand, np.minimum(FAIR_ONE, sent * FAIR_ONE // np.maximum(offered, 1)), 0)
+        sums |= {f"fair_n_{scope}": demand, f"fair_x_{scope}": share, f"fair_xx_{scope}": share * share}
+        columns[f"fair_min_{scope}"] = _least(groups.min(np.where(demand, share, _NONE)))
+    columns |= {name: _summed(groups, values) for name, values in sums.items()}
+    columns |= {name: groups.max(ints(rows, name)) for name in TIMELINE_GAUGES}
+    columns |= {name: _histogram(groups, rows, name) for name in TIMELINE_HISTOGRAMS}
+    return _table(TIMELINE, columns)
+
+
+def _starvation(rows: pa.Table, row: _Rows) -> pa.Table:
+    starved = pa.array(row.starved)
+    columns = {name: rows[name].filter(starved) for name in (*_SESSION, "hour_us")}
+    columns |= {
+        "start_us": rows["interval_start_us"].filter(starved),
+        "end_us": rows["interval_end_us"].filter(starved),
+        "intervals": pa.array(np.ones(int(row.starved.sum()), np.int64)),
+        "offered": pa.array(row.offered[row.starved]),
+        "waiting": pa.array(row.total("waiting")[row.starved]),
+    }
+    return _runs(pa.table(columns))
+
+
+def _runs(pieces: pa.Table) -> pa.Table:
+    """Runs of starved intervals within an hour, from intervals or shorter runs."""
+    by_hour = Groups(pieces, (*_SESSION, "hour_us"), ["end_us", "start_us"])
+    pieces = pieces.take(pa.array(by_hour.order))
+    start, end = ints(pieces, "start_us"), ints(pieces, "end_us")
+    begins = np.ones(len(start), np.bool_)
+    begins[1:] = np.abs(start[1:] - end[:-1]) > TOLERANCE_US
+    begins[by_hour.starts] = True
+    pieces = pieces.append_column("run", pa.array(np.cumsum(begins)))
+    runs = Groups(pieces, ["run"], ["end_us"])
+    columns: dict[str, Any] = {name: runs.first(name) for name in (*_SESSION, "hour_us")}
+    columns |= {"start_us": runs.min(start), "end_us": runs.max(end), "waiting": runs.last("waiting")}
+    columns |= {name: runs.sum(ints(pieces, name)) for name in ("intervals", "offered")}
+    return _table(STARVATION, columns)
+
+
+def _intervals(rows: pa.Table) -> pa.Table:
+    by_file = Groups(rows, ("broker", "interval_end_us", "file"))
+    files = pa.table(dict(by_file.keys())).append_column("rows", pa.array(by_file.count()))
+    groups = Groups(files, ("broker", "interval_end_us"))
+    return _table(
+        INTERVALS, groups.keys() | {"rows": groups.sum(ints(files, "rows")), "files": groups.count()}
+    )
+
+
+def merged(dataset: str, tables: Sequence[pa.Table]) -> pa.Table:
+    """Compacted rows of the same hours, merged by key."""
+    rows = pa.concat_tables(tables)
+    if dataset == STARVATION:
+        return _runs(rows)
+    at = {SESSIONS: ["last_us"]}.get(dataset, [])
+    groups = Groups(rows, keys(dataset), at)
+    columns: dict[str, Any] = dict(groups.keys())
+    for column in DATASETS[dataset]:
+        name = column.name
+        match column.how:
+            case How.SUM:
+                columns[name] = groups.sum(ints(rows, name))
+            case How.MAX:
+                columns[name] = groups.max(ints(rows, name))
+            case How.MIN:
+                there = rows[name].is_valid().to_numpy()
+                columns[name] = _least(groups.min(np.where(there, ints(rows, name), _NONE)))
+            case How.ANY:
+                columns[name] = groups.max(ints(rows, name)) > 0
+            case How.LAST:
+                columns[name] = groups.last(name)
+            case How.HISTOGRAM:
+                columns[name] = _histogram(groups, rows, name)
+            case How.KEY:
+                pass
+    return _table(dataset, columns)
+
+
+def _table(dataset: str, columns: Mapping[str, Any]) -> pa.Table:
+    types = arrow_types(dataset)
+    arrays = []
+    for name, kind in types.items():
+        values = columns[name]
+        arrays.append((pa.array(values) if isinstance(values, np.ndarray) else values).cast(kind))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(list(types.items())))
+
+
+def _summed(groups: Groups, values: Ints | Mask) -> Ints:
+    if not values.any():  # as most counters
+        return np.zeros(len(groups), np.int64)
+    summed: Ints = groups.sum(values.astype(np.int64, copy=False))
+    return summed
+
+
+def _least(values: Ints) -> pa.Array:
+    return pa.array(values, mask=values == _NONE)
+
+
+def _histogram(groups: Groups, rows: pa.Table, name: str, which: Mask | None = None) -> pa.Array:
+    """The sums of histograms; null for a group without one. `which`: only of these rows."""
+    kind = pa.list_(pa.int64())
+    there: Mask = rows[name].is_valid().to_numpy()
+    if which is not None:
+        there = there & which
+    if not there.any():
+        return pa.nulls(len(groups), kind)
+    values = histograms(rows, name)
+    if which is not None:
+        values[~which] = 0
+    held = groups.max(there)
+    summed = groups.sum(values)[held]
+    ends = np.concatenate([[0], np.cumsum(held) * BUCKETS]).astype(np.int32)
+    return pa.ListArray.from_arrays(
+        pa.array(ends), pa.array(summed.ravel()), kind, mask=pa.array(~held)
+    )

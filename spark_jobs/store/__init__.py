@@ -1,0 +1,1 @@
+"""The store: Delta tables of compacted hours, committed together, and what has been taken in."""

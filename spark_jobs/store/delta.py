@@ -1,0 +1,311 @@
+"""The Delta tables of a store: read as one state, and written in one commit.
+
+`sessions` is written last. Its commit names the version of every other table (in Delta's transaction identifiers, one
+for each table), so whoever opens the newest version of `sessions`, and the others as it names them, sees one state.
+What a run that was ended has left in another table is not named, and the next commit restores that table first.
+
+A commit is for the version that its run began with: if another run has committed meanwhile, it fails with ConflictError
+and changes nothing that a reader sees. So no lock is needed, and a run that was paused cannot overwrite newer hours.
+"""
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Field, Transaction
+from deltalake import Schema as DeltaSchema
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from spark_jobs.errors import ReportError
+from spark_jobs.storage import Storage, StorageError
+from spark_jobs.storage.local import LocalStorage
+from spark_jobs.store.schema import DATASETS, HOUR_US, PARTITIONS, SESSIONS, stored_schema
+from spark_jobs.store.taken import (
+    BROKERS_SCHEMA,
+    FILES_SCHEMA,
+    SKIPPED_SCHEMA,
+    hour_name,
+    hour_of_partition,
+    partition_of,
+)
+
+FILES: Final = "files"
+SKIPPED: Final = "skipped"
+BROKERS: Final = "brokers"
+SCHEMAS: Final = {
+    **{name: stored_schema(name) for name in DATASETS},
+    FILES: FILES_SCHEMA,
+    SKIPPED: SKIPPED_SCHEMA,
+    BROKERS: BROKERS_SCHEMA,
+}
+OTHERS: Final = tuple(name for name in SCHEMAS if name != SESSIONS)
+KEPT_HOURS: Final = 24
+"""How long replaced files are kept for reports that read them."""
+
+_COMMITS: Final = "sluice"  # transaction identifier: number of commits
+_VACUUMED: Final = "vacuumed"  # the same: when replaced files were last removed, in seconds since 1970
+_SLOT: Final = "sluice.slot_us"
+_PATH: Final = re.compile(r"(?:[0-9a-f]{32}/)?(?:date=(?P<date>\d{4}-\d\d-\d\d)/hour=(?P<hour>\d\d?)/)?[^/]+\.parquet$")
+
+
+class ConflictError(Exception):
+    """Another run has changed the store since this one read it."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file of a table: its path below the table's folder, and its hour's start; None if the table has no hours."""
+
+    path: str
+    hour_us: int | None
+
+
+@dataclass
+class Change:
+    """New and removed files of one table."""
+
+    added: list[AddAction] = field(default_factory=list)
+    removed: list[StoredFile] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One state of a store; later commits do not change it.
+
+    Attributes:
+        storage: the store's folder.
+        tables: name -> table at its version.
+    """
+
+    storage: Storage
+    tables: Mapping[str, DeltaTable]
+
+    @property
+    def version(self) -> int:
+        """The version of `sessions`."""
+        return self.tables[SESSIONS].version()
+
+    @property
+    def slot_us(self) -> int:
+        """The length of a slot of the timeline."""
+        return int(self.tables[SESSIONS].metadata().configuration[_SLOT])
+
+    def files(self, name: str, start_us: int | None = None, end_us: int | None = None) -> list[StoredFile]:
+        """The files of a table, for [start, end) of its hours; None: open."""
+        table = self.tables[name]
+        asked = []
+        if start_us is not None:
+            asked.append(f"date >= '{hour_name(start_us)[:10]}'")
+        if end_us is not None:
+            asked.append(f"date <= '{hour_name(max(0, end_us - 1))[:10]}'")
+        with _delta_errors(self.storage):
+            uris = table.file_uris(file_pruning_predicate=" AND ".join(asked)) if asked else table.file_uris()
+        found = sorted((_stored(uri) for uri in uris), key=lambda file: file.path)
+        return [file for file in found if file.hour_us is None or _within(file.hour_us, start_us, end_us)]
+
+    def arrow(self, name: str) -> pa.Table:
+        """The rows of a table without hours (SKIPPED, BROKERS)."""
+        parts = [self._read(name, file) for file in self.files(name)]
+        return pa.concat_tables([SCHEMAS[name].empty_table(), *parts])
+
+    def by_hour(self, name: str, start_us: int | None, end_us: int | None) -> Iterator[tuple[int, pa.Table]]:
+        """The start of an hour and its rows, without partition columns; an hour may come several times."""
+        for file in self.files(name, start_us, end_us):
+            assert file.hour_us is not None
+            yield file.hour_us, self._read(name, file)
+
+    def _read(self, name: str, file: StoredFile) -> pa.Table:
+        with self.storage.open(f"{name}/{file.path}") as source:
+            return pq.ParquetFile(source).read()
+
+
+def open_snapshot(storage: Storage) -> Snapshot | None:
+    """The newest state of a store; None if there is none.
+
+    Raises:
+        StorageError: the store cannot be read.
+    """
+    with _delta_errors(storage):
+        if not DeltaTable.is_deltatable(_uri(storage, SESSIONS)):
+            return None
+        sessions = DeltaTable(_uri(storage, SESSIONS))
+        if _SLOT not in sessions.metadata().configuration:
+            raise StorageError(f"{storage.shown}: {SESSIONS} is a Delta table, but not one of Sluice; use a new folder")
+        others = {
+            name: DeltaTable(_uri(storage, name), version=sessions.transaction_version(name) or 0) for name in OTHERS
+        }
+        return Snapshot(storage, {SESSIONS: sessions, **others})
+
+
+def create(storage: Storage, slot_us: int) -> Snapshot:
+    """Create the tables of a new store; those that exist are kept.
+
+    Raises:
+        ConflictError: another run is creating them.
+        StorageError: they cannot be written.
+    """
+    configuration = {_SLOT: str(slot_us), "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours"}
+    for name in (*OTHERS, SESSIONS):
+        if isinstance(storage, LocalStorage):
+            storage.make_folder(name)
+        with _delta_errors(storage):
+            DeltaTable.create(
+                _uri(storage, name),
+                SCHEMAS[name],
+                mode="ignore",
+                partition_by=_partitions(name),
+                configuration=configuration,
+                raise_if_key_not_exists=False,
+            )
+    snapshot = open_snapshot(storage)
+    assert snapshot is not None
+    return snapshot
+
+
+def commit(snapshot: Snapshot, changes: Mapping[str, Change]) -> Snapshot:
+    """Change the tables; returns the new state.
+
+    Raises:
+        ConflictError: the store has changed since the snapshot; nothing that a reader sees was changed.
+        StorageError: the store cannot be written.
+    """
+    storage, sessions = snapshot.storage, snapshot.tables[SESSIONS]
+    now = int(time.time())
+    before = sessions.transaction_version(_VACUUMED) or 0
+    due = before == 0 or now - before >= KEPT_HOURS * 3600
+    with _delta_errors(storage):
+        if DeltaTable(_uri(storage, SESSIONS)).version() != sessions.version():
+            raise ConflictError
+        named = [Transaction(_VACUUMED, now if due else before)]
+        for name in OTHERS:
+            table = _write(_settled(snapshot, name), name, changes.get(name, Change()), ())
+            named.append(Transaction(name, table.version()))
+        _write(sessions, SESSIONS, changes.get(SESSIONS, Change()), named)
+        if due and before:
+            for name in SCHEMAS:
+                DeltaTable(_uri(storage, name)).vacuum(dry_run=False, full=True)
+    found = open_snapshot(storage)
+    assert found is not None
+    return found
+
+
+def new_folder() -> str:
+    """The name of a folder for the new files of a run, below the table's."""
+    return uuid.uuid4().hex
+
+
+def added(path: str, size: int, rows: int, hour_us: int | None) -> AddAction:
+    """The entry for a new file."""
+    values = partition_of(hour_us) if hour_us is not None else {}
+    return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps({"numRecords": rows}))
+
+
+def added_below(storage: Storage, name: str, folder: str) -> list[AddAction]:
+    """The entries for the files that Spark has written to a folder of a table."""
+    entries = []
+    for entry in storage.files(f"{name}/{folder}"):
+        if entry.name.endswith(".parquet"):
+            with storage.open(entry.name) as source:
+                rows = pq.read_metadata(source).num_rows
+            path = entry.name.removeprefix(f"{name}/")
+            entries.append(added(path, entry.size, rows, _stored(path).hour_us))
+    return entries
+
+
+def add_rows(storage: Storage, name: str, rows: pa.Table, hour_us: int | None = None) -> AddAction:
+    """Write rows as one file of a table, of one hour if the table has hours."""
+    data = BytesIO()
+    pq.write_table(rows, data, compression="zstd")
+    values = partition_of(hour_us) if hour_us is not None else {}
+    path = "/".join([new_folder(), *[f"{key}={value}" for key, value in values.items()], "rows.parquet"])
+    storage.write(f"{name}/{path}", data.getvalue())
+    return added(path, len(data.getvalue()), rows.num_rows, hour_us)
+
+
+def _settled(snapshot: Snapshot, name: str) -> DeltaTable:
+    """The newest version of a table, with the content that the snapshot has."""
+    wanted, uri = snapshot.tables[name], _uri(snapshot.storage, name)
+    newest = DeltaTable(uri)
+    if newest.version() == wanted.version() or set(newest.file_uris()) == set(wanted.file_uris()):
+        return newest
+    restored = newest.version() + 1
+    newest.restore(wanted.version(), commit_properties=_properties(newest))
+    return DeltaTable(uri, version=restored)
+
+
+def _write(table: DeltaTable, name: str, change: Change, named: Iterable[Transaction]) -> DeltaTable:
+    """Commit a change as the version after this table's; returns the table at that version."""
+    named = list(named)
+    if not change.added and not change.removed and not named:
+        return table
+    table = _with_columns(table, name)
+    written = table.version() + 1
+    removed = [RemoveAction(file.path, True, int(time.time() * 1000)) for file in change.removed]
+    table.create_write_transaction(
+        [*change.added, *removed],
+        "append",
+        table.schema(),
+        _partitions(name),
+        commit_properties=_properties(table, named),
+    )
+    return DeltaTable(table.table_uri, version=written)
+
+
+def _with_columns(table: DeltaTable, name: str) -> DeltaTable:
+    """The table with the columns that have come since it was created."""
+    there = {column.name for column in table.schema().fields}
+    wanted: list[Field] = DeltaSchema.from_arrow(SCHEMAS[name]).fields
+    if not (missing := [column for column in wanted if column.name not in there]):
+        return table
+    widened = table.version() + 1
+    table.alter.add_columns(missing, commit_properties=_properties(table))
+    return DeltaTable(table.table_uri, version=widened)
+
+
+def _properties(table: DeltaTable, named: Iterable[Transaction] = ()) -> CommitProperties:
+    """Of a commit that fails if there is another one before it."""
+    number = (table.transaction_version(_COMMITS) or 0) + 1
+    return CommitProperties(max_commit_retries=0, app_transactions=[Transaction(_COMMITS, number), *named])
+
+
+def _partitions(name: str) -> list[str]:
+    return [column for column in PARTITIONS if column in SCHEMAS[name].names]
+
+
+def _uri(storage: Storage, name: str) -> str:
+    """The URI of a table for Delta: a plain path for a local folder."""
+    uri = str(storage.path(name)) if isinstance(storage, LocalStorage) else storage.uri_of(name)
+    if "%" in uri:
+        raise StorageError(f"{storage.shown}: Delta tables cannot be in a folder with % in its path; use another one")
+    return uri
+
+
+def _stored(uri: str) -> StoredFile:
+    match = _PATH.search(uri)
+    if match is None:
+        raise ReportError(f"{uri}: is not a file of a store")
+    return StoredFile(match[0], hour_of_partition(match.groupdict()) if match["date"] else None)
+
+
+def _within(hour_us: int, start_us: int | None, end_us: int | None) -> bool:
+    return (start_us is None or hour_us + HOUR_US > start_us) and (end_us is None or hour_us < end_us)
+
+
+@contextmanager
+def _delta_errors(storage: Storage) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise ConflictError from error
+    except (DeltaError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        raise StorageError(f"{storage.shown}: {reason}") from error

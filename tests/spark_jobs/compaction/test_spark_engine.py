@@ -1,0 +1,84 @@
+"""Compaction by Spark: the same store as without it, from any storage, whatever the files are like."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.compaction import plan
+from spark_jobs.store.store import Store, open_store
+from tests.support.damage import overstate, spoil, turn_a_bit
+from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of, tables
+from tests.support.spark.metrics_files import row, write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def known(store: Store) -> tuple[object, ...]:
+    """All that a store knows beside the compacted rows."""
+    intervals = [table.to_pylist() for _, table in store.snapshot.by_hour("intervals", None, None)]
+    return store.ledgers(), store.skipped(), store.watermarks, store.slot_us, intervals
+
+
+def test_spark_makes_the_store_that_arrow_makes(run: Run, run_spark: Run, tmp_path: Path) -> None:
+    """Late and duplicate files, rows added to hours whose raw files are gone: the same rows, files and watermarks."""
+    raw, here, there = tmp_path / "raw", tmp_path / "here", tmp_path / "there"
+    write_file(raw / HOUR / "a.parquet", minutes(1, 2, sent_qos1=0) + minutes(2, client="b/1", listener="tls"))
+    write_file(raw / NEXT / "b.parquet", minutes(61, wait_qos0_hist=None, waiting_start_qos1=4, gated_rate=2))
+    shutil.copy(raw / HOUR / "a.parquet", raw / HOUR / "copy.parquet")
+    for each, store in ((run, here), (run_spark, there)):
+        done = each(raw, store)
+        assert (done.hours, done.rows, done.duplicates) == (2, 4, 3)
+    (raw / HOUR / "a.parquet").unlink()
+    write_file(raw / HOUR / "again.parquet", minutes(2, 3, sent_qos1=0) + minutes(2, client="new"))
+    for each, store in ((run, here), (run_spark, there)):
+        done = each(raw, store)
+        assert (done.hours, done.late, done.duplicates) == (1, 1, 4)
+    assert tables(here) == tables(there)
+    assert known(open_store(str(here))) == known(open_store(str(there)))
+
+
+def test_damage_that_spark_meets_is_found(run_spark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file is named, the rest is compacted, and hours that were built before stay.
+
+    One has garbage in its pages, one has wrong values that only checksums reveal, and one can be read by pyarrow but
+    not by Spark, whatever its name.
+    """
+    monkeypatch.setattr(plan, "BATCH_HOURS", 1)
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "first.parquet", minutes(1))
+    write_file(raw / NEXT / "good.parquet", minutes(61))
+    spoil(write_file(raw / NEXT / "garbage.parquet", minutes(*range(62, 110))))
+    counted = [row(end=3600 + n, offered_qos1=n * n) for n in range(1, 41)]
+    turn_a_bit(write_file(raw / NEXT / "turned.parquet", counted))
+    overstated = write_file(raw / NEXT / "b a%20d.parquet", counted)
+    overstate(overstated, "offered_qos1")
+    pq.read_table(overstated, page_checksum_verification=True)
+    done = run_spark(raw, store)
+    assert (done.hours, done.rows, done.skipped) == (2, 2, 3)
+    found = {file.name.rpartition("/")[2]: file for file in open_store(str(store)).skipped()}
+    for name in ("garbage.parquet", "turned.parquet", "b a%20d.parquet"):
+        assert found[name].why.startswith("is damaged"), name
+    assert [made["rows"] for made in rows_of(open_store(str(store)).sessions())] == [1, 1]
+    assert run_spark(raw, store, idle=True).skipped == 3
+
+
+def test_metrics_of_every_storage(spark: "SparkSession", run_spark: Run, tmp_path: Path) -> None:
+    """Hadoop and local storages give the same rows and the same findings."""
+    raw = tmp_path / "raw metrics"
+    write_file(raw / HOUR / "a b%20.parquet", minutes(1, 2))
+    shutil.copy(raw / HOUR / "a b%20.parquet", raw / HOUR / "copy.parquet")
+    (raw / HOUR / "cut.parquet").write_bytes(b"PAR1" + b"x" * 50)
+    mount = f"pipe{abs(hash(tmp_path))}"
+    spark._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{mount}.link./all", f"file://{tmp_path}")
+    done = run_spark(f"viewfs://{mount}/all/raw metrics", tmp_path / "store")
+    assert (done.rows, done.duplicates, done.skipped) == (2, 2, 1)
+    for base in (f"file://{tmp_path}", str(tmp_path)):
+        found = run_spark(f"{base}/raw metrics", f"{base}/store")
+        assert (found.hours, found.files, found.skipped) == (0, 2, 1)
+        assert rows_of(open_store(f"{base}/store").sessions())[0]["rows"] == 2

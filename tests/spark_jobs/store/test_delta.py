@@ -1,0 +1,197 @@
+"""The tables of a store, without Spark: one state for readers, fenced commits, and what ended runs leave."""
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from spark_jobs.errors import ReportError
+from spark_jobs.storage import StorageError
+from spark_jobs.storage.local import LocalStorage
+from spark_jobs.store import delta
+from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, Change, ConflictError, Snapshot
+from spark_jobs.store.schema import HOUR_US, SESSIONS, TIMELINE, stored_schema
+from spark_jobs.store.taken import FileRecord, records_of, records_table, watermarks_of, watermarks_table
+
+START: Final = 480_000 * HOUR_US
+SLOT: Final = 60_000_000
+
+
+def rows(dataset: str, **values: object) -> pa.Table:
+    """One row of a dataset, as stored: the given values, and null elsewhere."""
+    schema = stored_schema(dataset)
+    wanted = pa.schema([field for field in schema if field.name not in ("date", "hour")])
+    return pa.Table.from_pylist([values], schema=wanted)
+
+
+def change(snapshot: Snapshot, client: str, hour: int = 0) -> dict[str, Change]:
+    """Replace an hour: one session, and one slot of the broker with the session's name."""
+    start = START + hour * HOUR_US
+    made = {SESSIONS: rows(SESSIONS, client_id=client), TIMELINE: rows(TIMELINE, broker=client)}
+    return {
+        name: Change(
+            [delta.add_rows(snapshot.storage, name, table, start)], snapshot.files(name, start, start + HOUR_US)
+        )
+        for name, table in made.items()
+    }
+
+
+def seen(snapshot: Snapshot) -> tuple[list[str], list[str]]:
+    """The sessions, and the brokers of the slots."""
+    sessions = [table["client_id"][0].as_py() for _, table in snapshot.by_hour(SESSIONS, None, None)]
+    slots = [table["broker"][0].as_py() for _, table in snapshot.by_hour(TIMELINE, None, None)]
+    return sorted(sessions), sorted(slots)
+
+
+def opened(storage: LocalStorage) -> Snapshot:
+    """The newest state."""
+    snapshot = delta.open_snapshot(storage)
+    assert snapshot is not None
+    return snapshot
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> LocalStorage:
+    """An empty folder, with letters that URIs escape."""
+    return LocalStorage(tmp_path / "a store {x} [1] *? #")
+
+
+@pytest.fixture
+def store(storage: LocalStorage) -> Snapshot:
+    """A store with one hour."""
+    empty = delta.create(storage, SLOT)
+    return delta.commit(empty, change(empty, "a"))
+
+
+def test_a_commit_replaces_hours_in_all_tables(storage: LocalStorage, store: Snapshot) -> None:
+    """The new state has the new hours; a state that was opened before keeps its own."""
+    later = delta.commit(store, change(store, "b"))
+    both = delta.commit(later, change(later, "c", hour=30))
+    assert seen(both) == seen(opened(storage)) == (["b", "c"], ["b", "c"])
+    assert seen(store) == (["a"], ["a"])
+    assert [file.hour_us for file in both.files(SESSIONS, START + HOUR_US)] == [START + 30 * HOUR_US]
+    assert [file.hour_us for file in both.files(SESSIONS, end_us=START + 1)] == [START]
+    assert both.slot_us == SLOT
+
+
+def test_the_second_of_two_commits_fails(storage: LocalStorage, store: Snapshot) -> None:
+    """A run that commits after another one, or wakes up after it, changes nothing."""
+    other = opened(storage)
+    delta.commit(store, change(store, "b"))
+    for _ in range(2):
+        with pytest.raises(ConflictError):
+            delta.commit(other, change(other, "c"))
+    assert seen(opened(storage)) == (["b"], ["b"])
+
+
+def test_a_run_that_ends_within_its_commit_leaves_nothing(storage: LocalStorage, store: Snapshot) -> None:
+    """Readers see the old state, and the next commit undoes what the ended one left."""
+    lost = change(store, "lost")
+    delta._write(delta._settled(store, TIMELINE), TIMELINE, lost[TIMELINE], ())  # ended before `sessions`
+    assert seen(opened(storage)) == (["a"], ["a"])
+    after = delta.commit(opened(storage), change(opened(storage), "c", hour=1))
+    assert seen(after) == (["a", "c"], ["a", "c"])
+    newest = DeltaTable(str(storage.path(TIMELINE)))
+    assert len(newest.file_uris()) == 2
+
+
+def test_of_many_runs_at_once_every_commit_counts(storage: LocalStorage, store: Snapshot) -> None:
+    """Runs that start again after a conflict all get their hours in, and every state on the way is whole."""
+    wrong: list[object] = []
+
+    def run(number: int) -> None:
+        while True:
+            snapshot = opened(storage)
+            sessions, slots = seen(snapshot)
+            if sessions != slots:
+                wrong.append((sessions, slots))
+            try:
+                delta.commit(snapshot, change(snapshot, f"r{number}", hour=number))
+                return
+            except ConflictError:
+                pass
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert seen(opened(storage)) == (["a", "r1", "r2", "r3", "r4"],) * 2
+
+
+def test_replaced_files_are_removed_after_a_day(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A report that has begun can finish; later the replaced files go, and those that ended runs have left."""
+    monkeypatch.setattr(delta, "KEPT_HOURS", 0)
+    empty = delta.create(storage, SLOT)
+    store = delta.commit(empty, change(empty, "a"))
+    with monkeypatch.context() as kept:
+        kept.setattr(delta, "KEPT_HOURS", 24)
+        later = delta.commit(store, change(store, "b"))
+        lost = change(later, "lost")[SESSIONS].added[0].path
+        assert seen(store) == (["a"], ["a"])
+    after = delta.commit(later, change(later, "c", hour=1))
+    assert not storage.path(f"{SESSIONS}/{store.files(SESSIONS)[0].path}").exists()
+    assert not storage.path(f"{SESSIONS}/{lost}").exists()
+    assert seen(after) == (["b", "c"], ["b", "c"])
+    assert seen(delta.commit(after, change(after, "d", hour=2))) == (["b", "c", "d"],) * 2
+
+
+def test_a_column_that_has_come_is_added(
+    storage: LocalStorage, store: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that was created before a counter goes on, and has it from then on."""
+    wider = delta.SCHEMAS[SESSIONS].append(pa.field("new_counter", pa.int64()))
+    monkeypatch.setitem(delta.SCHEMAS, SESSIONS, wider)
+    after = delta.commit(store, change(store, "b", hour=1))
+    assert "new_counter" in [field.name for field in after.tables[SESSIONS].schema().fields]
+    assert seen(after) == (["a", "b"], ["a", "b"])
+
+
+def test_files_and_watermarks_are_kept(storage: LocalStorage, store: Snapshot) -> None:
+    """Records of files by hour, skipped files, and the brokers' last times come back as they were."""
+    record = FileRecord("x,\n", 9, 5, "read", "“so”", 3, 2, 1, START, START + 7, True, ("b1", "b2"))
+    skipped = FileRecord("y", 0, 7, "empty", "is zero bytes long")
+    after = delta.commit(
+        store,
+        {
+            FILES: Change([delta.add_rows(storage, FILES, records_table([record]), START)]),
+            SKIPPED: Change([delta.add_rows(storage, SKIPPED, records_table([skipped]))]),
+            BROKERS: Change([delta.add_rows(storage, BROKERS, watermarks_table({"b": 5, "a": 7}))]),
+        },
+    )
+    [(hour_us, files)] = after.by_hour(FILES, None, None)
+    assert (hour_us, records_of(files)) == (START, [record])
+    assert records_of(after.arrow(SKIPPED)) == [skipped]
+    assert watermarks_of(after.arrow(BROKERS)) == {"a": 7, "b": 5}
+    unreadable = replace(skipped, name="z\udcff")
+    assert records_of(records_table([unreadable]))[0].name == "z\\udcff"
+
+
+def test_duckdb_and_polars_read_the_store(tmp_path: Path) -> None:
+    """What reads Delta tables reads the newest state, with date and hour; replaced rows are not in it."""
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    empty = delta.create(LocalStorage(tmp_path), SLOT)
+    store = delta.commit(empty, change(empty, "a"))
+    delta.commit(store, change(store, "b"))
+    expected = [("b", START // HOUR_US % 24)]
+    table = str(tmp_path / SESSIONS)
+    assert polars.scan_delta(table).select("client_id", "hour").collect().rows() == expected
+    sessions = DeltaTable(table).to_pyarrow_dataset()
+    assert duckdb.sql("SELECT client_id, hour FROM sessions").fetchall() == expected
+    assert sessions.count_rows() == 1
+
+
+def test_what_cannot_be_a_store_is_named(tmp_path: Path) -> None:
+    """Another program's Delta table, and a folder that Delta cannot have."""
+    DeltaTable.create(str(tmp_path / SESSIONS), pa.schema([("a", pa.int64())]))
+    with pytest.raises(StorageError, match="is a Delta table, but not one of Sluice"):
+        delta.open_snapshot(LocalStorage(tmp_path))
+    with pytest.raises(ReportError, match="cannot be in a folder with % in its path"):
+        delta.open_snapshot(LocalStorage(tmp_path / "%41"))
