@@ -7,8 +7,8 @@ On a cluster spark-submit runs the same job; the driver needs pyarrow and deltal
 
 or, from a copy of this package, `spark-submit --master ... spark_jobs/report.py --metrics DIR --out DIR`.
 
-Exit code 0: done. 2: the input, the output folder or the machine cannot be used, and stderr says why. 1: the job failed
-for another reason. 130: interrupted.
+Exit code 0: done. 3: done, but a value is beyond its limit (`report --thresholds`). 2: the input, the output folder or
+the machine cannot be used, and stderr says why. 1: the job failed for another reason. 130: interrupted.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from spark_jobs.spark import DEBUG
 OK: Final = 0
 FAILED: Final = 1
 WRONG_INPUT: Final = 2
+BEYOND_LIMITS: Final = 3
 INTERRUPTED: Final = 130
 
 FOLDER_OPTIONS: Final = ("metrics", "store", "compare", "out")
@@ -44,7 +45,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m spark
             return _bundle(parsed.out)
         if parsed.command == "compact":
             return _compact(parsed)
-        make_report(report_options(parsed), progress)
+        if not make_report(report_options(parsed), progress):
+            return BEYOND_LIMITS
     except ReportError as error:
         sys.stderr.write(f"error: {error}\n")
         return WRONG_INPUT

@@ -71,6 +71,7 @@ class Options:
         master: Spark's master URL; None for all processors of this machine, under spark-submit for its own.
         window: length of the timeline's windows in seconds; None: automatic.
         starved_after: a session is starved after this many intervals in a row without a delivery.
+        thresholds: path of a file of limits, see `thresholds`; None: no limits.
     """
 
     sources: tuple[Source, ...]
@@ -78,10 +79,11 @@ class Options:
     master: str | None = None
     window: int | None = None
     starved_after: int = STARVED_AFTER
+    thresholds: str | None = None
 
 
-def make_report(options: Options, progress: Progress, settings: Mapping[str, str] | None = None) -> "list[Result]":
-    """Make the report in OUT: report.html, summary.json, tables/, and compare.svg for two runs.
+def make_report(options: Options, progress: Progress, settings: Mapping[str, str] | None = None) -> bool:
+    """Make the report in OUT: report.html, summary.json, metrics.prom, tables/, and compare.svg for two runs.
 
     A baseline without rows in its range is left out; the report says so.
 
@@ -90,6 +92,9 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
         progress: prints each stage.
         settings: Spark settings that override the built-in ones.
 
+    Returns:
+        Whether all values are within their thresholds.
+
     Raises:
         ReportError: the input, the output folder or the machine cannot be used.
     """
@@ -97,7 +102,9 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
 
     spark.require_packages()
     from spark_jobs.publish import check_writable, publish
+    from spark_jobs.thresholds import check, read_thresholds
 
+    limits = read_thresholds(options.thresholds) if options.thresholds is not None else {}
     with ExitStack() as stack:
         running: list[SparkSession] = []
 
@@ -119,9 +126,13 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
         with _sources(spark_of, options.sources, out, progress) as frames:
             results = _measure(frames, options, progress)
             with progress.stage("writing tables and page") as stage:
-                publish(results, out)
+                checked = check(results[-1], limits)
+                publish(results, out, checked)
                 stage.note = f"{options.out.rstrip('/')}/report.html"
-    return results
+    exceeded = [each for each in checked if each.exceeded]
+    for each in exceeded:
+        progress.warn(f"threshold exceeded: {each}")
+    return not exceeded
 
 
 @contextmanager

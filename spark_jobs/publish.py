@@ -8,14 +8,18 @@ from spark_jobs.measures.files import FOLDER, STARVED, encoded
 from spark_jobs.measures.layout import LAYOUTS
 from spark_jobs.measures.result import Result
 from spark_jobs.measures.summary import summary
+from spark_jobs.openmetrics import open_metrics
 from spark_jobs.page import render
+from spark_jobs.page.findings import findings
 from spark_jobs.page.picture import compared
 from spark_jobs.page.verdict import headline, sentences
 from spark_jobs.storage import Storage
+from spark_jobs.thresholds import Checked
 
 PAGE: Final = "report.html"
 SUMMARY: Final = "summary.json"
 PICTURE: Final = "compare.svg"
+METRICS: Final = "metrics.prom"
 _PROBE: Final = ".writable"
 
 
@@ -29,8 +33,8 @@ def check_writable(out: Storage) -> None:
     out.remove(_PROBE)
 
 
-def publish(results: Sequence[Result], out: Storage) -> None:
-    """Write tables/, summary.json, report.html and, for two runs, compare.svg, each atomically.
+def publish(results: Sequence[Result], out: Storage, checked: Sequence[Checked] = ()) -> None:
+    """Write tables/, summary.json, metrics.prom, report.html and, for two runs, compare.svg, each atomically.
 
     The page is written last, because it links to the tables.
 
@@ -44,8 +48,10 @@ def publish(results: Sequence[Result], out: Storage) -> None:
     stale = {f"{FOLDER}/{name}.{form}" for name in (*LAYOUTS, STARVED) for form in ("parquet", "csv")} - written
     for name in sorted(stale if len(results) > 1 else stale | {PICTURE}):  # from an earlier report
         out.remove(name)
-    told = summary(results, headline(results), sentences(results))
+    found = [finding.to_json() for finding in findings(results[-1])]
+    told = summary(results, headline(results), sentences(results), found, [each.to_json() for each in checked])
     out.write(SUMMARY, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
+    out.write(METRICS, open_metrics(results, checked).encode())
     if len(results) > 1:
         out.write(PICTURE, compared(results).encode())
     out.write(PAGE, render(results).encode())

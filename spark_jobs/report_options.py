@@ -60,6 +60,9 @@ def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="N",
         help="a session is starved after N intervals in a row without a delivery; default: 3",
     )
+    report.add_argument(
+        "--thresholds", metavar="FILE", help="TOML file of limits for measures; exit code 3 if a value is beyond one"
+    )
     report.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
     report.add_argument("--quiet", action="store_true", help="no progress lines")
 
@@ -86,7 +89,7 @@ def report_options(parsed: argparse.Namespace) -> "Options":
     label = parsed.label or parsed.broker or _name_of(parsed.store or parsed.metrics)
     run = Source(label, parsed.store, parsed.metrics, start, end, parsed.broker)
     sources = (run,) if baseline is None else (_baseline(baseline, parsed.baseline_label, run), run)
-    return Options(sources, parsed.out, parsed.master, parse_window(parsed.window), starved_after)
+    return Options(sources, parsed.out, parsed.master, parse_window(parsed.window), starved_after, parsed.thresholds)
 
 
 def _baseline(text: str, label: str | None, run: "Source") -> "Source":

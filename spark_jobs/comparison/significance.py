@@ -53,11 +53,11 @@ def mann_whitney(baseline: Series, series: Series) -> Verdict:
     if n < FEWEST or m < FEWEST:
         return Verdict(None, n, m)
     ranked = ranks([*a, *b])
-    inflation = _inflation(_refilled(baseline, ranked[:n]), _refilled(series, ranked[n:]))
-    if min(n, m) / inflation < FEWEST_EFFECTIVE:
+    factor = inflation([_refilled(baseline, ranked[:n]), _refilled(series, ranked[n:])])
+    if min(n, m) / factor < FEWEST_EFFECTIVE:
         return Verdict(None, n, m)
-    ties = sum(count**3 - count for count in _tie_counts(ranked))
-    variance = n * m / 12 * ((n + m + 1) - ties / ((n + m) * (n + m - 1))) * inflation
+    ties = sum(count**3 - count for count in tie_counts(ranked))
+    variance = n * m / 12 * ((n + m + 1) - ties / ((n + m) * (n + m - 1))) * factor
     if variance <= 0:  # every value is the same
         return Verdict(1.0, n, m)
     u = math.fsum(ranked[:n]) - n * (n + 1) / 2
@@ -80,7 +80,8 @@ def ranks(values: Sequence[float]) -> list[float]:
     return found
 
 
-def _tie_counts(ranked: Sequence[float]) -> list[int]:
+def tie_counts(ranked: Sequence[float]) -> list[int]:
+    """How often each rank occurs."""
     counts: dict[float, int] = {}
     for rank in ranked:
         counts[rank] = counts.get(rank, 0) + 1
@@ -93,7 +94,7 @@ def _refilled(series: Series, values: Sequence[float]) -> list[float | None]:
     return [None if value is None else next(given) for value in series]
 
 
-def _inflation(*series: Sequence[float | None]) -> float:
+def inflation(series: Sequence[Series]) -> float:
     """(1 + r) / (1 - r): the factor by which the variance exceeds that of independent values."""
     products: list[float] = []
     squares: list[float] = []

@@ -1,4 +1,4 @@
-"""Table `fairness`: indices of evenness over all sessions, by listener and by topic group, for each QoS.
+"""Table `fairness`: indices of evenness over all sessions, by broker, listener and topic group, for each QoS.
 
 The sessions are those with deliveries offered in the scope (all deliveries, or those of one QoS), compared by:
 
@@ -24,8 +24,8 @@ from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
 
 ALL: Final = "all"
 OTHERS: Final = "(others)"
-GROUPED_BY: Final = ("listener", "topic_group")
-MOST_NAMES: Final = 30  # listeners, and topic groups, with their own rows
+GROUPED_BY: Final = ("broker", "listener", "topic_group")
+MOST_NAMES: Final = 30  # brokers, listeners, and topic groups, with their own rows
 RATIO: Final = "delivery_ratio"
 GOODPUT: Final = "goodput"
 
@@ -54,7 +54,7 @@ def values_of(
 
 
 def largest_groups(sessions: pa.Table) -> dict[str, list[str]]:
-    """The listeners and topic groups with most sessions, largest first, at most MOST_NAMES each."""
+    """The brokers, listeners and topic groups with most sessions, largest first, at most MOST_NAMES each."""
     found = {}
     for scope in GROUPED_BY:
         counts = sorted(Counter(sessions[scope].to_pylist()).items(), key=lambda item: (-item[1], item[0]))

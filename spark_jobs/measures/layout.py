@@ -77,7 +77,7 @@ LAYOUTS: Final = {
         ),
     ),
     "fairness": Layout(
-        "Fairness over sessions: all, by listener and by topic group, for each QoS",
+        "Fairness over sessions: all, by broker, by listener and by topic group, for each QoS",
         _columns(
             "scope,name,qos:text sessions,goodput_sessions,left_out:int"
             " jain_delivery_ratio,jain_goodput,maxmin_goodput,lowest_delivery_ratio,gini_goodput,"
@@ -213,7 +213,8 @@ LAYOUTS: Final = {
         "What changed from the baseline, and whether that is statistically significant",
         _columns(
             "measure,name,unit:text baseline,value,difference,ratio:float better:bool test:text"
-            " n_baseline,n:int p_value,p_adjusted:float verdict,words:text"
+            " n_baseline,n:int p_value,p_adjusted,effect,effect_low,effect_high:float effect_is_relative:bool"
+            " verdict,words:text"
         ),
     ),
 }

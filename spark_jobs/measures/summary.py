@@ -1,30 +1,43 @@
 """The report for other programs: OUT/summary.json, small, with stable names.
 
-Format 2. The figures are those of the result tables (`measures.layout`), with the same names. Tables that name sessions
-or grow with time (timeline, hours, curves, the worst) are in OUT/tables only.
+Format 3. `findings` are those at the top of the page, each with its grade (good, note, watch, unfair), what to do about
+it, and the section of MEASURES.md that defines it; `grade` is the worst of them. `thresholds` are the limits that were
+set. The figures are those of the result tables (`measures.layout`), with the same names. Tables that name sessions or
+grow with time (timeline, hours, curves, the worst) are in OUT/tables only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.metrics import SCHEMA
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 
 
-def summary(results: Sequence[Result], headline: str, verdict: Sequence[str]) -> dict[str, Any]:
+def summary(
+    results: Sequence[Result],
+    headline: str,
+    verdict: Sequence[str],
+    findings: Sequence[Mapping[str, str]] = (),
+    thresholds: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """The content of summary.json.
 
     Args:
         results: one run; or the baseline and the run, the run with its table `comparison`.
         headline, verdict: the texts at the top of the page.
+        findings: those about the last run, most severe first.
+        thresholds: the limits, with the values of the last run.
     """
     return {
         "format": FORMAT,
         "schema": {"name": SCHEMA.name, "version": SCHEMA.version},
         "headline": headline,
         "verdict": list(verdict),
+        "grade": findings[0]["grade"] if findings else None,
+        "findings": list(findings),
+        "thresholds": list(thresholds),
         "baseline": results[0].label if len(results) > 1 else None,
         "runs": [_run(result) for result in results],
         "comparison": _by(results[-1], "comparison", "measure") if len(results) > 1 else {},

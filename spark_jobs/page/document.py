@@ -86,7 +86,12 @@ def _header(results: Sequence[Result]) -> Html:
 
 def _findings(found: Sequence[Finding]) -> Html:
     items = [
-        tag("li", tag("b", finding.subject), tag("span", finding.text), class_=_CLASSES[finding.grade])
+        tag(
+            "li",
+            tag("b", finding.subject),
+            tag("span", finding.text, *([" ", tag("em", finding.act)] if finding.act else [])),
+            class_=_CLASSES[finding.grade],
+        )
         for finding in found
     ]
     return tag("ul", *items, class_="verdict")

@@ -1,4 +1,4 @@
-"""The section on evenness: Lorenz curves, and indices over sessions, listeners and topic groups."""
+"""The section on evenness: Lorenz curves, and indices over sessions, brokers, listeners and topic groups."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,6 +15,7 @@ _WHAT: Final = {"goodput": "goodput", "delivery_ratio": "delivery ratio"}
 _ALL_OF: Final = {"goodput": "all goodput", "delivery_ratio": "the sum of delivery ratios"}
 _SCOPES: Final = {
     "all": "All sessions, by QoS",
+    "broker": "By broker",
     "listener": "By listener",
     "topic_group": "By topic group (the client id’s first part)",
 }
@@ -77,7 +78,7 @@ def _key(results: Sequence[Result]) -> Html:
 
 
 def _scopes(results: Sequence[Result]) -> Html:
-    """All sessions by QoS, then listeners and topic groups over all QoS; of two runs each beside the other."""
+    """All sessions by QoS, then brokers, listeners and topic groups over all QoS; of two runs each beside the other."""
     lines: dict[str, list[tuple[str, list[Cell]]]] = {scope: [] for scope in _SCOPES}
     for result in results:
         run = [Cell(formats.name(result.label))] if len(results) > 1 else []

@@ -12,6 +12,7 @@ from spark_jobs.page.trouble import WELL_SERVED, because, poorly_served, starvat
 ALIKE: Final = 0.99  # from this Jain's index of the delivery ratio on, sessions count as treated equally
 NEARLY_ALL: Final = 0.8  # a property of this share of the sessions is typical
 LESS: Final = f"{WELL_SERVED * 100:.0f}{formats.NARROW_SPACE}%"
+FEW: Final = 1 / 2000  # a smaller share of the sessions with trouble does not make a day unfair
 _HARMLESS: Final = frozenset({"older", "appears_once", "awkward_id"})  # findings that do not affect the figures
 _NAMED: Final = 2  # sessions that a sentence names
 _NAME_LENGTH: Final = 32
@@ -48,7 +49,16 @@ def _starved(result: Result) -> list[Finding]:
             f"{formats.between(worst['first_us'], worst['last_us']).replace(' to ', ' and ')}"
             f"{_others(trouble.rows[1 : 1 + _NAMED])}."
         )
-    return [Finding(Grade.UNFAIR, "Starved", f"{text}{_typical(trouble.rows)}{_reasons_of(trouble.rows)}")]
+    grade = Grade.WATCH if is_few(result) else Grade.UNFAIR
+    return [Finding(grade, "Starved", f"{text}{_typical(trouble.rows)}{_reasons_of(trouble.rows)}")]
+
+
+def is_few(result: Result) -> bool:
+    """Whether so few sessions were starved, and treated worse than others, that nearly all were served well."""
+    starved = result.maybe("starvation", length="all") or {"sessions": 0}
+    poor = poorly_served(result)
+    least = FEW * result.facts.sessions
+    return bool(starved["sessions"] < least and (poor is None or len(poor.rows) < least))
 
 
 def _named(row: Row) -> str:
@@ -97,7 +107,8 @@ def _poorly_served(result: Result) -> list[Finding]:
         f"Least: {_named(worst)} with {formats.percent(worst['delivery_ratio'])}"
         f"{_others(trouble.rows[1 : 1 + _NAMED])}."
     )
-    return [Finding(Grade.UNFAIR, "Served less", f"{text}{_typical(trouble.rows)}{_reasons_of(trouble.rows)}")]
+    grade = Grade.WATCH if is_few(result) else Grade.UNFAIR
+    return [Finding(grade, "Served less", f"{text}{_typical(trouble.rows)}{_reasons_of(trouble.rows)}")]
 
 
 def _inverted(result: Result) -> list[Finding]:
@@ -138,11 +149,14 @@ def _pressure(result: Result) -> list[Finding]:
     total = result.maybe("totals", qos="all")
     if total is None or not total["seconds"]:
         return []
-    if not total["pressure_seconds"]:
+    scopes = {row["scope"]: row["session_seconds"] for row in result.rows_of("gate") if row["qos"] == "0"}
+    time = sum(scopes.values())
+    if not total["pressure_seconds"] or not time:
         return [Finding(Grade.GOOD, "Pressure", "No session was under pressure.")]
-    part = formats.percent(min(1.0, total["pressure_seconds"] / total["seconds"]))
+    part = formats.percent(min(1.0, scopes.get("pressed", 0) / time))
+    some = formats.percent(min(1.0, total["pressure_seconds"] / total["seconds"]))
     gated = [row for row in result.rows_of("reasons") if row["what"] == "gated" and row["deliveries"]]
-    text = f"At least one session was under pressure {part} of the time."
+    text = f"Sessions were under pressure for {part} of their time; at least one of them {some} of the time."
     if gated:
         first = max(gated, key=lambda row: (row["deliveries"], row["reason"]))
         number = sum(row["deliveries"] for row in gated)

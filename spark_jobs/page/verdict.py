@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from spark_jobs import formats
 from spark_jobs.measures.result import Result
 from spark_jobs.page.differences import changes, what_changed
-from spark_jobs.page.findings import ALIKE, LESS, findings
+from spark_jobs.page.findings import ALIKE, LESS, findings, is_few
 from spark_jobs.page.trouble import Trouble, because, poorly_served, starvation
 
 
@@ -35,11 +35,13 @@ def _headline_of(result: Result) -> str:
     if starved is not None:
         were = "were" if starved.several else "was"
         of = f"{starved.number} of {formats.counted(result.facts.sessions, 'session')} {were} starved"
-        return f"{of}{starved.since}{_mostly(starved)}."
+        nearly = "Nearly all sessions were served well: " if is_few(result) else ""
+        return f"{nearly}{of}{starved.since}{_mostly(starved)}."
     poor = poorly_served(result)
     if poor is not None:
         were = "were" if poor.several else "was"
-        return f"{poor.number} {were} sent less than {LESS} of what was offered{poor.since}{_mostly(poor)}."
+        nearly = "Nearly all sessions were served well: " if is_few(result) else ""
+        return f"{nearly}{poor.number} {were} sent less than {LESS} of what was offered{poor.since}{_mostly(poor)}."
     row = result.maybe("fairness", scope="all", qos="all")
     if row is None or row["jain_delivery_ratio"] is None:
         return "None of the offered deliveries was sent."

@@ -109,7 +109,7 @@ class Snapshot:
             asked.append(f"date <= '{hour_name(max(0, end_us - 1))[:10]}'")
         with _delta_errors(self.storage):
             uris = table.file_uris(file_pruning_predicate=" AND ".join(asked)) if asked else table.file_uris()
-        found = sorted((_stored(uri) for uri in uris), key=lambda file: file.path)
+        found = sorted((_stored(uri) for uri in uris), key=lambda file: (file.hour_us or 0, file.path))
         return [file for file in found if file.hour_us is None or _within(file.hour_us, start_us, end_us)]
 
     def arrow(self, name: str) -> pa.Table:

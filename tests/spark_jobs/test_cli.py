@@ -111,8 +111,9 @@ def taken(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *
     """The options that the job gets."""
     seen: list[Options] = []
 
-    def note(options: Options, progress: Progress) -> None:
+    def note(options: Options, progress: Progress) -> bool:
         seen.append(options)
+        return True
 
     monkeypatch.setattr(cli, "make_report", note)
     assert cli.main(["report", "--out", "o", *arguments]) == cli.OK

@@ -28,18 +28,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 Compacted = Mapping[str, list[Row]]
-Engine = Callable[[Sequence[Sequence[Row]]], Compacted]
+Frame = Callable[[Sequence[Row]], "DataFrame"]
 NOON_US = int(NOON.timestamp()) * 1_000_000
 SLOT_US = 300_000_000
 
 
-@pytest.fixture(params=["arrow", pytest.param("spark", marks=pytest.mark.spark)])
-def compacted(request: pytest.FixtureRequest) -> Engine:
+def compacted(parts: Sequence[Sequence[Row]]) -> Compacted:
     """The compacted rows, by dataset and sorted by key, of raw rows: of one part, or of several that are merged."""
-    return _by_arrow if request.param == "arrow" else _by_spark(request.getfixturevalue("frame"))
-
-
-def _by_arrow(parts: Sequence[Sequence[Row]]) -> Compacted:
     made = []
     for part in parts:
         columns = [pa.array([r[field.name] for r in part], field.type) for field in arrow_schema()]
@@ -50,22 +45,20 @@ def _by_arrow(parts: Sequence[Sequence[Row]]) -> Compacted:
     return {dataset: kernel.merged(dataset, [each[dataset] for each in made]).to_pylist() for dataset in made[0]}
 
 
-def _by_spark(frame: "Callable[[Sequence[Row]], DataFrame]") -> Engine:
-    def make(parts: Sequence[Sequence[Row]]) -> Compacted:
-        frames = [frame(part) for part in parts]
-        made = {
-            SESSIONS: [aggregation.sessions(rows, ["tcp", "ws"]) for rows in frames],
-            TIMELINE: [aggregation.timeline(rows, SLOT_US) for rows in frames],
-            STARVATION: [aggregation.starvation(rows) for rows in frames],
-        }
-        whole = {
-            dataset: each[0] if len(each) == 1 else aggregation.merged(dataset, each) for dataset, each in made.items()
-        }
-        return {
-            dataset: [row.asDict() for row in rows.orderBy(*keys(dataset)).collect()] for dataset, rows in whole.items()
-        }
-
-    return make
+def by_spark(frame: Frame, parts: Sequence[Sequence[Row]]) -> Compacted:
+    """The same by Spark."""
+    frames = [frame(part) for part in parts]
+    made = {
+        SESSIONS: [aggregation.sessions(rows, ["tcp", "ws"]) for rows in frames],
+        TIMELINE: [aggregation.timeline(rows, SLOT_US) for rows in frames],
+        STARVATION: [aggregation.starvation(rows) for rows in frames],
+    }
+    whole = {
+        dataset: each[0] if len(each) == 1 else aggregation.merged(dataset, each) for dataset, each in made.items()
+    }
+    return {
+        dataset: [row.asDict() for row in rows.orderBy(*keys(dataset)).collect()] for dataset, rows in whole.items()
+    }
 
 
 def some_rows(count: int) -> list[Row]:
@@ -104,7 +97,7 @@ def added(histograms: list[list[int] | None]) -> list[int] | None:
     return [sum(counts) for counts in zip(*there, strict=True)] if there else None
 
 
-def test_sessions_are_the_sums_of_their_rows(compacted: Engine) -> None:
+def test_sessions_are_the_sums_of_their_rows() -> None:
     """Counters, gauges, histograms, those under pressure, starved and blocked intervals equal those of plain Python."""
     rows = some_rows(110)
     got = compacted([rows])[SESSIONS]
@@ -155,7 +148,7 @@ def inverted(made: Row) -> int:
     return max(0, made["sent_qos0"] - made["waiting_start_qos0"] - gated) if blocked else 0
 
 
-def test_the_timeline_has_what_jains_index_needs(compacted: Engine) -> None:
+def test_the_timeline_has_what_jains_index_needs() -> None:
     """By slot: the number of intervals with offered deliveries, and the sums of their delivery ratios and squares."""
     rows = some_rows(60)
     got = compacted([rows])[TIMELINE]
@@ -174,7 +167,7 @@ def test_the_timeline_has_what_jains_index_needs(compacted: Engine) -> None:
             assert made[name] == added([r[name] for r in own]), name
 
 
-def test_starved_intervals_in_a_row_are_one_run(compacted: Engine) -> None:
+def test_starved_intervals_in_a_row_are_one_run() -> None:
     """A gap of more than a second, the end of an hour, or a sent delivery ends a run."""
     starved_rows = {"offered_qos1": 2}
     rows = [row("a", 60 * number, 60, **starved_rows) for number in (1, 2, 3)]
@@ -192,7 +185,7 @@ def test_starved_intervals_in_a_row_are_one_run(compacted: Engine) -> None:
     assert got[0]["offered"] == 6
 
 
-def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows(compacted: Engine) -> None:
+def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows() -> None:
     """Merging two halves gives the same as aggregating all rows at once."""
     rows = some_rows(40)
     whole, merged = compacted([rows]), compacted([rows[:17], rows[17:]])
@@ -200,3 +193,11 @@ def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows(compa
         names = {column.name for column in DATASETS[dataset]}
         assert [set(row) for row in merged[dataset]] == [names] * len(whole[dataset])
         assert merged[dataset] == whole[dataset]
+
+
+@pytest.mark.spark
+def test_spark_aggregates_the_same(frame: Frame) -> None:
+    """Spark's rows of all kinds of values are those that are compared with plain Python above, put together too."""
+    rows = some_rows(40)
+    expected, made = compacted([rows]), by_spark(frame, [rows[:17], rows[17:]])
+    assert made == {dataset: expected[dataset] for dataset in made}

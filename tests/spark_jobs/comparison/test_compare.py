@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.comparison import significance
+from spark_jobs.comparison import pairs, significance
 from spark_jobs.comparison.compare import NOT_SIGNIFICANT, SIGNIFICANT, TOO_LITTLE, compare, with_comparison
 from spark_jobs.comparison.measured import MEASURED
 from spark_jobs.measures.layout import LAYOUTS
@@ -14,6 +14,7 @@ from spark_jobs.measures.result import Facts, Result, table
 pytestmark = pytest.mark.once
 
 HOUR, MINUTE = 3_600_000_000, 60_000_000
+EMPTY = {name: table(name, "", []) for name in LAYOUTS}
 
 
 def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: int = 0, window: int = MINUTE) -> Result:
@@ -61,6 +62,15 @@ def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: i
     return Result(facts, {name: table(name, label, rows.get(name, [])) for name in LAYOUTS})
 
 
+def result_of_hours(label: str, hours: list[dict[str, Any]]) -> Result:
+    """A result with these rows of `hours`."""
+    facts = Facts(label, 100, 5, ("b",), len(hours), 0, HOUR, MINUTE, MINUTE, MINUTE, 3)
+    totals = [{"qos": qos, "seconds": 3600.0, "pressure_seconds": 36.0, "delivery_ratio": 1.0} for qos in ("all", "0")]
+    p99 = [{"metric": "ack", "qos": "1", "scope": "all", "p99": 1000.0}]
+    known = {"hours": hours, "totals": totals, "percentiles": p99}
+    return Result(facts, EMPTY | {name: table(name, label, rows) for name, rows in known.items()})
+
+
 def rows_of(baseline: Result, after: Result) -> dict[str, dict[str, Any]]:
     """The rows of the comparison by measure."""
     return {row["measure"]: row for row in compare(baseline, after).to_pylist()}
@@ -84,10 +94,16 @@ def test_a_difference_over_a_day_is_significant() -> None:
     assert (found["baseline"], found["value"], found["difference"]) == (0.9, 0.95, 0.05)
     assert found["ratio"] == pytest.approx(0.95 / 0.9)
     assert (found["verdict"], found["better"], found["n_baseline"], found["n"]) == (SIGNIFICANT, True, 24, 24)
-    assert found["test"] == f"{significance.NAME}; hours"
-    assert found["words"] == "Statistically significant over 24 and 24 hours (p < 0.001)."
+    assert found["test"] == f"{pairs.NAME}; hours of the same weekday and time"
+    assert found["words"].startswith(
+        "Statistically significant over 24 pairs of hours of the same weekday and time (p < 0.001). "
+        "Median change of a pair: +5."
+    )
+    assert found["effect_low"] < 0.05 < found["effect_high"]
+    assert not found["effect_is_relative"]
     assert rows["ack_qos1_p99"]["verdict"] == NOT_SIGNIFICANT
-    assert rows["ack_qos1_p99"]["words"].startswith("Not significant over 24 and 24 hours (p = ")
+    assert rows["ack_qos1_p99"]["words"].startswith("Not significant over 24 pairs of hours of the same weekday")
+    assert rows["ack_qos1_p99"]["effect_is_relative"]
     assert rows["starved_sessions"]["p_value"] == 1
     assert rows["starved_sessions"]["ratio"] is None
     assert rows["delivery_ratio"]["p_adjusted"] > rows["delivery_ratio"]["p_value"]

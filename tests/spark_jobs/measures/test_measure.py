@@ -199,7 +199,7 @@ def _rows(frames: StoreFrames) -> pa.Table:
 def test_the_summary_is_small_and_has_stable_names(result: Result) -> None:
     """Figures by the names of the tables' columns, without a row per session, hour or window."""
     found = summary([result], "A headline.", ["A sentence."])
-    assert (found["format"], found["headline"], found["verdict"]) == (2, "A headline.", ["A sentence."])
+    assert (found["format"], found["headline"], found["verdict"]) == (3, "A headline.", ["A sentence."])
     assert found["baseline"] is None
     [run] = found["runs"]
     assert run["fairness"]["all"]["jain_delivery_ratio"] == 0.9

@@ -1,0 +1,76 @@
+"""Limits of measures, and the figures for collectors."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import cli
+from spark_jobs.errors import ReportError
+from spark_jobs.openmetrics import open_metrics
+from spark_jobs.thresholds import STARVED_SHARE, check, read_thresholds
+from tests.spark_jobs.conftest import slow_and_fast
+from tests.support.spark.metrics_files import write_metrics
+from tests.support.spark.sample_result import sample_result
+
+pytestmark = pytest.mark.once
+
+
+def test_a_value_beyond_its_limit_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report is made, the measure is named with its value and limit, and summary.json has all limits."""
+    write_metrics(tmp_path / "metrics", slow_and_fast(gate=True))
+    limits = tmp_path / "limits.toml"
+    arguments = ["report", "--quiet", "--metrics", str(tmp_path / "metrics"), "--out", str(tmp_path / "out")]
+    limits.write_text("delivery_ratio = 0.99  # at least\nack_qos1_p99 = 1e6\n")
+    assert cli.main([*arguments, "--thresholds", str(limits)]) == cli.BEYOND_LIMITS
+    assert "threshold exceeded: delivery_ratio is 0.933333, at least 0.99 is allowed" in capsys.readouterr().err
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert [(row["measure"], row["exceeded"]) for row in summary["thresholds"]] == [
+        ("delivery_ratio", True),
+        ("ack_qos1_p99", False),
+    ]
+    assert 'sluice_report_delivery_ratio{run="metrics"} 0.933' in (tmp_path / "out" / "metrics.prom").read_text()
+    limits.write_text("delivery_ratio = 0.9")
+    assert cli.main([*arguments, "--thresholds", str(limits)]) == cli.OK
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("jain = 1", r"jain is not a measure; expected one of .*starved_share"),
+        ("sent_per_second = 1", r"sent_per_second is not a measure"),  # more is neither better nor worse
+        ("delivery_ratio = '1'", r"delivery_ratio = '1'; expected a number"),
+        ("delivery_ratio = true", r"expected a number"),
+        ("delivery_ratio", r"limits.toml: "),
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(tmp_path: Path, text: str, told: str) -> None:
+    """The message has the file, what was found, and what was expected."""
+    (tmp_path / "limits.toml").write_text(text)
+    with pytest.raises(ReportError, match=told):
+        read_thresholds(str(tmp_path / "limits.toml"))
+    with pytest.raises(ReportError, match="No such file"):
+        read_thresholds(str(tmp_path / "none.toml"))
+
+
+def test_the_starved_are_a_share_of_all_sessions() -> None:
+    """14 of 20,000; the limit itself is allowed."""
+    result = sample_result()
+    [found] = check(result, {STARVED_SHARE: 14 / 20_000})
+    assert (found.value, found.exceeded) == (14 / 20_000, False)
+    [found] = check(result, {STARVED_SHARE: 13 / 20_000})
+    assert found.exceeded
+
+
+def test_figures_are_open_metrics() -> None:
+    """One TYPE line for each measure, the runs as labels, letters escaped, and EOF at the end."""
+    results = [sample_result("before"), sample_result('a "b"\\\n', better=True)]
+    lines = open_metrics(results, check(results[1], {"delivery_ratio": 0.5})).splitlines()
+    assert lines[-1] == "# EOF"
+    assert "# TYPE sluice_report_jain_delivery_ratio gauge" in lines
+    of = [line for line in lines if line.startswith("sluice_report_jain_delivery_ratio{")]
+    assert [line.partition("} ")[0] for line in of] == [
+        'sluice_report_jain_delivery_ratio{run="before"',
+        r'sluice_report_jain_delivery_ratio{run="a \"b\"\\\n"',
+    ]
+    assert r'sluice_report_threshold_exceeded{run="a \"b\"\\\n",measure="delivery_ratio"} 0' in lines
