@@ -72,6 +72,7 @@ class Options:
         window: length of the timeline's windows in seconds; None: automatic.
         starved_after: a session is starved after this many intervals in a row without a delivery.
         thresholds: path of a file of limits, see `thresholds`; None: no limits.
+        hash_key: client ids are replaced with digests by this key; None: they are shown.
     """
 
     sources: tuple[Source, ...]
@@ -80,6 +81,7 @@ class Options:
     window: int | None = None
     starved_after: int = STARVED_AFTER
     thresholds: str | None = None
+    hash_key: str | None = None
 
 
 def make_report(options: Options, progress: Progress, settings: Mapping[str, str] | None = None) -> bool:
@@ -189,6 +191,7 @@ def _name_damaged_files(opened: "Iterable[tuple[Store, Selection]]") -> Iterator
 def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progress) -> "list[Result]":
     from spark_jobs.comparison.compare import with_comparison
     from spark_jobs.measures.frames import Finding
+    from spark_jobs.measures.hashing import hashed
     from spark_jobs.measures.measure import measure
 
     labels = [source.label for source in options.sources]
@@ -202,6 +205,8 @@ def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progre
         measure(part, label, progress, window_us=window_us, starved_after=options.starved_after)
         for part, label in zip(frames, labels, strict=True)
     ]
+    if options.hash_key is not None:
+        results = [hashed(result, options.hash_key) for result in results]
     return results if len(results) == 1 else [results[0], with_comparison(results[0], results[1])]
 
 

@@ -12,6 +12,7 @@ from spark_jobs.windows import AUTO, parse_window
 if TYPE_CHECKING:
     from spark_jobs.job import Options, Source
 
+LONGEST_KEY: Final = 64  # bytes, of BLAKE2's key
 _DESCRIPTION: Final = """\
 Make the fairness report: OUT/report.html, summary.json and tables/ (Parquet and CSV).
 
@@ -63,6 +64,9 @@ def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     report.add_argument(
         "--thresholds", metavar="FILE", help="TOML file of limits for measures; exit code 3 if a value is beyond one"
     )
+    report.add_argument(
+        "--hash-ids", metavar="KEY", help="show digests by this key instead of client ids, the same for the same key"
+    )
     report.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
     report.add_argument("--quiet", action="store_true", help="no progress lines")
 
@@ -86,10 +90,15 @@ def report_options(parsed: argparse.Namespace) -> "Options":
     starved_after = STARVED_AFTER if parsed.starved_after is None else parsed.starved_after
     if starved_after < 1:
         raise ReportError(f"--starved-after {starved_after}: expected a whole number of at least 1")
+    if parsed.hash_ids is not None and not 0 < len(parsed.hash_ids.encode()) <= LONGEST_KEY:
+        raise ReportError(f"--hash-ids: the key has {len(parsed.hash_ids.encode())} bytes; expected 1 to {LONGEST_KEY}")
     label = parsed.label or parsed.broker or _name_of(parsed.store or parsed.metrics)
     run = Source(label, parsed.store, parsed.metrics, start, end, parsed.broker)
     sources = (run,) if baseline is None else (_baseline(baseline, parsed.baseline_label, run), run)
-    return Options(sources, parsed.out, parsed.master, parse_window(parsed.window), starved_after, parsed.thresholds)
+    window = parse_window(parsed.window)
+    return Options(
+        sources, parsed.out, parsed.master, window, starved_after, parsed.thresholds, parsed.hash_ids
+    )
 
 
 def _baseline(text: str, label: str | None, run: "Source") -> "Source":

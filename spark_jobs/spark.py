@@ -51,10 +51,13 @@ FOR_VERY_FEW_ROWS: Final = FOR_FEW_ROWS | {"spark.sql.codegen.factoryMode": "NO_
 # without; -XX:-DontCompileHugeMethods in addition changed nothing.
 # maxPartitionBytes: a task reads about 32 MB of compressed files, so that its sums, 2 kB for each session and hour, fit
 # into memory.
+# openCostInBytes: what a file counts in addition to its size. With Spark's 4 MB a task reads eight small files, and few
+# rows of one session meet in it; brokers that export often have thousands of them.
 # parallelPartitionDiscovery: below this number of files (a folder has thousands) they are listed without a job.
 _WIDE: Final = {
     "spark.sql.codegen.maxFields": "5000",
     "spark.sql.files.maxPartitionBytes": "32m",
+    "spark.sql.files.openCostInBytes": "128k",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }

@@ -5,7 +5,7 @@ Expected layout: ROOT/date=YYYY-MM-DD/hour=HH/*.parquet, by the UTC hour of inte
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +21,7 @@ LAYOUT: Final = "date=YYYY-MM-DD/hour=HH/*.parquet"
 FOOTER_READERS: Final = 16  # threads; reading footers waits for the disk
 NAMED_IN_ERROR: Final = 3
 MISPLACED: Final = "misplaced"
+DAY_US: Final = 24 * HOUR_US
 _PLACE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/[^/]+")
 
 
@@ -32,14 +33,12 @@ class Survey:
         good: valid files, sorted by name.
         skipped: invalid files, with the reason.
         temporary: number of unfinished files.
-        out_of_range: number of files in folders outside of the requested range, not inspected.
         inspected: number of footers read; the other files were known.
     """
 
     good: tuple[FileRecord, ...]
     skipped: tuple[FileRecord, ...]
     temporary: int
-    out_of_range: int
     inspected: int
 
     @property
@@ -68,22 +67,18 @@ def survey(
     _require_folder(storage)
     parquet: list[Entry] = []
     temporary = 0
-    for entry in storage.files():
+    for entry in _entries(storage, start_us, end_us):
         if is_hidden(entry.name):
             temporary += 1
         elif entry.name.endswith(".parquet"):
             parquet.append(entry)
     if not parquet:
-        raise ReportError(f"{storage.shown}: no metrics files; expected {storage.shown}/{LAYOUT}")
+        raise ReportError(_nothing(storage, start_us, end_us))
     hours = {entry.name: hour_of(entry.name) for entry in parquet}
     placed = [entry for entry in parquet if hours[entry.name] is not None]
     wanted = [entry for entry in placed if _may_hold(hours[entry.name], start_us, end_us)]
     if placed and not wanted:
-        there = sorted(hour for hour in hours.values() if hour is not None)
-        raise ReportError(
-            f"{storage.shown}: no files in the requested range ({span(start_us, end_us)}); "
-            f"files exist for {hour_name(there[0])} to {hour_name(there[-1])} (UTC)"
-        )
+        raise ReportError(_nothing(storage, start_us, end_us))
     known = known_of({hours[entry.name] or 0 for entry in wanted}) if known_of is not None and wanted else {}
     new = [entry for entry in wanted if not _is_known(entry, known)]
     with ThreadPoolExecutor(FOOTER_READERS) as pool:
@@ -98,8 +93,39 @@ def survey(
         tuple(file for file in files if file.status in USED),
         tuple(sorted((file for file in files if file.status not in USED), key=lambda file: file.name)),
         temporary,
-        len(placed) - len(wanted),
         len(new),
+    )
+
+
+def _entries(storage: Storage, start_us: int | None, end_us: int | None) -> Iterator[Entry]:
+    """The files of a metrics folder; with a range only those in the folders of its dates, others are not listed."""
+    if start_us is None and end_us is None:
+        yield from storage.files()
+        return
+    for name in storage.folders():
+        day = hour_of(f"{name}/hour=00/x")
+        if day is None or not _may_hold_day(day, start_us, end_us):
+            continue
+        yield from storage.files(name)
+
+
+def _may_hold_day(day: int, start_us: int | None, end_us: int | None) -> bool:
+    return any(_may_hold(hour, start_us, end_us) for hour in range(day, day + DAY_US, HOUR_US))
+
+
+def _nothing(storage: Storage, start_us: int | None, end_us: int | None) -> str:
+    """The message about a folder, or a range of it, without metrics files."""
+    hours = [
+        hour
+        for date in storage.folders()
+        for name in storage.folders(date)
+        if (hour := hour_of(f"{date}/{name}/x")) is not None
+    ]
+    if not hours or (start_us is None and end_us is None):
+        return f"{storage.shown}: no metrics files; expected {storage.shown}/{LAYOUT}"
+    return (
+        f"{storage.shown}: no files in the requested range ({span(start_us, end_us)}); "
+        f"there are folders for {hour_name(min(hours))} to {hour_name(max(hours))} (UTC)"
     )
 
 

@@ -37,6 +37,8 @@ _SESSIONS: Final = {
     "appears_once": "Sessions with a single interval, too few for a judgement.",
     "awkward_id": "Sessions with a very long client id, or one with separators, quotes, markup or unprintable letters.",
 }
+NAME_CLIENTS: Final = frozenset({*_SESSIONS, "books_off", "reasons_off"})
+"""Kinds whose example is a client id."""
 
 
 def _conditions(sessions: pa.Table) -> dict[str, Mask]:
