@@ -200,7 +200,8 @@ class Restart:
             for player in players:
                 subscriptions = player.session.subscriptions.items()
                 states = [state for each, state in subscriptions if matches(split(each)[1], topic)]
-                if None not in states and not any(split(each)[0] for each, _ in subscriptions):
+                # A session may be older than the record: then nobody knows what it has not been seen to subscribe to.
+                if states and None not in states and not any(split(each)[0] for each, _ in subscriptions):
                     self._probes.append((name, player.session.name, any(states)))
 
     def _missing(self) -> str:
