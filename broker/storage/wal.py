@@ -61,15 +61,21 @@ def _read(
     """Where the last commit ends that SQLite will find, and of each frame behind it whether it ends a commit."""
     committed = position = _HEAD.size
     ends: list[bool] = []
+    foreign: list[tuple[int, int, int]] = []
     is_whole = True
     while len(content := log.read(_FRAME.size + page)) == _FRAME.size + page:
         position += len(content)
         _, pages, salt1, salt2, sum1, sum2 = _FRAME.unpack_from(content)
         if (salt1, salt2) != salts:
             is_whole = False  # of an earlier log, which this one has overwritten so far; or damaged
+            foreign = [(sum1, sum2, pages)]
             continue
+        if foreign:
+            sum1_before, sum2_before, pages_before = foreign.pop()
+            if _frame_sum(content, order, (sum1_before, sum2_before)) == (sum1, sum2):
+                ends.append(pages_before != 0)  # this one goes on with its checksum: it is of this log, and damaged
         if is_whole:
-            check = _sum(content[_FRAME.size :], order, _sum(content[:8], order, check))
+            check = _frame_sum(content, order, check)
             is_whole = check == (sum1, sum2)
         if is_whole and pages:
             committed = position
@@ -77,6 +83,11 @@ def _read(
         else:
             ends.append(pages != 0)
     return committed, ends
+
+
+def _frame_sum(content: bytes, order: str, before: tuple[int, int]) -> tuple[int, int]:
+    """The checksum of a frame, which goes on from that of the one before it."""
+    return _sum(content[_FRAME.size :], order, _sum(content[:8], order, before))
 
 
 def _sum(data: bytes, order: str, start: tuple[int, int]) -> tuple[int, int]:

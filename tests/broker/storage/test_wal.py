@@ -60,6 +60,14 @@ def test_commits_behind(log: Path, at: int) -> None:
         wal.check(log)
 
 
+@pytest.mark.parametrize("at", [8, 12, 16, 24])
+def test_the_last_but_one(log: Path, at: int) -> None:
+    """Damage to the last commit but one is noticed by the last one, which goes on with its checksum."""
+    change(log, 32 + (COMMITS - 2) * FRAME + at, b"\xff\xff")
+    with pytest.raises(DamagedError, match="and commits follow"):
+        wal.check(log)
+
+
 def test_torn(log: Path) -> None:
     """The last transaction may be torn: a power cut does that. It is cut off, and nothing else is."""
     whole = 32 + (COMMITS - 1) * FRAME
