@@ -20,6 +20,7 @@ from protocol.suback import Suback
 from protocol.subscribe import Subscribe
 from protocol.unsuback import Unsuback
 from protocol.unsubscribe import Unsubscribe
+from tests.durability.client import LedgerError
 from tests.durability.shim import Event
 
 Name = tuple[str, bytes]
@@ -270,7 +271,9 @@ class Outside:
     def _connected(self, connection: Connection, session: Session, packet: Connack) -> None:
         connect = connection.connect
         assert connect is not None
-        if connect.clean_start:
+        if session.kept and not packet.session_present:
+            raise LedgerError(f"the session of {session.name} is gone")
+        if not packet.session_present:
             session.subscriptions = dict.fromkeys(session.subscriptions, False)
         session.kept = bool((connect.properties or {}).get(props.SESSION_EXPIRY_INTERVAL)) and packet.reason_code == 0
         will = connect.will

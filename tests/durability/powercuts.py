@@ -37,7 +37,7 @@ class Result:
 
 def cut_points(recorder: Recorder) -> list[int]:
     """The numbers of the events after which a cut may leave something new: on the disk, or known outside."""
-    disk, outside = recorder.before(), Outside()
+    disk, outside = recorder.before(), recorder.outside()
     return [
         number
         for number, event in enumerate(recorder.events(disk))
@@ -51,7 +51,7 @@ def check_images(recorder: Recorder, count: int, rng: random.Random, patience: f
     chosen = Counter(rng.choices(points, k=max(count - len(points), 0)))
     chosen.update(points if count >= len(points) else rng.sample(points, count))
     result = Result(points=len(chosen))
-    disk, outside = recorder.before(), Outside()
+    disk, outside = recorder.before(), recorder.outside()
     began = time.monotonic()
     for number, event in enumerate(recorder.events(disk)):
         disk.follow(event)
@@ -90,7 +90,7 @@ def early(recorder: Recorder) -> tuple[int, list[str]]:
     synced: set[bytes] = set()
     waiting: set[bytes] = set()
     told: list[tuple[str, bytes, bool]] = []
-    disk, outside = recorder.before(), Outside()
+    disk, outside = recorder.before(), recorder.outside()
     for number, event in enumerate(recorder.events(disk)):
         disk.follow(event)
         outside.follow(event)
@@ -105,8 +105,8 @@ def early(recorder: Recorder) -> tuple[int, list[str]]:
     return len(told), [f"{where}: {payload!r}" for where, payload, was_synced in told if not was_synced]
 
 
-def leave_one(recorder: Recorder, directory: Path, rng: random.Random) -> None:
-    """Make the files that a power cut leaves while the journal is written to, for the next record."""
+def leave_one(recorder: Recorder, directory: Path, rng: random.Random) -> int:
+    """Make the files that a power cut leaves, for the next record; returns after which event that was."""
     points = [number for number in cut_points(recorder) if number > 500]
     chosen = rng.choice(points)
     disk = recorder.before()
@@ -114,14 +114,15 @@ def leave_one(recorder: Recorder, directory: Path, rng: random.Random) -> None:
         disk.follow(event)
         if number == chosen:
             disk.cut(directory, rng)
-            return
+            break
+    return chosen
 
 
 def main(
     images: Annotated[int, typer.Option(min=1, help="How many power cuts.")] = 5_000,
     seconds: Annotated[float, typer.Option(help="How long the broker is recorded, in each generation.")] = 0.5,
     ends: Annotated[int, typer.Option(min=0, help="How often it is killed or stopped meanwhile.")] = 1,
-    generations: Annotated[int, typer.Option(min=1, help="Records; each goes on with what a cut has left.")] = 10,
+    generations: Annotated[int, typer.Option(min=1, help="Records; each goes on with what a cut has left.")] = 5,
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 1,
 ) -> None:
     """Record a broker under load, cut the power anywhere, and check that nothing acknowledged is lost."""
@@ -129,6 +130,7 @@ def main(
     wrong = total = 0
     with tempfile.TemporaryDirectory(prefix="sluice-powercuts-") as name:
         before: Path | None = None
+        earlier: list[tuple[Recorder, int]] = []
         for generation in range(generations):
             folder = Path(name) / str(generation)
             folder.mkdir()
@@ -136,6 +138,7 @@ def main(
                 recorder = Recorder(folder, before)
             except MissingError as error:
                 raise SystemExit(f"power cuts cannot be simulated: {error}") from None
+            recorder.earlier = list(earlier)
             asyncio.run(record(recorder, seconds, ends, rng, generation))
             compared, too_early = early(recorder)
             print(f"{compared} acknowledgements compared with the syncs, {len(too_early)} too early {too_early[:5]}")
@@ -150,7 +153,7 @@ def main(
             total += result.images
             before = folder / "left"
             before.mkdir()
-            leave_one(recorder, before, rng)
+            earlier.append((recorder, leave_one(recorder, before, rng)))
     print(f"{total} images, {wrong} wrong")
     if wrong:
         raise SystemExit(1)

@@ -17,6 +17,7 @@ from protocol.connect import Will
 from protocol.properties import Properties
 from tests.durability.client import Client
 from tests.durability.disk import Disk
+from tests.durability.outside import Outside
 from tests.durability.shim import Event, build, environment, read
 from tests.durability.small import small
 from tests.support.brokers import start_sluice
@@ -34,6 +35,8 @@ class Recorder:
 
     def __init__(self, folder: Path, before: Path | None = None, sync: str = "commit") -> None:
         """`before`: what is on the disk already; `sync` as in FC-28. Raises MissingError."""
+        self.earlier: list[tuple[Recorder, int]] = []
+        """Records that this one goes on with, and after which event of each the power was cut."""
         self._folder = folder
         self._library = build(folder)
         self._sync = sync
@@ -77,6 +80,15 @@ class Recorder:
     def before(self) -> Disk:
         """The disk before the first start."""
         return Disk(self._before)
+
+    def outside(self) -> Outside:
+        """What was known before the first start."""
+        outside = Outside()
+        for recorder, cut in self.earlier:
+            for number, event in enumerate(recorder.events(recorder.before())):
+                if number <= cut:
+                    outside.follow(event)
+        return outside
 
     def events(self, disk: Disk) -> Iterator[Event]:
         """All that has happened. `disk` follows what is not in the record when a process is killed."""

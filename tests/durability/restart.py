@@ -27,6 +27,9 @@ KEPT: Final[Properties] = {props.SESSION_EXPIRY_INTERVAL: 3_600}
 PATIENCE: Final = 3.0
 """Seconds for what has to come."""
 
+PROBES: Final = 20
+"""Filters that are published to."""
+
 QUIET: Final = 3
 """Looks in a row at which nothing comes."""
 
@@ -190,7 +193,8 @@ class Restart:
     def _probe(self) -> None:
         """Publish to every filter with a packet id that is free again: who gets it shows who is subscribed."""
         players = [player for player in self._players.values() if player.session.kept]
-        for number, topic_filter in enumerate(sorted(self._outside.filters())):
+        filters = sorted(self._outside.filters())
+        for number, topic_filter in enumerate(self._rng.sample(filters, min(len(filters), PROBES))):
             publisher = players[number % len(players)]
             topic = split(topic_filter)[1].replace("#", "probe").replace("+", "probe")
             used = sorted(publisher.session.used - set(publisher.session.outgoing) - publisher.waits)
@@ -200,8 +204,7 @@ class Restart:
             for player in players:
                 subscriptions = player.session.subscriptions.items()
                 states = [state for each, state in subscriptions if matches(split(each)[1], topic)]
-                # A session may be older than the record: then nobody knows what it has not been seen to subscribe to.
-                if states and None not in states and not any(split(each)[0] for each, _ in subscriptions):
+                if None not in states and not any(split(each)[0] for each, _ in subscriptions):
                     self._probes.append((name, player.session.name, any(states)))
 
     def _missing(self) -> str:
