@@ -150,22 +150,27 @@ def create(storage: Storage, slot_us: int) -> Snapshot:
     """Create the tables of a new store; those that exist are kept.
 
     Raises:
-        ConflictError: another run is creating them.
         StorageError: they cannot be written.
     """
     configuration = {_SLOT: str(slot_us), "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours"}
     for name in (*OTHERS, SESSIONS):
         if isinstance(storage, LocalStorage):
             storage.make_folder(name)
+        uri = _uri(storage, name)
         with _delta_errors(storage):
-            DeltaTable.create(
-                _uri(storage, name),
-                SCHEMAS[name],
-                mode="ignore",
-                partition_by=_partitions(name),
-                configuration=configuration,
-                raise_if_key_not_exists=False,
-            )
+            try:
+                DeltaTable.create(
+                    uri,
+                    SCHEMAS[name],
+                    mode="ignore",
+                    partition_by=_partitions(name),
+                    configuration=configuration,
+                    raise_if_key_not_exists=False,
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+            except DeltaError:
+                if not DeltaTable.is_deltatable(uri):  # else another run was the first
+                    raise
     snapshot = open_snapshot(storage)
     assert snapshot is not None
     return snapshot

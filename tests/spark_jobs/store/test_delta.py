@@ -1,6 +1,7 @@
 """The tables of a store, without Spark: one state for readers, fenced commits, and what ended runs leave."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -122,6 +123,13 @@ def test_of_many_runs_at_once_every_commit_counts(storage: LocalStorage, store: 
         thread.join()
     assert wrong == []
     assert seen(opened(storage)) == (["a", "r1", "r2", "r3", "r4"],) * 2
+
+
+def test_of_many_runs_that_create_a_store_all_have_it(storage: LocalStorage) -> None:
+    """Whoever is not the first takes the store that is there."""
+    with ThreadPoolExecutor(6) as pool:
+        snapshots = list(pool.map(lambda _: delta.create(storage, SLOT), range(6)))
+    assert [(snapshot.version, snapshot.slot_us) for snapshot in snapshots] == [(0, SLOT)] * 6
 
 
 def test_replaced_files_are_removed_after_a_day(
