@@ -14,7 +14,8 @@ from broker.storage.database import StorageError
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
 from broker.storage.message import Frame
-from broker.storage.records import DamagedError, Target
+from broker.storage.records import DamagedError
+from broker.storage.saved_message import Target
 from broker.storage.storage import Storage
 
 # These are not Final: tests with a small journal set them, in the compiled module too.

@@ -13,8 +13,9 @@ session numbers its deliveries from 0, in their order.
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from broker.storage.saved_message import SavedMessage, ScannedMessage, Target
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 
@@ -102,7 +103,7 @@ def message(
     return [_HEAD.pack(MESSAGE, len(before) + len(payload)) + before, payload]
 
 
-def moved(saved: "SavedMessage", retained: bool, targets: "list[Target]") -> bytes:
+def moved(saved: SavedMessage, retained: bool, targets: list[Target]) -> bytes:
     """A message that is written again, with those of its deliveries that are not done."""
     name = saved.publisher.encode()
     parts = [
@@ -217,27 +218,6 @@ def _record(kind: int, body: bytes) -> bytes:
 # -- reading
 
 
-class Target(NamedTuple):
-    """One delivery of a message."""
-
-    session: int
-    delivery: int
-    qos: int
-    retain: bool
-    identifiers: bytes
-
-
-class SavedMessage(NamedTuple):
-    """A message as it is in the journal; `packet` is its PUBLISH in MQTT 5, with a placeholder as packet id."""
-
-    number: int
-    expires_at: int
-    retained: bool
-    publisher: str
-    targets: list[Target]
-    packet: bytes
-
-
 def each(content: bytes, position: int) -> Iterator[tuple[int, bytes]]:
     """The kind and body of each record from `position` on. Raises DamagedError."""
     for kind, start, end in positions(content, position):
@@ -283,16 +263,6 @@ def read_message(body: bytes) -> SavedMessage:
         identifiers, position = _read_text(body, position + _TARGET.size)
         targets.append(Target(own, delivery, options & 3, options & 4 != 0, identifiers))
     return SavedMessage(number, expires_at, flags & RETAINED != 0, publisher.decode(), targets, body[position:])
-
-
-class ScannedMessage(NamedTuple):
-    """What has to be known of a message that stays on disk: `targets` are session, delivery and QoS."""
-
-    number: int
-    retained: bool
-    targets: list[tuple[int, int, int]]
-    size: int
-    """Payload bytes."""
 
 
 def scan_message(content: bytes, start: int, end: int) -> ScannedMessage:

@@ -9,7 +9,8 @@ from mypy_extensions import mypyc_attr
 from broker.storage import frame, records
 from broker.storage.index import Entry
 from broker.storage.message import Frame
-from broker.storage.records import DamagedError, SavedMessage
+from broker.storage.records import DamagedError
+from broker.storage.saved_message import SavedMessage
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError
 from protocol.publish import Publish

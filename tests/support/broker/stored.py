@@ -7,8 +7,8 @@ from typing import Any
 
 from broker.persistence import Persistence
 from broker.storage import records
-from broker.storage.records import Target
 from broker.storage.saved import SavedSession
+from broker.storage.saved_message import Target
 from broker.storage.storage import Storage
 from protocol import properties as props
 from protocol.connect import Connect, Will
