@@ -71,32 +71,29 @@ class Database:
             check_files(self.path, wal.cut)
             if not self.path.exists():
                 _create(self.path)
-        except DamagedError as error:
-            raise StorageError(f"{self.path}: {error}: the journal is damaged; {REMEDY}") from error
-        except sqlite3.Error as error:
-            raise StorageError(f"{self.path}: {_reason(error)}") from error
-        except OSError as error:
-            raise StorageError(f"{self.path}: {error.strerror}") from error
-        try:
             connection = connect(self.path)
-        except sqlite3.Error as error:
-            raise StorageError(f"{self.path}: {_reason(error)}") from error
+        except DamagedError as damage:
+            raise StorageError(f"{self.path}: {damage}: the journal is damaged; {REMEDY}") from damage
+        except (sqlite3.Error, OSError) as error:
+            raise self._unusable(error) from error
         try:
             self._prepare(connection)
             _sync_names(self.path.parent)  # SQLite has done so too, but does not say whether it has failed
-        except (sqlite3.Error, UnicodeError) as error:
-            connection.close()
-            raise StorageError(f"{self.path}: {_reason(error)}") from error
-        except DamagedError as error:
-            connection.close()
-            raise StorageError(f"{self.path}: {error}") from error
         except StorageError:
             connection.close()
             raise
-        except OSError as error:
+        except (sqlite3.Error, UnicodeError, DamagedError, OSError) as unusable:
             connection.close()
-            raise StorageError(f"{self.path}: {error.strerror}") from error
+            raise self._unusable(unusable) from unusable
         return connection
+
+    def _unusable(self, error: sqlite3.Error | UnicodeError | DamagedError | OSError) -> StorageError:
+        """What to say of a file that cannot be opened."""
+        if isinstance(error, OSError):
+            return StorageError(f"{self.path}: {error.strerror}")
+        if isinstance(error, DamagedError):
+            return StorageError(f"{self.path}: {error}")
+        return StorageError(f"{self.path}: {_reason(error)}")
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         check_head(connection)
