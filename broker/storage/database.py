@@ -22,6 +22,8 @@ APPLICATION: Final = 0x536C7563
 VERSION: Final = 1
 """The version of the tables and records, as SQLite's user version."""
 
+TABLES: Final = "its tables are not those of a journal"
+
 TABLE: Final = "CREATE TABLE frame (number integer primary key, content blob not null)"
 
 BUSY_TIMEOUT: Final = 5.0
@@ -37,6 +39,10 @@ _PAGE: Final = 4096
 @mypyc_attr(native_class=False)  # mypyc cannot compile a subclass of OSError
 class StorageError(OSError):
     """The directory cannot be used; the text says why, and what was expected."""
+
+
+class ForeignError(DamagedError):
+    """It is whole, but not a journal that this broker can use."""
 
 
 @final
@@ -72,34 +78,33 @@ class Database:
             if not self.path.exists():
                 _create(self.path)
             connection = connect(self.path)
-        except DamagedError as damage:
-            raise StorageError(f"{self.path}: {damage}: the journal is damaged; {REMEDY}") from damage
-        except (sqlite3.Error, OSError) as error:
-            raise self._unusable(error) from error
+        except (sqlite3.Error, DamagedError, UnicodeError, OSError) as error:
+            raise self._refusal(error) from error
         try:
             self._prepare(connection)
             _sync_names(self.path.parent)  # SQLite has done so too, but does not say whether it has failed
-        except StorageError:
+        except (sqlite3.Error, DamagedError, UnicodeError, OSError) as error:
             connection.close()
-            raise
-        except (sqlite3.Error, UnicodeError, DamagedError, OSError) as unusable:
-            connection.close()
-            raise self._unusable(unusable) from unusable
+            raise self._refusal(error) from error
         return connection
 
-    def _unusable(self, error: sqlite3.Error | UnicodeError | DamagedError | OSError) -> StorageError:
+    def _refusal(self, error: Exception) -> StorageError:
         """What to say of a file that cannot be opened."""
+        if isinstance(error, sqlite3.Error):
+            return StorageError(f"{self.path}: {error}: {_REASONS.get(_code(error), _NOT_A_JOURNAL)}")
+        if isinstance(error, ForeignError):
+            return StorageError(f"{self.path}: {error}")
         if isinstance(error, OSError):
             return StorageError(f"{self.path}: {error.strerror}")
-        if isinstance(error, DamagedError):
-            return StorageError(f"{self.path}: {error}")
-        return StorageError(f"{self.path}: {_reason(error)}")
+        # Where SQLite quotes what is damaged, Python may not be able to read it.
+        what = TABLES if isinstance(error, UnicodeError) else str(error)
+        return StorageError(f"{self.path}: {what}: the journal is damaged; {REMEDY}")
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         check_head(connection)
         (mode,) = connection.execute("pragma journal_mode = wal").fetchone()
         if mode != "wal":
-            raise StorageError(f"{self.path}: this file system cannot hold a write-ahead log of SQLite")
+            raise ForeignError("this file system cannot hold a write-ahead log of SQLite")
         connection.execute("pragma synchronous = full")
         connection.execute("pragma wal_autocheckpoint = 0")  # SQLite's own does not say when it fails
 
@@ -149,6 +154,8 @@ class Database:
 
 REMEDY: Final = "`sluice store check` lists all damage; restore a backup, or `sluice store salvage`"
 
+_NOT_A_JOURNAL: Final = f"this is not a journal, or it is damaged; {REMEDY}"
+
 _REASONS: Final = {
     sqlite3.SQLITE_FULL: "it needs some room",
     sqlite3.SQLITE_IOERR: "the disk has failed",
@@ -156,13 +163,6 @@ _REASONS: Final = {
     sqlite3.SQLITE_READONLY: "the broker's user has to be able to read and write all files of the directory",
 }
 """What an error of SQLite means, by its primary code."""
-
-
-def _reason(error: sqlite3.Error | UnicodeError) -> str:
-    """What to say of a file that cannot be opened."""
-    if isinstance(error, UnicodeError):  # Python cannot read what SQLite says: it quotes what is damaged
-        return f"its tables are not those of a journal: it is damaged; {REMEDY}"
-    return f"{error}: {_REASONS.get(_code(error), f'this is not a journal, or it is damaged; {REMEDY}')}"
 
 
 def _code(error: sqlite3.Error) -> int:
@@ -194,18 +194,18 @@ def check_head(connection: sqlite3.Connection) -> None:
     """Raise DamagedError unless this is a journal, of this version. Raises sqlite3.Error."""
     application, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
     if application != APPLICATION:
-        raise DamagedError("a database of another program")
+        raise ForeignError("a database of another program")
     if version != VERSION:
-        raise DamagedError(f"version {version}; this broker reads version {VERSION}")
+        raise ForeignError(f"version {version}; this broker reads version {VERSION}")
     if [each for (each,) in connection.execute("select sql from sqlite_master")] != [TABLE]:
-        raise DamagedError(f"its tables are not those of a journal: it is damaged; {REMEDY}")
+        raise DamagedError(TABLES)
 
 
 def read_frames(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
     """All frames, in the order of their numbers. Raises sqlite3.Error and DamagedError."""
     for number, content in connection.execute("select number, content from frame order by number"):
-        if not isinstance(content, bytes):
-            raise DamagedError(f"frame {number}: it is not of bytes")
+        if not isinstance(number, int) or not isinstance(content, bytes):
+            raise DamagedError(f"frame {number}: it is no number with bytes")
         yield number, content
 
 

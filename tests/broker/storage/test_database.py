@@ -88,7 +88,7 @@ def test_other_tables(tmp_path: Path) -> None:
     database = Database(tmp_path)
     database._connection.execute("alter table frame rename to other")
     database.close()
-    with pytest.raises(StorageError, match="its tables are not those of a journal: it is damaged"):
+    with pytest.raises(StorageError, match="its tables are not those of a journal: the journal is damaged"):
         Database(tmp_path)
 
 
