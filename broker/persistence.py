@@ -19,7 +19,7 @@ CLOSE_TIMEOUT: Final = 10.0
 
 
 def open_persistence(config: Config) -> "Persistence | None":
-    """Open the journal, if there is to be one. Raises StorageError."""
+    """Open the journal if the configuration has a directory for it. Raises StorageError."""
     own = config.persistence
     if own.directory is None:
         return None

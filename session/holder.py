@@ -21,15 +21,15 @@ class Holder:
 
     def release(self, size: int) -> None:
         """It has left one."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def is_blocking(self) -> bool:
         """Whether PUBLISHes wait for room in the address of the delivery (FC-25)."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def address(self) -> "Holder | None":
         """What counts the bytes of the delivery, if it has an address (FC-24)."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def sent(self, packet_id: int, qos: int) -> int:
         """It is about to be sent for the first time. Returns which commit has to come first (FC-27); 0 = none."""

@@ -13,11 +13,11 @@ class Host:
 
     def arm(self, at: int) -> None:
         """Call the session's `on_timer` at about `at` (microseconds of the monotonic clock), not earlier."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def report(self, event: str, detail: str = "") -> None:
         """Log an event for operators, such as `mqueue_full`; never called per message. `detail` is text."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def report_group(self, event: str, group: str, detail: str) -> None:
         """Log an event of the shared queue of a group (FC-13); `group` is its name."""
@@ -25,19 +25,19 @@ class Host:
 
     def route_parked(self, now: int) -> None:
         """Route what `Inbound.take_parked` returns, until it returns None (FC-22)."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def disconnect(self, reason_code: int, reason: str) -> None:
         """Disconnect the client with a reason code and a text; the session may outlive the connection."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def pause_publishing(self) -> None:
         """Stop handling the client's PUBLISHes (FC-16); its acknowledgements and PINGREQs are still handled."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def resume_publishing(self) -> None:
         """Handle the client's PUBLISHes again, first those that arrived during the pause."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def read_acknowledgements(self) -> None:
         """The client's queue needs them (FC-16): read on to find them, even behind PUBLISHes that are held back."""

@@ -22,24 +22,24 @@ class SessionJournal:
 
     def owns(self, publish: Publish) -> bool:
         """Whether a delivery is one that `add` has returned."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def evicts(self, size: int) -> bool:
-        """FC-30: whether a delivery joins the queue on disk only; `size`: payload bytes that it has in memory."""
-        raise NotImplementedError  # abstract
+    def evicts(self, length: int, size: int) -> bool:
+        """FC-30: whether a delivery joins the queue on disk only, which has so many deliveries and payload bytes."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def tail(self, on_read: Callable[[list[Publish]], None]) -> Tail:
         """FC-30: the end of the queue, on disk only; `on_read` gets what has been read back, in order."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def write_state(self) -> int:
         """Write all state except the deliveries, so that older frames are not needed. Returns the commit."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def remember(self, packet_id: int) -> int:
         """Write that a QoS 2 packet id of the client waits for PUBREL (FC-21), before PUBREC."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def forget(self, packet_id: int) -> int:
         """Write that PUBREL has come for it, before PUBCOMP; or that it has not come in time (FC-22)."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC

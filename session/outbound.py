@@ -209,7 +209,7 @@ class Outbound(Consumer):
                 return
             if not make_room(mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"):
                 return
-        if self.journal is not None and mqueue.tail is None and self.journal.evicts(mqueue.bytes):
+        if self.journal is not None and mqueue.tail is None and self.journal.evicts(mqueue.length, mqueue.bytes):
             mqueue.begin_tail(self.journal, self.wake)
         mqueue.append(publish)
         sender.counters.note_mqueue(mqueue.length, mqueue.bytes)

@@ -172,7 +172,7 @@ class SharedQueue(Source):
         if mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now):
             if waited == 0 and self._pacing is not None:
                 self._pacing.moved_at = now  # it was empty before
-            if self.journal is not None and mqueue.tail is None and self.journal.evicts(mqueue.bytes):
+            if self.journal is not None and mqueue.tail is None and self.journal.evicts(mqueue.length, mqueue.bytes):
                 mqueue.begin_tail(self.journal, self._wake_members)
             mqueue.append(publish)
             self.counters.note_mqueue(mqueue.length, mqueue.bytes)

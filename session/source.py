@@ -82,32 +82,32 @@ class Consumer:
 
     def is_online(self) -> bool:
         """Whether its client is connected."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def is_open(self) -> bool:
         """Whether window and send path allow a delivery of any QoS, and the mqueue is empty."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def has_room(self) -> bool:
         """Whether the pass may write more."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def has_spare_room(self) -> bool:
         """Whether this pass has room for more than the session's own deliveries."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def can_send(self, publish: Publish, now: int) -> bool:
         """Whether a source's delivery can be sent at once; if not, it stays in the source."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def send_pulled(self, publish: Publish, source: Source | None, now: int) -> None:
         """Send a delivery. `source` may get it back if the session ends before it is acknowledged."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def wake(self) -> None:
         """Have the host run passes."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def pace(self, pacing: Pacing, now: int) -> bool:
         """FC-16: pace its client as a publisher, for one more queue; False if that is not possible."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC

@@ -21,20 +21,20 @@ class Tail:
 
     def length(self) -> int:
         """How many deliveries there are."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def totals(self) -> tuple[int, int, int]:
         """How many deliveries of QoS 1 and of QoS 2 there are, and their payload bytes."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def drop(self) -> tuple[int, int]:
         """Drop the first one; returns its QoS and its payload bytes. Raises IndexError if there is none."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def read(self) -> None:
         """Begin to read the first ones back, unless that is under way: the queue gets them when they are there."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def read_at_start(self) -> None:
         """Read all of them back, while the event loop waits, unless memory is bounded."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC

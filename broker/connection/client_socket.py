@@ -56,15 +56,15 @@ class ClientSocket(Endpoint):
 
     def handle_packets(self, now: int) -> None:
         """Handle what has been read, or a part of it, and write the answers."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def on_opened(self) -> None:
         """The socket is open: CONNECT has to follow in time."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def on_closed(self, now: int) -> None:
         """The socket is closed, by either side."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     # -- what asyncio calls
 

@@ -38,36 +38,36 @@ class Endpoint(Host):
 
     def resume_reading(self, reason: int) -> None:
         """Clear a reason. If it was the last one, the run queue resumes reading."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def handle_rest(self, now: int) -> None:
         """Handle the rest of the chunk."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def read_to_end(self) -> None:
         """Handle everything received, even if reading is paused."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def run_pass(self, now: int) -> bool:
         """Run one pass of the session and write; returns whether another one has work to do."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def on_commit(self) -> None:
         """A commit of the journal has returned that `hold_until` or the outbox has named (FC-27)."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def hold_until(self, commit: int) -> None:
         """Write nothing more until this commit of the journal has returned."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", reason_sent: bool = False) -> None:
         """Write what is left and the reason, and close. `reason_sent`: the reason has been written already."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def abort(self) -> None:
         """Close at once, without writing or handling what is left."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def detach(self, now: int, keep: bool) -> None:
         """Detach the session. It ends if `keep` is False (clean start), or if it may not outlive the connection."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC

@@ -109,7 +109,7 @@ class Compaction:
     def _move(self, body: bytes, oldest: Frame) -> None:
         message = oldest.messages.get(records.message_number(body))
         if message is None and not oldest.evicted:
-            return  # nobody needs it any more
+            return  # it is dead
         saved = records.read_message(body)
         targets: list[Target] = []
         evicted: list[tuple[KeptQueue, int]] = []

@@ -124,7 +124,7 @@ class Journal:
         return message
 
     def _begin_message(self) -> Message:
-        """The message whose record is written next."""
+        """Return a new message; its record is written next."""
         message = Message(self._next_message, self.frame(), self.commits.position(), self.memory)
         self._next_message += 1
         return message
@@ -171,7 +171,7 @@ class Journal:
     # -- frames, sessions and groups
 
     def new_queue(self) -> int:
-        """A number for a session, or group, that is to be kept."""
+        """Return the number of a new kept session or group."""
         number = self._next_queue
         self._next_queue += 1
         return number

@@ -9,7 +9,7 @@ from broker.storage.database import StorageError
 from broker.storage.deliveries import Deliveries
 from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal
-from broker.storage.message import Frame, Message
+from broker.storage.message import OVERHEAD, Frame, Message
 from broker.storage.records import DamagedError
 from broker.storage.saved import decode
 from protocol.publish import Publish
@@ -22,7 +22,7 @@ READ_BYTES: Final = 256 * 1024
 """How much is read back at once, at most; of payloads, from the second delivery on."""
 
 KEPT_BYTES: Final = 16 * 1024
-"""Payload bytes that a queue may have in memory, however much the others have (FC-30)."""
+"""Bytes that the deliveries of a queue may take in memory, however much the others take (FC-30)."""
 
 
 class KeptQueue(SessionJournal):
@@ -62,9 +62,9 @@ class KeptQueue(SessionJournal):
         holder = publish.holder
         return isinstance(holder, KeptDelivery) and holder.queue is self
 
-    def evicts(self, size: int) -> bool:
-        """FC-30: whether a delivery joins a queue on disk only, which has `size` payload bytes in memory."""
-        return size >= KEPT_BYTES and self.journal.memory.is_full()
+    def evicts(self, length: int, size: int) -> bool:
+        """FC-30: whether a delivery joins the queue on disk only, which has `size` payload bytes in memory."""
+        return size + OVERHEAD * length >= KEPT_BYTES and self.journal.memory.is_full()
 
     def tail(self, on_read: Callable[[list[Publish]], None]) -> Tail:
         """FC-30: the end of its queue, on disk only; `on_read` gets what has been read back, in order."""
@@ -156,11 +156,11 @@ class KeptQueue(SessionJournal):
 
     def received(self, delivery: int) -> int:
         """PUBREC has come for a delivery. Returns the commit that has to precede PUBREL; 0 = none."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def write_state(self) -> int:
         """Write all state except the deliveries, so that older frames are not needed. Returns the commit."""
-        raise NotImplementedError  # abstract
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def begin_in(self, frame: Frame) -> None:
         """All of its state is in this frame and later ones."""

@@ -101,6 +101,16 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         assert storage.journal.memory.used == used
 
 
+def test_small_messages_count(tmp_path: Path) -> None:
+    """A delivery takes memory also if its payload is small: such a queue is on disk only too."""
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        publisher.send(*[Publish(b"t", b"", 1, packet_id=number + 1) for number in range(MANY)])
+        on_disk(local, storage)
+        assert on_disk_only(storage) > MANY // 2
+
+
 def test_qos_0_waits_behind(tmp_path: Path) -> None:
     """FC-2: QoS 0 does not overtake what is on disk."""
     with broker_on(tmp_path, FULL, session={**NO_LIMIT, "mqueue_store_qos0": True}) as (local, storage):
