@@ -18,7 +18,7 @@ from config.models import Config
 from config.schema import ENV_NESTED, ENV_PREFIX, field_at, holds_secrets, suggest_variable
 
 NOT_SETTINGS: Final = re.compile(
-    r"SLUICE_(COMPILE|EXPECT)"  # for builds and tests
+    r"SLUICE_(COMPILE|OPTIMIZE|EXPECT|AIRFLOW_PYTHON)"  # for builds and tests
     r"|SLUICE_DEV_\w+"  # switches for developers
     # Set by Kubernetes in every container for a service named sluice, sluice-mqtt ...
     r"|SLUICE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)",
