@@ -9,7 +9,7 @@ from typing import final
 from mypy_extensions import mypyc_attr
 
 from protocol.publish import Publish
-from session import gate
+from session import qos0_gate
 from session.histogram import Histogram
 from session.mqueue import MQueue
 from session.window import Window
@@ -119,13 +119,13 @@ class Counters:
 
     def count_gated(self, closed: int) -> None:
         """Count one QoS 0 delivery that the gate queued, under the first reason that held (FC-3)."""
-        if closed == gate.CONGESTED:
+        if closed == qos0_gate.CONGESTED:
             self.gated_congested += 1
-        elif closed == gate.WINDOW_FULL:
+        elif closed == qos0_gate.WINDOW_FULL:
             self.gated_window_full += 1
-        elif closed == gate.MAILBOX_BUSY:
+        elif closed == qos0_gate.MAILBOX_BUSY:
             self.gated_mailbox_busy += 1
-        elif closed == gate.BACKLOG:
+        elif closed == qos0_gate.BACKLOG:
             self.gated_backlog += 1
         else:
             self.gated_rate += 1

@@ -5,7 +5,7 @@ from typing import Final, final
 from mypy_extensions import mypyc_attr
 
 from protocol.publish import Publish
-from session import gate
+from session import qos0_gate
 from session.counters import Counters
 from session.limits import Limits
 
@@ -26,7 +26,7 @@ class Mailbox:
         self.position = 0
         self.busy = False
         """FC-3: whether it was too long when it was last sampled."""
-        self.sends_to_sample: int = gate.SENDS_PER_SAMPLE
+        self.sends_to_sample: int = qos0_gate.SENDS_PER_SAMPLE
 
     def length(self) -> int:
         """How many deliveries wait."""
@@ -72,6 +72,6 @@ class Mailbox:
     def sample(self, counters: Counters) -> None:
         """Sample the length: once in each pass, and after each 100 sends (FC-3)."""
         length = self.length()
-        self.busy = gate.mailbox_busy(self.busy, length)
+        self.busy = qos0_gate.mailbox_busy(self.busy, length)
         counters.count_mailbox(length, self.busy)
-        self.sends_to_sample = gate.SENDS_PER_SAMPLE
+        self.sends_to_sample = qos0_gate.SENDS_PER_SAMPLE

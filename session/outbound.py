@@ -8,7 +8,7 @@ router -> mailbox -> run_pass -> gate, window -> sender -> outbox, which the con
 from typing import Final, final
 
 from protocol.publish import Publish
-from session import gate
+from session import qos0_gate
 from session.holder import hold, release
 from session.host import Host
 from session.journal import SessionJournal
@@ -96,9 +96,9 @@ class Outbound(Consumer):
             publish = taken[mailbox.position]
             qos = publish.qos
             closed = self._closed_to(qos)
-            if limited and closed == gate.OPEN:
+            if limited and closed == qos0_gate.OPEN:
                 closed = sender.limited_by(publish, now)
-            if closed != gate.OPEN and self._stays(publish, now):
+            if closed != qos0_gate.OPEN and self._stays(publish, now):
                 blocked = True
                 break
             mailbox.position += 1
@@ -106,7 +106,7 @@ class Outbound(Consumer):
                 counters.offered_qos0 += 1
             else:
                 counters.count_offered(qos)
-            if closed == gate.OPEN:
+            if closed == qos0_gate.OPEN:
                 sender.send(publish, now)
             else:
                 if qos == 0:
@@ -140,7 +140,7 @@ class Outbound(Consumer):
         if self.pending_sources is not None and sender.connected:
             more = self.pending_sources.pull(self, now) or more
         if throttle is not None:
-            closed: int = gate.OPEN
+            closed: int = qos0_gate.OPEN
             if mqueue is not None and mqueue.is_ready() and sender.connected:
                 closed = sender.limited_by(mqueue.head(), now)
             throttle.note_head(closed, now)
@@ -185,14 +185,14 @@ class Outbound(Consumer):
         mqueue = self.mqueue
         if qos:  # FC-2: it needs a slot, and must not overtake
             if sender.window.full():
-                return gate.WINDOW_FULL
-            return gate.BACKLOG if mqueue is not None and mqueue.waiting_qos12 else gate.OPEN
+                return qos0_gate.WINDOW_FULL
+            return qos0_gate.BACKLOG if mqueue is not None and mqueue.waiting_qos12 else qos0_gate.OPEN
         if not self.sender.limits.gate:
             if sender.kept is not None:
-                return gate.WINDOW_FULL  # FC-8: the kept window is resent before anything new
-            return gate.BACKLOG if mqueue is not None and mqueue.waiting_qos0 else gate.OPEN  # FC-9
+                return qos0_gate.WINDOW_FULL  # FC-8: the kept window is resent before anything new
+            return qos0_gate.BACKLOG if mqueue is not None and mqueue.waiting_qos0 else qos0_gate.OPEN  # FC-9
         backlog = mqueue is not None and mqueue.length > 0
-        return gate.closed_by(sender.congested, sender.window.full(), self.mailbox.busy, backlog)
+        return qos0_gate.closed_by(sender.congested, sender.window.full(), self.mailbox.busy, backlog)
 
     def _enqueue(self, publish: Publish, now: int) -> None:
         mqueue = self.mqueue
@@ -265,7 +265,7 @@ class Outbound(Consumer):
         publish = self.mailbox.first()
         if mqueue.fits(publish, self.sender.limits):
             return True
-        return self._closed_to(publish.qos) == gate.OPEN and self.sender.limited_by(publish, now) == gate.OPEN
+        return self._closed_to(publish.qos) == qos0_gate.OPEN and self.sender.limited_by(publish, now) == qos0_gate.OPEN
 
     def _admits(self, publish: Publish, publisher: "Outbound | None", now: int) -> bool:
         """A delivery is offered while publishers are paced: pace its publisher too, or drop the delivery.
@@ -319,7 +319,7 @@ class Outbound(Consumer):
 
     def can_send(self, publish: Publish, now: int) -> bool:
         """Whether a source's delivery can be sent at once; if not, it stays in the source."""
-        return self.is_open() and self.sender.limited_by(publish, now) == gate.OPEN
+        return self.is_open() and self.sender.limited_by(publish, now) == qos0_gate.OPEN
 
     def send_pulled(self, publish: Publish, source: Source | None, now: int) -> None:
         """Send a delivery. `source` may get it back if the session ends before it is acknowledged."""

@@ -4,7 +4,7 @@ from typing import Final, cast, final
 
 from protocol import reason_codes
 from protocol.publish import Publish
-from session import gate
+from session import qos0_gate
 from session.counters import Counters
 from session.holder import Holder
 from session.host import Host, NoHost
@@ -58,7 +58,7 @@ class Sender:
                 return False
         elif self.window.full():
             return False
-        return self.limited_by(publish, now) == gate.OPEN
+        return self.limited_by(publish, now) == qos0_gate.OPEN
 
     def is_open(self) -> bool:
         """Whether window and send path allow a delivery of any QoS."""
@@ -112,9 +112,9 @@ class Sender:
         """FC-10, FC-11: why a delivery must wait although window and gate allow it, as a reason of the gate."""
         throttle = self.throttle
         if throttle is None:
-            return gate.OPEN
+            return qos0_gate.OPEN
         closed = throttle.closed_by(publish, now)
-        if closed == gate.RATE:
+        if closed == qos0_gate.RATE:
             self.arm(throttle.next_at(now))
         return closed
 

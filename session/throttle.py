@@ -3,7 +3,7 @@
 from typing import final
 
 from protocol.publish import Publish
-from session import gate
+from session import qos0_gate
 from session.byte_window import ByteWindow
 from session.counters import Counters
 from session.limits import Limits
@@ -33,9 +33,9 @@ class Throttle:
         """Why a delivery must wait, as a reason of the gate: WINDOW_FULL, RATE, or OPEN if it need not."""
         byte_window = self.byte_window
         if byte_window is not None and byte_window.closed(publish):
-            return gate.WINDOW_FULL
+            return qos0_gate.WINDOW_FULL
         rate = self.rate
-        return gate.OPEN if rate is None or rate.available(now) else gate.RATE
+        return qos0_gate.OPEN if rate is None or rate.available(now) else qos0_gate.RATE
 
     def next_at(self, now: int) -> int:
         """When the rate allows the next delivery."""
@@ -64,20 +64,20 @@ class Throttle:
 
     def note_head(self, closed: int, now: int) -> None:
         """Measure how long the next delivery waits, and for which limit."""
-        self._byte_window_time.run(closed == gate.WINDOW_FULL, now)
-        self._rate_time.run(closed == gate.RATE, now)
+        self._byte_window_time.run(closed == qos0_gate.WINDOW_FULL, now)
+        self._rate_time.run(closed == qos0_gate.RATE, now)
 
     def disconnect(self, now: int) -> None:
         """The connection is closed: QoS 0 sent on it no longer counts, unacknowledged QoS 1 and 2 still do."""
         if self.byte_window is not None:
             self.byte_window.written()
-        self.note_head(gate.OPEN, now)
+        self.note_head(qos0_gate.OPEN, now)
 
     def end(self, now: int) -> None:
         """The session has ended."""
         if self.byte_window is not None:
             self.byte_window.clear()
-        self.note_head(gate.OPEN, now)
+        self.note_head(qos0_gate.OPEN, now)
 
     def fill(self, counters: Counters, now: int) -> None:
         """Fill in the columns of the interval that ends."""

@@ -47,7 +47,7 @@ TESTED_WITH: Final = {
     "session/holder": "session/test_address.py",
     "session/host": "by everything that has a session",
     "session/journal": "broker/storage/test_compaction.py",
-    "session/mailbox": "session/test_gate.py",
+    "session/mailbox": "session/test_qos0_gate.py",
     "session/sender": "session/test_outbound.py",
     "session/source": "session/test_shared_queue.py",
 }

@@ -12,7 +12,7 @@ import session.outbound
 import session.pacing
 import session.patience
 from protocol.publish import Publish
-from session import gate, source
+from session import qos0_gate, source
 from session.byte_window import ByteWindow
 from session.mailbox import Mailbox
 from session.pacing import Publisher as RealPublisher
@@ -93,8 +93,8 @@ def _never(*_: object) -> None:
 _TOO_BIG: Final = Publish(b"t", bytes(1 << 20), 1, False, None, 1)
 
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "FC-3, samples": lambda patch: patch.setattr(gate, "SENDS_PER_SAMPLE", 101),
-    "FC-3, busy": lambda patch: patch.setattr(gate, "MAILBOX_BUSY_LOW", 4),
+    "FC-3, samples": lambda patch: patch.setattr(qos0_gate, "SENDS_PER_SAMPLE", 101),
+    "FC-3, busy": lambda patch: patch.setattr(qos0_gate, "MAILBOX_BUSY_LOW", 4),
     "FC-8, timers": lambda patch: patch.setattr(Sender, "arm", _never),
     "FC-10, completed": lambda patch: patch.setattr(ByteWindow, "completed", _never),
     "FC-10, written": lambda patch: patch.setattr(Throttle, "note_written", _never),

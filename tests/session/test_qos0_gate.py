@@ -2,7 +2,7 @@
 
 import pytest
 
-from session import gate
+from session import qos0_gate
 from session.limits import Limits
 from tests.support.session.messages import texts
 from tests.support.session.peer import Peer
@@ -154,23 +154,23 @@ def test_switched_off_keeps_order() -> None:
 @pytest.mark.parametrize(
     ("congested", "window_full", "busy", "backlog", "reason"),
     [
-        (False, False, False, False, gate.OPEN),
-        (False, False, False, True, gate.BACKLOG),
-        (False, False, True, False, gate.MAILBOX_BUSY),
-        (False, False, True, True, gate.MAILBOX_BUSY),
-        (False, True, False, False, gate.WINDOW_FULL),
-        (False, True, True, True, gate.WINDOW_FULL),
-        (True, False, False, False, gate.CONGESTED),
-        (True, True, True, True, gate.CONGESTED),
-        (True, False, True, False, gate.CONGESTED),
-        (True, False, False, True, gate.CONGESTED),
-        (False, True, True, False, gate.WINDOW_FULL),
-        (False, True, False, True, gate.WINDOW_FULL),
+        (False, False, False, False, qos0_gate.OPEN),
+        (False, False, False, True, qos0_gate.BACKLOG),
+        (False, False, True, False, qos0_gate.MAILBOX_BUSY),
+        (False, False, True, True, qos0_gate.MAILBOX_BUSY),
+        (False, True, False, False, qos0_gate.WINDOW_FULL),
+        (False, True, True, True, qos0_gate.WINDOW_FULL),
+        (True, False, False, False, qos0_gate.CONGESTED),
+        (True, True, True, True, qos0_gate.CONGESTED),
+        (True, False, True, False, qos0_gate.CONGESTED),
+        (True, False, False, True, qos0_gate.CONGESTED),
+        (False, True, True, False, qos0_gate.WINDOW_FULL),
+        (False, True, False, True, qos0_gate.WINDOW_FULL),
     ],
 )
 def test_first_reason_that_holds(congested: bool, window_full: bool, busy: bool, backlog: bool, reason: int) -> None:
     """FC-3: the order of reasons is congested, window full, mailbox busy, backlog."""
-    assert gate.closed_by(congested, window_full, busy, backlog) == reason
+    assert qos0_gate.closed_by(congested, window_full, busy, backlog) == reason
 
 
 def test_counted_once_under_the_first_reason() -> None:
@@ -212,7 +212,7 @@ def test_counted_once_under_the_first_reason() -> None:
 )
 def test_hysteresis(was_busy: bool, length: int, busy: bool) -> None:
     """FC-3: above 10 sets busy, 5 or below clears it, and in between it stays as it was."""
-    assert gate.mailbox_busy(was_busy, length) is busy
+    assert qos0_gate.mailbox_busy(was_busy, length) is busy
 
 
 @pytest.mark.parametrize(("rest", "busy"), [(10, False), (11, True)])
