@@ -52,11 +52,11 @@ class MQueue:
         if tail is None:
             self.deliveries.append(publish)
         elif tail.append(publish):
-            self._note(publish.qos, publish.size, 1)  # no place in memory has it any more
+            self._count_joined(publish.qos, publish.size)  # no place in memory has it any more
             return
         else:
             tail.behind.append(publish)
-        self._count(publish, 1)
+        self._joined(publish)
 
     def begin_tail(self, journal: SessionJournal, on_read: Callable[[], None]) -> Tail:
         """FC-30: what joins from now on is on disk only. `on_read` is called when some of it has been read back."""
@@ -100,7 +100,7 @@ class MQueue:
     def push_front(self, publish: Publish) -> None:
         """Put back at the head what was taken earlier (FC-13)."""
         self.deliveries.appendleft(publish)
-        self._count(publish, 1)
+        self._joined(publish)
         if publish.qos == 0:
             self._first_qos0 = 0
         elif self._first_qos0:
@@ -113,7 +113,7 @@ class MQueue:
     def pop(self) -> Publish:
         """Remove and return the head. Raises IndexError if there is none."""
         publish = self.deliveries.popleft()
-        self._count(publish, -1)
+        self._left(publish)
         if self._first_qos0:
             self._first_qos0 -= 1
         return publish
@@ -150,7 +150,7 @@ class MQueue:
         if tail is None or len(self.deliveries) > 0:
             return self.pop().qos
         qos, size = tail.drop()
-        self._note(qos, size, -1)
+        self._count_left(qos, size)
         self._end_tail(tail)
         return qos
 
@@ -161,41 +161,50 @@ class MQueue:
             position += 1
         if position == len(deliveries):
             self._first_qos0 = position
-            return self._pop_behind(cast("Tail", self.tail))
+            publish = cast("Tail", self.tail).behind.popleft()  # QoS 0 only: all others are on disk
+            self._left(publish)
+            return publish
         publish = deliveries[position]
         del deliveries[position]
         self._first_qos0 = position
-        self._count(publish, -1)
-        return publish
-
-    def _pop_behind(self, tail: Tail) -> Publish:
-        publish = tail.behind.popleft()  # QoS 0 only: all others are on disk
-        self._count(publish, -1)
+        self._left(publish)
         return publish
 
     def _pop_newest(self) -> Publish:
         publish = self.deliveries.pop()
-        self._count(publish, -1)
+        self._left(publish)
         self._first_qos0 = min(self._first_qos0, self.length)
         return publish
 
-    def _count(self, publish: Publish, step: int) -> None:
-        self._note(publish.qos, publish.size, step)
+    def _joined(self, publish: Publish) -> None:
+        self._count_joined(publish.qos, publish.size)
         if publish.holder is not None:
-            if step > 0:
-                hold(publish)  # FC-24
-            else:
-                release(publish)
+            hold(publish)  # FC-24
 
-    def _note(self, qos: int, size: int, step: int) -> None:
-        self.length += step
-        self.bytes += step * size
+    def _left(self, publish: Publish) -> None:
+        self._count_left(publish.qos, publish.size)
+        if publish.holder is not None:
+            release(publish)
+
+    def _count_joined(self, qos: int, size: int) -> None:
+        self.length += 1
+        self.bytes += size
         if qos == 0:
-            self.waiting_qos0 += step
+            self.waiting_qos0 += 1
         elif qos == 1:
-            self.waiting_qos1 += step
+            self.waiting_qos1 += 1
         else:
-            self.waiting_qos2 += step
+            self.waiting_qos2 += 1
+
+    def _count_left(self, qos: int, size: int) -> None:
+        self.length -= 1
+        self.bytes -= size
+        if qos == 0:
+            self.waiting_qos0 -= 1
+        elif qos == 1:
+            self.waiting_qos1 -= 1
+        else:
+            self.waiting_qos2 -= 1
 
 
 def never_fits(publish: Publish, limits: Limits) -> bool:

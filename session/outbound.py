@@ -151,8 +151,9 @@ class Outbound(Consumer):
         sender = self.sender
         outbox = sender.outbox
         waited = mqueue.length
-        while outbox.delivery_bytes < PASS_BYTES and self._head_may_go(mqueue, now):
-            self._send_head(mqueue, now)
+        more = True
+        while more and outbox.delivery_bytes < PASS_BYTES:
+            more = self._send_head(mqueue, now)
         if mqueue.length == 0:
             if mqueue.overflowing:
                 # A delivery too large for the queue never enters it: then the episode ends once sending is possible.
@@ -168,14 +169,21 @@ class Outbound(Consumer):
     def _head_may_go(self, mqueue: MQueue, now: int) -> bool:
         return mqueue.is_ready() and self.sender.may_send(mqueue.head(), now)
 
-    def _send_head(self, mqueue: MQueue, now: int) -> None:
-        """Send the mqueue's head; pop it when the window holds it (FC-24)."""
-        self.sender.send(mqueue.head(), now)
+    def _send_head(self, mqueue: MQueue, now: int) -> bool:
+        """Send the mqueue's head if it may be sent; pop it when the window holds it (FC-24). Returns whether."""
+        sender = self.sender
+        if not mqueue.is_ready():
+            return False
+        publish = mqueue.head()
+        if not sender.may_send(publish, now):
+            return False
+        sender.send(publish, now)
         mqueue.pop()
-        if self.sender.watch is not None:
-            self.sender.watch.drained += 1
+        if sender.watch is not None:
+            sender.watch.drained += 1
         if self.pacing is not None:
             self.pacing.moved_at = now
+        return True
 
     # -- the gate and the mqueue (FC-2 to FC-7)
 
@@ -202,8 +210,8 @@ class Outbound(Consumer):
             mqueue = self.mqueue = new_mqueue(limits)
         waited = mqueue.length
         if not mqueue.fits(publish, limits):
-            while not mqueue.fits(publish, limits) and self._head_may_go(mqueue, now):
-                self._send_head(mqueue, now)  # FC-6: nothing is dropped while it could be sent
+            while not mqueue.fits(publish, limits) and self._send_head(mqueue, now):
+                pass  # FC-6: nothing is dropped while it could be sent
             if mqueue.length == 0 and not mqueue.fits(publish, limits) and sender.may_send(publish, now):
                 sender.send(publish, now)  # FC-6: too large for the queue, but it can be sent
                 return

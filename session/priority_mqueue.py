@@ -60,7 +60,7 @@ class PriorityMQueue(MQueue):
     def _have_read(self, deliveries: list[Publish]) -> None:
         """FC-30: these have been read back. Weights need them all, so that is at the start only."""
         for publish in deliveries:
-            self._note(publish.qos, publish.size, -1)  # `append` counts it
+            self._count_left(publish.qos, publish.size)  # `append` counts it
             self.append(publish)
         super()._have_read([])
 
@@ -127,13 +127,13 @@ class PriorityMQueue(MQueue):
         return lane
 
     def _note_joined(self, lane: Lane, publish: Publish) -> None:
-        self._note(publish.qos, publish.size, 1)
+        self._count_joined(publish.qos, publish.size)
         turn = self._turn
         if turn is None or (lane.weight > turn.weight and lane.left):
             self._turn = lane
 
     def _note_left(self, lane: Lane, publish: Publish) -> None:
-        self._note(publish.qos, publish.size, -1)
+        self._count_left(publish.qos, publish.size)
         if lane is self._turn and not (lane.length and lane.left):
             self._turn = self._next_turn()
 
