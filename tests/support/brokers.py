@@ -85,13 +85,18 @@ def start_sluice(
     """Start Sluice and wait until it has said on which port each listener is.
 
     It runs in `folder`: which `broker` package it finds depends on what is installed and on PYTHONPATH
-    only, as it does for the tests themselves.
+    only, as it does for the tests themselves. Pytest forks it from a process that has imported Sluice, unless it
+    is to have another command or variables of its own.
     """
     file = folder / "sluice.yaml"
     file.write_text(sluice_config(listeners, sections))
     # Brokers that run at once would meet at the same admin socket.
     environment = clean_environment(**({"XDG_RUNTIME_DIR": str(folder)} | dict(env or {})))
-    broker = BrokerProcess([*command, "run", "--config", str(file), *flags], folder, environment)
+    arguments = ["run", "--config", str(file), *flags]
+    if loop := _loop_to_fork(command, env):
+        broker = BrokerProcess(arguments, folder, environment, forked_on=loop)
+    else:
+        broker = BrokerProcess([*command, *arguments], folder, environment)
     try:
         broker.wait_for_output(lambda lines: len(_listening(lines)) >= len(listeners), "listening")
     except BrokerError:
@@ -99,6 +104,13 @@ def start_sluice(
         raise
     broker.listeners = _listening(broker.stderr.splitlines())
     return broker
+
+
+def _loop_to_fork(command: Sequence[str], env: Mapping[str, str] | None) -> str:
+    """Return the loop that a forked broker runs on; empty if it has to be a program of its own."""
+    if "PYTEST_VERSION" not in os.environ or env is not None:
+        return ""
+    return next((loop for loop, known in LOOPS.items() if tuple(command) == known), "")
 
 
 def _listening(lines: Sequence[str]) -> dict[str, Address]:

@@ -14,6 +14,7 @@ from typing import IO, NamedTuple, Self
 
 import psutil
 
+from tests.support.forked import ForkedProcess
 from tests.support.waiting import wait_until
 
 TROUBLE = re.compile(r'Traceback \(most recent call last\)|was never awaited|never retrieved|[a-z]Warning: |"crash"')
@@ -34,15 +35,22 @@ class BrokerError(Exception):
 class BrokerProcess:
     """One running broker; as a context manager it is stopped at the end and must not have printed trouble."""
 
-    def __init__(self, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, *, forked_on: str = ""
+    ) -> None:
+        """Start a program, or fork `sluice` with these arguments on a loop, `uvloop` or `asyncio`."""
         self.listeners: dict[str, Address] = {}
         self.folder = folder
         self._lines: list[str] = []
         self._asked_to_end = False
         self._news = threading.Condition()
-        self._process = subprocess.Popen(
-            command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        self._process: subprocess.Popen[bytes] | ForkedProcess
+        if forked_on:
+            self._process = ForkedProcess(forked_on, command, folder, env if env is not None else os.environ)
+        else:
+            self._process = subprocess.Popen(
+                command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
         assert self._process.stderr is not None
         self._reader = threading.Thread(target=self._read, args=(self._process.stderr,), daemon=True)
         self._reader.start()
