@@ -11,12 +11,17 @@ PYTHON ?= python3
 VENV := .venv
 ARGS ?=
 PYTEST_ARGS ?=
-# Tests wait more than they compute: side by side they take half as long.
-SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist worksteal
+# With it every broker that a test starts, and every worker of pytest, would compile the sources once more.
+unexport PYTHONDONTWRITEBYTECODE
+# Tests wait more than they compute: four side by side keep two processors busy.
+SIDE_BY_SIDE := -n 4 --dist worksteal
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMPS := $(VENV)/.sluice
+PACKAGES := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	extras = (project["optional-dependencies"][name] for name in ("report", "browser", "bench", "dev")); \
+	print(*project["dependencies"], *(line for extra in extras for line in extra), sep="\n")
 WHEELS := build/wheel
 WHEEL = $$(ls $(WHEELS)/sluice_mqtt-*.whl)
 SOURCES := $(shell find protocol session broker config spark_jobs -type f \
@@ -36,8 +41,14 @@ run: $(STAMPS)/run ## Start the broker on loopback; ./metrics and ./journal are 
 	SLUICE_PERSISTENCE__DIRECTORY="$${SLUICE_PERSISTENCE__DIRECTORY:-journal}" $(BIN)/sluice run $(ARGS)
 
 .PHONY: test
-test: lint types $(STAMPS)/test ## Lint, check types, run all tests interpreted, then compiled.
+test: lint types interpreted compiled ## Lint, check types, run all tests interpreted, then compiled.
+
+.PHONY: interpreted
+interpreted: $(STAMPS)/packages ## All tests on the sources, before anything is compiled.
 	PYTHONPATH="$(CURDIR)" SLUICE_EXPECT=interpreted $(BIN)/pytest $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+
+.PHONY: compiled
+compiled: $(STAMPS)/test ## The tests of what is compiled, on the installed wheel.
 	@if [ "$$(cd / && $(HOW))" = compiled ]; then \
 		echo 'SLUICE_EXPECT=compiled $(BIN)/pytest -m "not once and not spark" $(SIDE_BY_SIDE) $(PYTEST_ARGS)'; \
 		env -u PYTHONPATH SLUICE_EXPECT=compiled $(BIN)/pytest -m "not once and not spark" $(SIDE_BY_SIDE) $(PYTEST_ARGS); \
@@ -46,11 +57,11 @@ test: lint types $(STAMPS)/test ## Lint, check types, run all tests interpreted,
 	fi
 
 .PHONY: lint
-lint: $(STAMPS)/test ## Check style with ruff.
+lint: $(STAMPS)/packages ## Check style with ruff.
 	$(BIN)/ruff check
 
 .PHONY: types
-types: $(STAMPS)/test ## Check types with mypy.
+types: $(STAMPS)/packages ## Check types with mypy.
 	$(BIN)/mypy
 
 .PHONY: slow
@@ -128,6 +139,12 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
+# What Sluice and its tests import. The interpreted tests, ruff and mypy need no wheel.
+$(STAMPS)/packages: pyproject.toml | $(STAMPS)/venv
+	$(BIN)/python -c '$(PACKAGES)' >$(STAMPS)/requirements.txt
+	$(PIP) install --quiet --requirement $(STAMPS)/requirements.txt
+	@touch $@
+
 $(STAMPS)/wheel: $(SOURCES) | $(STAMPS)/venv
 	@echo "Building Sluice (compiling takes a minute or two) ..."
 	@rm -rf $(WHEELS) build/lib* build/bdist*
@@ -146,8 +163,7 @@ $(STAMPS)/report: $(STAMPS)/run
 	$(PIP) install --quiet "$(WHEEL)[report]"
 	@touch $@
 
-$(STAMPS)/test: $(STAMPS)/run
-	$(PIP) install --quiet "$(WHEEL)[report,browser,bench,dev]"
+$(STAMPS)/test: $(STAMPS)/run $(STAMPS)/packages
 	@touch $@
 
 # Without atheris, which not every machine can have, fuzzing does not see what code it reaches.
