@@ -118,6 +118,10 @@ demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gat
 bench: $(STAMPS)/test ## Measure Sluice beside the other brokers that are installed. ARGS: flags of the runner.
 	$(BIN)/python tests/bench/run.py $(ARGS)
 
+.PHONY: bench-journal
+bench-journal: $(STAMPS)/test ## Measure what a journal costs, beside the disk's own sync. ARGS="--others nats,rabbitmq".
+	$(BIN)/python tests/bench/journal.py $(ARGS)
+
 .PHONY: report
 report: $(STAMPS)/report ## Make the Spark report of ./metrics in ./report. ARGS: flags of `sluice report`.
 	$(BIN)/sluice report --metrics metrics --out report $(ARGS)

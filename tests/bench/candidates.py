@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -87,8 +87,10 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
     }
 
 
-def find_sluice(python: str, name: str = "sluice") -> Candidate:
-    """Sluice as it is installed in an environment: compiled, if its wheel is."""
+def find_sluice(
+    python: str, name: str = "sluice", sections: Callable[[Path], Mapping[str, object]] | None = None
+) -> Candidate:
+    """Sluice as it is installed in an environment: compiled, if its wheel is; `sections`: of its configuration."""
     script = "import importlib.metadata as m, protocol.decoder as d; print(m.version('sluice-mqtt'), d.__file__)"
     version, _, file = output_of(python, "-I", "-c", script).partition(" ")
     if not file.startswith("/"):
@@ -98,7 +100,10 @@ def find_sluice(python: str, name: str = "sluice") -> Candidate:
     def start(folder: Path, unlimited: bool) -> BrokerProcess:
         # -I: neither PYTHONPATH nor the working directory decides what runs, only the installation.
         command = (python, "-I", "-m", "broker")
-        return start_sluice(folder, TCP_ONLY, UNLIMITED if unlimited else {}, command=command)
+        own: dict[str, object] = dict(UNLIMITED) if unlimited else {}
+        if sections is not None:
+            own |= sections(folder)
+        return start_sluice(folder, TCP_ONLY, own, command=command)
 
     return Candidate(name, f"Sluice {version}, {how}", start)
 

@@ -16,7 +16,7 @@ import yaml
 
 from tests.support import brokers as support
 from tests.support.node import install
-from tests.support.process import Address, BrokerProcess, free_port
+from tests.support.process import Address, BrokerProcess, clean_environment, free_port
 
 AEDES = "aedes@1.2.0"
 HOST = support.HOST
@@ -51,6 +51,49 @@ def find_mosquitto() -> Candidate:
         return support.start_mosquitto(folder, extra=extra)
 
     return Candidate("mosquitto", f"Mosquitto {version}", start)
+
+
+def find_mosquitto_saved() -> Candidate:
+    """Mosquitto that writes all it has to its database each second; it acknowledges before that."""
+    plain = find_mosquitto()
+
+    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+        extra = ["log_type none", "persistence true", f"persistence_location {folder}/", "autosave_interval 1"]
+        if unlimited:
+            extra += ["max_inflight_messages 0", "max_queued_messages 0"]
+        return support.start_mosquitto(folder, extra=extra)
+
+    return Candidate("mosquitto, saved each second", plain.version, start)
+
+
+def find_rabbitmq() -> Candidate:
+    """RabbitMQ with its MQTT plugin; a kept session is a durable queue, and QoS 2 it does not have."""
+    program = shutil.which("rabbitmq-server")
+    if program is None:
+        raise LookupError("not installed (Debian: apt install rabbitmq-server)")
+    version = output_of("dpkg-query", "-W", "-f", "${Version}", "rabbitmq-server").partition("-")[0]
+
+    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+        port = free_port()
+        (folder / "enabled_plugins").write_text("[rabbitmq_mqtt].\n")
+        file = folder / "rabbitmq.conf"
+        file.write_text(
+            f"listeners.tcp.1 = {HOST}:{free_port()}\nmqtt.listeners.tcp.1 = {HOST}:{port}\n"
+            "mqtt.allow_anonymous = true\nmqtt.default_user = guest\nmqtt.default_pass = guest\n"
+            f"mqtt.prefetch = {65535 if unlimited else 10}\nlog.file.level = error\n"
+        )
+        environment = clean_environment(
+            RABBITMQ_NODENAME=f"bench{port}@localhost",
+            RABBITMQ_DIST_PORT=str(free_port()),
+            RABBITMQ_MNESIA_BASE=str(folder),
+            RABBITMQ_LOG_BASE=str(folder),
+            RABBITMQ_ENABLED_PLUGINS_FILE=str(folder / "enabled_plugins"),
+            RABBITMQ_CONFIG_FILE=str(file),
+            HOME=str(folder),
+        )
+        return _accepting(BrokerProcess([program], folder, environment), port)
+
+    return Candidate("rabbitmq", f"RabbitMQ {version}", start)
 
 
 def find_nats() -> Candidate:

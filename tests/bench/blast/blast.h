@@ -17,7 +17,8 @@ enum exit_code { USAGE = 2, BROKER_FAILED = 3, OUT_OF_TIME = 4 };
 struct options {
   const char *host, *port, *prefix;
   enum mode mode;
-  int version, qos, subscription_qos, mix[3], publishers, subscribers, stalled, slow, idle, burst, size, window, awaited, receive_buffer;
+  int version, qos, subscription_qos, mix[3], publishers, subscribers, stalled, slow, idle, burst, size, window, awaited, receive_buffer,
+      kept;
   double rate, tick, slow_rate, seconds, warmup, setup_limit;
   int pids[MAX_PIDS], pid_count;
 };

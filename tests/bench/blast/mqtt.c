@@ -39,9 +39,15 @@ static void put_packet(struct conn *c, uint8_t first, const uint8_t *body, size_
 
 void put_connect(struct conn *c) {
   char id[48];
-  uint8_t body[96] = {0, 4, 'M', 'Q', 'T', 'T', opt.version, 2 /* clean start */, 0, 0 /* no keep alive */};
+  uint8_t body[96] = {0, 4, 'M', 'Q', 'T', 'T', opt.version, opt.kept ? 0 : 2 /* clean start */, 0, 0 /* no keep alive */};
   size_t n = 10;
-  if (opt.version == 5) body[n++] = 0; /* no properties */
+  if (opt.version == 5) {
+    body[n++] = opt.kept ? 5 : 0; /* length of the properties */
+    if (opt.kept) {
+      body[n++] = 0x11; /* Session Expiry Interval */
+      for (int shift = 24; shift >= 0; shift -= 8) body[n++] = opt.kept >> shift;
+    }
+  }
   snprintf(id, sizeof id, "blast-%d-%c%d", (int)getpid(), "pszwi"[c->role], c->index);
   n += put_text(body + n, id);
   put_packet(c, 0x10, body, n);

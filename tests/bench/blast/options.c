@@ -33,6 +33,7 @@ static const char *usage =
     "  --idle N                       connections that do nothing; mode connect has only these\n"
     "  --burst N                      connections being opened at the same time (64)\n"
     "  --setup-limit T                seconds for all connections to be ready (60)\n"
+    "  --kept SECONDS                 sessions outlive their connection so long; 3.1.1 has no number for it (0: they do not)\n"
     "  --prefix TEXT                  first level of the topics (b)\n"
     "  --pid N[,N...]                 the broker's processes: measures their CPU time and memory\n";
 
@@ -103,6 +104,7 @@ static const struct number_option numbers[] = {
     {"--slow-rate", NULL, &opt.slow_rate, 1, 1e12},
     {"--receive-buffer", &opt.receive_buffer, NULL, 0, 1e9},
     {"--idle", &opt.idle, NULL, 0, 1e6},
+    {"--kept", &opt.kept, NULL, 0, 1e9},
     {"--burst", &opt.burst, NULL, 1, 1e6},
     {"--setup-limit", NULL, &opt.setup_limit, 1, 1e6},
 };

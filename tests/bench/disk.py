@@ -1,0 +1,53 @@
+"""How long one sync of a disk takes: the measure for a broker that waits for it."""
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+FILE_BYTES: Final = 8 * 1024 * 1024
+"""The file is written once, then overwritten: a file that grows costs a sync of the file system's journal each time."""
+
+BLOCK: Final = bytes(8 * 1024)
+"""About what one commit of a few messages writes."""
+
+
+@dataclass
+class Syncs:
+    """Seconds that each write with its sync took."""
+
+    times: list[float] = field(default_factory=list)
+
+    def percentile(self, share: float) -> float:
+        """Seconds."""
+        return sorted(self.times)[min(int(share * len(self.times)), len(self.times) - 1)]
+
+    @property
+    def rate(self) -> float:
+        """Syncs a second, one after the other."""
+        return len(self.times) / sum(self.times)
+
+
+def measure(folder: Path, seconds: float, pause: float = 0.0) -> Syncs:
+    """Write and sync one block after the other in a file in `folder`; `pause`: seconds between two of them."""
+    syncs = Syncs()
+    path = folder / "disk.probe"
+    number = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        os.pwrite(number, bytes(FILE_BYTES), 0)
+        os.fsync(number)
+        end = time.monotonic() + seconds
+        position = 0
+        while time.monotonic() < end:
+            began = time.perf_counter()
+            os.pwrite(number, BLOCK, position)
+            os.fdatasync(number)
+            syncs.times.append(time.perf_counter() - began)
+            position = (position + len(BLOCK)) % FILE_BYTES
+            if pause:
+                time.sleep(pause)
+    finally:
+        os.close(number)
+        path.unlink()
+    return syncs
