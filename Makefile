@@ -33,7 +33,7 @@ HOW := $(CURDIR)/$(BIN)/python -I -c "import importlib.util as u; s = u.find_spe
 
 .PHONY: help
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: $(STAMPS)/run ## Start the broker on loopback; ./metrics and ./journal are its files. ARGS: flags of `sluice run`.

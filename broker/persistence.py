@@ -49,7 +49,9 @@ class Persistence:
         self._broker = broker
         self._stop = stop
         self.journal.commits.on_failed = self._failed
+        self.journal.commits.on_full = self._changed_room
         self.restore(broker)
+        self.journal.commits.check_room()
         if len(self.journal.frames):
             self._log.info("journal_read", sessions=len(broker.clients), retained=len(broker.retained))
         self._compaction = asyncio.get_running_loop().create_task(Compaction(self._storage).run())
@@ -69,8 +71,15 @@ class Persistence:
                 connection.abort()
             self._stop()
 
+    def _changed_room(self, full: bool) -> None:
+        """FC-29: the disk has no room for messages any more, or has again."""
+        if full:
+            self._log.error("journal_full", detail="PUBLISHes of QoS 1 and 2 are refused until the disk has room")
+        else:
+            self._log.info("journal_has_room")
+
     async def close(self) -> None:
-        """Commit what has been written and close the file. Raises StorageError if a commit has failed."""
+        """Commit what has been written and close the file. Raises FailedError if the disk has failed."""
         if self._compaction is not None:
             self._compaction.cancel()
         try:

@@ -17,7 +17,7 @@ from session.window import Restored
 
 def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
     """Restore the sessions, groups and retained messages of a journal. Raises DamagedError."""
-    journal.begin_after(saved.frames, saved.last_frame, saved.last_message, saved.last_queue)
+    journal.begin_after(saved.frames, saved.last_frame, saved.last_queue)
     recovery = _Recovery(broker, journal)
     for stored in saved.retained.values():
         recovery.restore_retained(stored)
@@ -46,7 +46,7 @@ class _Recovery:
         publish.expires_at = self._journal.times(saved.expires_at)
         if publish.expires_at and publish.expires_at <= self._now:
             return
-        message = Message(saved.number, self._journal.frames[place.frame], place.offset, self._journal.memory)
+        message = Message(self._journal.frames[place.frame], place.offset, self._journal.memory)
         message.written(place.length)
         self._broker.retained.restore(publish, saved.publisher, message)
 

@@ -38,7 +38,7 @@ TESTED_WITH: Final = {
     "broker/storage/storage": "broker/storage/test_compaction.py",
     "broker/storage/reader": "broker/storage/test_kept_queue.py",
     "broker/storage/saved": "broker/storage/test_compaction.py",
-    "broker/storage/saved_message": "broker/storage/test_records.py",
+    "broker/storage/saved_message": "broker/storage/test_message_record.py",
     "broker/storage/kept_session": "broker/storage/test_compaction.py",
     "broker/telemetry/collector": "broker/telemetry/test_exporter.py",
     "broker/telemetry/wall": "broker/telemetry/test_schema.py",

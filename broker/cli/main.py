@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from broker.server.server import Server
 
 CANNOT_SERVE: Final = 1
-"""Exit status when a listener cannot be opened."""
+"""Exit status when a listener or the journal cannot be opened."""
+
+DISK_FAILED: Final = os.EX_IOERR
+"""74: exit status when the journal's disk has failed while the broker ran (FC-29)."""
 
 _RUN_JOB: Final = "import sys; from spark_jobs.cli import main; sys.exit(main(program='sluice'))"
 
@@ -56,10 +59,14 @@ def run(loaded: config.Loaded, developer_gate: Gate = True) -> None:
     """Serve MQTT clients until interrupted."""
     from broker.server.logs import configure
     from broker.server.server import Server
+    from broker.storage.database import FailedError
 
     configure(loaded.config.log)
     try:
         _serve(Server(loaded.config, gate=developer_gate))
+    except FailedError as failure:
+        print(f"sluice: {failure}", file=sys.stderr)
+        raise typer.Exit(DISK_FAILED) from None
     except OSError as error:
         print(f"sluice: {error}", file=sys.stderr)
         raise typer.Exit(CANNOT_SERVE) from None

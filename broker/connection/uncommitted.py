@@ -11,6 +11,7 @@ class _Held:
     def __init__(self, commit: int) -> None:
         self.commit = commit
         self.pieces: list[bytes] = []
+        self.bytes = 0
         self.deliveries = 0
 
 
@@ -40,8 +41,11 @@ class Uncommitted:
         held = self._queue[-1]
         held.pieces.extend(pieces)
         held.deliveries += deliveries
+        size = 0
         for piece in pieces:
-            self.bytes += len(piece)
+            size += len(piece)
+        held.bytes += size
+        self.bytes += size
 
     def take(self, committed: int) -> tuple[list[bytes], int]:
         """Remove and return what waits for this commit, and for those before it; and its bytes of deliveries."""
@@ -49,10 +53,12 @@ class Uncommitted:
         deliveries = 0
         while self._queue and self._queue[0].commit <= committed:
             held = self._queue.popleft()
-            taken.extend(held.pieces)
+            if taken:
+                taken.extend(held.pieces)
+            else:
+                taken = held.pieces
             deliveries += held.deliveries
-        for piece in taken:
-            self.bytes -= len(piece)
+            self.bytes -= held.bytes
         return taken, deliveries
 
     def waits(self) -> bool:

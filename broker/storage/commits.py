@@ -13,6 +13,13 @@ from broker.runtime.endpoint import COMMIT, Endpoint
 from broker.storage.disk_thread import DiskThread
 from broker.storage.frame import HEAD_SIZE
 
+COMMITTED: Final = 0
+"""A frame is on disk."""
+TIGHT: Final = 1
+"""It is on disk, but there is no room for further messages."""
+STUCK: Final = 2
+"""It could not be put on disk: there is no room at all."""
+
 LAZY: Final = 0.1
 """Seconds until a commit begins for records that no packet waits for."""
 
@@ -31,9 +38,9 @@ class Commits:
     """Frames are numbered from 1, as are commits: commit 7 puts frame 7 on disk."""
 
     def __init__(
-        self, append: Callable[[int, list[bytes]], bool], disk: DiskThread, sync: float = 0.0, max_bytes: int = 0
+        self, append: Callable[[int, list[bytes]], int], disk: DiskThread, sync: float = 0.0, max_bytes: int = 0
     ) -> None:
-        """`append` puts a frame on disk, in a thread; it returns False if there is no room, and raises if it fails.
+        """`append` puts a frame on disk, in a thread: it returns COMMITTED, TIGHT or STUCK, and raises if it fails.
 
         `sync`: seconds between commits, for which no packet waits then; 0 = packets wait for their commit. `max_bytes`:
         of all frames; 0 = any number.
@@ -43,25 +50,36 @@ class Commits:
         self.number = 1
         """The frame that is being filled."""
         self.full = False
-        """Whether the disk has no room."""
+        """Whether the disk has no room for messages. What frees space may still be written."""
+        self.stuck = False
+        """Whether it has not even room for that."""
+        self.on_full: Callable[[bool], None] | None = None
+        """Called when `full` has changed."""
         self.size = 0
         """Bytes of all frames that are on disk, or on their way."""
         self.max_bytes = max_bytes
         self.failed: Exception | None = None
         """The error after which no commit is tried any more; None = none."""
         self.on_failed: Callable[[], None] | None = None
-        self.before_commit: Callable[[list[bytes]], None] | None = None
-        """Called with the frame's pieces before each commit: it may add records."""
+        self.before_commit: Callable[[], None] | None = None
+        """Called before each commit: it may add records."""
+        self.pieces: list[bytes] = []
+        """What has been added to the frame; whoever appends to it calls `count`."""
         self._append = append
         self._disk = disk
         self._sync = sync
-        self._pieces: list[bytes] = []
         self._bytes = 0
         self._paused: list[Endpoint] = []
         self._waiting: deque[tuple[int, Endpoint]] = deque()
         self._committing = False
         self._wanted = False
         self._scheduled = False
+        self._room: Callable[[], bool] | None = None
+        self._check_scheduled = False
+
+    def begin_room(self, room: Callable[[], bool]) -> None:
+        """`room` says in the disk's thread whether there is room for messages: it is asked while there is none."""
+        self._room = room
 
     def begin_after(self, frame: int, size: int) -> None:
         """Continue after the last frame in the file; `size`: bytes of all of them."""
@@ -69,14 +87,14 @@ class Commits:
         self.committed = frame
         self.number = frame + 1
 
-    def add(self, pieces: list[bytes]) -> int:
-        """Add to the frame that is being filled; returns the size of the pieces in bytes."""
-        self._pieces.extend(pieces)
-        size = 0
-        for piece in pieces:
-            size += len(piece)
+    def add(self, record: bytes) -> None:
+        """Add a record to the frame that is being filled."""
+        self.pieces.append(record)
+        self._bytes += len(record)
+
+    def count(self, size: int) -> None:
+        """So many bytes have been appended to `pieces`."""
         self._bytes += size
-        return size
 
     def position(self) -> int:
         """Where the next record will be in its frame, in bytes."""
@@ -121,7 +139,7 @@ class Commits:
 
     def waits(self) -> bool:
         """Whether something is not on disk yet."""
-        return self._committing or len(self._pieces) > 0
+        return self._committing or len(self.pieces) > 0
 
     async def reach(self) -> None:
         """Put on disk what has been added by now."""
@@ -149,14 +167,14 @@ class Commits:
         if self.failed is not None:
             return
         if self.before_commit is not None:
-            self.before_commit(self._pieces)
-        if not self._pieces:
+            self.before_commit()
+        if not self.pieces:
             return
-        number, pieces = self.number, self._pieces
+        number, pieces = self.number, self.pieces
         self.number += 1
-        self._pieces = []
+        self.pieces = []
+        self.size += HEAD_SIZE + self._bytes
         self._bytes = 0
-        self.size += HEAD_SIZE + sum([len(piece) for piece in pieces])
         self._committing = True
         self._put(number, pieces)
 
@@ -171,12 +189,13 @@ class Commits:
             if self.on_failed is not None:
                 self.on_failed()
 
-    def _returned(self, number: int, pieces: list[bytes], result: bool | Exception) -> None:
+    def _returned(self, number: int, pieces: list[bytes], result: int | Exception) -> None:
         if isinstance(result, Exception):
             self.fail(result)
             return
-        self.full = not result
-        if self.full:
+        self.stuck = result == STUCK
+        self._set_full(result != COMMITTED)
+        if self.stuck:
             asyncio.get_running_loop().call_later(RETRY, self._put, number, pieces)
             return
         self.committed = number
@@ -189,6 +208,30 @@ class Commits:
         paused, self._paused = self._paused, []
         for endpoint in paused:
             endpoint.resume_reading(COMMIT)
+
+
+    # -- a disk that is full (FC-29)
+
+    def check_room(self) -> None:
+        """Ask whether there is room for messages, and again until there is."""
+        self._check_scheduled = False
+        if self._room is not None and self.failed is None:
+            self._disk.do(self._room, self._have_checked)
+
+    def _have_checked(self, result: bool | Exception) -> None:
+        if isinstance(result, Exception):
+            self.fail(result)
+        elif not self.stuck:
+            self._set_full(not result)
+
+    def _set_full(self, full: bool) -> None:
+        if full and not self._check_scheduled:
+            self._check_scheduled = True
+            asyncio.get_running_loop().call_later(RETRY, self.check_room)
+        if full != self.full:
+            self.full = full
+            if self.on_full is not None:
+                self.on_full(full)
 
 
 def _notify(endpoint: Endpoint) -> None:

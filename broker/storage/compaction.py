@@ -9,13 +9,13 @@ from typing import Final, cast, final
 
 import structlog
 
-from broker.storage import frame, records
+from broker.storage import frame, message_record, records
 from broker.storage.database import StorageError
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
-from broker.storage.message import Frame
+from broker.storage.message import Frame, Message
 from broker.storage.records import DamagedError
-from broker.storage.saved_message import Target
+from broker.storage.saved_message import SavedMessage, Target
 from broker.storage.storage import Storage
 
 # These are not Final: tests with a small journal set them, in the compiled module too.
@@ -52,13 +52,15 @@ class Compaction:
             try:
                 while self.needed():
                     await self.remove_oldest()
-            except (StorageError, DamagedError) as error:
+            except StorageError as error:
                 self._log.error("journal_not_compacted", detail=str(error))
+            except DamagedError as damage:
+                self._journal.commits.fail(damage)
 
     def needed(self) -> bool:
         """Whether more than half of the journal is dead, less if there is no room, or there are very many frames."""
         journal = self._journal
-        if len(journal.frames) < 2 or journal.commits.full or journal.commits.failed is not None:
+        if len(journal.frames) < 2 or journal.commits.stuck or journal.commits.failed is not None:
             return False
         if len(journal.frames) > MANY:
             return True
@@ -100,31 +102,31 @@ class Compaction:
 
     async def _move_messages(self, oldest: Frame) -> None:
         content = await self._storage.content(oldest.number)
-        for count, (kind, body) in enumerate(records.each(content, frame.HEAD_SIZE)):
+        for count, (kind, start, end) in enumerate(records.positions(content, frame.HEAD_SIZE)):
             if kind == records.MESSAGE:
-                self._move(body, oldest)
+                self._move(message_record.read(content[start:end]), start - records.HEAD_SIZE, oldest)
             if count % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
 
-    def _move(self, body: bytes, oldest: Frame) -> None:
-        message = oldest.messages.get(records.message_number(body))
-        if message is None and not oldest.evicted:
-            return  # it is dead
-        saved = records.read_message(body)
+    def _move(self, saved: SavedMessage, offset: int, oldest: Frame) -> None:
+        retained = oldest.retained.get(offset)
+        messages: dict[int, Message] = {} if retained is None else {id(retained): retained}
         targets: list[Target] = []
         evicted: list[tuple[KeptQueue, int]] = []
         for each in saved.targets:
             kept = cast("KeptQueue | None", self._journal.queues.get(each.session))
             if kept is None:
                 continue
-            if kept.evicted_in(each.delivery) == oldest.number:
+            message = kept.deliveries.pending.get(each.delivery)
+            if message is not None and message.frame is oldest:
+                messages[id(message)] = message
+                targets.append(each)
+            elif message is None and kept.evicted_in(each.delivery) == oldest.number:
                 evicted.append((kept, each.delivery))
                 targets.append(each)
-            elif message is not None and each.delivery in kept.deliveries.pending:
-                targets.append(each)
-        if message is None and not targets:
-            return
-        retained = message is not None and message.retained
-        offset = self._journal.move(message, records.moved(saved, retained, targets))
+        if retained is None and not targets:
+            return  # it is dead
+        record = message_record.moved(saved, retained is not None, targets)
+        offset = self._journal.move(list(messages.values()), record)
         for kept, delivery in evicted:
             kept.move_evicted(delivery, offset)

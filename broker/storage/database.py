@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 
 from broker.storage import wal
 from broker.storage.records import DamagedError
+from broker.storage.reserve import has_room
 
 NAME: Final = "journal.sqlite"
 LOCK: Final = "journal.lock"
@@ -19,7 +20,7 @@ _NEW: Final = "journal.new"
 APPLICATION: Final = 0x536C7563
 """SQLite's application id, which tells the file apart from other databases: `Sluc`."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the tables and records, as SQLite's user version."""
 
 TABLES: Final = "its tables are not those of a journal"
@@ -39,6 +40,11 @@ _PAGE: Final = 4096
 @mypyc_attr(native_class=False)  # mypyc cannot compile a subclass of OSError
 class StorageError(OSError):
     """The directory cannot be used; the text says why, and what was expected."""
+
+
+@mypyc_attr(native_class=False)
+class FailedError(StorageError):
+    """The disk has failed while the broker ran."""
 
 
 class ForeignError(DamagedError):
@@ -108,7 +114,7 @@ class Database:
         connection.execute("pragma synchronous = full")
         connection.execute("pragma wal_autocheckpoint = 0")  # SQLite's own does not say when it fails
 
-    def append(self, number: int, content: bytes) -> None:
+    def append(self, number: int, content: bytes | bytearray) -> None:
         """Add a frame; it is on disk when this returns. Raises sqlite3.Error."""
         self._connection.execute("insert into frame values (?, ?)", (number, content))
         self._unchecked += len(content) + 2 * _PAGE
@@ -121,8 +127,18 @@ class Database:
         try:
             self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
         except sqlite3.Error as error:
-            if not is_full(error):
+            if not self.is_full(error):
                 raise
+
+    def is_full(self, error: sqlite3.Error) -> bool:
+        """Whether an error means that there is no room, on the disk or in a quota. Raises sqlite3.Error, OSError."""
+        if _code(error) == sqlite3.SQLITE_FULL:
+            return True
+        return _extended(error) in _WRITES and not has_room(self.path.parent, _PAGE)
+
+    def free_bytes(self) -> int:
+        """Bytes of the file that are free to be used again. Raises sqlite3.Error."""
+        return _pragma(self._connection, "freelist_count") * _pragma(self._connection, "page_size")
 
     def check(self) -> None:
         """Raise DamagedError if SQLite's own structures are damaged: rows could be missing. Raises sqlite3.Error."""
@@ -165,13 +181,16 @@ _REASONS: Final = {
 """What an error of SQLite means, by its primary code."""
 
 
+_WRITES: Final = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})
+"""What SQLite says of EDQUOT, and of a file for its index of the log that cannot grow; and of other failed writes."""
+
+
 def _code(error: sqlite3.Error) -> int:
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+    return _extended(error) & 0xFF
 
 
-def is_full(error: sqlite3.Error) -> bool:
-    """Whether the disk has no room."""
-    return _code(error) == sqlite3.SQLITE_FULL
+def _extended(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0))
 
 
 def connect(path: Path) -> sqlite3.Connection:

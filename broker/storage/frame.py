@@ -19,13 +19,13 @@ HEAD_SIZE: Final[int] = _HEAD.size
 """Where the first record is."""
 
 
-def encode(number: int, pieces: Sequence[bytes]) -> bytes:
+def encode(number: int, pieces: Sequence[bytes]) -> bytearray:
     """A frame of these pieces of records. May be called in any thread."""
-    content = bytearray(b"".join((bytes(HEAD_SIZE), *pieces)))
+    content = bytearray().join((bytes(HEAD_SIZE), *pieces))
     _HEAD.pack_into(content, 0, 0, number)
     check = crc32(memoryview(content)[_CHECKED:])
     _HEAD.pack_into(content, 0, check, number)
-    return bytes(content)
+    return content
 
 
 def check(content: bytes, number: int) -> None:

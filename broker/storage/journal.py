@@ -3,12 +3,11 @@
 from typing import final
 
 from broker.runtime.clock import monotonic_us, wall_us
-from broker.storage import frame, records
+from broker.storage import message_record
 from broker.storage.commits import Commits
 from broker.storage.deliveries import Deliveries
 from broker.storage.message import Frame, Memory, Message
 from broker.storage.reader import Reader
-from protocol.decoder import Decoder
 from protocol.publish import Publish
 from session.journal import SessionJournal
 
@@ -30,14 +29,12 @@ class Journal:
         self.frames: dict[int, Frame] = {}
         self.queues: dict[int, SessionJournal] = {}
         """Of the sessions and groups that are kept, by number."""
-        self._next_message = 1
         self._next_queue = 1
         self._frame: Frame | None = None
         self.state_size = 0
         """Bytes of the state of all sessions and groups, as it was last written."""
         self._changed: list[Deliveries] = []
         self._clock_offset = wall_us() - monotonic_us()
-        self.decoder = Decoder(version=5)
         # The message that is being routed.
         self._publish: Publish | None = None
         self._publisher = ""
@@ -51,11 +48,10 @@ class Journal:
         self._needed = False
         """Whether a packet has to wait for the commit."""
 
-    def begin_after(self, frames: dict[int, Frame], last_frame: int, last_message: int, last_queue: int) -> None:
+    def begin_after(self, frames: dict[int, Frame], last_frame: int, last_queue: int) -> None:
         """Continue after what is in the file: these frames, and these last numbers."""
         self.frames = frames
         self.commits.begin_after(last_frame, sum([each.size for each in frames.values()]))
-        self._next_message = last_message + 1
         self._next_queue = last_queue + 1
 
     # -- messages
@@ -72,13 +68,13 @@ class Journal:
         """Write a delivery of the message that is being routed, or of another one, which is then written alone."""
         if self._publish is None or not publish.is_copy_of(self._publish):
             return self._write_alone(publish, queue, delivery)
-        self._targets.append(records.target(queue, delivery, publish))
+        self._targets.append(message_record.target(queue, delivery, publish))
         return self._new_message()
 
     def _write_alone(self, publish: Publish, kept: int, delivery: int) -> Message:
         """A message that a group hands to a member, or a retained one for a new subscription."""
         message = self._begin_message()
-        targets = [records.target(kept, delivery, publish)]
+        targets = [message_record.target(kept, delivery, publish)]
         if self._publish is None:
             self._write(publish, message, False, "", targets)
         else:
@@ -108,14 +104,17 @@ class Journal:
                 self._write(publish, message, False, "", targets)
             self._alone = []
         if self._after_message:
-            self.commits.add(self._after_message)
+            for record in self._after_message:
+                self.commits.add(record)
             self._after_message = []
         return self.commits.soon() if self._needed else 0
 
     def _write(self, publish: Publish, message: Message, retained: bool, publisher: str, targets: list[bytes]) -> None:
         expires_at = publish.expires_at + self._clock_offset if publish.expires_at else 0
-        pieces = records.message(message.number, publish, expires_at, retained, publisher, targets)
-        message.written(self.commits.add(pieces))
+        commits = self.commits
+        size = message_record.encode(commits.pieces, publish, expires_at, retained, publisher, targets)
+        commits.count(size)
+        message.written(size)
 
     def _new_message(self) -> Message:
         message = self._message
@@ -125,18 +124,16 @@ class Journal:
 
     def _begin_message(self) -> Message:
         """Return a new message; its record is written next."""
-        message = Message(self._next_message, self.frame(), self.commits.position(), self.memory)
-        self._next_message += 1
-        return message
+        return Message(self.frame(), self.commits.position(), self.memory)
 
-    def move(self, message: Message | None, record: bytes) -> int:
-        """Write a message again, whose frame is going to be removed; None = it is on disk only.
+    def move(self, messages: list[Message], record: bytes) -> int:
+        """Write a message again, whose frame is going to be removed; `messages`: it, where it is in memory.
 
         Returns where it is in the current frame.
         """
         offset = self.commits.position()
-        self.commits.add([record])
-        if message is not None:
+        self.commits.add(record)
+        for message in messages:
             message.move(self.frame(), offset, len(record))
         return offset
 
@@ -159,14 +156,20 @@ class Journal:
 
     def _add(self, record: bytes) -> None:
         if self._publish is None:
-            self.commits.add([record])
+            self.commits.add(record)
         else:
             self._after_message.append(record)  # it may be about a delivery of the message
 
-    def note_done(self, deliveries: Deliveries) -> None:
-        """Deliveries of a session are done: the next commit records which."""
-        self._changed.append(deliveries)
-        self.commits.later()
+    def note(self, deliveries: Deliveries, needed: bool = False) -> int:
+        """Deliveries of a session are sent or done: the next commit records which.
+
+        Returns that commit if it is `needed`: a packet has to wait for it.
+        """
+        if deliveries.noted and not deliveries.listed:
+            deliveries.listed = True
+            self._changed.append(deliveries)
+            self.commits.later()
+        return self.commits.soon() if needed else 0
 
     # -- frames, sessions and groups
 
@@ -184,12 +187,15 @@ class Journal:
             current = self._frame = self.frames[number] = Frame(number)
         return current
 
-    def _finish_frame(self, pieces: list[bytes]) -> None:
-        """A commit begins: add the records of what is done to its frame."""
+    def _finish_frame(self) -> None:
+        """A commit begins: add the records of what is sent and done to its frame."""
+        commits = self.commits
         for deliveries in self._changed:
-            pieces.append(deliveries.take_record())
+            deliveries.listed = False
+            for record in deliveries.take_records():
+                commits.add(record)
         self._changed = []
         self._clock_offset = wall_us() - monotonic_us()
-        if pieces:
-            self.frame().size = frame.HEAD_SIZE + sum([len(piece) for piece in pieces])
+        if commits.pieces:
+            self.frame().size = commits.position()
         self._frame = None

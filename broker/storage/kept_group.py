@@ -22,8 +22,8 @@ class KeptGroup(KeptQueue):
     def sent(self, delivery: int, packet_id: int, qos: int) -> int:
         """A member whose session is not kept is about to get it: at QoS 2 no other member may then [MQTT-4.8.2-5]."""
         if qos == 2 and not self.ended:
-            self.note_done(delivery)
-            return self.journal.write(self.deliveries.take_record())
+            self.deliveries.finish(delivery)
+            return self.journal.note(self.deliveries, True)
         return 0
 
     def received(self, delivery: int) -> int:

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast, final
 
-from broker.storage import records
+from broker.storage import message_record, records
 from broker.storage.database import StorageError
 from broker.storage.deliveries import Deliveries
 from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal
 from broker.storage.message import OVERHEAD, Frame, Message
 from broker.storage.records import DamagedError
-from broker.storage.saved import decode
+from broker.storage.saved import to_publish
 from protocol.publish import Publish
 from session.holder import Holder
 from session.journal import SessionJournal
@@ -45,9 +45,9 @@ class KeptQueue(SessionJournal):
 
     def add(self, publish: Publish) -> Publish:
         """Write that the queue gets a QoS 1 or 2 message. Returns a delivery of its own, with its holder."""
-        delivery = self.deliveries.begin()
-        message = self.journal.target(publish, self.number, delivery)
-        return self.hold(publish, message, delivery)
+        deliveries = self.deliveries
+        message = self.journal.target(publish, self.number, deliveries.next_delivery)
+        return self.hold(publish, message, deliveries.begin(message))
 
     def hold(self, publish: Publish, message: Message, delivery: int) -> Publish:
         """A delivery of its own of a message that is in the journal, with its holder."""
@@ -72,7 +72,7 @@ class KeptQueue(SessionJournal):
 
     def evict(self, message: Message, entry: Entry) -> None:
         """A delivery is on disk only from now on."""
-        self.deliveries.pending.discard(entry.delivery)
+        self.deliveries.pending.pop(entry.delivery, None)
         self.evicted.add(entry)
         message.frame.add_evicted(entry.size)
 
@@ -103,31 +103,29 @@ class KeptQueue(SessionJournal):
     def drop_evicted(self) -> Entry:
         """Drop the first of the deliveries that are on disk only."""
         entry = self._take(self.evicted.first())
-        if not self.ended and self.deliveries.note(entry.delivery):
-            self.journal.note_done(self.deliveries)
+        if not self.ended:
+            self.deliveries.note_done(entry.delivery)
+            self.journal.note(self.deliveries)
         return entry
 
     def read_back(self, entry: Entry, body: bytes) -> Publish:
         """The delivery, from the body of its message's record. Raises DamagedError."""
-        saved = records.read_message(body)
+        saved = message_record.read(body)
         for target in saved.targets:
             if target.session == self.number and target.delivery == entry.delivery:
                 break
         else:
-            raise DamagedError(f"message {saved.number} in frame {entry.frame} is not for {self.number}")
-        publish = decode(saved.packet, self.journal.decoder)
+            raise DamagedError(f"the message at byte {entry.offset} of frame {entry.frame} is not for {self.number}")
+        publish = to_publish(saved)
         publish.received_at = entry.received_at
         publish.expires_at = self.journal.times(saved.expires_at)
         publish = publish.at(target.qos, target.retain)
         if target.identifiers:
             publish = publish.identified(target.identifiers)
         entry = self._take(entry)
-        frame = self.journal.frames[entry.frame]
-        message = frame.messages.get(saved.number)
-        if message is None:
-            message = Message(saved.number, frame, entry.offset, self.journal.memory)
-            message.written(len(body) + records.HEAD_SIZE)
-        self.deliveries.pending.add(entry.delivery)
+        message = Message(self.journal.frames[entry.frame], entry.offset, self.journal.memory)
+        message.written(len(body) + records.HEAD_SIZE)
+        self.deliveries.pending[entry.delivery] = message
         return self.hold(publish, message, entry.delivery)
 
     def read_now(self, entries: list[Entry]) -> list[Publish]:
@@ -147,8 +145,9 @@ class KeptQueue(SessionJournal):
 
     def note_done(self, delivery: int) -> None:
         """A delivery is acknowledged, handed on, or dropped."""
-        if not self.ended and self.deliveries.finish(delivery):
-            self.journal.note_done(self.deliveries)
+        if not self.ended:
+            self.deliveries.finish(delivery)
+            self.journal.note(self.deliveries)
 
     def sent(self, delivery: int, packet_id: int, qos: int) -> int:
         """A delivery is about to be sent. Returns the commit that has to precede that; 0 = none."""

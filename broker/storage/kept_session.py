@@ -23,8 +23,6 @@ class KeptSession(KeptQueue):
         self.detached_at = 0
         """Microseconds since 1970 UTC; 0 = the client is connected."""
         self.subscriptions: dict[str, Subscription] = {}
-        self.inflight: dict[int, tuple[int, bool]] = {}
-        """Packet id, and whether PUBREC has come, of deliveries that have been sent, in that order."""
         self.remembered: dict[int, None] = {}
         """Packet ids of the client that wait for PUBREL, oldest first."""
         self.will = b""
@@ -67,10 +65,9 @@ class KeptSession(KeptQueue):
         state = [records.session(number, self.client_id, self.version, self.expiry, next_delivery)]
         state += [records.subscribed(number, subscription) for subscription in self.subscriptions.values()]
         state += [records.remembered(number, packet_id) for packet_id in self.remembered]
-        for delivery, (packet_id, received) in self.inflight.items():
-            state.append(records.sent(number, delivery, packet_id))
-            if received:
-                state.append(records.received(number, delivery))
+        if self.deliveries.inflight:
+            state.append(records.sent(number, list(self.deliveries.inflight.items())))
+        state += [records.received(number, delivery) for delivery in self.deliveries.received]
         if self.will:
             state.append(self.will)
         if self.detached_at:
@@ -84,7 +81,9 @@ class KeptSession(KeptQueue):
         self.remembered = dict(saved.remembered)
         for number, packet_id in saved.inflight.items():
             if saved.holds(number):
-                self.inflight[number] = (packet_id, number in saved.received)
+                self.deliveries.inflight[number] = packet_id
+                if number in saved.received:
+                    self.deliveries.received.add(number)
         if saved.will:
             self.will = records.saved_will(self.number, saved.will, saved.will_delay)
 
@@ -107,26 +106,18 @@ class KeptSession(KeptQueue):
         """A delivery is about to be sent: at QoS 2 its packet id has to be on disk first."""
         if self.ended:
             return 0
-        self.inflight[delivery] = (packet_id, False)
-        record = records.sent(self.number, delivery, packet_id)
-        if qos == 2:
-            return self.journal.write(record)
-        self.journal.write_lazily(record)
-        return 0
+        self.deliveries.note_sent(delivery, packet_id)
+        return self.journal.note(self.deliveries, qos == 2)
 
     def received(self, delivery: int) -> int:
         """PUBREC has come for a delivery: that has to be on disk before PUBREL."""
-        known = self.inflight.get(delivery)
-        if self.ended or known is None:
+        deliveries = self.deliveries
+        if self.ended or delivery not in deliveries.inflight:
             return 0
-        self.inflight[delivery] = (known[0], True)
+        deliveries.received.add(delivery)
+        for record in deliveries.take_records():  # with `sync` as a duration, SENT may not be written yet
+            self.journal.write(record)
         return self.journal.write(records.received(self.number, delivery))
-
-    def note_done(self, delivery: int) -> None:
-        """A delivery is acknowledged, or dropped."""
-        if not self.ended:
-            self.inflight.pop(delivery, None)
-        super().note_done(delivery)
 
     # -- the client's packet ids
 

@@ -32,8 +32,10 @@ class Frame:
         """Its bytes on disk; 0 = it is not written yet."""
         self.live = 0
         """Bytes of its live messages."""
-        self.messages = _NO_MESSAGES
-        """Those of them that are in memory, by number."""
+        self.messages = 0
+        """How many of them are in memory."""
+        self.retained = _NO_MESSAGES
+        """Those of these that are retained, by their position in the frame."""
         self.evicted = 0
         """Deliveries of its messages that are on disk only."""
         self.queues = _NO_QUEUES
@@ -45,21 +47,19 @@ class Frame:
 
     def is_needed(self) -> bool:
         """Whether it has messages that somebody needs."""
-        return self.evicted > 0 or len(self.messages) > 0
+        return self.evicted > 0 or self.messages > 0
 
-    def add_message(self, message: "Message", size: int) -> None:
-        """A message of this frame is live."""
-        self.live += size
-        if not self.messages:
-            self.messages = {}
-        self.messages[message.number] = message
+    def add_retained(self, message: "Message") -> None:
+        """A message of this frame is retained."""
+        if not self.retained:
+            self.retained = {}
+        self.retained[message.offset] = message
 
-    def remove_message(self, message: "Message", size: int) -> None:
-        """The message is dead, or has been moved to another frame."""
-        self.live -= size
-        del self.messages[message.number]
-        if not self.messages:
-            self.messages = _NO_MESSAGES
+    def remove_retained(self, message: "Message") -> None:
+        """It is not retained any more, or in another frame."""
+        del self.retained[message.offset]
+        if not self.retained:
+            self.retained = _NO_MESSAGES
 
     def add_evicted(self, size: int) -> None:
         """A delivery of one of its messages is on disk only; `size`: payload bytes."""
@@ -91,10 +91,9 @@ OVERHEAD: Final = 700
 @mypyc_attr(acyclic=True)
 @final
 class Message:
-    """One message in the journal. It is there once, for all its deliveries."""
+    """One message in the journal. It is there once, for all its deliveries; each that is read back has its own."""
 
-    def __init__(self, number: int, frame: Frame, offset: int, memory: Memory) -> None:
-        self.number = number
+    def __init__(self, frame: Frame, offset: int, memory: Memory) -> None:
         self.frame = frame
         self.offset = offset
         """Where its record is in the frame."""
@@ -118,20 +117,23 @@ class Message:
 
     def retain(self) -> None:
         """Its topic retains it."""
+        if not self._retained:
+            self.frame.add_retained(self)
         if not self._is_needed():
-            self.frame.add_message(self, self._size)
+            self._begin()
         self._retained = True
 
     def replace(self) -> None:
         """Its topic does not retain it any more."""
         self._retained = False
+        self.frame.remove_retained(self)
         if not self._is_needed():
-            self.frame.remove_message(self, self._size)
+            self._end()
 
     def use(self) -> None:
         """One more delivery in memory needs it."""
         if not self._is_needed():
-            self.frame.add_message(self, self._size)
+            self._begin()
         self._memory.used += OVERHEAD if self._deliveries else OVERHEAD + self._size
         self._deliveries += 1
 
@@ -140,17 +142,31 @@ class Message:
         self._deliveries -= 1
         self._memory.used -= OVERHEAD if self._deliveries else OVERHEAD + self._size
         if not self._is_needed():
-            self.frame.remove_message(self, self._size)
+            self._end()
 
     def move(self, frame: Frame, offset: int, size: int) -> None:
         """It has been written to another frame too, and the first one is going to be removed."""
-        self.frame.remove_message(self, self._size)
+        self._end()
+        if self._retained:
+            self.frame.remove_retained(self)
         if self._deliveries:
             self._memory.used += size - self._size
         self.frame = frame
         self.offset = offset
         self._size = size
-        frame.add_message(self, size)
+        self._begin()
+        if self._retained:
+            frame.add_retained(self)
+
+    def _begin(self) -> None:
+        """It is live."""
+        self.frame.messages += 1
+        self.frame.live += self._size
+
+    def _end(self) -> None:
+        """It is dead, or not in this frame any more."""
+        self.frame.messages -= 1
+        self.frame.live -= self._size
 
     def _is_needed(self) -> bool:
         return self._retained or self._deliveries > 0

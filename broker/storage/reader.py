@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import final
 
-from broker.storage import records
+from broker.storage import message_record, records
 from broker.storage.database import StorageError
 from broker.storage.disk_thread import DiskThread
 from broker.storage.index import Entry
@@ -68,5 +68,5 @@ def _bodies(connection: sqlite3.Connection, frame: int, offsets: list[int]) -> l
     with connection.blobopen("frame", "content", frame, readonly=True) as blob:
         for offset in offsets:
             blob.seek(offset)
-            bodies.append(blob.read(records.message_length(blob.read(records.HEAD_SIZE))))
+            bodies.append(blob.read(message_record.length_of(blob.read(records.HEAD_SIZE))))
     return bodies

@@ -2,9 +2,8 @@
 
 ```
 record    kind (1 byte), length of the body (4), body
-MESSAGE   message (8), expires at (8), flags (1), publisher's client id (text),
-          count (4) and so many targets, then the PUBLISH of MQTT 5 with a placeholder as packet id
-target    session (4), delivery (8), QoS and RETAIN (1), subscription identifiers (text)
+MESSAGE   see message_record.py
+SENT      session (4), ranges: first delivery (8), its packet id (2), count (4)
 text      length (4), bytes
 ```
 All numbers are big-endian. Times are microseconds since 1970 UTC: a monotonic clock does not outlive the machine. A
@@ -15,7 +14,6 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from broker.storage.saved_message import SavedMessage, ScannedMessage, Target
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 
@@ -28,7 +26,7 @@ ENDED: Final = 5
 SUBSCRIBED: Final = 6
 UNSUBSCRIBED: Final = 7
 SENT: Final = 8
-"""A delivery has got a packet id."""
+"""Deliveries have got packet ids, as ranges."""
 RECEIVED: Final = 9
 """PUBREC has come for a delivery."""
 DONE: Final = 10
@@ -43,14 +41,8 @@ GROUP: Final = 14
 WILL: Final = 15
 """A session's will, which is published unless DETACHED says otherwise."""
 
-RETAINED: Final = 1
-"""Flag of MESSAGE: it is its topic's retained message."""
-
 _HEAD: Final = struct.Struct(">BI")
-_MESSAGE: Final = struct.Struct(">QQB")
-_TARGET: Final = struct.Struct(">IQB")
-_TEXT: Final = struct.Struct(">I")
-_COUNT: Final = struct.Struct(">I")
+TEXT: Final = struct.Struct(">I")
 _SESSION: Final = struct.Struct(">IBIQ")
 _CONNECTED: Final = struct.Struct(">IBI")
 _DETACHED: Final = struct.Struct(">IQI?")
@@ -58,7 +50,7 @@ _WILL: Final = struct.Struct(">II")
 _NUMBER: Final = struct.Struct(">I")
 _GROUP: Final = struct.Struct(">IQ")
 _SUBSCRIBED: Final = struct.Struct(">IB")
-_SENT: Final = struct.Struct(">IQH")
+_SENT: Final = struct.Struct(">QHI")
 _RECEIVED: Final = struct.Struct(">IQ")
 _RANGE: Final = struct.Struct(">QI")
 _PACKET_ID: Final = struct.Struct(">IH")
@@ -73,50 +65,6 @@ class DamagedError(Exception):
 
 
 # -- encoding
-
-
-def target(session: int, delivery: int, publish: Publish) -> bytes:
-    """One delivery of a message."""
-    options = publish.qos | (4 if publish.retain else 0)
-    identifiers = publish.identifiers
-    return _TARGET.pack(session, delivery, options) + _TEXT.pack(len(identifiers)) + identifiers
-
-
-def message(
-    number: int, publish: Publish, expires_at: int, retained: bool, publisher: str, targets: list[bytes]
-) -> list[bytes]:
-    """A message with its deliveries, in pieces: a large payload is not copied here."""
-    name = publisher.encode()
-    start, block, payload = publish.delivery(publish.topic, b"", -1)
-    before = b"".join(
-        (
-            _MESSAGE.pack(number, expires_at, RETAINED if retained else 0),
-            _TEXT.pack(len(name)),
-            name,
-            _COUNT.pack(len(targets)),
-            *targets,
-            start,
-            _ANY_ID if publish.qos else b"",
-            block,
-        )
-    )
-    return [_HEAD.pack(MESSAGE, len(before) + len(payload)) + before, payload]
-
-
-def moved(saved: SavedMessage, retained: bool, targets: list[Target]) -> bytes:
-    """A message that is written again, with those of its deliveries that are not done."""
-    name = saved.publisher.encode()
-    parts = [
-        _MESSAGE.pack(saved.number, saved.expires_at, RETAINED if retained else 0),
-        _TEXT.pack(len(name)),
-        name,
-        _COUNT.pack(len(targets)),
-    ]
-    for one in targets:
-        options = one.qos | (4 if one.retain else 0)
-        parts.append(_TARGET.pack(one.session, one.delivery, options))
-        parts.append(_TEXT.pack(len(one.identifiers)) + one.identifiers)
-    return _record(MESSAGE, b"".join((*parts, saved.packet)))
 
 
 def session(number: int, client_id: str, version: int, expiry: int, next_delivery: int) -> bytes:
@@ -161,7 +109,7 @@ def subscribed(number: int, subscription: Subscription) -> bytes:
     return _record(
         SUBSCRIBED,
         _SUBSCRIBED.pack(number, subscription.options(5))
-        + _TEXT.pack(len(identifiers))
+        + TEXT.pack(len(identifiers))
         + identifiers
         + subscription.topic_filter.encode(),
     )
@@ -172,9 +120,20 @@ def unsubscribed(number: int, topic_filter: str) -> bytes:
     return _record(UNSUBSCRIBED, _NUMBER.pack(number) + topic_filter.encode())
 
 
-def sent(number: int, delivery: int, packet_id: int) -> bytes:
-    """A delivery has this packet id."""
-    return _record(SENT, _SENT.pack(number, delivery, packet_id))
+def sent(number: int, deliveries: list[tuple[int, int]]) -> bytes:
+    """These deliveries have these packet ids."""
+    parts = [_NUMBER.pack(number)]
+    first = packet_id = count = 0
+    for delivery, own_id in deliveries:
+        if count and delivery == first + count and own_id == packet_id + count:
+            count += 1
+            continue
+        if count:
+            parts.append(_SENT.pack(first, packet_id, count))
+        first, packet_id, count = delivery, own_id, 1
+    if count:
+        parts.append(_SENT.pack(first, packet_id, count))
+    return _record(SENT, b"".join(parts))
 
 
 def received(number: int, delivery: int) -> bytes:
@@ -237,71 +196,6 @@ def positions(content: bytes, position: int) -> Iterator[tuple[int, int, int]]:
         position += length
 
 
-def message_length(head: bytes) -> int:
-    """The length of MESSAGE's body, by the HEAD_SIZE bytes before it. Raises DamagedError."""
-    if len(head) == HEAD_SIZE:
-        kind, length = _HEAD.unpack(head)
-        if kind == MESSAGE:
-            return int(length)
-    raise DamagedError("a message is not where it was written")
-
-
-def message_number(body: bytes) -> int:
-    """The number of the message in the body of MESSAGE."""
-    return int.from_bytes(body[:8], "big")
-
-
-def read_message(body: bytes) -> SavedMessage:
-    """The body of MESSAGE."""
-    number, expires_at, flags = _MESSAGE.unpack_from(body)
-    publisher, position = _read_text(body, _MESSAGE.size)
-    (count,) = _COUNT.unpack_from(body, position)
-    position += _COUNT.size
-    targets = []
-    for _ in range(count):
-        own, delivery, options = _TARGET.unpack_from(body, position)
-        identifiers, position = _read_text(body, position + _TARGET.size)
-        targets.append(Target(own, delivery, options & 3, options & 4 != 0, identifiers))
-    return SavedMessage(number, expires_at, flags & RETAINED != 0, publisher.decode(), targets, body[position:])
-
-
-def scan_message(content: bytes, start: int, end: int) -> ScannedMessage:
-    """The same as `read_message` of the body between two positions, but nothing is copied. Raises DamagedError."""
-    number, _, flags = _MESSAGE.unpack_from(content, start)
-    position = _skip_text(content, start + _MESSAGE.size)
-    (count,) = _COUNT.unpack_from(content, position)
-    position += _COUNT.size
-    targets: list[tuple[int, int, int]] = []
-    for _ in range(count):
-        own, delivery, options = _TARGET.unpack_from(content, position)
-        position = _skip_text(content, position + _TARGET.size)
-        targets.append((own, delivery, options & 3))
-    payload = _payload(content, position)
-    if payload > end:
-        raise DamagedError(f"message {number} is longer than its record")
-    return ScannedMessage(number, flags & RETAINED != 0, targets, end - payload)
-
-
-def _payload(content: bytes, position: int) -> int:
-    """Where the payload of a PUBLISH of MQTT 5 begins, which begins at `position`."""
-    qos = content[position] >> 1 & 3
-    position += 1
-    while content[position] & 0x80:  # remaining length
-        position += 1
-    position += 3 + (content[position + 1] << 8 | content[position + 2]) + (2 if qos else 0)
-    length = shift = 0
-    while content[position] & 0x80:
-        length |= (content[position] & 0x7F) << shift
-        shift += 7
-        position += 1
-    return position + 1 + (length | content[position] << shift)
-
-
-def _skip_text(content: bytes, position: int) -> int:
-    (length,) = _TEXT.unpack_from(content, position)
-    return position + _TEXT.size + int(length)
-
-
 def read_session(body: bytes) -> tuple[int, int, int, int, str]:
     """The body of SESSION: number, version, expiry, number of the next delivery, client id."""
     number, version, expiry, next_delivery = _SESSION.unpack_from(body)
@@ -341,7 +235,7 @@ def read_ended(body: bytes) -> int:
 def read_subscribed(body: bytes) -> tuple[int, Subscription]:
     """The body of SUBSCRIBED."""
     number, options = _SUBSCRIBED.unpack_from(body)
-    identifiers, position = _read_text(body, _SUBSCRIBED.size)
+    identifiers, position = read_text(body, _SUBSCRIBED.size)
     subscription = Subscription(
         body[position:].decode(), options & 3, options & 4 != 0, options & 8 != 0, options >> 4 & 3
     )
@@ -355,10 +249,10 @@ def read_unsubscribed(body: bytes) -> tuple[int, str]:
     return number, body[_NUMBER.size :].decode()
 
 
-def read_sent(body: bytes) -> tuple[int, int, int]:
-    """The body of SENT: session, delivery, packet id."""
-    number, delivery, packet_id = _SENT.unpack(body)
-    return number, delivery, packet_id
+def read_sent(body: bytes) -> tuple[int, list[tuple[int, int, int]]]:
+    """The body of SENT: session, and first delivery, its packet id and the count of each range."""
+    (number,) = _NUMBER.unpack_from(body)
+    return number, list(_SENT.iter_unpack(body[_NUMBER.size :]))
 
 
 def read_received(body: bytes) -> tuple[int, int]:
@@ -379,9 +273,10 @@ def read_packet_id(body: bytes) -> tuple[int, int]:
     return number, packet_id
 
 
-def _read_text(body: bytes, position: int) -> tuple[bytes, int]:
-    (length,) = _TEXT.unpack_from(body, position)
-    start = position + _TEXT.size
+def read_text(body: bytes, position: int) -> tuple[bytes, int]:
+    """A text, and where it ends. Raises DamagedError."""
+    (length,) = TEXT.unpack_from(body, position)
+    start = position + TEXT.size
     end = start + length
     if end > len(body):
         raise DamagedError("a text is longer than its record")

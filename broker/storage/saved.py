@@ -6,13 +6,15 @@ from typing import final
 
 from mypy_extensions import mypyc_attr
 
-from broker.storage import frame, records
+from broker.storage import frame, message_record, records
 from broker.storage.index import Entry
 from broker.storage.message import Frame
 from broker.storage.records import DamagedError
 from broker.storage.saved_message import SavedMessage
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError
+from protocol.packet_types import PUBLISH
+from protocol.properties import decode_properties
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 
@@ -51,6 +53,17 @@ def decode(packet: bytes, decoder: Decoder) -> Publish:
         raise DamagedError("not a PUBLISH")
     publish.packet_id = 0
     return publish
+
+
+def to_publish(saved: SavedMessage) -> Publish:
+    """The PUBLISH of a message. Raises DamagedError."""
+    properties = None
+    if saved.properties:
+        try:
+            properties, _ = decode_properties(saved.properties, 0, len(saved.properties), PUBLISH)
+        except MQTTError as error:
+            raise DamagedError(f"not the properties of a PUBLISH: {error}") from error
+    return Publish(saved.topic, saved.payload, saved.qos, saved.retain, properties)
 
 
 @final
@@ -118,9 +131,7 @@ class Saved:
         self.retained: dict[bytes, SavedRetained] = {}
         self.frames: dict[int, Frame] = {}
         self.last_frame = 0
-        self.last_message = 0
         self.last_queue = 0
-        self._decoder = Decoder(version=5)
         self._frame = Frame(0)
         self._handlers: dict[int, Callable[[bytes], None]] = {
             records.SESSION: self._session,
@@ -178,17 +189,16 @@ class Saved:
         self.sessions = {number: session for number, session in self.sessions.items() if session.begun}
 
     def _message(self, content: bytes, start: int, end: int) -> None:
-        scanned = records.scan_message(content, start, end)
-        self.last_message = max(self.last_message, scanned.number)
+        scanned = message_record.scan(content, start, end)
         offset = start - records.HEAD_SIZE
         place = Place(self._frame.number, offset, end - offset, scanned.size)
-        for number, delivery, qos in scanned.targets:
+        for number, delivery, qos, _, _ in scanned.targets:
             session = self._session_of(number)
             session.next_delivery = max(session.next_delivery, delivery + 1)
             (session.qos1 if qos == 1 else session.qos2)[delivery] = place
         if scanned.retained:
-            saved = records.read_message(content[start:end])
-            publish = decode(saved.packet, self._decoder)
+            saved = message_record.read(content[start:end])
+            publish = to_publish(saved)
             self.retained[publish.topic] = SavedRetained(saved, publish, place)
 
     def _session(self, body: bytes) -> None:
@@ -239,8 +249,11 @@ class Saved:
         self._session_of(number).subscriptions.pop(topic_filter, None)
 
     def _sent(self, body: bytes) -> None:
-        number, delivery, packet_id = records.read_sent(body)
-        self._session_of(number).inflight[delivery] = packet_id
+        number, ranges = records.read_sent(body)
+        inflight = self._session_of(number).inflight
+        for first, packet_id, count in ranges:
+            for position in range(count):
+                inflight[first + position] = packet_id + position
 
     def _received(self, body: bytes) -> None:
         number, delivery = records.read_received(body)

@@ -14,21 +14,23 @@ class Target(NamedTuple):
 
 
 class SavedMessage(NamedTuple):
-    """A message as it is in the journal; `packet` is its PUBLISH in MQTT 5, with a placeholder as packet id."""
+    """A message as it is in the journal; `publisher` is there if it is retained, `properties` if it has some."""
 
-    number: int
     expires_at: int
     retained: bool
     publisher: str
     targets: list[Target]
-    packet: bytes
+    qos: int
+    retain: bool
+    topic: bytes
+    properties: bytes
+    payload: bytes
 
 
 class ScannedMessage(NamedTuple):
-    """What has to be known of a message that stays on disk: `targets` are session, delivery and QoS."""
+    """What has to be known of a message that stays on disk."""
 
-    number: int
     retained: bool
-    targets: list[tuple[int, int, int]]
+    targets: list[Target]
     size: int
     """Payload bytes."""

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, final
 
-from broker.storage.commits import Commits
-from broker.storage.database import REMEDY, Database, StorageError, is_full
+from broker.storage.commits import COMMITTED, STUCK, TIGHT, Commits
+from broker.storage.database import REMEDY, Database, FailedError, StorageError
 from broker.storage.disk_thread import DiskThread
 from broker.storage.frame import encode
 from broker.storage.journal import Journal
 from broker.storage.reader import Reader
 from broker.storage.records import DamagedError
+from broker.storage.reserve import Reserve
 from broker.storage.saved import Saved
 
 T = TypeVar("T")
@@ -28,10 +29,12 @@ class Storage:
         the journal; 0 = any number.
         """
         self._database = Database(directory)
+        self._reserve = Reserve(directory)
         self._disk = DiskThread("journal")
         self._reader = Reader(self._database.path)
         self.journal = Journal(Commits(self._append, self._disk, sync, max_bytes), memory)
         self.journal.reader = self._reader
+        self.journal.commits.begin_room(self._has_room)
 
     def read(self) -> Saved:
         """What the journal holds. Raises StorageError if it is damaged."""
@@ -49,33 +52,57 @@ class Storage:
         """The error for a journal that cannot be read."""
         return StorageError(f"{self._database.path}: {error}: the journal is damaged; {REMEDY}")
 
-    def failed(self, error: Exception) -> StorageError:
-        """The error for a commit that has failed."""
-        return StorageError(f"{self._database.path}: {error}: what is on disk is not known; start the broker again")
+    def failed(self, error: Exception) -> FailedError:
+        """The error of a broker whose disk has failed."""
+        if isinstance(error, DamagedError):
+            return FailedError(str(self.damaged(error)))
+        return FailedError(f"{self._database.path}: {error}: what is on disk is not known; start the broker again")
 
-    def _append(self, number: int, pieces: list[bytes]) -> bool:
-        """Called in the disk's thread. Raises StorageError."""
-        try:
-            self._database.append(number, encode(number, pieces))
-        except sqlite3.Error as error:
-            if is_full(error):
-                return False
-            raise StorageError(str(error)) from error
-        return True
+    # These are called in the disk's thread. They raise StorageError.
+
+    def _append(self, number: int, pieces: list[bytes]) -> int:
+        content = encode(number, pieces)
+        if not self._write(lambda: self._database.append(number, content)):
+            return STUCK
+        return COMMITTED if self._has_room() else TIGHT
 
     def _remove(self, number: int) -> bool:
-        """Called in the disk's thread. Raises StorageError."""
+        return self._write(lambda: self._database.remove(number))
+
+    def _write(self, job: Callable[[], None]) -> bool:
+        """Do it, if need be in the reserve; returns whether there was room."""
+        return self._fits(job) or (_checked(self._reserve.give) and self._fits(job))
+
+    def _fits(self, job: Callable[[], None]) -> bool:
         try:
-            self._database.remove(number)
+            job()
         except sqlite3.Error as error:
-            if is_full(error):
+            failure = error
+            if _checked(lambda: self._database.is_full(failure)):
                 return False
             raise StorageError(str(error)) from error
         return True
 
+    def _has_room(self) -> bool:
+        """Whether there is room for messages: the reserve is whole, or as much is free in the file."""
+        return _checked(self._reserve.hold) or self._free_bytes() >= self._reserve.size
+
+    def _free_bytes(self) -> int:
+        try:
+            self._database.checkpoint()  # so that the write-ahead log need not grow
+            return self._database.free_bytes()
+        except sqlite3.Error as error:
+            raise StorageError(str(error)) from error
+
+    # These are called in the event loop.
+
     async def content(self, number: int) -> bytes:
-        """The content of a frame. Raises StorageError."""
-        return await self._disk.ask(_guarded(lambda: self._database.content(number)))
+        """The content of a frame. Raises StorageError if the disk fails; then the journal has failed (FC-29)."""
+        try:
+            return await self._disk.ask(_guarded(lambda: self._database.content(number)))
+        except StorageError as error:
+            self.journal.commits.fail(error)
+            raise
 
     async def remove(self, number: int) -> None:
         """Remove this frame and all before it.
@@ -83,7 +110,7 @@ class Storage:
         Raises StorageError: the disk is full, or it fails, and then the journal has failed (FC-29).
         """
         try:
-            removed = await self._disk.ask(_guarded(lambda: self._remove(number)))
+            removed = await self._disk.ask(lambda: self._remove(number))
         except StorageError as error:
             self.journal.commits.fail(error)
             raise
@@ -99,6 +126,14 @@ class Storage:
             raise self.failed(error) from error
         finally:
             self._disk.end()
+
+
+def _checked(job: Callable[[], T]) -> T:
+    """What the job returns. Raises StorageError for OSError."""
+    try:
+        return job()
+    except OSError as error:
+        raise StorageError(error.strerror or str(error)) from error
 
 
 def _guarded(job: Callable[[], T]) -> Callable[[], T]:

@@ -92,7 +92,7 @@ def test_a_second_broker(start: Start, tmp_path: Path) -> None:
 
 
 def test_a_commit_fails(start: Start, tmp_path: Path) -> None:
-    """Nothing more is acknowledged, the broker ends with status 1, and what was on disk is there at the next start."""
+    """Nothing more is acknowledged, the broker ends with status 74, and what was on disk is there at the next start."""
     broker = start(sections=sections(tmp_path / "journal"), command=(SLUICE[0], "-c", FAILING))
     with WireClient(broker.address(), 5) as client, connected(broker.address(), 5) as publisher:
         client.connect("kept", clean_start=False, properties=KEPT)
@@ -102,7 +102,7 @@ def test_a_commit_fails(start: Start, tmp_path: Path) -> None:
         assert [packet for packet in publisher.until_close() if isinstance(packet, Puback)] == []
     wait_until(lambda: "journal_failed" in broker.stderr, "journal_failed")
     broker.ask_to_end(signal.SIGWINCH)  # which does nothing: it ends by itself
-    assert broker.stop() == 1
+    assert broker.stop() == 74
     assert "disk I/O error: what is on disk is not known; start the broker again" in broker.stderr
     again = start(sections=sections(tmp_path / "journal"))
     with WireClient(again.address(), 5) as client:

@@ -15,6 +15,7 @@ from typing import Annotated, Final
 
 import typer
 
+from broker.cli.main import DISK_FAILED
 from protocol import properties as props
 from protocol.acknowledgements import Puback
 from protocol.properties import Properties
@@ -33,7 +34,7 @@ from tests.support.wire import WireClient, connected
 
 KEPT: Final[Properties] = {props.SESSION_EXPIRY_INTERVAL: 3_600}
 
-KINDS: Final = ("eio", "enospc", "short", "full")
+KINDS: Final = ("eio", "enospc", "short", "full", "quota")
 
 MESSAGES: Final = 6
 
@@ -144,7 +145,7 @@ class Faults:
         clients = Clients(broker.address())
         clients.start()
         try:
-            if fault.startswith("full"):
+            if fault.startswith(("full", "quota")):
                 what = _while_full(broker, clients, room)
             else:
                 what = ""
@@ -200,12 +201,12 @@ def _ended(broker: BrokerProcess, clients: Clients, what: str) -> str:
     said = broker.stderr
     if broker.trouble():
         return f"WRONG: {said}"
-    if clients.error is not None and ("journal_failed" not in said or status != 1):
+    if clients.error is not None and ("journal_failed" not in said or status != DISK_FAILED):
         return f"WRONG: status {status}, {clients.error!r}\n{said}"
     if status == 0:
         return what or "went on"
     told = "what is on disk is not known; start the broker again" in said
-    return "ended with status 1" if status == 1 and told else f"WRONG: status {status}\n{said}"
+    return f"ended with status {status}" if status == DISK_FAILED and told else f"WRONG: status {status}\n{said}"
 
 
 def _check_silence(kind: str, failed: str, what: str) -> str:
@@ -257,7 +258,7 @@ def sweep(faults: Faults, kind: str, numbers: list[int], say: Callable[[str], No
 
 
 def main(
-    kinds: Annotated[str, typer.Option(help="Of eio, enospc, short, full.")] = ",".join(KINDS),
+    kinds: Annotated[str, typer.Option(help="Of eio, enospc, short, full, quota.")] = ",".join(KINDS),
     every: Annotated[int, typer.Option(min=1, help="Only every so many-th call.")] = 1,
 ) -> None:
     """Let every call of a broker to its disk fail, one in each run."""

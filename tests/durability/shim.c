@@ -4,7 +4,8 @@
  * SHIM_DIRECTORY  absolute; the files in it and below it are the ones that count
  * SHIM_LOG        the record is appended here; without it nothing is recorded
  * SHIM_FAULT      KIND:NUMBER: the call of this number, from 1, fails. eio, enospc, and short (half of it is written)
- *                 are that one call; full are all that need room, from this one on, until the file SHIM_ROOM is there
+ *                 are that one call; full (ENOSPC) and quota (EDQUOT) are all that need room, from this one on, until
+ *                 the file SHIM_ROOM is there
  * SHIM_COUNT      a file to which the name of each call that counts is appended
  *
  * A sync is recorded when it has returned, what is sent before it leaves: so what is before it in the record was so in
@@ -101,8 +102,8 @@ static int fails(const char *call, const char *name, int needs_room) {
     if (count_file >= 0) dprintf(count_file, "%s %s\n", call, name);
     pthread_mutex_unlock(&mutex);
     if (!fault) return 0;
-    if (!strncmp(fault, "full", 4))
-        return needs_room && number >= fault_at && (!room || access(room, F_OK)) ? ENOSPC : 0;
+    if (!strncmp(fault, "full", 4) || !strncmp(fault, "quota", 5))
+        return needs_room && number >= fault_at && (!room || access(room, F_OK)) ? (*fault == 'f' ? ENOSPC : EDQUOT) : 0;
     if (number != fault_at) return 0;
     if (!strncmp(fault, "short", 5)) return !strcmp(call, "write") ? -1 : 0;
     if (!strncmp(fault, "eio", 3)) return EIO;
@@ -242,6 +243,17 @@ int unlink(const char *path) {
     if (!result) note('u', name, 0, "", 0);
     return result;
 }
+
+int posix_fallocate64(int file, off64_t offset, off64_t length) {
+    const char *name = name_of(file);
+    if (!name) return REAL(posix_fallocate64)(file, offset, length);
+    int error = fails("allocate", name, 1);
+    if (error > 0) { note('!', name, error, "allocate", 8); return error; }
+    int result = REAL(posix_fallocate64)(file, offset, length);
+    if (!result) note('t', name, offset + length, "", 0);
+    return result;
+}
+int posix_fallocate(int file, off_t offset, off_t length) { return posix_fallocate64(file, offset, length); }
 
 int rename(const char *from, const char *to) {
     const char *name = inside(from), *new = inside(to);

@@ -1,5 +1,6 @@
 """Compaction: the journal says the same, in fewer frames (FC-27)."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from broker.storage import compaction
 from broker.storage.compaction import Compaction
+from broker.storage.database import StorageError
 from broker.storage.saved import Saved, SavedSession
 from broker.storage.storage import Storage
 from protocol import properties as props
@@ -15,7 +17,7 @@ from protocol.disconnect import Disconnect
 from protocol.publish import Publish
 from protocol.reason_codes import QUOTA_EXCEEDED
 from protocol.subscribe import Subscribe, Subscription
-from tests.support.broker.stored import broker_on, connected, on_disk, say, waiting
+from tests.support.broker.stored import broker_on, connected, content_of, on_disk, say, waiting
 
 
 def what_is_in(storage: Storage) -> dict[str, Any]:
@@ -23,8 +25,8 @@ def what_is_in(storage: Storage) -> dict[str, Any]:
     saved = storage.read()
     return {
         "sessions": {number: session(storage, each) for number, each in saved.sessions.items()},
-        "retained": {topic: record.saved.packet for topic, record in saved.retained.items()},
-        "numbers": (saved.last_message, saved.last_queue),
+        "retained": {topic: content_of(record.saved) for topic, record in saved.retained.items()},
+        "last": saved.last_queue,
     }
 
 
@@ -129,6 +131,32 @@ def test_no_more_than_max_bytes(tmp_path: Path) -> None:
         (answer,) = say(local, storage, publisher, Publish(b"t", body, 1, packet_id=1))
         assert isinstance(answer, Puback)
         assert answer.reason_code < 0x80
+
+
+class Unreadable(sqlite3.Connection):
+    """A disk that cannot be read any more."""
+
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        """Fail where a frame is read."""
+        if sql.startswith("select content"):
+            raise sqlite3.OperationalError("disk I/O error")
+        return super().execute(sql, parameters)
+
+
+def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-29: a disk that fails while its oldest frames are read has failed: nothing is acknowledged any more."""
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Unreadable))
+    with broker_on(tmp_path) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        assert say(local, storage, publisher, Publish(b"t", b"", 1, packet_id=1))
+        with pytest.raises(StorageError, match="disk I/O error"):
+            local.complete(Compaction(storage).remove_oldest())
+        assert isinstance(storage.journal.commits.failed, StorageError)
+        publisher.send(Publish(b"t", b"", 1, packet_id=2))
+        on_disk(local, storage)
+        assert publisher.received() == []
 
 
 def test_much_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_of_another_version(tmp_path: Path) -> None:
     database = Database(tmp_path)
     database._connection.execute("pragma user_version = 9")
     database.close()
-    with pytest.raises(StorageError, match="version 9; this broker reads version 1"):
+    with pytest.raises(StorageError, match="version 9; this broker reads version 2"):
         Database(tmp_path)
 
 

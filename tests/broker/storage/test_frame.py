@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from broker.storage import frame, records
 from broker.storage.records import DamagedError
 
-RECORDS = [records.ended(1), records.cleared(b"topic"), records.sent(1, 2, 3)]
-WHOLE = frame.encode(7, RECORDS)
+RECORDS = [records.ended(1), records.cleared(b"topic"), records.sent(1, [(2, 3)])]
+WHOLE = bytes(frame.encode(7, RECORDS))
 
 
 def test_whole() -> None:

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.saved import decode
 from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect
-from protocol.decoder import Decoder
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from tests.support.broker.stored import broker_on, connected, on_disk, say, waiting
@@ -26,12 +24,8 @@ def test_a_queue_that_is_full_hands_over_what_it_holds(tmp_path: Path, qos: int)
             local.run(lambda: None)
         got = [packet for packet in member.received() if isinstance(packet, Publish)]
         (saved,) = [each for each in storage.read().sessions.values() if each.client_id == "member"]
-        decoder = Decoder(version=5)
         deliveries = waiting(storage, saved)
-        on_file = {
-            packet_id: decode(deliveries[number][0], decoder).payload
-            for number, packet_id in saved.inflight.items()
-        }
+        on_file = {packet_id: deliveries[number][0].payload for number, packet_id in saved.inflight.items()}
         assert on_file == {each.packet_id: each.payload for each in got}
         assert len(got) > 8
 

@@ -4,9 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage import records
-from protocol import properties as props
-from protocol.decoder import Decoder
-from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.publish_encoder import encode_identifiers
 from protocol.subscribe import Subscription
@@ -22,48 +19,6 @@ def only(record: bytes, kind: int) -> bytes:
     ((found, body),) = records.each(record, 0)
     assert found == kind
     return body
-
-
-@given(
-    LONG,
-    LONG,
-    st.booleans(),
-    TEXTS,
-    st.binary(max_size=100) | st.integers(120, 20_000).map(bytes),
-    st.sampled_from(["", "short", "x" * 150, "x" * 20_000]),
-    st.integers(0, 2),
-    st.lists(st.tuples(NUMBERS, LONG)),
-)
-def test_message(
-    number: int,
-    expires_at: int,
-    retained: bool,
-    publisher: str,
-    payload: bytes,
-    content_type: str,
-    qos: int,
-    deliveries: list[tuple[int, int]],
-) -> None:
-    """A message comes back with its deliveries, and once more when it has been moved; a scan finds the same."""
-    properties: Properties = {props.CONTENT_TYPE: content_type} if content_type else {}
-    publish = Publish(b"a/b", payload, qos, retained, properties, packet_id=7 if qos else 0)
-    own = Publish(b"a/b", payload, 1, True)
-    own.identifiers = encode_identifiers([5])
-    targets = [records.target(session, delivery, own) for session, delivery in deliveries]
-    written = b"".join(records.message(number, publish, expires_at, retained, publisher, targets))
-    saved = records.read_message(only(written, records.MESSAGE))
-    assert saved[:4] == (number, expires_at, retained, publisher)
-    assert [target[:2] for target in saved.targets] == deliveries
-    assert {target[2:] for target in saved.targets} <= {(1, True, own.identifiers)}
-    decoder = Decoder(version=5)
-    decoder.feed(saved.packet)
-    back = decoder.next_packet()
-    assert isinstance(back, Publish)
-    assert (back.topic, back.payload, back.qos, back.retain) == (b"a/b", payload, qos, retained)
-    assert only(records.moved(saved, retained, saved.targets), records.MESSAGE) == only(written, records.MESSAGE)
-    assert records.message_number(only(written, records.MESSAGE)) == number
-    scanned = records.scan_message(b"before" + written + b"after", 6 + records.HEAD_SIZE, 6 + len(written))
-    assert scanned == (number, retained, [(*each, 1) for each in deliveries], len(payload))
 
 
 @given(NUMBERS, st.integers(0, 255), NUMBERS, LONG, TEXTS)
@@ -102,8 +57,8 @@ def test_subscription(
 @given(NUMBERS, LONG, PACKET_IDS, st.lists(LONG, max_size=20))
 def test_deliveries(number: int, delivery: int, packet_id: int, deliveries: list[int]) -> None:
     """What is said of deliveries and packet ids comes back."""
-    written = records.sent(number, delivery, packet_id)
-    assert records.read_sent(only(written, records.SENT)) == (number, delivery, packet_id)
+    written = records.sent(number, [(delivery, packet_id)])
+    assert records.read_sent(only(written, records.SENT)) == (number, [(delivery, packet_id, 1)])
     assert records.read_received(only(records.received(number, delivery), records.RECEIVED)) == (number, delivery)
     back, ranges = records.read_done(only(records.done(number, deliveries[:1]), records.DONE))
     assert (back, ranges) == (number, [(each, 1) for each in deliveries[:1]])
@@ -111,6 +66,17 @@ def test_deliveries(number: int, delivery: int, packet_id: int, deliveries: list
     assert records.read_packet_id(only(written, records.REMEMBERED)) == (number, packet_id)
     written = records.forgotten(number, packet_id)
     assert records.read_packet_id(only(written, records.FORGOTTEN)) == (number, packet_id)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**32), PACKET_IDS), unique_by=lambda each: each[0]), st.integers(0, 50))
+def test_sent(deliveries: list[tuple[int, int]], following: int) -> None:
+    """Each delivery comes back with its packet id, in the order of sending; those in a row share a range."""
+    last, packet_id = deliveries[-1] if deliveries else (0, 1)
+    row = [(last + 1 + each, packet_id + 1 + each) for each in range(min(following, 65_535 - packet_id))]
+    _, ranges = records.read_sent(only(records.sent(1, deliveries + row), records.SENT))
+    back = [(first + each, own + each) for first, own, count in ranges for each in range(count)]
+    assert back == deliveries + row
+    assert len(ranges) <= len(deliveries) + 1
 
 
 @given(NUMBERS, NUMBERS, st.binary(max_size=50), st.integers(0, 2))

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from broker.storage.commits import Commits
+from broker.storage.commits import COMMITTED, STUCK, Commits
 from broker.storage.disk_thread import DiskThread
 from broker.storage.journal import Journal
 
@@ -26,7 +26,7 @@ class SlowDisk:
         """A new journal on this disk."""
         return Journal(Commits(self._append, DiskThread("journal"), sync))
 
-    def _append(self, number: int, pieces: list[bytes]) -> bool:
+    def _append(self, number: int, pieces: list[bytes]) -> int:
         self.waiting = number
         assert self._allowed.acquire(timeout=PATIENCE)
         self.waiting = 0
@@ -34,7 +34,7 @@ class SlowDisk:
             raise self.error
         if self.has_room:
             self.frames.append(b"".join(pieces))
-        return self.has_room
+        return COMMITTED if self.has_room else STUCK
 
     def allow(self, frames: int = 1) -> None:
         """Let so many be put."""

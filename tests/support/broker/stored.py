@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from broker.persistence import Persistence
-from broker.storage import records
+from broker.storage import message_record
 from broker.storage.saved import SavedSession
-from broker.storage.saved_message import Target
+from broker.storage.saved_message import SavedMessage, Target
 from broker.storage.storage import Storage
 from protocol import properties as props
 from protocol.connect import Connect, Will
@@ -33,18 +33,23 @@ def broker_on(
         local.complete(storage.close())
 
 
-def waiting(storage: Storage, saved: SavedSession) -> dict[int, tuple[bytes, Target]]:
-    """The deliveries of a session or group that the journal holds, by number: PUBLISH, and for whom it is."""
+def waiting(storage: Storage, saved: SavedSession) -> dict[int, tuple[SavedMessage, Target]]:
+    """The deliveries of a session or group that the journal holds, by number: the message, and for whom it is."""
     reader = storage.journal.reader
     assert reader is not None
     entries = saved.entries(0)
-    found: dict[int, tuple[bytes, Target]] = {}
+    found: dict[int, tuple[SavedMessage, Target]] = {}
     for entry, body in zip(entries, reader.read_now(entries), strict=True):
-        message = records.read_message(body)
+        message = message_record.read(body)
         for target in message.targets:
             if (target.session, target.delivery) == (saved.number, entry.delivery):
-                found[entry.delivery] = message.packet, target
+                found[entry.delivery] = content_of(message), target
     return found
+
+
+def content_of(saved: SavedMessage) -> SavedMessage:
+    """What a message is, whoever it is for, and whether it is still retained."""
+    return saved._replace(targets=[], retained=False, publisher="")
 
 
 def on_disk(local: LocalBroker, storage: Storage) -> None:
