@@ -51,7 +51,7 @@ class Persistence:
         self.journal.commits.on_failed = self._failed
         self.journal.commits.on_full = self._changed_room
         self.restore(broker)
-        self.journal.commits.check_room()
+        self._storage.begin()
         if len(self.journal.frames):
             self._log.info("journal_read", sessions=len(broker.clients), retained=len(broker.retained))
         self._compaction = asyncio.get_running_loop().create_task(Compaction(self._storage).run())

@@ -10,8 +10,9 @@ from typing import Final, final
 from mypy_extensions import mypyc_attr
 
 from broker.storage import wal
+from broker.storage.copier import Copier
 from broker.storage.records import DamagedError
-from broker.storage.reserve import has_room
+from broker.storage.reserve import NO_ROOM, has_room
 
 NAME: Final = "journal.sqlite"
 LOCK: Final = "journal.lock"
@@ -31,7 +32,7 @@ BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another program that reads the file, such as a backup."""
 
 # Not Final: tests with a small journal set it, in the compiled module too.
-CHECKPOINT = 4 * 1024 * 1024
+CHECKPOINT = 16 * 1024 * 1024
 """Bytes of SQLite's write-ahead log after which they are copied to the database."""
 
 _PAGE: Final = 4096
@@ -68,6 +69,7 @@ class Database:
         try:
             self._lock_directory(directory)
             self._connection = self._open()
+            self._copier = Copier(lambda: connect(self.path))
         except BaseException:
             os.close(self._lock)
             raise
@@ -113,13 +115,44 @@ class Database:
             raise ForeignError("this file system cannot hold a write-ahead log of SQLite")
         connection.execute("pragma synchronous = full")
         connection.execute("pragma wal_autocheckpoint = 0")  # SQLite's own does not say when it fails
+        connection.execute("select number from frame limit 1").fetchone()  # it makes the log when it first reads
+
+    def grow_log(self) -> None:
+        """Give the write-ahead log its length at once: to sync a file that grows takes several times as long.
+
+        SQLite takes zeros for the end of the log. Raises OSError if the disk fails.
+        """
+        log = self.path.with_name(f"{self.path.name}-wal")
+        try:
+            with log.open("r+b", buffering=0) as file:
+                missing = CHECKPOINT + CHECKPOINT // 4 - file.seek(0, os.SEEK_END)
+                if missing > 0:
+                    file.write(bytes(missing))
+                    os.fsync(file.fileno())
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
 
     def append(self, number: int, content: bytes | bytearray) -> None:
         """Add a frame; it is on disk when this returns. Raises sqlite3.Error."""
         self._connection.execute("insert into frame values (?, ?)", (number, content))
         self._unchecked += len(content) + 2 * _PAGE
-        if self._unchecked > CHECKPOINT:
-            self.checkpoint()
+        copier = self._copier
+        if copier.is_copying():
+            if self._has_copied():
+                self.checkpoint()
+        elif self._unchecked > CHECKPOINT:
+            self._unchecked = 0
+            copier.begin()
+
+    def _has_copied(self) -> bool:
+        """Whether the copier is done; if the disk is full, it is tried again later. Raises sqlite3.Error."""
+        try:
+            return self._copier.has_ended()
+        except sqlite3.Error as error:
+            if not self.is_full(error):
+                raise
+        return True
 
     def checkpoint(self) -> None:
         """Copy the write-ahead log to the database; if the disk is full, later. Raises sqlite3.Error."""
@@ -162,6 +195,7 @@ class Database:
     def close(self) -> None:
         """Close the file, and let another broker use it. Raises sqlite3.Error if that has failed."""
         try:
+            self._copier.close()
             self.checkpoint()
         finally:
             self._connection.close()

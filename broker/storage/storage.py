@@ -96,6 +96,16 @@ class Storage:
 
     # These are called in the event loop.
 
+    def begin(self) -> None:
+        """Prepare the files for commits, while the broker starts."""
+        self._disk.do(lambda: _checked(self._database.grow_log), self._have_grown)
+
+    def _have_grown(self, result: Exception | None) -> None:
+        if isinstance(result, Exception):
+            self.journal.commits.fail(result)
+        else:
+            self.journal.commits.check_room()
+
     async def content(self, number: int) -> bytes:
         """The content of a frame. Raises StorageError if the disk fails; then the journal has failed (FC-29)."""
         try:

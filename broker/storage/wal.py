@@ -32,6 +32,8 @@ def check(path: Path) -> int:
         size = path.stat().st_size
         if size <= _HEAD.size:
             return size  # nothing has been committed in it
+        if not any(head) and not log.read().strip(b"\0"):
+            return 0  # it has got its length, and has not been used yet
         magic, version, page, _, salt1, salt2, sum1, sum2 = _HEAD.unpack(head)
         order = ">" if magic & 1 else "<"
         known = magic & ~1 == _MAGIC and version == _VERSION and page >= 512

@@ -1,30 +1,33 @@
 """FC-27: damage in SQLite's write-ahead log, and what only looks like it."""
 
-import shutil
 import struct
 from pathlib import Path
 
 import pytest
 
 from broker.storage import wal
-from broker.storage.database import NAME, Database
+from broker.storage.database import CHECKPOINT, NAME, Database
 from broker.storage.records import DamagedError
 
 FRAME = 24 + 4096
 COMMITS = 4
+WRITTEN = 32 + COMMITS * FRAME
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """The log of a broker that was killed after some commits, of one frame each."""
     database = Database(tmp_path / "journal")
+    database.grow_log()
     for number in range(1, COMMITS + 1):
         database.append(number, b"frame")
-    path = tmp_path / "journal" / f"{NAME}-wal"
-    assert path.stat().st_size == 32 + COMMITS * FRAME
-    shutil.copy(path, tmp_path / "log")
+    content = (tmp_path / "journal" / f"{NAME}-wal").read_bytes()
     database.close()
-    return tmp_path / "log"
+    assert len(content) > CHECKPOINT
+    assert not any(content[WRITTEN:])
+    log = tmp_path / "log"
+    log.write_bytes(content[:WRITTEN])
+    return log
 
 
 def change(log: Path, at: int, new: bytes) -> None:
@@ -42,6 +45,21 @@ def test_sound(log: Path) -> None:
     log.unlink()
     wal.cut(log)
     assert not log.exists()
+
+
+def test_zeros_behind_it(log: Path) -> None:
+    """The length that a log gets at the start is not taken for damage, used or not; nor does it hide any."""
+    content = log.read_bytes()
+    log.write_bytes(content + bytes(10 * FRAME))
+    assert wal.check(log) == len(content)
+    change(log, 32 + FRAME + 100, b"\xff\xff")
+    with pytest.raises(DamagedError, match="commits follow"):
+        wal.check(log)
+    log.write_bytes(bytes(10 * FRAME))
+    assert wal.check(log) == 0
+    change(log, 40, b"\xff")
+    with pytest.raises(DamagedError, match="the head of the write-ahead log is damaged"):
+        wal.check(log)
 
 
 @pytest.mark.parametrize("at", [0, 5, 12, 20, 31])

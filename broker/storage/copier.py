@@ -1,0 +1,62 @@
+"""Copies SQLite's write-ahead log to the database in a thread of its own: commits do not wait for it.
+
+SQLite begins the log anew when all of it has been copied. What has been added meanwhile is little, and copied by the
+thread that adds to it.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import final
+
+
+@final
+class Copier:
+    """One thread, while there is something to copy. Its methods are called in the thread that writes the log."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._thread: threading.Thread | None = None
+        self._error: sqlite3.Error | None = None
+
+    def begin(self) -> None:
+        """Begin to copy what is in the log now."""
+        self._thread = threading.Thread(target=self._copy, name="journal copier", daemon=True)
+        self._thread.start()
+
+    def has_ended(self, wait: bool = False) -> bool:
+        """Whether it has copied since it has last been asked, and is done. Raises sqlite3.Error if that has failed.
+
+        `wait`: until it is done.
+        """
+        thread = self._thread
+        if thread is None or (thread.is_alive() and not wait):
+            return False
+        thread.join()
+        self._thread = None
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return True
+
+    def is_copying(self) -> bool:
+        """Whether `has_ended` has still to be asked."""
+        return self._thread is not None
+
+    def close(self) -> None:
+        """Close its connection, when it is done. Raises sqlite3.Error if copying has failed."""
+        try:
+            self.has_ended(wait=True)
+        finally:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _copy(self) -> None:
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+                self._connection.execute("pragma synchronous = full")
+            self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
+        except sqlite3.Error as error:
+            self._error = error
