@@ -7,7 +7,7 @@ from mypy_extensions import mypyc_attr
 from protocol.publish import Publish
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
 class Holder:
     """Notified when a delivery enters and leaves a mailbox, mqueue, window or shared queue.
 

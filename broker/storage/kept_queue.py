@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast, final
 
+from mypy_extensions import mypyc_attr
+
 from broker.storage import message_record, records
 from broker.storage.database import StorageError
 from broker.storage.deliveries import Deliveries
@@ -203,6 +205,7 @@ class KeptQueue(SessionJournal):
         return self.journal.write(records.ended(self.number))
 
 
+@mypyc_attr(acyclic=True)  # as all holders are
 @final
 class KeptDelivery(Holder):
     """The holder of one delivery of a kept queue: the delivery is done when it has left all places."""

@@ -130,7 +130,7 @@ def read(body: bytes) -> SavedMessage:
         expires_at,
         flags & RETAINED != 0,
         publisher,
-        targets,
+        [_target(body, *each) for each in targets],
         flags & 3,
         flags & RETAIN != 0,
         body[topic_at:topic_end],
@@ -142,11 +142,20 @@ def read(body: bytes) -> SavedMessage:
 def scan(content: bytes, start: int, end: int) -> ScannedMessage:
     """The same of the body between two positions, without what is not needed of a message that stays on disk."""
     flags, _, _, targets, _, payload_at, _ = _read(content, start, end)
-    return ScannedMessage(flags & RETAINED != 0, targets, end - payload_at)
+    found = [(own, delivery, options >> 24 & 3) for own, delivery, options, _ in targets]
+    return ScannedMessage(flags & RETAINED != 0, found, end - payload_at)
 
 
-def _read(content: bytes, start: int, end: int) -> tuple[int, int, str, list[Target], int, int, int]:
-    """Flags, expiry, publisher, targets; where topic and payload begin, and where the topic ends."""
+def _target(body: bytes, own: int, delivery: int, options: int, position: int) -> Target:
+    identifiers = body[position : position + (options & 0xFFFFFF)]
+    return Target(own, delivery, options >> 24 & 3, options & 4 << 24 != 0, identifiers)
+
+
+def _read(content: bytes, start: int, end: int) -> tuple[int, int, str, list[tuple[int, int, int, int]], int, int, int]:
+    """Flags, expiry, publisher, targets; where topic and payload begin, and where the topic ends.
+
+    Targets are session, delivery, options and length of the identifiers, and where these are.
+    """
     flags, topic_length = _FIXED.unpack_from(content, start)
     position = start + _FIXED_SIZE
     expires_at, publisher, count = 0, b"", 1
@@ -158,15 +167,12 @@ def _read(content: bytes, start: int, end: int) -> tuple[int, int, str, list[Tar
     if flags & SEVERAL:
         (count,) = _COUNT.unpack_from(content, position)
         position += _COUNT.size
-    targets: list[Target] = []
+    targets: list[tuple[int, int, int, int]] = []
     for _ in range(count):
         options, own, delivery = _TARGET.unpack_from(content, position)
         position += _TARGET.size
-        length = options & 0xFFFFFF
-        options >>= 24
-        identifiers = content[position : position + length] if length else b""
-        targets.append(Target(own, delivery, options & 3, options & 4 != 0, identifiers))
-        position += length
+        targets.append((own, delivery, options, position))
+        position += options & 0xFFFFFF
     topic_at, topic_end = position, position + topic_length
     payload_at = _after_properties(content, topic_end) if flags & PROPERTIES else topic_end
     if payload_at > end:

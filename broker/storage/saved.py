@@ -192,7 +192,7 @@ class Saved:
         scanned = message_record.scan(content, start, end)
         offset = start - records.HEAD_SIZE
         place = Place(self._frame.number, offset, end - offset, scanned.size)
-        for number, delivery, qos, _, _ in scanned.targets:
+        for number, delivery, qos in scanned.targets:
             session = self._session_of(number)
             session.next_delivery = max(session.next_delivery, delivery + 1)
             (session.qos1 if qos == 1 else session.qos2)[delivery] = place

@@ -28,9 +28,9 @@ class SavedMessage(NamedTuple):
 
 
 class ScannedMessage(NamedTuple):
-    """What has to be known of a message that stays on disk."""
+    """What has to be known of a message that stays on disk; `targets` are session, delivery and QoS."""
 
     retained: bool
-    targets: list[Target]
+    targets: list[tuple[int, int, int]]
     size: int
     """Payload bytes."""

@@ -5,6 +5,7 @@ Each `find_` function returns how to start a broker, or says in a LookupError wh
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -68,10 +69,11 @@ def find_mosquitto_saved() -> Candidate:
 
 def find_rabbitmq() -> Candidate:
     """RabbitMQ with its MQTT plugin; a kept session is a durable queue, and QoS 2 it does not have."""
-    program = shutil.which("rabbitmq-server")
+    # Debian's command of this name changes to the package's user; what it calls there is the broker.
+    program = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
         raise LookupError("not installed (Debian: apt install rabbitmq-server)")
-    version = output_of("dpkg-query", "-W", "-f", "${Version}", "rabbitmq-server").partition("-")[0]
+    version = next(Path(program).parents[1].glob("lib/rabbitmq_server-*")).name.rpartition("-")[2]
 
     def start(folder: Path, unlimited: bool) -> BrokerProcess:
         port = free_port()

@@ -64,7 +64,7 @@ def test_message(
     assert (back.properties or {}) == properties
     assert body_of(message_record.moved(saved, retained, saved.targets)) == body_of(written)
     scanned = message_record.scan(b"before" + written + b"after", 6 + records.HEAD_SIZE, 6 + len(written))
-    assert scanned == (retained, saved.targets, len(payload))
+    assert scanned == (retained, [target[:3] for target in saved.targets], len(payload))
 
 
 def test_not_a_message() -> None:

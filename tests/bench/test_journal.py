@@ -1,0 +1,34 @@
+"""The bench of the journal: what it computes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench import disk
+from tests.bench.disk import Syncs
+from tests.bench.journal import JOURNAL, MEMORY, Outcome, Row
+
+pytestmark = pytest.mark.once
+
+
+def row(cpu_us: float, p99_us: float) -> Row:
+    """As much of blast's results as is looked at."""
+    return Row([{"cpu_us_per_delivery": cpu_us}], [{"ack_qos1": {"p99_us": p99_us}}])
+
+
+def test_limits() -> None:
+    """More than three times the CPU, or one and a half times the disk's p99, is told."""
+    syncs = [Syncs([0.001] * 98 + [0.004] * 2)]
+    assert syncs[0].percentile(0.5) == 0.001
+    good = Outcome({MEMORY: row(0.5, 0), JOURNAL: row(1.5, 5_999)}, syncs)
+    assert good.missed() == []
+    bad = Outcome({MEMORY: row(0.5, 0), JOURNAL: row(1.6, 6_001)}, syncs)
+    assert [each.partition(" ")[0] for each in bad.missed()] == ["a", "p99"]
+
+
+def test_the_disk(tmp_path: Path) -> None:
+    """It is measured in the folder that is asked for, and nothing is left there."""
+    syncs = disk.measure(tmp_path, 0.05)
+    assert syncs.times
+    assert syncs.rate == pytest.approx(len(syncs.times) / sum(syncs.times))
+    assert list(tmp_path.iterdir()) == []
