@@ -112,7 +112,8 @@ class Journal:
     def _write(self, publish: Publish, message: Message, retained: bool, publisher: str, targets: list[bytes]) -> None:
         expires_at = publish.expires_at + self._clock_offset if publish.expires_at else 0
         commits = self.commits
-        size = message_record.encode(commits.pieces, publish, expires_at, retained, publisher, targets)
+        who = publisher if retained else ""
+        size = message_record.encode(commits.pieces, publish, expires_at, retained, who, targets)
         commits.count(size)
         message.written(size)
 

@@ -20,11 +20,12 @@ from protocol.publish_encoder import encode_outgoing_properties
 RETAIN: Final = 4
 """RETAIN is set."""
 RETAINED: Final = 8
-"""It is its topic's retained message; the publisher's client id is with it."""
+"""It is its topic's retained message."""
 EXPIRES: Final = 16
 PROPERTIES: Final = 32
 SEVERAL: Final = 64
 """It has a count of targets; else there is one."""
+PUBLISHER: Final = 128
 
 _HEAD: Final = struct.Struct(">BI")
 _FIXED: Final = struct.Struct(">BH")
@@ -48,30 +49,32 @@ def target(session: int, delivery: int, publish: Publish) -> bytes:
 def encode(
     pieces: list[bytes], publish: Publish, expires_at: int, retained: bool, publisher: str, targets: list[bytes]
 ) -> int:
-    """A message with its deliveries, in pieces, so that nothing is copied; returns how many bytes these are."""
+    """A message with its deliveries, in pieces, so that nothing is copied; returns how many bytes these are.
+
+    `publisher` is empty if nobody will ask for it.
+    """
     payload = publish.rest4
     if payload is None:
         payload = publish.payload
-    flags = publish.qos | (RETAIN if publish.retain else 0)
+    flags = publish.qos | (RETAIN if publish.retain else 0) | (RETAINED if retained else 0)
     properties = b""
     if publish.properties:
         flags |= PROPERTIES
         properties = encode_outgoing_properties(publish.properties)
-    name = publisher if retained else None
-    return _encode(pieces, flags, expires_at, name, targets, publish.topic, properties, payload)
+    return _encode(pieces, flags, expires_at, publisher, targets, publish.topic, properties, payload)
 
 
 def moved(saved: SavedMessage, retained: bool, targets: list[Target]) -> bytes:
     """A message that is written again, with those of its deliveries that are not done."""
-    flags = saved.qos | (RETAIN if saved.retain else 0) | (PROPERTIES if saved.properties else 0)
+    flags = saved.qos | (RETAIN if saved.retain else 0) | (RETAINED if retained else 0)
+    flags |= PROPERTIES if saved.properties else 0
     written = [
         _TARGET.pack((each.qos | (4 if each.retain else 0)) << 24 | len(each.identifiers), each.session, each.delivery)
         + each.identifiers
         for each in targets
     ]
-    publisher = saved.publisher if retained else None
     pieces: list[bytes] = []
-    _encode(pieces, flags, saved.expires_at, publisher, written, saved.topic, saved.properties, saved.payload)
+    _encode(pieces, flags, saved.expires_at, saved.publisher, written, saved.topic, saved.properties, saved.payload)
     return b"".join(pieces)
 
 
@@ -79,7 +82,7 @@ def _encode(  # noqa: PLR0913, PLR0917 - one for each field of the record
     pieces: list[bytes],
     flags: int,
     expires_at: int,
-    publisher: str | None,
+    publisher: str,
     targets: list[bytes],
     topic: bytes,
     properties: bytes,
@@ -89,8 +92,8 @@ def _encode(  # noqa: PLR0913, PLR0917 - one for each field of the record
     if expires_at:
         flags |= EXPIRES
         more = _TIME.pack(expires_at)
-    if publisher is not None:
-        flags |= RETAINED
+    if publisher:
+        flags |= PUBLISHER
         name = publisher.encode()
         more += TEXT.pack(len(name)) + name
     if len(targets) != 1:
@@ -162,7 +165,7 @@ def _read(content: bytes, start: int, end: int) -> tuple[int, int, str, list[tup
     if flags & EXPIRES:
         (expires_at,) = _TIME.unpack_from(content, position)
         position += _TIME.size
-    if flags & RETAINED:
+    if flags & PUBLISHER:
         publisher, position = read_text(content, position)
     if flags & SEVERAL:
         (count,) = _COUNT.unpack_from(content, position)

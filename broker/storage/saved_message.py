@@ -14,7 +14,7 @@ class Target(NamedTuple):
 
 
 class SavedMessage(NamedTuple):
-    """A message as it is in the journal; `publisher` is there if it is retained, `properties` if it has some."""
+    """A message as it is in the journal; `publisher` and `properties` may be empty."""
 
     expires_at: int
     retained: bool
