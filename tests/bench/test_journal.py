@@ -20,6 +20,8 @@ def test_limits() -> None:
     """More than three times the CPU, or one and a half times the disk's p99, is told."""
     syncs = [Syncs([0.001] * 98 + [0.004] * 2)]
     assert syncs[0].percentile(0.5) == 0.001
+    assert syncs[0].of_the_time(0.5) == 0.001
+    assert syncs[0].of_the_time(0.95) == 0.004  # of 106 ms 98 pass in short ones
     good = Outcome({MEMORY: row(0.5, 0), JOURNAL: row(1.5, 5_999)}, syncs)
     assert good.missed() == []
     bad = Outcome({MEMORY: row(0.5, 0), JOURNAL: row(1.6, 6_001)}, syncs)
