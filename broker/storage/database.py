@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -120,13 +121,14 @@ class Database:
     def grow_log(self) -> None:
         """Give the write-ahead log its length at once: to sync a file that grows takes several times as long.
 
-        SQLite takes zeros for the end of the log. Raises OSError if the disk fails.
+        SQLite takes zeros for the end of the log. Where there is little room it grows when it has to. Raises OSError
+        if the disk fails.
         """
         log = self.path.with_name(f"{self.path.name}-wal")
         try:
             with log.open("r+b", buffering=0) as file:
                 missing = CHECKPOINT + CHECKPOINT // 4 - file.seek(0, os.SEEK_END)
-                if missing > 0:
+                if 0 < missing < shutil.disk_usage(self.path.parent).free // 4:
                     file.write(bytes(missing))
                     os.fsync(file.fileno())
         except OSError as error:

@@ -60,6 +60,10 @@ class Storage:
 
     # These are called in the disk's thread. They raise StorageError.
 
+    def _prepare(self) -> None:
+        if self._reserve.hold():
+            self._database.grow_log()
+
     def _append(self, number: int, pieces: list[bytes]) -> int:
         content = encode(number, pieces)
         if not self._write(lambda: self._database.append(number, content)):
@@ -98,9 +102,9 @@ class Storage:
 
     def begin(self) -> None:
         """Prepare the files for commits, while the broker starts."""
-        self._disk.do(lambda: _checked(self._database.grow_log), self._have_grown)
+        self._disk.do(lambda: _checked(self._prepare), self._have_prepared)
 
-    def _have_grown(self, result: Exception | None) -> None:
+    def _have_prepared(self, result: Exception | None) -> None:
         if isinstance(result, Exception):
             self.journal.commits.fail(result)
         else:
