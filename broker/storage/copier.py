@@ -17,24 +17,24 @@ class Copier:
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
-        self._thread: threading.Thread | None = None
+        self._running: threading.Thread | None = None
         self._error: sqlite3.Error | None = None
 
     def begin(self) -> None:
         """Begin to copy what is in the log now."""
-        self._thread = threading.Thread(target=self._copy, name="journal copier", daemon=True)
-        self._thread.start()
+        self._running = threading.Thread(target=self._copy, name="journal copier", daemon=True)
+        self._running.start()
 
     def has_ended(self, wait: bool = False) -> bool:
         """Whether it has copied since it has last been asked, and is done. Raises sqlite3.Error if that has failed.
 
         `wait`: until it is done.
         """
-        thread = self._thread
-        if thread is None or (thread.is_alive() and not wait):
+        running = self._running
+        if running is None or (running.is_alive() and not wait):
             return False
-        thread.join()
-        self._thread = None
+        running.join()
+        self._running = None
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -42,7 +42,7 @@ class Copier:
 
     def is_copying(self) -> bool:
         """Whether `has_ended` has still to be asked."""
-        return self._thread is not None
+        return self._running is not None
 
     def close(self) -> None:
         """Close its connection, when it is done. Raises sqlite3.Error if copying has failed."""
