@@ -48,11 +48,14 @@ class Deliveries:
 
     def finish(self, number: int) -> None:
         """A delivery is done: acknowledged, handed on, or dropped."""
-        if self.pending.pop(number, None) is not None:
-            self.inflight.pop(number, None)
-            if self.received:
-                self.received.discard(number)
-            self.note_done(number)
+        if number in self.pending:
+            del self.pending[number]  # compiled, `pop` costs several times as much
+            if number in self.inflight:
+                del self.inflight[number]
+                if self.received:
+                    self.received.discard(number)
+            self._done.append(number)
+            self.noted = True
 
     def note_done(self, number: int) -> None:
         """A delivery that is not in memory is done."""
