@@ -34,12 +34,12 @@ class Counters:
     mailbox_max: int = 0
     mailbox_samples: int = 0
     mailbox_busy_samples: int = 0
-    mailbox_hist: Histogram | None = None
-    wait_qos0_hist: Histogram | None = None
-    wait_qos1_hist: Histogram | None = None
-    wait_qos2_hist: Histogram | None = None
-    ack_qos1_hist: Histogram | None = None
-    ack_qos2_hist: Histogram | None = None
+    mailbox_buckets: Histogram | None = None
+    wait_qos0_buckets: Histogram | None = None
+    wait_qos1_buckets: Histogram | None = None
+    wait_qos2_buckets: Histogram | None = None
+    ack_qos1_buckets: Histogram | None = None
+    ack_qos2_buckets: Histogram | None = None
     received_qos0: int = 0
     received_qos1: int = 0
     received_qos2: int = 0
@@ -135,19 +135,19 @@ class Counters:
         qos = publish.qos
         if qos == 0:
             self.sent_qos0 += 1
-            hist = self.wait_qos0_hist
+            hist = self.wait_qos0_buckets
             if hist is None:
-                hist = self.wait_qos0_hist = Histogram()
+                hist = self.wait_qos0_buckets = Histogram()
         elif qos == 1:
             self.sent_qos1 += 1
-            hist = self.wait_qos1_hist
+            hist = self.wait_qos1_buckets
             if hist is None:
-                hist = self.wait_qos1_hist = Histogram()
+                hist = self.wait_qos1_buckets = Histogram()
         else:
             self.sent_qos2 += 1
-            hist = self.wait_qos2_hist
+            hist = self.wait_qos2_buckets
             if hist is None:
-                hist = self.wait_qos2_hist = Histogram()
+                hist = self.wait_qos2_buckets = Histogram()
         self.sent_bytes += publish.size
         hist.add(now - publish.received_at)
 
@@ -181,23 +181,23 @@ class Counters:
             self.mailbox_busy_samples += 1
         if length > self.mailbox_max:
             self.mailbox_max = length
-        hist = self.mailbox_hist
+        hist = self.mailbox_buckets
         if hist is None:
-            hist = self.mailbox_hist = Histogram()
+            hist = self.mailbox_buckets = Histogram()
         hist.add(length)
 
     def count_acknowledged(self, qos: int, sent_at: int, now: int) -> None:
         """Count one delivery that the client has completed, and the time since it was first sent."""
         if qos == 1:
             self.acknowledged_qos1 += 1
-            hist = self.ack_qos1_hist
+            hist = self.ack_qos1_buckets
             if hist is None:
-                hist = self.ack_qos1_hist = Histogram()
+                hist = self.ack_qos1_buckets = Histogram()
         else:
             self.acknowledged_qos2 += 1
-            hist = self.ack_qos2_hist
+            hist = self.ack_qos2_buckets
             if hist is None:
-                hist = self.ack_qos2_hist = Histogram()
+                hist = self.ack_qos2_buckets = Histogram()
         hist.add(now - sent_at)
 
     def note_window(self, length: int) -> None:

@@ -8,8 +8,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.metrics import BUCKETS
-
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _LIMB: Final = 17  # bits; the sum of products of two limbs over 2**29 rows is below 2**63
@@ -27,16 +25,6 @@ def ints(table: pa.Table, name: str) -> Ints:
 def total_of(table: pa.Table, names: Sequence[str]) -> Ints:
     """The sum of several columns, row by row."""
     found: Ints = np.sum([ints(table, name) for name in names], axis=0, dtype=np.int64)
-    return found
-
-
-def histograms(table: pa.Table, name: str) -> Ints:
-    """A column of histograms as one row of buckets for each row; null is an empty histogram."""
-    column = table[name].combine_chunks()
-    found = np.zeros((len(column), BUCKETS), np.int64)
-    there = column.is_valid().to_numpy(zero_copy_only=False)
-    if there.any():
-        found[there] = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, BUCKETS)
     return found
 
 
@@ -64,6 +52,8 @@ class Groups:
             place = places(table[name])
             combined = code * (int(place.max(initial=0)) + 1) + place
             code = np.unique(combined, return_inverse=True)[1].astype(np.int64)  # stays below the number of rows
+        self.place = code
+        """For each row the place of its group."""
         self.order = np.lexsort([*[ints(table, name) for name in reversed(then)], code])
         ordered = code[self.order]
         begins = np.empty(len(ordered), np.bool_)

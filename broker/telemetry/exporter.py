@@ -1,4 +1,4 @@
-"""The export: in each interval, one Parquet file with the counters of all sessions that were active."""
+"""The export: in each interval the counters of all sessions that were active; a file for each quarter of an hour."""
 
 import asyncio
 import sys
@@ -47,13 +47,14 @@ class Exporter:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Wait for an export that is running, then export all sessions."""
+        """Wait for an export that is running, then export all sessions, and make files of all that is not in one."""
         self._stopping.set()
         if self._task is not None:
             await self._task
         await self.export(everything=True)
         while self._sessions.ended:  # sessions that ended during the export
             await self.export()
+        await self.writer.finish()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -75,9 +76,9 @@ class Exporter:
         return True
 
     async def export(self, everything: bool = False) -> None:
-        """Write one file with a row for each session that was active or whose heartbeat is due.
+        """Write a row for each session that was active or whose heartbeat is due.
 
-        Without rows there is no file. `everything`: a row for each session.
+        `everything`: a row for each session.
         """
         rows = Rows(self._schema, self._node, self._clock.read(), self._clock)
         await self._collect(rows, everything)

@@ -13,7 +13,7 @@ _TYPES: dict[str, pa.DataType] = {
     "int32": pa.int32(),
     "int64": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
-    "list<int64>": pa.list_(pa.int64()),
+    "histogram": pa.list_(pa.int64()),
 }
 
 
@@ -22,11 +22,15 @@ class MetricsSchema:
     """The columns of the session metrics."""
 
     arrow: pa.Schema
+    sessions: pa.Schema
+    """The same without the columns that only rows of broker and interval have."""
     counters: tuple[str, ...]
     """Columns that are attributes of `session.counters.Counters`."""
     drops: tuple[str, ...]
     """Columns that count drops by reason and QoS."""
     histograms: tuple[str, ...]
+    gauges: tuple[str, ...]
+    """Those of `counters` that do not add up."""
 
 
 @cache
@@ -40,13 +44,16 @@ def metrics_schema() -> MetricsSchema:
             field["nullable"],
             {"doc": field["doc"], "unit": field["unit"]},
         )
-        for field in written["fields"]
+        for field in (*written["fields"], *written["interval_fields"])
     ]
     names = [field["name"] for field in written["fields"] if field["type"] == "int64"]
     drops = tuple(name for name in names if name.startswith("dropped_") and not name.startswith("dropped_qos"))
+    metadata = {"sluice.schema": written["name"], "sluice.schema_version": str(written["version"])}
     return MetricsSchema(
-        arrow=pa.schema(fields, {"sluice.schema": written["name"], "sluice.schema_version": str(written["version"])}),
+        arrow=pa.schema(fields, metadata),
+        sessions=pa.schema(fields[: len(written["fields"])], metadata),
         counters=tuple(name for name in names if name not in drops),
         drops=drops,
-        histograms=tuple(field["name"] for field in written["fields"] if field["type"] == "list<int64>"),
+        histograms=tuple(field["name"] for field in written["fields"] if field["type"] == "histogram"),
+        gauges=tuple(field["name"] for field in written["fields"] if field.get("gauge")),
     )

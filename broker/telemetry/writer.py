@@ -1,104 +1,125 @@
-"""Writes Parquet files atomically: to a temporary file, then renamed; in a thread, because disks may be slow."""
+"""Writes exports to the disk, and a file for each quarter of an hour; in a thread, because disks may be slow."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import structlog
+
+from broker.telemetry.pending import QUARTER_US, Pending, exports_in
+from broker.telemetry.quarter import write_quarter
+from broker.telemetry.schema import metrics_schema
 
 SLOW: Final = 30.0
 """Seconds after which a write that has not ended is reported."""
 
 
 class Writer:
-    """Writes one file at a time. Of several failures in a row the first is logged; each is counted."""
+    """Writes one export at a time. Of several failures in a row the first is logged; each is counted."""
 
     def __init__(self, directory: Path, node: str) -> None:
-        self.files_written = 0
-        self.files_failed = 0
-        """Files that could not be written; their rows are lost."""
+        self.written = 0
+        """Exports that are on the disk."""
+        self.failed = 0
+        """Exports that could not be written; their rows are lost."""
+        self._quarter: int | None = None
+        """Of the last export: files are made when it ends, and of what an earlier life has left."""
         self._directory = directory
-        self._node = node
+        self._pending = Pending(directory, node)
         self._failing = False
         self._log = structlog.get_logger("sluice")
 
     async def write(self, table: pa.Table, wall_end: int) -> None:
         """Write the rows of an export that ended at `wall_end`, in microseconds since 1970 UTC.
 
-        One call at a time. Does not raise OSError.
+        Makes the files of quarters that are over. One call at a time. Does not raise OSError.
         """
-        name = f"{self._node}-{wall_end}-{self.files_written + self.files_failed}.parquet"
-        writing = _in_thread(lambda: write(self._directory, table, name, wall_end))
-        finished, _ = await asyncio.wait((writing,), timeout=SLOW)
+        try:
+            await self._run(partial(self._pending.add, table, wall_end), f"the export of {table.num_rows} rows")
+        except OSError as error:
+            self._lost(table.num_rows, error)
+            return
+        self._succeeded()
+        if wall_end // QUARTER_US != self._quarter:
+            self._quarter = wall_end // QUARTER_US
+            await self._make_files(wall_end)
+
+    async def finish(self) -> None:
+        """Make files of all exports. Does not raise OSError."""
+        await self._make_files(None)
+
+    async def _make_files(self, now: int | None) -> None:
+        """Make the files of every quarter except that of `now`. What fails stays on the disk, and is tried again."""
+        try:
+            unread = await self._run(partial(self._file_due, now), "a metrics file")
+        except OSError as error:
+            self._log.error("metrics_not_filed", detail=f"{error}; it is tried again after this quarter of an hour")
+            return
+        if unread:
+            self._log.error("metrics_lost", exports=unread, detail="damaged files under _pending, of an earlier life")
+
+    def _file_due(self, now: int | None) -> int:
+        """Returns the number of exports that could not be read."""
+        unread = 0
+        for folder in self._pending.due(now):
+            if exports := exports_in(folder):
+                wall_end = int(folder.stem.rsplit("-", 2)[1])
+                path = self._directory / partition_of(wall_end) / folder.name
+                unread += write_quarter(exports, path, metrics_schema().arrow)
+            self._pending.forget(folder)
+            pa.default_memory_pool().release_unused()
+        return unread
+
+    async def _run(self, function: Callable[[], int], name: str) -> int:
+        running = _in_thread(function)
+        finished, _ = await asyncio.wait((running,), timeout=SLOW)
         if not finished:
             self._log.error("metrics_slow", detail=f"{name} is still being written after {SLOW:g} s")
-        try:
-            await writing
-        except OSError as error:
-            self._failed(table.num_rows, error)
-        else:
-            self._succeeded()
+        return await running
 
-    def _failed(self, rows: int, error: OSError) -> None:
-        self.files_failed += 1
+    def _lost(self, rows: int, error: OSError) -> None:
+        self.failed += 1
         if not self._failing:
             self._failing = True
-            self._log.error("metrics_lost", rows=rows, failed=self.files_failed, detail=str(error))
+            self._log.error("metrics_lost", rows=rows, failed=self.failed, detail=str(error))
 
     def _succeeded(self) -> None:
-        self.files_written += 1
+        self.written += 1
         if self._failing:
             self._failing = False
-            self._log.info("metrics_written_again", failed=self.files_failed)
+            self._log.info("metrics_written_again", failed=self.failed)
 
 
-def write(directory: Path, table: pa.Table, file_name: str, wall_us: int) -> None:
-    """Write `table` under the date and hour of `wall_us`. Raises OSError, and leaves no file then."""
-    folder = directory / partition_of(wall_us)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / file_name
-    aside = folder / f"_{file_name}.tmp"  # Spark ignores names that begin with an underscore
-    try:
-        # Without checksums, a corrupted bit would mostly be read as another number.
-        pq.write_table(table, aside, compression="zstd", write_page_checksum=True)
-        with aside.open("rb") as written:
-            os.fsync(written.fileno())
-        aside.replace(path)
-    except (OSError, pa.ArrowException) as error:
-        aside.unlink(missing_ok=True)
-        raise OSError(f"metrics file {path} could not be written: {error}") from error
-
-
-def _in_thread(function: Callable[[], None]) -> "asyncio.Future[None]":
+def _in_thread(function: Callable[[], int]) -> "asyncio.Future[int]":
     """Run `function` in a daemon thread: a disk that hangs must not prevent the broker from stopping.
 
     (The interpreter waits for the threads of a ThreadPoolExecutor when it exits.)
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
+    done: asyncio.Future[int] = loop.create_future()
 
-    def finish(error: Exception | None) -> None:
+    def finish(result: int, error: Exception | None) -> None:
         if done.cancelled():
             return
         if error is None:
-            done.set_result(None)
+            done.set_result(result)
         else:
             done.set_exception(error)
 
     def run() -> None:
         raised: Exception | None = None
+        result = 0
         try:
-            function()
+            result = function()
         except Exception as error:
             raised = error
         try:
-            loop.call_soon_threadsafe(finish, raised)
+            loop.call_soon_threadsafe(finish, result, raised)
         except RuntimeError:
             pass  # the loop is closed: the broker has stopped without this write
 

@@ -10,24 +10,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.arrays import Groups, Mask, ints, total_of
+from spark_jobs.arrays import Groups, Ints, Mask, ints, total_of
 from spark_jobs.compaction import kernel
 from spark_jobs.compaction.hour_builder import Aggregated, FileHour, named
 from spark_jobs.compaction.plan import Hour
-from spark_jobs.metrics import QOS, SCHEMA
+from spark_jobs.metrics import BEFORE, OF_INTERVALS, QOS, SCHEMA
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage
 from spark_jobs.store.delta import Snapshot, add_rows
-from spark_jobs.store.schema import HOUR_US, INTERVALS, SESSIONS, STARVATION, TIMELINE
+from spark_jobs.store.schema import HOUR_OF, HOUR_US, INTERVALS, SESSIONS, TIMELINE
 from spark_jobs.store.store import Selection, StoredRows, stored
 
 BATCH_ROWS: Final = 100_000
 """Raw rows that are compacted at once, approximately: some 200 MB."""
 
 _READERS: Final = 8  # threads
-_COLUMNS: Final = tuple(field.name for field in SCHEMA.fields)
+_COLUMNS: Final = (*(field.name for field in SCHEMA.fields), *OF_INTERVALS, *BEFORE.values())
 _SESSION: Final = ("broker", "client_id", "session_started_us")
-_TIME: Final = {SESSIONS: "hour_us", TIMELINE: "slot", STARVATION: "hour_us", INTERVALS: "interval_end_us"}
 
 
 @dataclass(frozen=True)
@@ -41,16 +40,21 @@ class ArrowEngine:
         names = sorted({file.name for hour in hours for file in hour.files})
         with progress.stage(f"{named(hours)}: compacting {len(names)} files") as stage:
             starts = np.array([hour.hour_us for hour in hours])
-            rows = kernel.with_hour(self._read(names))
-            inside = np.isin(ints(rows, "hour_us"), starts)
-            rows = rows if inside.all() else rows.filter(pa.array(inside))
+            raw = self._read(names)
+            rows = _inside(kernel.with_hour(kernel.raw_rows(raw)), starts)
+            intervals = _inside(kernel.with_hour(kernel.without_copies(kernel.interval_rows(raw))), starts)
             stage.note = f"{rows.num_rows:,} rows"
             parts = _parts(rows, names)
             dropped: dict[tuple[str, int], int] = defaultdict(int)
             rows = _kept(rows, ~_duplicates(rows), names, dropped)
             if hours[0].adds:
                 rows = _kept(rows, ~_known(rows, hours[0], snapshot), names, dropped)
+                intervals = intervals.filter(pa.array(~_known_intervals(intervals, hours[0], snapshot)))
             made = kernel.datasets(rows, snapshot.slot_us)
+            if intervals.num_rows:
+                timeline = kernel.timeline_of(intervals, snapshot.slot_us)
+                made[TIMELINE] = kernel.merged(TIMELINE, [made[TIMELINE], timeline])
+            made = made | {INTERVALS: kernel.intervals(rows)}
             if hours[0].adds:
                 made = {name: kernel.merged(name, [_before(hours[0], snapshot, name), made[name]]) for name in made}
             added = {
@@ -62,18 +66,19 @@ class ArrowEngine:
     def usual_interval(self, names: Sequence[str]) -> int:
         """See `hour_builder.Engine`."""
         flow = [f"{name}_qos{qos}" for name in ("offered", "sent") for qos in QOS]
-        rows = self._read(names, ["interval_start", "interval_end", *flow])
+        there = ("client_id", "interval_start", "interval_end", OF_INTERVALS[0])
+        rows = kernel.raw_rows(self._read(names, [*there, *flow]))
         lengths = np.maximum(ints(rows, "interval_end_us") - ints(rows, "interval_start_us"), 0)
         active = total_of(rows, flow) > 0
         ordered = np.sort(lengths[active] if active.any() else lengths)
         return int(ordered[(len(ordered) - 1) // 2]) if len(ordered) else 0
 
     def _read(self, names: Sequence[str], columns: Sequence[str] = _COLUMNS) -> pa.Table:
-        """The rows of files; `file` is the place of a row's file in `names`."""
+        """The rows of files as they are; `file` is the place of a row's file in `names`."""
         with ThreadPoolExecutor(_READERS) as pool:
             tables = list(pool.map(lambda name: self._file(name, columns), names))
         numbers = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
-        rows = kernel.raw_rows(pa.concat_tables(tables, promote_options="permissive"))
+        rows = pa.concat_tables(tables, promote_options="permissive")
         return rows.append_column("file", pa.array(numbers, pa.int64()))
 
     def _file(self, name: str, columns: Sequence[str]) -> pa.Table:
@@ -99,6 +104,20 @@ def _duplicates(rows: pa.Table) -> Mask:
     again = np.ones(rows.num_rows, np.bool_)
     again[groups.order[groups.starts]] = False
     return again
+
+
+def _inside(rows: pa.Table, starts: Ints) -> pa.Table:
+    """The rows of some hours."""
+    inside = np.isin(ints(rows, "hour_us"), starts)
+    return rows if inside.all() else rows.filter(pa.array(inside))
+
+
+def _known_intervals(intervals: pa.Table, hour: Hour, snapshot: Snapshot) -> Mask:
+    """Rows of broker and interval whose interval is in the compacted rows."""
+    before = _before(hour, snapshot, INTERVALS)
+    known = set(zip(before["broker"].to_pylist(), before["interval_end_us"].to_pylist(), strict=True))
+    pairs = zip(intervals["broker"].to_pylist(), intervals["interval_end_us"].to_pylist(), strict=True)
+    return np.array([pair in known for pair in pairs], np.bool_)
 
 
 def _known(rows: pa.Table, hour: Hour, snapshot: Snapshot) -> Mask:
@@ -128,6 +147,6 @@ def _before(hour: Hour, snapshot: Snapshot, dataset: str) -> pa.Table:
 
 def _split(dataset: str, rows: pa.Table) -> list[tuple[int, pa.Table]]:
     """The rows of each hour as they are stored."""
-    time = ints(rows, _TIME[dataset])
+    time = ints(rows, HOUR_OF[dataset])
     hour = time - time % HOUR_US
     return [(hour_us, stored(dataset, rows.filter(pa.array(hour == hour_us)))) for hour_us in np.unique(hour).tolist()]

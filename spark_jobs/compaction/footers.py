@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.compaction.thrift import Chunk, row_groups
 from spark_jobs.compaction.values import extents, impossible
-from spark_jobs.metrics import FIRST_VERSION, READABLE, SCHEMA
+from spark_jobs.metrics import FIRST_VERSION, HISTOGRAM_TYPE, READABLE, SCHEMA, fields_of
 from spark_jobs.storage import Entry, Storage, StorageError
 from spark_jobs.store.taken import NEWER, OLDER, READ, FileRecord
 
@@ -33,7 +33,7 @@ _ARROW_TYPES: Final = {
     "int32": pa.int32(),
     "int64": pa.int64(),
     "bool": pa.bool_(),
-    "list<int64>": pa.list_(pa.int64()),
+    HISTOGRAM_TYPE: pa.list_(pa.int64()),
 }
 
 
@@ -125,8 +125,9 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     if twice := _same_name(schema.names):
         return FOREIGN, f"foreign schema: columns {twice}; expected names that differ in more than case"
     newer = f"schema version {version} is newer than {SCHEMA.version}, and " if version > SCHEMA.version else ""
-    there = [field for field in SCHEMA.fields if field.name in schema.names]
-    missing = [field.name for field in SCHEMA.fields if field.since <= version and field not in there]
+    wanted = fields_of(version)
+    there = [field for field in wanted if field.name in schema.names]
+    missing = [field.name for field in wanted if field not in there]
     if missing:
         return FOREIGN, f"foreign schema: {newer}lacks {len(missing)} columns, the first is {missing[0]}"
     for field in there:
@@ -136,7 +137,7 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     if newer:
         return NEWER, f"{newer}has all its columns: read without the new ones"
     if version < SCHEMA.version:
-        return OLDER, f"schema version {version}: read, with 0 in newer columns"
+        return OLDER, f"schema version {version}: read, with 0 in newer columns and its own histograms"
     return READ, ""
 
 

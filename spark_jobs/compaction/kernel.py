@@ -10,15 +10,19 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_jobs.arrays import Groups, Ints, Mask, histograms, ints, total_of
+from spark_jobs.arrays import Groups, Ints, Mask, ints, total_of
+from spark_jobs.histograms import KIND, modern, sums_by_group
 from spark_jobs.metrics import (
-    BUCKETS,
+    BEFORE,
     COUNTERS,
     DROP_REASONS,
     GATE_REASONS,
     HISTOGRAM_TYPE,
     HISTOGRAMS,
+    NO_CLIENT,
+    OF_INTERVALS,
     QOS,
     SCHEMA,
     drop_column,
@@ -54,7 +58,7 @@ _TYPES: Final = {
     "int32": pa.int64(),
     "int64": pa.int64(),
     "bool": pa.int64(),
-    HISTOGRAM_TYPE: pa.list_(pa.int64()),
+    HISTOGRAM_TYPE: KIND,
 }
 RAW: Final = pa.schema(
     [(f"{f.name}_us" if f.type == "timestamp" else f.name, _TYPES[f.type]) for f in SCHEMA.fields]
@@ -62,8 +66,24 @@ RAW: Final = pa.schema(
 """The columns of raw rows here: times in microseconds as <name>_us, bools as 0 and 1."""
 
 
+INTERVAL_RAW: Final = pa.schema(
+    [
+        ("broker", pa.string()),
+        ("interval_end_us", pa.int64()),
+        *((name, kind) for name, kind in arrow_types(TIMELINE).items() if name not in {"broker", "slot"}),
+    ]
+)
+"""The columns of rows of broker and interval: those of the timeline, without its slot."""
+
+
 def raw_rows(table: pa.Table) -> pa.Table:
-    """The rows of files, with the columns of RAW; counters that an older file lacks, or has null, are 0."""
+    """The rows of sessions in files, with the columns of RAW, and `file` if there is one.
+
+    Counters that an older file lacks, or has null, are 0.
+    """
+    table = modern(table, BEFORE)
+    if OF_INTERVALS[0] in table.column_names:
+        table = table.filter(pc.not_equal(table["client_id"], NO_CLIENT))
     columns = []
     there = set(table.column_names)
     for field, wanted in zip(SCHEMA.fields, RAW, strict=True):
@@ -72,7 +92,34 @@ def raw_rows(table: pa.Table) -> pa.Table:
         if column.null_count and pa.types.is_integer(wanted.type):
             column = column.fill_null(0)
         columns.append(column)
-    return pa.Table.from_arrays(columns, schema=RAW)
+    rows = pa.Table.from_arrays(columns, schema=RAW)
+    return rows.append_column("file", table["file"]) if "file" in there else rows
+
+
+def interval_rows(table: pa.Table) -> pa.Table:
+    """The rows of broker and interval of files, with the columns of the timeline; times as in RAW.
+
+    Files before schema version 4 have none.
+    """
+    if OF_INTERVALS[0] not in table.column_names:
+        return INTERVAL_RAW.empty_table()
+    table = table.filter(pc.equal(table["client_id"], NO_CLIENT))
+    columns = []
+    for wanted in INTERVAL_RAW:
+        name = wanted.name.removesuffix("_us") if wanted.name == "interval_end_us" else wanted.name
+        if name not in table.column_names:
+            columns.append(pa.chunked_array([pa.nulls(table.num_rows, wanted.type)]))
+            continue
+        column = table[name].cast(wanted.type)
+        may_be_null = pa.types.is_list(wanted.type) or name.startswith("fair_min_")
+        columns.append(column if may_be_null or not column.null_count else column.fill_null(0))
+    return pa.Table.from_arrays(columns, schema=INTERVAL_RAW)
+
+
+def without_copies(intervals: pa.Table) -> pa.Table:
+    """Rows of broker and interval, each once."""
+    groups = Groups(intervals, ("broker", "interval_end_us"))
+    return intervals.take(pa.array(np.sort(groups.order[groups.starts])))
 
 
 def with_hour(rows: pa.Table) -> pa.Table:
@@ -82,18 +129,17 @@ def with_hour(rows: pa.Table) -> pa.Table:
 
 
 def datasets(rows: pa.Table, slot_us: int) -> dict[str, pa.Table]:
-    """All compacted rows of raw rows.
+    """The compacted rows of raw rows, except `intervals`; the timeline only of those that no row of an interval counts.
 
     Args:
-        rows: raw rows with hour_us and file, a number, and without duplicates.
+        rows: raw rows with hour_us, without duplicates.
         slot_us: length of the timeline's slots.
     """
     row = _Rows(rows)
     return {
         SESSIONS: _sessions(rows, row),
-        TIMELINE: _timeline(rows, row, slot_us),
+        TIMELINE: _timeline(rows, slot_us),
         STARVATION: _starvation(rows, row),
-        INTERVALS: _intervals(rows),
     }
 
 
@@ -160,8 +206,8 @@ def _sessions(rows: pa.Table, row: _Rows) -> pa.Table:
     columns: dict[str, Any] = groups.keys() | {name: groups.last(name) for name in ("listener", "protocol_version")}
     columns |= {name: _summed(groups, values) for name, values in sums.items()}
     columns |= {name: groups.max(ints(rows, name)) for name in GAUGES}
-    columns |= {name: _histogram(groups, rows, name) for name in HISTOGRAMS}
-    columns |= {f"pressed_{name}": _histogram(groups, rows, name, row.pressed) for name in PRESSED_HISTOGRAMS}
+    columns |= {name: sums_by_group(groups, rows, name) for name in HISTOGRAMS}
+    columns |= {f"pressed_{name}": sums_by_group(groups, rows, name, row.pressed) for name in PRESSED_HISTOGRAMS}
     columns["first_us"] = groups.min(ints(rows, "interval_start_us"))
     columns["last_us"] = groups.last("interval_end_us")
     columns["ended"] = groups.max(ints(rows, "ended")) > 0
@@ -174,9 +220,20 @@ def topic_groups(clients: pa.Array) -> pa.Array:
     return pa.array([match[1] if (match := _GROUP.match(name)) else "" for name in clients.to_pylist()], pa.string())
 
 
-def _timeline(rows: pa.Table, row: _Rows, slot_us: int) -> pa.Table:
+def timeline_of(intervals: pa.Table, slot_us: int) -> pa.Table:
+    """The timeline of rows of broker and interval, without copies."""
+    return merged(TIMELINE, [_with_slot(intervals, slot_us).select([c.name for c in DATASETS[TIMELINE]])])
+
+
+def _with_slot(rows: pa.Table, slot_us: int) -> pa.Table:
     end = ints(rows, "interval_end_us")
-    rows = rows.append_column("slot", pa.array(end - end % slot_us))
+    return rows.append_column("slot", pa.array(end - end % slot_us))
+
+
+def _timeline(rows: pa.Table, slot_us: int) -> pa.Table:
+    alone = ints(rows, "in_interval") == 0
+    rows = _with_slot(rows if alone.all() else rows.filter(pa.array(alone)), slot_us)
+    row = _Rows(rows)
     groups = Groups(rows, ("broker", "slot"))
     sums: dict[str, Ints | Mask] = {name: ints(rows, name) for name in TIMELINE_COUNTERS}
     sums |= {"rows": np.ones(rows.num_rows, np.int64), "pressed_rows": row.pressed, "duration_us": row.duration}
@@ -192,7 +249,7 @@ def _timeline(rows: pa.Table, row: _Rows, slot_us: int) -> pa.Table:
         columns[f"fair_min_{scope}"] = _least(groups.min(np.where(demand, share, _NONE)))
     columns |= {name: _summed(groups, values) for name, values in sums.items()}
     columns |= {name: groups.max(ints(rows, name)) for name in TIMELINE_GAUGES}
-    columns |= {name: _histogram(groups, rows, name) for name in TIMELINE_HISTOGRAMS}
+    columns |= {name: sums_by_group(groups, rows, name) for name in TIMELINE_HISTOGRAMS}
     return _table(TIMELINE, columns)
 
 
@@ -225,7 +282,8 @@ def _runs(pieces: pa.Table) -> pa.Table:
     return _table(STARVATION, columns)
 
 
-def _intervals(rows: pa.Table) -> pa.Table:
+def intervals(rows: pa.Table) -> pa.Table:
+    """One row for each broker and interval_end; `file` is a number."""
     by_file = Groups(rows, ("broker", "interval_end_us", "file"))
     files = pa.table(dict(by_file.keys())).append_column("rows", pa.array(by_file.count()))
     groups = Groups(files, ("broker", "interval_end_us"))
@@ -257,7 +315,7 @@ def merged(dataset: str, tables: Sequence[pa.Table]) -> pa.Table:
             case How.LAST:
                 columns[name] = groups.last(name)
             case How.HISTOGRAM:
-                columns[name] = _histogram(groups, rows, name)
+                columns[name] = sums_by_group(groups, rows, name)
             case How.KEY:
                 pass
     return _table(dataset, columns)
@@ -281,22 +339,3 @@ def _summed(groups: Groups, values: Ints | Mask) -> Ints:
 
 def _least(values: Ints) -> pa.Array:
     return pa.array(values, mask=values == _NONE)
-
-
-def _histogram(groups: Groups, rows: pa.Table, name: str, which: Mask | None = None) -> pa.Array:
-    """The sums of histograms; null for a group without one. `which`: only of these rows."""
-    kind = pa.list_(pa.int64())
-    there: Mask = rows[name].is_valid().to_numpy()
-    if which is not None:
-        there = there & which
-    if not there.any():
-        return pa.nulls(len(groups), kind)
-    values = histograms(rows, name)
-    if which is not None:
-        values[~which] = 0
-    held = groups.max(there)
-    summed = groups.sum(values)[held]
-    ends = np.concatenate([[0], np.cumsum(held) * BUCKETS]).astype(np.int32)
-    return pa.ListArray.from_arrays(
-        pa.array(ends), pa.array(summed.ravel()), kind, mask=pa.array(~held)
-    )

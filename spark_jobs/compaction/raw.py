@@ -9,11 +9,10 @@ from urllib.parse import unquote
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
-from spark_jobs.compaction.aggregation import start_of
 from spark_jobs.compaction.hour_builder import FileHour
-from spark_jobs.metrics import ADDED, SCHEMA, SESSION_KEY
+from spark_jobs.metrics import ADDED, BEFORE, NO_CLIENT, OF_INTERVALS, QOS, SCHEMA, SESSION_KEY
 from spark_jobs.storage import Storage
-from spark_jobs.store.schema import DATASETS, HOUR_US, TIMES, How, ddl, stored_ddl
+from spark_jobs.store.schema import DATASETS, HOUR_US, earlier_name, stored_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,40 +22,46 @@ if TYPE_CHECKING:
 ROW_KEY: Final = (*SESSION_KEY, "interval_end")
 """Rows with the same key are duplicates."""
 
-_SQL_TYPES: Final = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<int64>": "array<bigint>"}
+_SQL_TYPES: Final = {"int64": "bigint", "int32": "int", "bool": "boolean", "histogram": "array<bigint>"}
 
 
 def read(spark: "SparkSession", storage: Storage, names: Sequence[str]) -> DataFrame:
     """The rows of valid files, with the columns of the schema file and `file`, the source of each row.
 
-    Columns that an older file lacks are 0.
+    Columns that an older file lacks are 0; histograms are in the column of their version, and null in the other.
     """
-    columns = ", ".join(f"`{field.name}` {_SQL_TYPES.get(field.type, field.type)}" for field in SCHEMA.fields)
+    types = {field.name: _SQL_TYPES.get(field.type, field.type) for field in SCHEMA.fields}
+    types |= dict.fromkeys(BEFORE.values(), "array<bigint>") | dict.fromkeys(OF_INTERVALS, "bigint")
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
     # Without checksums a flipped bit in a page would mostly give a wrong number instead of an error.
     reader = spark.read.schema(columns).option("parquet.page.verify-checksum.enabled", "true")
     rows = reader.parquet(*[storage.spark_path(name) for name in names])
     return rows.withColumns(
         {
-            **{name: F.coalesce(F.col(name), F.lit(0)) for name in ADDED},
+            **{name: F.coalesce(F.col(name), F.lit(0).cast(types[name])) for name in ADDED},
             "file": F.col("_metadata.file_path"),
         }
     )
 
 
-def compacted(spark: "SparkSession", snapshot: "Snapshot", dataset: str, hour_us: int) -> DataFrame:
-    """The compacted rows of an hour, times in microseconds. Counters that are newer than the hour are 0."""
+def of_sessions(rows: DataFrame) -> DataFrame:
+    """Without the rows of broker and interval."""
+    return rows.where(F.col("client_id") != NO_CLIENT)
+
+
+def of_intervals(rows: DataFrame) -> DataFrame:
+    """The rows of broker and interval, each once."""
+    return rows.where(F.col("client_id") == NO_CLIENT).dropDuplicates(["broker", "interval_end"])
+
+
+def compacted(spark: "SparkSession", snapshot: "Snapshot", dataset: str, hour_us: int) -> DataFrame | None:
+    """The rows of a table's hour as they are stored; None without any. Columns newer than the hour are null."""
     files = snapshot.files(dataset, hour_us, hour_us + 1)
     if not files:
-        return spark.createDataFrame([], ddl(dataset))
+        return None
     paths = [snapshot.storage.spark_path(dataset, file.path) for file in files]
-    rows = spark.read.schema(stored_ddl(dataset)).parquet(*paths)
-    columns = []
-    for column in DATASETS[dataset]:
-        value = F.unix_micros(TIMES[column.name]) if column.name in TIMES else F.col(column.name)
-        if column.how in (How.SUM, How.MAX) and column.name not in TIMES:
-            value = F.coalesce(value, F.lit(0).cast("bigint"))
-        columns.append(value.alias(column.name))
-    return rows.select(*columns)
+    earlier = [f"`{name}` array<bigint>" for c in DATASETS[dataset] if (name := earlier_name(c.name)) is not None]
+    return spark.read.schema(", ".join([stored_ddl(dataset), *earlier])).parquet(*paths)
 
 
 def of_hours(rows: DataFrame, hours: Sequence[int]) -> DataFrame:
@@ -71,7 +76,8 @@ def of_hours(rows: DataFrame, hours: Sequence[int]) -> DataFrame:
 
 def hour() -> Column:
     """The start of the hour that a raw row belongs to."""
-    return start_of(F.unix_micros("interval_end"), HOUR_US)
+    end = F.unix_micros("interval_end")
+    return end - F.pmod(end, F.lit(HOUR_US))
 
 
 def name_of(path: str) -> str:
@@ -156,11 +162,9 @@ def without_duplicates(rows: DataFrame, shared: Sequence[str]) -> tuple[DataFram
 
 def usual_interval(rows: DataFrame) -> int:
     """The median length of an interval in microseconds, of active sessions if there are any."""
-    from spark_jobs.compaction.aggregation import total
-    from spark_jobs.conditions import duration
-
-    active = (total("offered") > 0) | (total("sent") > 0)
+    active = F.greatest(*[F.col(f"{name}_qos{qos}") for name in ("offered", "sent") for qos in QOS]) > 0
+    length = F.greatest(F.unix_micros("interval_end") - F.unix_micros("interval_start"), F.lit(0))
     found = rows.agg(
-        F.percentile_approx(F.when(active, duration()), 0.5, 200), F.percentile_approx(duration(), 0.5, 200)
+        F.percentile_approx(F.when(active, length), 0.5, 200), F.percentile_approx(length, 0.5, 200)
     ).first()
     return int((found and (found[0] or found[1])) or 0)

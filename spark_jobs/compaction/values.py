@@ -5,7 +5,7 @@ read only if the footer does not. Times are compared as whole microseconds: Pyth
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.compaction.thrift import Chunk
-from spark_jobs.metrics import HISTOGRAM_TYPE, SCHEMA, Field
+from spark_jobs.metrics import BUCKETS, COUNT_SHIFT, HISTOGRAM_TYPE, OF_INTERVALS, SCHEMA, Field
 
 FIRST_YEAR: Final = 2000
 END_YEAR: Final = 2200
@@ -27,6 +27,7 @@ LONGEST_HOURS: Final = 48
 # limit is nine years; 32,768 rows of an hour may reach it.
 MOST_COUNTED: Final = 1 << 40
 MOST_US: Final = 1 << 48
+MOST_SQUARES: Final = 1 << 52  # of 450,000 delivery ratios; 2,000 intervals of an hour may reach it
 MOST_VERSION: Final = 255  # one byte in MQTT's CONNECT
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,13 +45,23 @@ def _range(field: Field) -> tuple[int, int] | None:
             return first // timedelta(microseconds=1), end // timedelta(microseconds=1) - 1
         case "int32":
             return 0, MOST_VERSION
+        case "histogram" if field.before is not None:
+            return 0, (MOST_COUNTED << COUNT_SHIFT) + BUCKETS - 1
+        case "int64" if field.name in OF_INTERVALS:
+            return 0, MOST_SQUARES
         case "int64" if field.unit == "us":
             return 0, MOST_US
         case _:
             return 0, MOST_COUNTED
 
 
-_RANGES: Final = {field.name: ends for field in SCHEMA.fields if (ends := _range(field)) is not None}
+_FIELDS: Final = {
+    **{field.name: field for field in (*SCHEMA.fields, *SCHEMA.interval_fields)},
+    **{f.before: replace(f, name=f.before, before=None) for f in SCHEMA.fields if f.before is not None},
+}
+"""All columns of any version."""
+
+_RANGES: Final = {name: ends for name, field in _FIELDS.items() if (ends := _range(field)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +89,9 @@ def extents(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> dict[str
     # The path of a list's values is name.list.element, or similar.
     places = {path.partition(".")[0]: place for place, path in enumerate(paths)}
     places |= {path: place for place, path in enumerate(paths)}
-    found = {field.name: Extent() for field in SCHEMA.fields if field.name in places}
+    found = {name: Extent() for name in _FIELDS if name in places}
     for group, chunks in enumerate(groups):
-        for field in SCHEMA.fields:
+        for field in _FIELDS.values():
             if field.name in found:
                 stated = _stated(chunks[places[field.name]], field)
                 found[field.name] |= stated or _read(file, group, field)
@@ -89,7 +100,7 @@ def extents(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> dict[str
 
 def impossible(found: Mapping[str, Extent]) -> str:
     """The first impossible value of a file, and what was expected; empty if there is none."""
-    for field in SCHEMA.fields:
+    for field in _FIELDS.values():
         if field.name in found and (fault := _fault(field, found[field.name])):
             return f"impossible values: {fault}"
     return _too_long(found["interval_start"], found["interval_end"])
@@ -104,7 +115,7 @@ def _fault(field: Field, extent: Extent) -> str:
             if field.type == "timestamp":
                 expected = f"expected a time from {FIRST_YEAR} to {END_YEAR - 1}"
                 return f"{field.name} is {_moment(value)}; {expected} (is the broker's clock set?)"
-            what = f"a count in {field.name}" if field.type == HISTOGRAM_TYPE else field.name
+            what = f"an entry of {field.name}" if field.type == HISTOGRAM_TYPE else field.name
             return f"{what} is {value:,}; expected {first} to {last:,}"
     return ""
 

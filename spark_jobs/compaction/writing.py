@@ -12,11 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
 from spark_jobs.storage import Storage
 from spark_jobs.store.delta import added_below
-from spark_jobs.store.schema import DATASETS, HOUR_US, PARTITIONS, SESSIONS, TIMES, keys
+from spark_jobs.store.schema import DATASETS, HOUR_OF, HOUR_US, PARTITIONS, TIMES, keys
 
 TASK_SESSIONS: Final = 100_000  # approximate number of sessions in one file
 MOST_TASKS: Final = 200
-_HOUR_OF: Final = {"sessions": "hour_us", "timeline": "slot", "starvation": "hour_us", "intervals": "interval_end_us"}
 _OPTIONS: Final = {
     "compression": "zstd",
     # Row groups of half the default size, so that two writing tasks fit into a small driver's memory.
@@ -32,7 +31,7 @@ def tasks_for(sessions: Sequence[int]) -> int:
     return max(1, min(-(-sum(sessions) // TASK_SESSIONS), MOST_TASKS))
 
 
-def write(frame: DataFrame, dataset: str, storage: Storage, folder: str, tasks: int) -> list[AddAction]:
+def write(frame: DataFrame, dataset: str, storage: Storage, folder: str) -> list[AddAction]:
     """Write rows of several hours, sorted by key; returns the new files.
 
     Args:
@@ -40,12 +39,10 @@ def write(frame: DataFrame, dataset: str, storage: Storage, folder: str, tasks: 
         dataset: its name.
         storage: the store.
         folder: name of a new folder below the table's.
-        tasks: number of tasks that write; sessions are partitioned already.
     """
-    hour = F.col(_HOUR_OF[dataset])
+    hour = F.col(HOUR_OF[dataset])
     start = F.timestamp_micros(hour - F.pmod(hour, F.lit(HOUR_US)))
-    placed = frame if dataset == SESSIONS else frame.coalesce(tasks)
-    stored = placed.select(*_stored(dataset), F.to_date(start).alias("date"), F.hour(start).alias("hour"))
+    stored = frame.select(*_stored(dataset), F.to_date(start).alias("date"), F.hour(start).alias("hour"))
     order = [TIMES.get(name, name) for name in keys(dataset)]
     sorted_rows = stored.sortWithinPartitions(*PARTITIONS, *order)
     sorted_rows.write.options(**_OPTIONS).partitionBy(*PARTITIONS).parquet(storage.uri_of(dataset, folder))

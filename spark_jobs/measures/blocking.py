@@ -27,7 +27,7 @@ def head_of_line(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
         sums: over the whole range.
         counts: `sessions`, and `window_full`: sessions whose window was full for more than a tenth of their time.
     """
-    waits = {str(qos): sums.histograms[f"wait_qos{qos}_hist"] for qos in QOS}
+    waits = {str(qos): sums.histograms[f"wait_qos{qos}_buckets"] for qos in QOS}
     rows = []
     for qos, histogram in {ALL_QOS: merged(waits.values()), **waits}.items():
         row: Row = {"qos": qos, "samples": sum(histogram)}

@@ -41,7 +41,7 @@ def _row(sums: HourSums, qos: int, scope: str) -> Row:
     if qos == 0:
         # A gated delivery makes an interval one under pressure, so calm ones have none.
         row["gated"] = sum(sums[f"gated_{reason}"] for reason in GATE_REASONS) if scope == PRESSED else 0
-    names, histogram = (_DELAYS, "wait_qos0_hist") if qos == 0 else (_ACKS, f"ack_qos{qos}_hist")
+    names, histogram = (_DELAYS, "wait_qos0_buckets") if qos == 0 else (_ACKS, f"ack_qos{qos}_buckets")
     for name, per_mille in names.items():
         row |= bounded(name, _histogram(sums, histogram, scope), per_mille)
     return row

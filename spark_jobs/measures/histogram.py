@@ -1,13 +1,16 @@
-"""Histograms with power-of-two buckets, and percentiles with error bounds.
+"""Histograms with eight buckets to an octave, and percentiles with error bounds.
 
-Bucket b counts the values v with v.bit_length() == b: bucket 0 counts 0, bucket b counts 2**(b-1) to 2**b - 1, and the
-last bucket also all higher values. Histograms of the same kind are merged by adding them bucket by bucket.
+Bucket b counts the value b if b is below 16; above, each octave from 2**n to 2**(n+1) - 1 has eight buckets of the same
+width; the last bucket also counts all higher values. Here a histogram is a list of all BUCKETS counts. Histograms of
+the same kind are merged by adding them bucket by bucket.
 
 The p-th percentile of n values is the one at rank ceil(p * n) of the sorted values (nearest rank; R. J. Hyndman,
 Y. Fan, "Sample Quantiles in Statistical Packages", 1996, definition 1). Its bucket is known: `low` and `high` are the
-bounds of that bucket. `value` is interpolated by rank, as if the values of a bucket were evenly distributed. As
-high < 2 * low in every bucket except the first (which is exact) and the last, the error of `value` is less than a
-factor of two. The last bucket has no upper bound: `high` is None and `value` is the lower bound.
+bounds of that bucket. `value` is the harmonic mean of both, which has the same relative error to either side: as high
+is below 9/8 low, less than 6 % (1/17). The last bucket has no upper bound: `high` is None and `value` the lower bound.
+
+Up to schema version 3 the broker counted in buckets of whole octaves. Their counts are spread over today's buckets, so
+the bounds are those of an estimate there, with an error of less than a factor of two.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,13 +21,15 @@ from spark_jobs.metrics import BUCKETS
 
 PERCENTILES: Final = {"p50": 500, "p95": 950, "p99": 990}  # name -> per mille
 _VALUE_DIGITS: Final = 3
+_SINGLE: Final = 16  # values below have a bucket each
+_STEPS: Final = 8  # buckets of an octave
 
 Histogram = Sequence[int]
 
 
 @dataclass(frozen=True)
 class Percentile:
-    """A percentile: interpolated value, and bounds of the exact one; no upper bound in the last bucket."""
+    """A percentile: value, and bounds of the exact one; no upper bound in the last bucket."""
 
     value: float
     low: int
@@ -33,14 +38,20 @@ class Percentile:
 
 def bucket_low(bucket: int) -> int:
     """The smallest value of the bucket."""
-    return 0 if bucket == 0 else 1 << (bucket - 1)
+    return bucket if bucket < _SINGLE else (bucket % _STEPS + _STEPS) << (bucket // _STEPS - 1)
 
 
 def bucket_high(bucket: int) -> int | None:
     """The largest value of the bucket; None for the last bucket."""
-    if bucket == BUCKETS - 1:
-        return None
-    return 0 if bucket == 0 else (1 << bucket) - 1
+    return None if bucket == BUCKETS - 1 else bucket_low(bucket + 1) - 1
+
+
+def bucket_of(value: int) -> int:
+    """The bucket that counts a value, 0 or more."""
+    if value < _SINGLE:
+        return value
+    octave = value.bit_length() - _SINGLE.bit_length() + 1
+    return min(octave * _STEPS + (value >> octave), BUCKETS - 1)
 
 
 def merged(histograms: Iterable[Histogram | None]) -> list[int]:
@@ -64,22 +75,19 @@ def percentile(histogram: Histogram, per_mille: int) -> Percentile | None:
         return None
     # In whole numbers: ceil(0.99 * n) in floating point is wrong by one for some n.
     rank = max(1, -(-samples * per_mille // 1000))
-    before = 0
+    upto = 0
     for bucket, count in enumerate(histogram):
-        if before + count >= rank:
-            return _inside(bucket, count, rank - before)
-        before += count
+        upto += count
+        if upto >= rank:
+            return _inside(bucket)
     raise ValueError(f"a histogram with counts below 0: {list(histogram)}")
 
 
-def _inside(bucket: int, count: int, rank: int) -> Percentile:
-    """The value at a rank within a bucket, from 1."""
+def _inside(bucket: int) -> Percentile:
     low, high = bucket_low(bucket), bucket_high(bucket)
-    if high is None:
-        return Percentile(float(low), low, None)
-    # (high - low) * (rank - 1/2) / count, with one rounding only.
-    place = (high - low) * (2 * rank - 1) / (2 * count)
-    return Percentile(round(low + place, _VALUE_DIGITS), low, high)
+    if high is None or high == low:
+        return Percentile(float(low), low, high)
+    return Percentile(round(2 * low * high / (low + high), _VALUE_DIGITS), low, high)
 
 
 def highest(histogram: Histogram) -> tuple[int, int | None] | None:

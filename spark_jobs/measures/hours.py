@@ -44,6 +44,6 @@ def hours(sums: Sums, even: Mapping[tuple[int, str], Evenness], starved: Mapping
             "mailbox_busy_share": ratio(part["mailbox_busy_samples"], part["mailbox_samples"]),
         }
         for name in _LATENCIES:
-            row |= bounded(f"{name}_p99", part.histograms[f"{name}_hist"], 990)
+            row |= bounded(f"{name}_p99", part.histograms[f"{name}_buckets"], 990)
         rows.append(row)
     return rows

@@ -30,8 +30,8 @@ _UNITS: Final = {field.name: field.unit for field in SCHEMA.fields}
 
 
 def kind_of(name: str) -> tuple[str, str]:
-    """Metric and QoS of a histogram column: ("wait", "1") for wait_qos1_hist, ("mailbox", "all") for mailbox_hist."""
-    metric, _, qos = name.removesuffix("_hist").partition("_qos")
+    """Metric and QoS of a histogram: ("wait", "1") for wait_qos1_buckets, ("mailbox", "all") for mailbox_buckets."""
+    metric, _, qos = name.removesuffix("_buckets").partition("_qos")
     return metric, qos or ALL_QOS
 
 
@@ -65,11 +65,13 @@ def percentiles(sums: HourSums) -> list[Row]:
 
 
 def histograms(sums: HourSums) -> list[Row]:
-    """The rows of `histograms`: every bucket of every non-empty distribution."""
+    """The rows of `histograms`: every bucket that has counted something."""
     rows = []
     for kind, histogram in distributions(sums):
         samples = sum(histogram)
-        for bucket, count in enumerate(histogram if samples else ()):
+        for bucket, count in enumerate(histogram):
+            if not count:
+                continue
             rows.append(
                 kind
                 | {

@@ -7,7 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from spark_jobs.arrays import Groups, histograms, ints
+from spark_jobs.arrays import Groups, ints
+from spark_jobs.histograms import counts_by_group
 from spark_jobs.measures.histogram import merged
 from spark_jobs.metrics import QOS
 from spark_jobs.store.schema import SESSION_COLUMNS, How
@@ -71,7 +72,7 @@ def sums_of(rows: pa.Table) -> dict[int, HourSums]:
     numbers = {"first_us": groups.min(ints(rows, "first_us"))}
     numbers |= {name: groups.sum(ints(rows, name)) for name in _SUMS}
     numbers |= {name: groups.max(ints(rows, name)) for name in _MAXIMA}
-    found = {name: groups.sum(histograms(rows, name)) for name in _HISTOGRAMS}
+    found = {name: counts_by_group(groups, rows, name) for name in _HISTOGRAMS}
     counts = groups.count()
     return {
         hour: HourSums(

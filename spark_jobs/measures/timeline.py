@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.arrays import Groups, Ints, histograms, ints
+from spark_jobs.arrays import Groups, Ints, ints
+from spark_jobs.histograms import counts_by_group, sums_by_group
 from spark_jobs.measures.evenness import Evenness
 from spark_jobs.measures.histogram import bounded
 from spark_jobs.measures.numbers import per_second, ratio
@@ -98,7 +99,7 @@ def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int) -> Clock:
     columns |= {name: groups.sum(ints(slots, name).astype(object)).tolist() for name in _FAIR}
     columns |= {name: groups.min(_lowest(slots, name)).tolist() for name in _LOWEST}
     columns |= {name: groups.max(ints(slots, name)).tolist() for name in _MAXIMA}
-    columns |= {name: groups.sum(histograms(slots, name)).tolist() for name in TIMELINE_HISTOGRAMS}
+    columns |= {name: counts_by_group(groups, slots, name).tolist() for name in TIMELINE_HISTOGRAMS}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     return Clock(rows, sum(columns["covered_us"]), sum(columns["pressure_us"]))
 
@@ -112,8 +113,7 @@ def _slots(rows: pa.Table) -> pa.Table:
     columns |= {name: pa.array(groups.min(_lowest(rows, name))) for name in _LOWEST}
     columns |= {name: pa.array(groups.max(ints(rows, name))) for name in _MAXIMA}
     for name in TIMELINE_HISTOGRAMS:
-        summed = groups.sum(histograms(rows, name))
-        columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(summed.ravel()), summed.shape[1])
+        columns[name] = sums_by_group(groups, rows, name)
     return pa.table(columns)
 
 

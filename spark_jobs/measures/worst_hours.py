@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.arrays import Groups, histograms, ints, total_of
+from spark_jobs.arrays import Groups, ints, total_of
+from spark_jobs.histograms import counts_by_group
 from spark_jobs.measures.histogram import bounded, merged
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
@@ -24,8 +25,8 @@ MOST_POINTS: Final = 400
 _FLOW: Final = ("offered", "sent", "dropped")
 _SUMS: Final = ("starved_rows", "window_full_us", "duration_us")
 _HISTOGRAMS: Final = {
-    "wait": ("wait_qos0_hist", "wait_qos1_hist", "wait_qos2_hist"),
-    "ack": ("ack_qos1_hist", "ack_qos2_hist"),
+    "wait": ("wait_qos0_buckets", "wait_qos1_buckets", "wait_qos2_buckets"),
+    "ack": ("ack_qos1_buckets", "ack_qos2_buckets"),
 }
 COLUMNS: Final = (
     *KEY,
@@ -61,7 +62,7 @@ def hours_of(parts: Iterable[pa.Table], few: Sequence[Row], hours: int) -> list[
     found |= {name: groups.sum(total_of(own, [f"{name}_qos{q}" for q in QOS])).tolist() for name in _FLOW}
     found |= {name: groups.sum(ints(own, name)).tolist() for name in _SUMS}
     for name, columns in _HISTOGRAMS.items():
-        found[name] = groups.sum(np.sum([histograms(own, column) for column in columns], axis=0)).tolist()
+        found[name] = np.sum([counts_by_group(groups, own, column) for column in columns], axis=0).tolist()
     return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
 
 

@@ -86,10 +86,10 @@ _DEFINITIONS: Final = (
     (
         "Percentiles",
         (
-            "The p-th percentile is the value at rank ⌈p · n⌉ of n (nearest rank). The broker counts in buckets of "
-            "powers of two (0, 1, 2–3, 4–7, …), so the bucket of that value is known: the exact percentile is at most "
-            "the given bound, and more than half of it. The displayed value is interpolated by rank within the bucket, "
-            "so its error is less than a factor of two."
+            "The p-th percentile is the value at rank ⌈p · n⌉ of n (nearest rank). The broker counts in eight buckets "
+            "to each doubling, so the bucket of that value is known: the exact percentile is at most the given bound, "
+            "and more than eight ninths of it. The displayed value is the middle of the bucket, with an error of at "
+            "most 6 %. In hours of brokers before schema version 4 the error is less than a factor of two."
         ),
     ),
     (

@@ -113,9 +113,9 @@ def _percentile_grid(results: Sequence[Result], metric: str) -> Html:
         Column("", text=True),
         Column("values"),
         *[
-            Column(head, title="interpolated; the exact value is at most the bound in grey")
+            Column(head, title="within 6 %; the exact value is at most the bound in grey")
             if not bound
-            else Column("at most", title="the exact value is at most this, and more than half of it")
+            else Column("at most", title="the exact value is at most this, and more than eight ninths of it")
             for head in ("p50", "p95", "p99")
             for bound in (False, True)
         ],

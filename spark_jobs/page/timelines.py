@@ -27,7 +27,7 @@ _LATENCIES: Final = {
 }
 _READ_LATENCY: Final = (
     "How to read: 99 % of the deliveries in a window took at most this time; the scale is logarithmic. "
-    "The error of the value is less than a factor of two. Grey: sessions under pressure."
+    "The error of the value is at most 6 %. Grey: sessions under pressure."
 )
 _READ_DELIVERIES: Final = (
     "How to read: upwards deliveries sent per second; downwards, in red, deliveries dropped per second, at the "

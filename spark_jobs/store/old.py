@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.errors import ReportError
+from spark_jobs.histograms import modern
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage
 from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, Change, add_rows, commit, create
-from spark_jobs.store.schema import DATASETS, arrow_types
+from spark_jobs.store.schema import DATASETS, arrow_types, earlier_name
 from spark_jobs.store.store import MANIFEST, stored
 from spark_jobs.store.taken import FileRecord, hour_start, records_table, text, watermarks_of, watermarks_table
 
@@ -69,9 +70,17 @@ def _rows(storage: Storage, dataset: str, folder: str) -> Iterator[pa.Table]:
         with storage.open(entry.name) as source, pq.ParquetFile(source) as file:
             rows = file.read()
         if rows.num_rows:
-            zeros = pa.array(np.zeros(rows.num_rows, np.int64))
-            there = [rows[name].cast(kind) if name in rows.column_names else zeros for name, kind in types.items()]
-            yield stored(dataset, pa.Table.from_arrays(there, schema=schema))
+            arrays = [_column(rows, name, kind) for name, kind in types.items()]
+            yield stored(dataset, pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _column(rows: pa.Table, name: str, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    earlier = earlier_name(name)
+    if earlier is not None:
+        rows = modern(rows, {name: earlier})
+    if name in rows.column_names:
+        return rows[name].cast(kind)
+    return pa.nulls(rows.num_rows, kind) if earlier is not None else pa.array(np.zeros(rows.num_rows, np.int64))
 
 
 def _manifest(storage: Storage) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.metrics import COUNTERS, DROP_REASONS, GATE_REASONS, HISTOGRAMS, QOS, SCHEMA, drop_column
+from spark_jobs.metrics import BEFORE, COUNTERS, DROP_REASONS, GATE_REASONS, HISTOGRAMS, QOS, SCHEMA, drop_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ GAUGES: Final = tuple(f.name for f in SCHEMA.fields if f.type == "int64" and f.n
 """Gauges of the raw rows, aggregated by maximum."""
 
 PRESSED_COUNTERS: Final = tuple(f"{kind}_qos{qos}" for kind in ("offered", "sent", "dropped") for qos in QOS)
-PRESSED_HISTOGRAMS: Final = ("wait_qos0_hist", "ack_qos1_hist", "ack_qos2_hist")
+PRESSED_HISTOGRAMS: Final = ("wait_qos0_buckets", "ack_qos1_buckets", "ack_qos2_buckets")
 """Also summed over the intervals in which the session was under pressure, as pressed_<name>."""
 
 TIMELINE_COUNTERS: Final = (
@@ -145,6 +145,9 @@ TIMES: Final = {
 }
 """Columns of times: the name here, in microseconds -> the name in the store, a timestamp."""
 
+HOUR_OF: Final = {SESSIONS: "hour_us", TIMELINE: "slot", STARVATION: "hour_us", INTERVALS: "interval_end_us"}
+"""By dataset the time that says which hour a row belongs to."""
+
 PARTITIONS: Final = ("date", "hour")
 """The partition columns of the store: the UTC date and hour."""
 
@@ -152,6 +155,13 @@ PARTITIONS: Final = ("date", "hour")
 def keys(dataset: str) -> tuple[str, ...]:
     """The key columns of the dataset, in the sort order of its files."""
     return tuple(column.name for column in DATASETS[dataset] if column.how is How.KEY)
+
+
+def earlier_name(name: str) -> str | None:
+    """The name of a histogram of 32 counts in hours that an earlier version has compacted; None: it is no histogram."""
+    if name.startswith("pressed_") and (before := BEFORE.get(name.removeprefix("pressed_"))):
+        return f"pressed_{before}"
+    return BEFORE.get(name)
 
 
 def ddl(dataset: str) -> str:

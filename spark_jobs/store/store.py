@@ -10,9 +10,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.errors import ReportError
+from spark_jobs.histograms import modern
 from spark_jobs.storage import Storage, open_storage
 from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, Snapshot, open_snapshot
-from spark_jobs.store.schema import DATASETS, HOUR_US, SESSIONS, STARVATION, TIMELINE, TIMES, How, arrow_types
+from spark_jobs.store.schema import (
+    DATASETS,
+    HOUR_US,
+    SESSIONS,
+    STARVATION,
+    TIMELINE,
+    TIMES,
+    How,
+    arrow_types,
+    earlier_name,
+)
 from spark_jobs.store.taken import FileRecord, Ledger, records_of, watermarks_of
 
 if TYPE_CHECKING:
@@ -59,6 +70,7 @@ class StoredRows:
         schema = pa.schema([(column.name, types[column.name]) for column in wanted])
         yield schema.empty_table()
         names = {TIMES.get(column.name, column.name) for column in wanted} | self._filtered_by()
+        names |= {earlier for column in wanted if (earlier := earlier_name(column.name)) is not None}
         for file in self.snapshot.files(self.dataset, self.selection.start_us, self.selection.end_us):
             with pq.ParquetFile(self.snapshot.storage.source(f"{self.dataset}/{file.path}")) as parquet:
                 there = [name for name in parquet.schema_arrow.names if name in names]
@@ -94,7 +106,9 @@ def stored(dataset: str, rows: pa.Table) -> pa.Table:
 
 
 def _column(rows: pa.Table, name: str, how: How, kind: pa.DataType) -> pa.ChunkedArray:
-    stored = TIMES.get(name, name)
+    stored, earlier = TIMES.get(name, name), earlier_name(name)
+    if earlier is not None:
+        rows = modern(rows, {stored: earlier})
     if stored not in rows.column_names:
         return pa.chunked_array([pa.nulls(rows.num_rows, kind) if how is How.HISTOGRAM else _zeros(rows, kind)])
     return rows[stored].cast(kind)

@@ -40,7 +40,7 @@ def test_sums(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> None:
         for column in ("offered_qos0", "sent_qos1", "dropped_qos0", "acknowledged_qos2", "gated_congested"):
             assert sum(row[column] for row in many) == planted.totals[column], (name, column)
         assert sum(row["rows"] for row in many) == planted.rows
-    samples = sum(sum(row["ack_qos1_hist"] or ()) for row in rows["sessions"])
+    samples = sum(entry // 256 for row in rows["sessions"] for entry in row["ack_qos1_buckets"] or ())
     assert samples == planted.totals["acknowledged_qos1"]
 
 

@@ -30,12 +30,15 @@ class Books:
         self.count(f"dropped_qos{qos}")
         self.drops[f"dropped_{reason}_qos{qos}"] += 1
 
-    def histogram(self, name: str) -> list[int]:
-        """32 counts by powers of two: 0, 1, 2 to 3, 4 to 7 and so on; the last one takes all above."""
-        counts = [0] * 32
+    def histogram(self, name: str) -> dict[int, int]:
+        """Counts by bucket: one for each value below 16, then eight of the same width to an octave, 255 at the most."""
+        counts: dict[int, int] = {}
         for value in self.values.get(name, []):
-            bucket = 0
-            while bucket < 31 and value >= 2**bucket:
-                bucket += 1
-            counts[bucket] += 1
+            width = 1
+            octave = 0
+            while value >= 16 * width:
+                width *= 2
+                octave += 1
+            bucket = min(8 * octave + value // width, 255)
+            counts[bucket] = counts.get(bucket, 0) + 1
         return counts

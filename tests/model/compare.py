@@ -25,7 +25,8 @@ GAUGES: Final = {
 }  # fmt: skip
 """What is filled in only when an interval ends."""
 HISTOGRAMS: Final = (
-    "mailbox_hist", "wait_qos0_hist", "wait_qos1_hist", "wait_qos2_hist", "ack_qos1_hist", "ack_qos2_hist"
+    "mailbox_buckets", "wait_qos0_buckets", "wait_qos1_buckets", "wait_qos2_buckets",
+    "ack_qos1_buckets", "ack_qos2_buckets",
 )  # fmt: skip
 _PHASES: Final = {1: "PUBACK", 2: "PUBREC", 3: "PUBCOMP"}
 
@@ -128,7 +129,7 @@ def compare_interval(model: Model, books: Books, counters: Counters) -> None:
     _agree("drops", dict(books.drops), counters.drops or {})
     for name in HISTOGRAMS:
         histogram = getattr(counters, name)
-        _agree(name, books.histogram(name), histogram.counts() if histogram is not None else [0] * 32)
+        _agree(name, books.histogram(name), histogram.counts() if histogram is not None else {})
     for qos in range(3):
         start, offered, sent, dropped, waiting = (
             getattr(counters, f"{name}_qos{qos}") for name in ("waiting_start", "offered", "sent", "dropped", "waiting")

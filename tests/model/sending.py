@@ -105,7 +105,7 @@ class Sending(State):
         self.books.count("mailbox_samples")
         self.books.count("mailbox_busy_samples", int(self.mailbox_busy))
         self.books.highest("mailbox_max", length)
-        self.books.value("mailbox_hist", length)
+        self.books.value("mailbox_buckets", length)
 
     # -- sending
 
@@ -133,7 +133,7 @@ class Sending(State):
             self.rate.spend(self.now)
         self.books.count(f"sent_qos{message.qos}")
         self.books.count("sent_bytes", message.size)
-        self.books.value(f"wait_qos{message.qos}_hist", self.now - message.routed_at)
+        self.books.value(f"wait_qos{message.qos}_buckets", self.now - message.routed_at)
         self.sends += 1
         if self.sends == SENDS_PER_SAMPLE:
             self._sample_mailbox()

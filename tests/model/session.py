@@ -58,7 +58,7 @@ class Model(Sending):
         self.slow.acknowledged += 1
         qos = inflight.message.qos
         self.books.count(f"acknowledged_qos{qos}")
-        self.books.value(f"ack_qos{qos}_hist", self.now - inflight.sent_at)
+        self.books.value(f"ack_qos{qos}_buckets", self.now - inflight.sent_at)
 
     # -- coming and going
 

@@ -1,4 +1,6 @@
-"""Histograms: powers of two, runs of equal buckets, merging by addition."""
+"""Histograms: eight buckets to an octave, runs of equal buckets, merging by addition."""
+
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -9,12 +11,9 @@ from session.histogram import BUCKETS, Histogram, bucket_of
 VALUES = st.one_of(st.integers(0, 20), st.integers(0, 1 << 40), st.sampled_from([1 << n for n in range(40)]))
 
 
-def naive(values: list[int]) -> list[int]:
-    """The counts by the definition: bucket b holds values of b bits, the last one also all above."""
-    counts = [0] * BUCKETS
-    for value in values:
-        counts[min(value.bit_length(), BUCKETS - 1)] += 1
-    return counts
+def naive(values: list[int]) -> dict[int, int]:
+    """The counts by the definition, one value after the other."""
+    return dict(Counter(map(bucket_of, values)))
 
 
 def filled(values: list[int]) -> Histogram:
@@ -25,20 +24,33 @@ def filled(values: list[int]) -> Histogram:
     return histogram
 
 
-@pytest.mark.parametrize(
-    ("value", "bucket"),
-    [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (255, 8), (256, 9), ((1 << 30) - 1, 30), (1 << 30, 31)],
-)
-def test_buckets_are_powers_of_two(value: int, bucket: int) -> None:
-    """Bucket b counts values of b bits: 0, 1, 2 to 3, 4 to 7 ..."""
-    assert bucket_of(value) == bucket
+def low(bucket: int) -> int:
+    """The lowest value of a bucket, as the exported schema defines it."""
+    return bucket if bucket < 16 else bucket % 8 + 8 << bucket // 8 - 1
+
+
+@pytest.mark.parametrize("bucket", range(BUCKETS))
+def test_eight_buckets_to_an_octave(bucket: int) -> None:
+    """The bounds of a bucket are in it, their neighbours are not; the mean of the bounds is within 6 % of both."""
+    assert bucket_of(low(bucket)) == bucket
+    if bucket + 1 < BUCKETS:
+        high = low(bucket + 1) - 1
+        assert (bucket_of(high), bucket_of(high + 1)) == (bucket, bucket + 1)
+        mean = 2 * low(bucket) * high / (low(bucket) + high) if high else 0
+        assert 0.94 * high <= mean <= 1.06 * low(bucket)
 
 
 def test_bucket_of_the_extremes() -> None:
     """The last bucket takes everything above; a clock that went back counts as no time at all."""
-    assert bucket_of(1 << 31) == BUCKETS - 1 == 31
-    assert bucket_of(1 << 60) == BUCKETS - 1
+    assert bucket_of(15 << 30) == bucket_of(1 << 60) == BUCKETS - 1 == 255
+    assert bucket_of((15 << 30) - 1) == 254
     assert bucket_of(-1) == 0
+
+
+@given(VALUES)
+def test_a_histogram_counts_where_the_definition_says(value: int) -> None:
+    """Looking for the octave by halves finds the bucket that the bits of the value name."""
+    assert filled([value]).counts() == {bucket_of(value): 1}
 
 
 def test_negative_values_are_counted() -> None:
@@ -69,6 +81,15 @@ def test_counts_may_be_read_at_any_time(first: list[int], second: list[int]) -> 
 @given(st.lists(VALUES), st.lists(VALUES))
 def test_merging_is_addition(first: list[int], second: list[int]) -> None:
     """The counts of two histograms, added bucket by bucket, are those of all values together."""
-    merged = [a + b for a, b in zip(filled(first).counts(), filled(second).counts(), strict=True)]
+    merged = Counter(filled(first).counts())
+    merged.update(filled(second).counts())
 
-    assert merged == filled(first + second).counts()
+    assert dict(merged) == filled(first + second).counts()
+
+
+@given(st.lists(VALUES))
+def test_entries(values: list[int]) -> None:
+    """What is exported are the buckets that counted something, in their order, each with its count."""
+    entries = filled(values).entries()
+
+    assert [(entry % 256, entry // 256) for entry in entries] == sorted(naive(values).items())

@@ -1,19 +1,16 @@
 """Stores of two hours for the tests of the batch jobs, and the rows of two small runs."""
 
 import shutil
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.spark.compacting import Run, runner, write_two_hours
-from tests.support.spark.metrics_files import Row, arrow_schema, histogram, row
+from tests.support.spark.metrics_files import Row, histogram, row
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-SPARK_SQL_TYPES = {"int64": "bigint", "int32": "int", "bool": "boolean", "list<int64>": "array<bigint>"}
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -43,22 +40,6 @@ def two_hours(_two_hours: Path, tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "raw", tmp_path / "store"
 
 
-@pytest.fixture
-def frame(spark: "SparkSession") -> "Callable[[Sequence[Row]], DataFrame]":
-    """Makes a frame of metrics rows."""
-    import json
-    from importlib.resources import files
-
-    schema = json.loads(files("spark_jobs").joinpath("metrics_schema.json").read_text())
-    ddl = ", ".join(f"{f['name']} {SPARK_SQL_TYPES.get(f['type'], f['type'])}" for f in schema["fields"])
-
-    def make(rows: "Sequence[Row]") -> "DataFrame":
-        names = arrow_schema().names
-        return spark.createDataFrame([tuple(r[name] for name in names) for r in rows], ddl)
-
-    return make
-
-
 def slow_and_fast(gate: bool) -> list[Row]:
     """Twelve seconds of a session that gets all deliveries and one that gets a part, gate off or on."""
     rows = []
@@ -78,9 +59,9 @@ def slow_and_fast(gate: bool) -> list[Row]:
             "acknowledged_qos1": 5,
             "mailbox_samples": 2,
             "mailbox_max": 3 if gate else 40,
-            "mailbox_hist": histogram([0, 3 if gate else 40]),
-            "wait_qos0_hist": histogram([100] * 4),
-            "ack_qos1_hist": histogram([ack] * 5),
+            "mailbox_buckets": histogram([0, 3 if gate else 40]),
+            "wait_qos0_buckets": histogram([100] * 4),
+            "ack_qos1_buckets": histogram([ack] * 5),
         }
         rows.append(row("fast", second, 1, **common, sent_qos0=10))
         rows.append(row("slow", second, 1, **common, sent_qos0=sent, **pressed))

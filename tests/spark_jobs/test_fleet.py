@@ -114,7 +114,7 @@ def test_nothing_planted(tmp_path: Path) -> None:
     """Without unfairness nothing is planted; by default each session has a row in every interval."""
     model = Model(20, 1, length_us=1200 * SECOND, interval_us=60 * SECOND, unfair=0, visitors=0)
     planted = generate(model, tmp_path)
-    assert (planted.rows, planted.files, planted.found) == (400, 20, [])
+    assert (planted.rows, planted.files, planted.found) == (400, 2, [])
 
 
 @pytest.mark.parametrize(

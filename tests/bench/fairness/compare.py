@@ -112,7 +112,7 @@ def _named(row: Row) -> Row:
     if "p50_low" not in row:
         return row
     scope = "pressed" if row["name"].startswith("pressed_") else "all"
-    metric, _, qos = row["name"].removeprefix("pressed_").removesuffix("_hist").partition("_qos")
+    metric, _, qos = row["name"].removeprefix("pressed_").removesuffix("_buckets").partition("_qos")
     return {**row, "metric": metric, "qos": qos or "all", "scope": scope}
 
 

@@ -5,7 +5,7 @@ Column names are those of `spark_jobs.measures.layout`, so that the results can 
 
 from typing import Final
 
-from spark_jobs.metrics import BUCKETS, HISTOGRAMS
+from spark_jobs.metrics import HISTOGRAMS
 
 POINTS: Final = 100
 TOLERANCE_US: Final = 1_000_000
@@ -111,19 +111,17 @@ def lorenz(least_us: int) -> str:
 
 def histograms() -> str:
     """The sums of all histograms over the range: name, bucket, samples."""
-    names = [*HISTOGRAMS, "pressed_wait_qos0_hist", "pressed_ack_qos1_hist", "pressed_ack_qos2_hist"]
-    parts = []
-    for name in names:
-        sums = ", ".join(f"sum({name}[{bucket + 1}])::BIGINT" for bucket in range(BUCKETS))
-        parts.append(
-            f"SELECT '{name}' AS name, unnest([{sums}]) AS samples, unnest(range({BUCKETS})) AS bucket FROM sessions"
-        )
-    return " UNION ALL ".join(parts) + " ORDER BY name, bucket"
+    names = [*HISTOGRAMS, "pressed_wait_qos0_buckets", "pressed_ack_qos1_buckets", "pressed_ack_qos2_buckets"]
+    parts = [f"SELECT '{name}' AS name, unnest({name}) AS entry FROM sessions" for name in names]
+    return f"""
+        SELECT name, entry % 256 AS bucket, sum(entry // 256)::BIGINT AS samples FROM ({" UNION ALL ".join(parts)})
+        GROUP BY ALL ORDER BY name, bucket
+    """
 
 
 def percentiles() -> str:
     """The bounds of the bucket that holds the percentile of nearest rank."""
-    low = "CASE WHEN bucket = 0 THEN 0 ELSE 1 << (bucket - 1) END"
+    low = "CASE WHEN bucket < 16 THEN bucket ELSE (bucket % 8 + 8) << (bucket // 8 - 1)::INTEGER END"
     picks = ", ".join(
         f"min({low}) FILTER (upto * 1000 >= total * {per_mille}) AS {name}_low" for name, per_mille in PER_MILLE.items()
     )

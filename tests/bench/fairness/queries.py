@@ -7,7 +7,7 @@ be a raw column of the same name, or the query fails.
 from collections.abc import Mapping
 from typing import Final
 
-from spark_jobs.metrics import BUCKETS, DROP_REASONS, GATE_REASONS, drop_column
+from spark_jobs.metrics import DROP_REASONS, GATE_REASONS, drop_column
 from spark_jobs.store.schema import (
     DATASETS,
     FAIR_ONE,
@@ -22,6 +22,7 @@ from spark_jobs.store.schema import (
 
 TOLERANCE_US: Final = 1_000_000
 QOS: Final = (0, 1, 2)
+_HOUR: Final = f"(end_us // {HOUR_US}) * {HOUR_US}"
 _HOW: Final = {How.SUM: "sum({})::BIGINT", How.MAX: "max({})", How.MIN: "min({})", How.ANY: "bool_or({})"}
 
 
@@ -61,15 +62,30 @@ def rows(root: str) -> str:
             epoch_us(session_started) AS session_started_us, epoch_us(interval_start) AS start_us,
             epoch_us(interval_end) AS end_us, {LENGTH} AS length_us,
             {PRESSED} AS pressed, {STARVES} AS starves, {BLOCKED} AS blocked
-        FROM read_parquet('{root}/date=*/hour=*/*.parquet', hive_partitioning = false)
+        FROM read_parquet('{root}/date=*/hour=*/*.parquet', hive_partitioning = false) WHERE client_id <> ''
     """
 
 
-def _added(histogram: str, where: str = "true") -> str:
-    """Histograms added up, bucket by bucket; NULL where there is none."""
-    condition = "" if where == "true" else f" FILTER ({where})"
-    sums = ", ".join(f"sum({histogram}[{bucket + 1}]){condition}::BIGINT" for bucket in range(BUCKETS))
-    return f"CASE WHEN count({histogram}){condition} > 0 THEN [{sums}] END"
+def _histograms(dataset: str, own: Mapping[str, str]) -> str:
+    """The histograms of a dataset's rows by its keys: their entries as rows, summed by bucket, and listed again."""
+    named = [column.name for column in DATASETS[dataset] if column.how is How.HISTOGRAM]
+    every = dict.fromkeys(name.removeprefix("pressed_") for name in named)
+    key = ", ".join(f"{own[name]} AS {name}" for name in keys(dataset))
+    entries = " UNION ALL ".join(
+        f"SELECT {key}, pressed, '{name}' AS name, unnest({name}) AS entry FROM rows" for name in every
+    )
+    lists = []
+    for name in named:
+        samples = "pressed_samples" if _of_pressed(name) else "samples"
+        which = f"name = '{name.removeprefix('pressed_')}' AND {samples} > 0"
+        lists.append(f"list(({samples} * 256 + bucket)::BIGINT ORDER BY bucket) FILTER ({which}) AS {name}")
+    return f"""
+        SELECT {", ".join(keys(dataset))}, {", ".join(lists)} FROM (
+            SELECT * EXCLUDE (entry, pressed), entry % 256 AS bucket, sum(entry // 256) AS samples,
+                sum(entry // 256) FILTER (pressed) AS pressed_samples
+            FROM ({entries}) GROUP BY ALL
+        ) GROUP BY ALL
+    """
 
 
 def _columns(dataset: str, own: Mapping[str, str]) -> str:
@@ -92,7 +108,7 @@ def _parts() -> str:
         "broker": "broker",
         "client_id": "client_id",
         "session_started_us": "session_started_us",
-        "hour_us": f"(end_us // {HOUR_US}) * {HOUR_US}",
+        "hour_us": _HOUR,
         "rows": "count(*)",
         "connected_rows": "count(*) FILTER (connected)",
         "connected_us": "coalesce(sum(length_us) FILTER (connected), 0)::BIGINT",
@@ -113,8 +129,7 @@ def _parts() -> str:
         if name in own:
             parts.append(f"{own[name]} AS {name}")
         elif column.how is How.HISTOGRAM:
-            if not _of_pressed(name):
-                parts.append(f"{_added(name)} AS {name}")
+            continue
         elif column.how is How.LAST:
             if name != "topic_group":
                 parts.append(f"arg_max({name}, end_us) AS {name}")
@@ -134,12 +149,20 @@ def sessions() -> str:
         if name in own:
             continue
         if column.how is How.HISTOGRAM:
-            own[name] = _added(source, "pressed" if _of_pressed(name) else "true")
+            own[name] = f"any_value({name})"
         elif column.how is How.LAST:
             own[name] = f"arg_max({name}, last_us)"
         elif _of_pressed(name):
             own[name] = f"coalesce(sum({source}) FILTER (pressed), 0)::BIGINT"
-    return f"SELECT {_columns(SESSIONS, own)} FROM ({_parts()}) GROUP BY ALL ORDER BY {', '.join(keys(SESSIONS))}"
+    key = ", ".join(keys(SESSIONS))
+    histograms = _histograms(SESSIONS, {name: name for name in keys(SESSIONS)} | {"hour_us": _HOUR})
+    return f"""
+        SELECT {_columns(SESSIONS, own)} FROM ({_parts()}) LEFT JOIN ({histograms}) USING ({key})
+        GROUP BY ALL ORDER BY {key}
+    """
+
+
+_PLAIN: Final = {column.name: column.how for column in DATASETS[TIMELINE] if column.how is not How.HISTOGRAM}
 
 
 def timeline(slot_us: int) -> str:
@@ -156,7 +179,7 @@ def timeline(slot_us: int) -> str:
             source = column.name.removeprefix("pressed_")
             own[column.name] = f"coalesce(sum({source}) FILTER (pressed), 0)::BIGINT"
         if column.how is How.HISTOGRAM:
-            own[column.name] = _added(column.name)
+            own[column.name] = column.name
     for side, which in (("calm", "NOT pressed"), ("pressed", "pressed")):
         for name in ("offered_qos0", "sent_qos0", "dropped_qos0", "duration_us"):
             value = "length_us" if name == "duration_us" else name
@@ -169,7 +192,14 @@ def timeline(slot_us: int) -> str:
         own[f"fair_x_{scope}"] = f"coalesce(sum({share}) {some}, 0)::BIGINT"
         own[f"fair_xx_{scope}"] = f"coalesce(sum(({share}) * ({share})) {some}, 0)::BIGINT"
         own[f"fair_min_{scope}"] = f"min({share}) {some}"
-    return f"SELECT {_columns(TIMELINE, own)} FROM rows GROUP BY ALL ORDER BY ALL"
+    histograms = _histograms(TIMELINE, own)
+    plain = {name: own.get(name) or _HOW[how].format(name) for name, how in _PLAIN.items()}
+    sums = ", ".join(f"{expression} AS {name}" for name, expression in plain.items())
+    names = ", ".join(column.name for column in DATASETS[TIMELINE])
+    return f"""
+        SELECT {names} FROM (SELECT {sums} FROM rows GROUP BY ALL) LEFT JOIN ({histograms}) USING (broker, slot)
+        ORDER BY broker, slot
+    """
 
 
 def starvation() -> str:
@@ -215,6 +245,7 @@ def files(root: str) -> str:
     return f"""
         CREATE OR REPLACE VIEW files AS
         SELECT * FROM read_parquet('{root}/date=*/hour=*/*.parquet', hive_partitioning = false, filename = true)
+        WHERE client_id <> ''
     """
 
 

@@ -26,14 +26,14 @@ def test_unwritable(bench: Bench) -> None:
             bench.export()
         assert [log["event"] for log in logs] == ["metrics_lost"]
         assert str(bench.directory) in logs[0]["detail"]
-        assert bench.exporter.writer.files_failed == 3
+        assert bench.exporter.writer.failed == 3
         bench.directory.unlink()
         send(client, "x")
         bench.export()
         send(client, "x")
         bench.export()
         assert [(log["event"], log["failed"]) for log in logs[1:]] == [("metrics_written_again", 3)]
-    assert bench.exporter.writer.files_written == 2
+    assert bench.exporter.writer.written == 2
     assert total(bench.rows(), "received_qos0") == 2
 
 
@@ -71,7 +71,7 @@ def test_slow_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with capture_logs() as logs:
         bench.local.complete(run())
     assert [log["event"] for log in logs] == ["metrics_slow"]
-    assert bench.exporter.writer.files_written == 1
+    assert bench.exporter.writer.written == 1
 
 
 def fail_once(bench: Bench) -> Callable[..., Any]:

@@ -55,7 +55,7 @@ def test_metrics_export_changes_nothing(start: Start, tmp_path: Path) -> None:
                 client.publish("t", b"x", 1)
                 while watcher.receive_message().payload != str(4 * number).encode():
                     pass
-        wait_until(lambda: any((tmp_path / "metrics").rglob("*.parquet")), "a metrics file")
+        wait_until(lambda: any((tmp_path / "metrics").rglob("*.arrow")), "an export")
 
 
 def test_counters_taken_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,17 +116,32 @@ def test_heartbeat(start: Start, metrics: Path) -> None:
 
 
 def test_killed_while_writing(start: Start, metrics: Path) -> None:
-    """A broker that dies while it writes leaves no file that looks whole: only a name that Spark passes over."""
+    """A broker that dies while it writes leaves no file that looks whole: only what the report passes over."""
     broker = start(sections=sections(metrics), command=(sys.executable, "-c", STUCK_FSYNC))
     with connected(broker.address(), 5, client_id="c") as client:
         client.publish("t", b"x", 1)
-        wait_until(lambda: any(metrics.rglob("_*.parquet.tmp")), "a file being written")
+        wait_until(lambda: any(metrics.rglob("*.tmp")), "a file being written")
         os.kill(broker.pid, signal.SIGKILL)
         broker.stop()
     assert metrics_files(metrics) == []
     left = [path for path in metrics.rglob("*") if path.is_file()]
     assert left
-    assert all(path.name.startswith("_") for path in left)
+    assert all(path.suffix == ".tmp" for path in left)
+
+
+def test_killed_between_exports(start: Start, metrics: Path) -> None:
+    """What a broker has exported before it is killed is in the files of the next one, once."""
+    with start(sections=sections(metrics)) as broker, connected(broker.address(), 5, client_id="c") as client:
+        client.publish("t", b"x", 1)
+        wait_until(lambda: total(read_rows(metrics), "received_qos1") == 1, "the export")
+        os.kill(broker.pid, signal.SIGKILL)
+        broker.stop()
+    assert metrics_files(metrics) == []
+    with start(sections=sections(metrics)) as broker, connected(broker.address(), 5, client_id="d") as client:
+        client.publish("t", b"x", 1)
+    rows = read_rows(metrics)
+    assert [total(of_client(rows, name), "received_qos1") for name in "cd"] == [1, 1]
+    assert not list(metrics.rglob("*.arrow"))
 
 
 def test_full_disk(start: Start, metrics: Path) -> None:
@@ -144,7 +159,7 @@ def test_full_disk(start: Start, metrics: Path) -> None:
         client.publish("t", b"x", 1)
     assert len(events(broker, "metrics_lost")) == 1
     assert events(broker, "metrics_written_again")[0]["failed"] >= 1
-    assert all(not path.name.startswith("_") for path in metrics.rglob("*.parquet*"))
+    assert not list(metrics.rglob("*.tmp"))
     rows: list[Row] = of_client(read_rows(metrics), "c")
     assert rows[-1]["ended"]
 
@@ -168,7 +183,7 @@ def test_stop_with_a_hung_disk(start: Start, metrics: Path) -> None:
     with start(sections=sections(metrics), command=(sys.executable, "-c", code)) as broker:
         with connected(broker.address(), 5, client_id="c") as client:
             client.publish("t", b"x", 1)
-            wait_until(lambda: any(metrics.rglob("_*.parquet.tmp")), "a file being written")
+            wait_until(lambda: any(metrics.rglob("*.tmp")), "a file being written")
             client.publish("t", b"x", 1)
         assert broker.stop() == 0
     assert len(events(broker, "metrics_lost")) == 1

@@ -87,7 +87,7 @@ def test_every_kind_of_file_is_judged_and_named(run: Run, tmp_path: Path) -> Non
     sessions = {made["client_id"]: made for made in rows_of(open_store(str(store)).sessions())}
     assert {name: made["rows"] for name, made in sessions.items()} == {"a": 6, "b": 2}
     assert sessions["a"]["offered_qos1"] == 18
-    assert sessions["a"]["ack_qos1_hist"] == histogram([5, 9] * 6)
+    assert sessions["a"]["ack_qos1_buckets"] == histogram([5, 11] * 6)
     assert (sessions["a"]["slow_consumer"], sessions["a"]["paced_for_us"]) == (1, 0)
     before = contents(store)
     assert run(raw, store, idle=True).hours == 0

@@ -29,7 +29,7 @@ def test_spark_makes_the_store_that_arrow_makes(run: Run, run_spark: Run, tmp_pa
     """Late and duplicate files, rows added to hours whose raw files are gone: the same rows, files and watermarks."""
     raw, here, there = tmp_path / "raw", tmp_path / "here", tmp_path / "there"
     write_file(raw / HOUR / "a.parquet", minutes(1, 2, sent_qos1=0) + minutes(2, client="b/1", listener="tls"))
-    write_file(raw / NEXT / "b.parquet", minutes(61, wait_qos0_hist=None, waiting_start_qos1=4, gated_rate=2))
+    write_file(raw / NEXT / "b.parquet", minutes(61, wait_qos0_buckets=None, waiting_start_qos1=4, gated_rate=2))
     shutil.copy(raw / HOUR / "a.parquet", raw / HOUR / "copy.parquet")
     for each, store in ((run, here), (run_spark, there)):
         done = each(raw, store)

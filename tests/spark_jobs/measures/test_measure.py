@@ -69,7 +69,7 @@ def test_hours_tell_since_when(result: Result) -> None:
     assert [row["inverted_qos0"] for row in rows] == [0, 2, 0]
     assert [row["sessions"] for row in rows] == [3, 4, 3]
     assert rows[0]["jain_delivery_ratio"] == 0.9
-    assert rows[0]["wait_qos0_p99_high"] == 8191
+    assert rows[0]["wait_qos0_p99_high"] == 5119
     assert rows[0]["ack_qos2_p99"] is None
 
 
@@ -77,10 +77,10 @@ def test_percentiles_of_calm_and_pressed_intervals(result: Result) -> None:
     """Values under pressure and in calm intervals, with the effect of the gate."""
     rows = {row["scope"]: row for row in result.rows_of("percentiles") if (row["metric"], row["qos"]) == ("wait", "0")}
     assert {scope: row["samples"] for scope, row in rows.items()} == {"all": 1800, "pressed": 300, "calm": 1500}
-    assert (rows["calm"]["max_high"], rows["pressed"]["p50_low"]) == (127, 4096)
+    assert (rows["calm"]["max_high"], rows["pressed"]["p50_low"]) == (103, 4608)
     pressed, calm = (result.one("gate", qos="0", scope=scope) for scope in ("pressed", "calm"))
     assert (pressed["gated"], pressed["sent"], pressed["dropped"]) == (18, 150, 30)
-    assert (calm["gated"], calm["sent"], calm["delay_p99_high"]) == (0, 2550, 127)
+    assert (calm["gated"], calm["sent"], calm["delay_p99_high"]) == (0, 2550, 103)
     assert result.one("gate", qos="1", scope="calm")["ack_p95_high"] == 1023
 
 
@@ -91,7 +91,7 @@ def test_the_worst_are_named_with_the_reason(result: Result) -> None:
         ("slow-1", 0.5, "window_full"),
         ("good-1", 1.0, ""),
     ]
-    assert worst[1]["wait_p99_high"] == 8191
+    assert worst[1]["wait_p99_high"] == 5119
     hours = [row for row in result.rows_of("worst_hours") if row["client_id"] == "slow-1"]
     assert [(row["rank"], row["sent"]) for row in hours] == [(1, 300)] * HOURS
 

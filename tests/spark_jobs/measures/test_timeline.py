@@ -49,16 +49,16 @@ def test_brokers_are_put_together_and_gaps_do_not_count() -> None:
 def test_latencies_are_of_all_slots_of_a_window() -> None:
     """The 99th percentile over both brokers and both slots, by QoS; null without values, and for all QoS."""
     rows = [
-        slot(0, "b1", ack_qos1_hist=histogram([100] * 90)),
-        slot(0, "b2", ack_qos1_hist=histogram([5_000] * 10), wait_qos0_hist=histogram([0])),
-        slot(1, "b1", ack_qos1_hist=histogram([100] * 100)),
+        slot(0, "b1", ack_qos1_buckets=histogram([100] * 90)),
+        slot(0, "b2", ack_qos1_buckets=histogram([5_000] * 10), wait_qos0_buckets=histogram([0])),
+        slot(1, "b1", ack_qos1_buckets=histogram([100] * 100)),
         slot(2, "b1"),
     ]
     clock = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 2 * MINUTE)
     points = {(row["start_us"], row["qos"]): row for row in timeline.timeline(clock, 2 * MINUTE)}
     first = points[NOON, "1"]
-    assert (first["latency_p99_low"], first["latency_p99_high"]) == (4096, 8191)
-    assert 4096 < first["latency_p99"] < 8191
+    assert (first["latency_p99_low"], first["latency_p99_high"]) == (4608, 5119)
+    assert 4608 < first["latency_p99"] < 5119
     assert points[NOON, "0"]["latency_p99"] == 0
     assert points[NOON, "2"]["latency_p99"] is None
     assert points[NOON, "all"].get("latency_p99") is None

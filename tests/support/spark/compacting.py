@@ -20,7 +20,7 @@ NEXT = "date=2026-11-21/hour=13"
 
 def minutes(*numbers: int, client: str = "a", **values: Any) -> list[Row]:
     """Rows of a session for some minutes after noon."""
-    extra = {"offered_qos1": 3, "sent_qos1": 2, "ack_qos1_hist": histogram([5, 9])}
+    extra = {"offered_qos1": 3, "sent_qos1": 2, "ack_qos1_buckets": histogram([5, 11])}
     return [row(client, 60 * number, 60, **extra | values) for number in numbers]
 
 

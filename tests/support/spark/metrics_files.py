@@ -1,6 +1,7 @@
 """Writes metrics files as a broker exports them, from literal rows, by the columns of metrics_schema.json."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -21,9 +22,9 @@ _TYPES = {
     "int32": pa.int32(),
     "int64": pa.int64(),
     "bool": pa.bool_(),
-    "list<int64>": pa.list_(pa.int64()),
+    "histogram": pa.list_(pa.int64()),
 }
-_DEFAULTS: dict[str, Any] = {"int32": 0, "int64": 0, "bool": False, "list<int64>": None}
+_DEFAULTS: dict[str, Any] = {"int32": 0, "int64": 0, "bool": False, "histogram": None}
 
 Row = dict[str, Any]
 
@@ -63,9 +64,35 @@ def row(client_id: str = "a", end: float = 10, length: float = 10, **values: Any
 
 def histogram(values: Iterable[int]) -> list[int]:
     """The histogram of some values, as the exporter computes it."""
+    counts = Counter(map(bucket_of, values))
+    return [counts[bucket] * 256 + bucket for bucket in sorted(counts)]
+
+
+def bucket_of(value: int) -> int:
+    """The bucket of a value by the words of the schema file."""
+    if value < 16:
+        return value
+    e = value.bit_length() - 4
+    return min(8 * e + (value >> e), 255)
+
+
+def counts_of(values: Iterable[int]) -> list[int]:
+    """The same histogram as counts of all buckets."""
     counts = [0] * BUCKETS
     for value in values:
-        counts[min(value.bit_length(), BUCKETS - 1)] += 1
+        counts[bucket_of(value)] += 1
+    return counts
+
+
+def earlier_histogram(entries: list[int] | None) -> list[int] | None:
+    """A histogram as files of schema versions 1 to 3 have it: 32 counts by powers of two."""
+    if entries is None:
+        return None
+    counts = [0] * 32
+    for entry in entries:
+        bucket = entry % 256
+        low = bucket if bucket < 16 else bucket % 8 + 8 << bucket // 8 - 1
+        counts[min(low.bit_length(), 31)] += entry // 256
     return counts
 
 
@@ -82,8 +109,9 @@ def arrow_schema(name: str | None = None, version: str | None = None) -> pa.Sche
 def earlier_schema(version: int) -> pa.Schema:
     """The file schema as an earlier version had it."""
     schema = arrow_schema(version=str(version))
-    there = [f["name"] for f in SCHEMA["fields"] if f.get("since", 1) <= version]
-    return pa.schema([schema.field(name) for name in there], schema.metadata)
+    there = [schema.field(f["name"]) for f in SCHEMA["fields"] if f.get("since", 1) <= version]
+    earlier = [f["before"] for f in SCHEMA["fields"] if "before" in f and f["since"] > version]
+    return pa.schema([*there, *(pa.field(name, pa.list_(pa.int64())) for name in earlier)], schema.metadata)
 
 
 def write_file(
@@ -92,11 +120,19 @@ def write_file(
     """Write rows as one file; columns that the schema lacks are left out."""
     schema = schema or arrow_schema()
     path.parent.mkdir(parents=True, exist_ok=True)
-    columns = [pa.array([r[field.name] for r in rows], field.type) for field in schema]
+    columns = [pa.array([_value(r, field.name) for r in rows], field.type) for field in schema]
     pq.write_table(
         pa.Table.from_arrays(columns, schema=schema), path, compression=compression, write_page_checksum=True
     )
     return path
+
+
+def _value(made: Mapping[str, Any], name: str) -> Any:
+    return made[name] if name in made else earlier_histogram(made[_NOW[name]])
+
+
+_NOW = {f["before"]: f["name"] for f in SCHEMA["fields"] if "before" in f}
+"""Columns of earlier versions -> what they have become."""
 
 
 def folder_of(root: Path, moment: datetime) -> Path:

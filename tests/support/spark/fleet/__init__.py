@@ -15,6 +15,6 @@
   before and after that they are ordinary. `planted.json` says exactly who, when and how much.
 
 Rows are made by the exporter's own code: `session.counters.Counters`, `session.histogram.Histogram`,
-`broker.telemetry.collector.Rows` and `broker.telemetry.writer.write`. The books of every row balance.
+`broker.telemetry.collector.Rows` and `broker.telemetry.quarter.write_file`. The books of every row balance.
 The same arguments make the same rows, whatever the number of processes.
 """

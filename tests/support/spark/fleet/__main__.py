@@ -30,7 +30,7 @@ def main(
     hours: Annotated[float, typer.Option(help="Hours that the metrics cover.")] = 24,
     interval: Annotated[str, typer.Option(help="Time between two exports: 10s, 1m.")] = "60s",
     rows: Annotated[int | None, typer.Option(help="Approximate number of rows; default: all possible ones.")] = None,
-    files: Annotated[int | None, typer.Option(help="Number of files; default: one per interval and broker.")] = None,
+    files: Annotated[int | None, typer.Option(help="Default: one per broker and quarter of an hour.")] = None,
     seed: int = 7,
     unfair: Annotated[float, typer.Option(help="Share of sessions with a planted fault.")] = 0.02,
     visitors: Annotated[float, typer.Option(help="Share of sessions that start later, and end.")] = 0.02,

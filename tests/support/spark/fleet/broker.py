@@ -11,9 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from broker.telemetry.collector import Rows
+from broker.telemetry.interval_row import interval_row
+from broker.telemetry.pending import in_order
+from broker.telemetry.quarter import write_file
 from broker.telemetry.schema import metrics_schema
 from broker.telemetry.wall import WallClock
-from broker.telemetry.writer import write
+from broker.telemetry.writer import partition_of
 from tests.support.spark.fleet.episodes import KINDS, Draw, Episode
 from tests.support.spark.fleet.model import Model
 from tests.support.spark.fleet.ordinary import Ordinary
@@ -79,8 +82,10 @@ class Broker:
             rows = self._export(interval)
             tell(len(rows))
             if len(rows):
-                tables.append(rows.table())
-            if interval + 1 == model.intervals * (written + 1) // files:
+                table = rows.table()
+                self._count(table)
+                tables += [table, interval_row(table, metrics_schema())]
+            if model.ends_file(interval, written, files):
                 self._write(tables, rows.wall_end, written)
                 tables.clear()
                 written += 1
@@ -146,9 +151,12 @@ class Broker:
     def _write(self, tables: list[pa.Table], wall_end: int, number: int) -> None:
         if not tables:
             return
-        table = pa.concat_tables(tables)
-        write(self._root, table, f"{self.name}-{wall_end}-{number}.parquet", wall_end)
+        table = in_order(pa.concat_tables(tables, promote_options="default")).cast(metrics_schema().arrow)
+        path = self._root / partition_of(wall_end) / f"{self.name}-{wall_end}-{number}.parquet"
+        write_file([table], path, table.schema)
         self.planted.files += 1
+
+    def _count(self, table: pa.Table) -> None:
         self.planted.rows += table.num_rows
-        names = (field.name for field in table.schema if field.type == pa.int64())
+        names = metrics_schema().counters + metrics_schema().drops
         self.planted.count({name: pc.sum(table.column(name)).as_py() for name in names})

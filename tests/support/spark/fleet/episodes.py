@@ -94,11 +94,11 @@ class Episode:
             setattr(counters, f"sent_qos{qos}", outcome.sent[qos])
             setattr(counters, f"dropped_qos{qos}", dropped)
             setattr(counters, f"waiting_qos{qos}", waits)
-            setattr(counters, f"wait_qos{qos}_hist", histogram(outcome.wait, outcome.sent[qos]))
+            setattr(counters, f"wait_qos{qos}_buckets", histogram(outcome.wait, outcome.sent[qos]))
             self.waiting[qos] = waits
         _, one, two = outcome.sent
         counters.acknowledged_qos1, counters.acknowledged_qos2 = one, two
-        counters.ack_qos1_hist, counters.ack_qos2_hist = histogram(outcome.ack, one), histogram(outcome.ack, two)
+        counters.ack_qos1_buckets, counters.ack_qos2_buckets = histogram(outcome.ack, one), histogram(outcome.ack, two)
         counters.sent_bytes = sum(outcome.sent) * draw.size
         counters.received_qos0 += draw.received
         counters.received_bytes += draw.received * draw.size
@@ -111,7 +111,7 @@ class Episode:
         counters.mailbox_samples = samples
         counters.mailbox_busy_samples = samples if outcome.busy else 0
         counters.mailbox_max = min(samples, 3) + (100 if outcome.busy else 0)
-        counters.mailbox_hist = histogram("mailbox_busy" if outcome.busy else "mailbox_calm", samples)
+        counters.mailbox_buckets = histogram("mailbox_busy" if outcome.busy else "mailbox_calm", samples)
         return counters
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 SECOND: Final = 1_000_000
+QUARTER_US: Final = 900 * SECOND
 LEAST_INTERVALS: Final = 12
 """Fewer intervals leave no room for an episode."""
 
@@ -25,7 +26,7 @@ class Model:
     rows: int | None = None
     """Approximate number of rows, over all brokers; None: each session has one in every interval."""
     files: int | None = None
-    """Over all brokers; None: one per interval and broker, as the exporter writes them."""
+    """Over all brokers; None: one per quarter of an hour and broker, as the exporter writes them."""
     seed: int = 7
     unfair: float = 0.02
     """The share of sessions with an episode; none if 0, else at least one of each kind on every broker."""
@@ -68,5 +69,12 @@ class Model:
     def files_of(self, broker: int) -> int:
         """The number of files of one broker."""
         if self.files is None:
-            return self.intervals
+            return -(-self.length_us // QUARTER_US)
         return self.files // self.brokers + (broker < self.files % self.brokers)
+
+    def ends_file(self, interval: int, written: int, files: int) -> bool:
+        """Whether an interval is the last one of a broker's file, after so many files of its `files`."""
+        if self.files is not None:
+            return interval + 1 == self.intervals * (written + 1) // files
+        following = self.start_us + (interval + 2) * self.interval_us
+        return interval + 1 == self.intervals or following // QUARTER_US > (following - self.interval_us) // QUARTER_US

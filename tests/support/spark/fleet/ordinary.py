@@ -35,10 +35,10 @@ class Ordinary:
         samples = min(every, 60)
         counters.mailbox_samples = samples
         counters.mailbox_max = min(samples, 3)
-        counters.mailbox_hist = histogram("mailbox_calm", samples)
-        counters.wait_qos0_hist = histogram("wait_calm", zero)
-        counters.wait_qos1_hist = histogram("wait_calm", one)
-        counters.wait_qos2_hist = histogram("wait_calm", two)
-        counters.ack_qos1_hist = histogram("ack_calm", one)
-        counters.ack_qos2_hist = histogram("ack_calm", two)
+        counters.mailbox_buckets = histogram("mailbox_calm", samples)
+        counters.wait_qos0_buckets = histogram("wait_calm", zero)
+        counters.wait_qos1_buckets = histogram("wait_calm", one)
+        counters.wait_qos2_buckets = histogram("wait_calm", two)
+        counters.ack_qos1_buckets = histogram("ack_calm", one)
+        counters.ack_qos2_buckets = histogram("ack_calm", two)
         return counters

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from session.histogram import BUCKETS, Histogram
+from spark_jobs.measures.histogram import bucket_low
 
 SHAPES: Final = {
     "wait_calm": (300.0, 0.6),
@@ -30,14 +31,16 @@ def histogram(shape: str, samples: int) -> Histogram | None:
     made = Histogram()
     buckets = made.counts()
     for bucket, count in enumerate(rng.multinomial(samples, _probabilities(shape)).tolist()):
-        buckets[bucket] += count
+        if count:
+            buckets[bucket] = count
     return made
 
 
 @cache
 def _probabilities(shape: str) -> list[float]:
-    """The probability of each bucket: bucket b counts values from 2 ** (b - 1) to below 2 ** b."""
+    """The probability of each bucket."""
     median, sigma = SHAPES[shape]
-    below = [0.5 * (1 + erf((log(2.0**bucket) - log(median)) / (sigma * sqrt(2)))) for bucket in range(BUCKETS - 1)]
+    ends = [bucket_low(bucket + 1) for bucket in range(BUCKETS - 1)]
+    below = [0.5 * (1 + erf((log(end) - log(median)) / (sigma * sqrt(2)))) for end in ends]
     bounds = [0.0, *below, 1.0]
     return [high - low for low, high in pairwise(bounds)]

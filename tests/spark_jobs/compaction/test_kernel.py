@@ -1,13 +1,16 @@
 """Aggregated raw rows, compared with the same sums in plain Python."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from spark_jobs.compaction import aggregation, kernel
+from broker.telemetry.interval_row import interval_row
+from broker.telemetry.schema import metrics_schema
+from spark_jobs.compaction import kernel
 from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
 from spark_jobs.store.schema import (
     DATASETS,
@@ -18,17 +21,12 @@ from spark_jobs.store.schema import (
     STARVATION,
     TIMELINE,
     TIMELINE_HISTOGRAMS,
-    keys,
 )
-from tests.support.spark.metrics_files import NOON, Row, arrow_schema, histogram, row
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from tests.support.spark.metrics_files import NOON, Row, arrow_schema, at, histogram, row
 
 pytestmark = pytest.mark.once
 
 Compacted = Mapping[str, list[Row]]
-Frame = Callable[[Sequence[Row]], "DataFrame"]
 NOON_US = int(NOON.timestamp()) * 1_000_000
 SLOT_US = 300_000_000
 
@@ -39,26 +37,10 @@ def compacted(parts: Sequence[Sequence[Row]]) -> Compacted:
     for part in parts:
         columns = [pa.array([r[field.name] for r in part], field.type) for field in arrow_schema()]
         rows = kernel.with_hour(kernel.raw_rows(pa.Table.from_arrays(columns, schema=arrow_schema())))
-        made.append(kernel.datasets(rows.append_column("file", pa.array([0] * len(part))), SLOT_US))
+        made.append(kernel.datasets(rows, SLOT_US))
     if len(made) == 1:
         return {dataset: table.to_pylist() for dataset, table in made[0].items()}
     return {dataset: kernel.merged(dataset, [each[dataset] for each in made]).to_pylist() for dataset in made[0]}
-
-
-def by_spark(frame: Frame, parts: Sequence[Sequence[Row]]) -> Compacted:
-    """The same by Spark."""
-    frames = [frame(part) for part in parts]
-    made = {
-        SESSIONS: [aggregation.sessions(rows, ["tcp", "ws"]) for rows in frames],
-        TIMELINE: [aggregation.timeline(rows, SLOT_US) for rows in frames],
-        STARVATION: [aggregation.starvation(rows) for rows in frames],
-    }
-    whole = {
-        dataset: each[0] if len(each) == 1 else aggregation.merged(dataset, each) for dataset, each in made.items()
-    }
-    return {
-        dataset: [row.asDict() for row in rows.orderBy(*keys(dataset)).collect()] for dataset, rows in whole.items()
-    }
 
 
 def some_rows(count: int) -> list[Row]:
@@ -67,7 +49,8 @@ def some_rows(count: int) -> list[Row]:
     rows = []
     for number in range(count):
         values: dict[str, Any] = {name: random.choice((0, 0, 1, 7)) for name in (*COUNTERS, *GAUGES)}
-        values |= {name: random.choice((None, histogram([random.randrange(99)]))) for name in HISTOGRAMS}
+        made = [histogram(random.randrange(99) for _ in range(3)) for _ in HISTOGRAMS]
+        values |= {name: random.choice((None, entries)) for name, entries in zip(HISTOGRAMS, made, strict=True)}
         client = random.choice(("car-1", "van/2", "solo", "-x"))
         listener = random.choice(("tcp", "ws"))
         connected = random.random() < 0.8
@@ -93,8 +76,11 @@ def end_us(made: Row) -> int:
 
 def added(histograms: list[list[int] | None]) -> list[int] | None:
     """Histograms added up; None if there is none."""
-    there = [counts for counts in histograms if counts is not None]
-    return [sum(counts) for counts in zip(*there, strict=True)] if there else None
+    there = [entries for entries in histograms if entries is not None]
+    counts = Counter[int]()
+    for entry in (entry for entries in there for entry in entries):
+        counts[entry % 256] += entry // 256
+    return [counts[bucket] * 256 + bucket for bucket in sorted(counts)] if there else None
 
 
 def test_sessions_are_the_sums_of_their_rows() -> None:
@@ -120,7 +106,7 @@ def test_sessions_are_the_sums_of_their_rows() -> None:
             assert made[name] == added([r[name] for r in own]), name
         assert made["pressed_rows"] == len(hard)
         assert made["pressed_sent_qos1"] == sum(r["sent_qos1"] for r in hard)
-        assert made["pressed_ack_qos1_hist"] == added([r["ack_qos1_hist"] for r in hard])
+        assert made["pressed_ack_qos1_buckets"] == added([r["ack_qos1_buckets"] for r in hard])
         assert made["starved_rows"] == sum(starved(r) for r in own)
         assert made["inverted_qos0"] == sum(inverted(r) for r in own)
         books = [
@@ -195,9 +181,17 @@ def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows() -> 
         assert merged[dataset] == whole[dataset]
 
 
-@pytest.mark.spark
-def test_spark_aggregates_the_same(frame: Frame) -> None:
-    """Spark's rows of all kinds of values are those that are compared with plain Python above, put together too."""
-    rows = some_rows(40)
-    expected, made = compacted([rows]), by_spark(frame, [rows[:17], rows[17:]])
-    assert made == {dataset: expected[dataset] for dataset in made}
+def test_the_row_of_an_interval_is_the_timeline_of_its_rows() -> None:
+    """What the broker has added up is what the kernel adds up of the rows of sessions; each row counts once."""
+    rows = [made | {"client_id": str(n), "in_interval": True} for n, made in enumerate(some_rows(40))]
+    rows = [made | {"interval_start": rows[0]["interval_start"], "interval_end": at(60)} for made in rows]
+    table = pa.Table.from_pylist(rows, metrics_schema().sessions)
+    interval = interval_row(table, metrics_schema())
+    both = pa.concat_tables([interval, table], promote_options="default")
+    alone = table.set_column(table.column_names.index("in_interval"), "in_interval", pa.array([False] * 40))
+    expected = kernel.datasets(kernel.with_hour(kernel.raw_rows(alone)), SLOT_US)[TIMELINE]
+    assert kernel.timeline_of(kernel.interval_rows(both), SLOT_US).to_pylist() == expected.to_pylist()
+    made = kernel.datasets(kernel.with_hour(kernel.raw_rows(both)), SLOT_US)
+    assert (made[TIMELINE].num_rows, made[SESSIONS].num_rows) == (0, 40)
+    twice = pa.concat_tables([kernel.interval_rows(both)] * 2)
+    assert kernel.without_copies(twice).num_rows == 1
