@@ -60,7 +60,7 @@ def main(
     console = Console(stderr=True)
     out = out.absolute()
     for folder, _, _ in RUNS:
-        for old in (out / folder).rglob("*.parquet"):
+        for old in (*(out / folder).rglob("*.parquet"), *(out / folder).rglob("*.arrow")):
             old.unlink()
     experiment(out, Plan(seconds=seconds), patience, console)
     report(out)

@@ -13,7 +13,6 @@ from tests.broker.conftest import Start
 from tests.support.broker.admin import AdminPeer, ask, rows_of
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import wait_for_event
-from tests.support.broker.metrics import metrics_files
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -61,9 +60,9 @@ def sums(path: Path, client_id: str) -> list[int]:
 
 
 def wait_for_another(folder: Path) -> None:
-    """Wait until another file of metrics is there."""
-    before = len(metrics_files(folder))
-    wait_until(lambda: len(metrics_files(folder)) > before, "it is exported")
+    """Wait until there is another export."""
+    before = set(folder.rglob("*.arrow"))
+    wait_until(lambda: set(folder.rglob("*.arrow")) - before, "it is exported")
 
 
 # -- sessions
