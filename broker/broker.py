@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, final
 
 from broker.addresses.book import AddressBook
 from broker.addresses.policy import Addresses
-from broker.auth.authenticator import Authenticator
+from broker.auth.access import Access
 from broker.auth.topic_rules import TopicRules
 from broker.clients import Clients
 from broker.connection.admission import Admission
@@ -29,6 +29,7 @@ from config.models import Config
 
 if TYPE_CHECKING:
     from broker.addresses.paging.paging import Paging
+    from broker.auth.authenticators.authenticators import Authenticators
 
 
 def open_paging(config: Config) -> "Paging | None":
@@ -38,6 +39,15 @@ def open_paging(config: Config) -> "Paging | None":
     from broker.addresses.paging.paging import Paging
 
     return Paging(config.paging.directory, config.node_name)
+
+
+def open_authenticators(config: Config, connections: Connections) -> "Authenticators | None":
+    """What decides about user names and passwords; None if nothing is configured for that. Raises OSError."""
+    if config.authentication.password_file is None:
+        return None
+    from broker.auth.authenticators.authenticators import Authenticators
+
+    return Authenticators(config, connections.close_users)
 
 
 @final
@@ -72,7 +82,8 @@ class Broker:
         self.connections = Connections()
         commits = journal.commits if journal is not None else None
         admission = Admission(settings, capabilities, topic_rules, self.clients)
-        authenticator = Authenticator(config)
+        self.authenticators = open_authenticators(config, self.connections)
+        access = Access(config, None if self.authenticators is None else self.authenticators.chain)
         self.handlers = Handlers(
             settings,
             self.wheel,
@@ -83,7 +94,7 @@ class Broker:
             self.addresses,
             self.sessions,
             self.connections,
-            Handshake(settings, capabilities, authenticator, admission, self.sessions, self.totals, self.events),
+            Handshake(settings, capabilities, access, admission, self.sessions, self.totals, self.events),
             Publishing(messages, self.addresses, capabilities, topic_rules, self.events, commits),
             Subscribing(settings, self.router, self.retained, capabilities, topic_rules, self.events),
             commits,

@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from broker.auth.identity import Identity
 from broker.routing.retained_feed import RetainedFeed
 from broker.runtime.endpoint import Endpoint
 from broker.runtime.timers import Timer
@@ -25,6 +26,8 @@ class Client:
     def __init__(self, client_id: str, limits: Limits, host: Host, now: int) -> None:
         self.session = Session(client_id, limits, host, now)
         self.connection: Endpoint | None = None
+        self.identity: Identity | None = None
+        """Who its last connection has authenticated as; None without authentication, or by a certificate."""
         self.expiry_interval = 0
         """Seconds until the session ends after its connection; 0 = at once, NEVER_EXPIRES = it does not expire."""
         self.bridge = False
@@ -41,6 +44,14 @@ class Client:
         """Delivers retained messages to new subscriptions; None until there is one."""
         self.walk = 0
         """Number of the last $SYS walk that counted this client."""
+
+    def attach(self, connection: Endpoint, identity: Identity | None, expiry_interval: int, bridge: bool) -> None:
+        """The client has connected."""
+        self.connection = connection
+        self.identity = identity
+        self.expires_at = 0
+        self.expiry_interval = expiry_interval
+        self.bridge = bridge
 
     def change_expiry(self, packet: Disconnect, longest: int) -> None:
         """Set the expiry from DISCONNECT, up to `longest`; a zero from CONNECT is final (section 3.14.2.2.2)."""

@@ -1,11 +1,12 @@
 """The sections `authentication` and `authorization`: which clients may connect, and what they may do."""
 
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from config.credentials import check_different, check_key, check_salt, check_username
-from config.value_types import FiniteCount, Model, TopicFilter
+from config.value_types import FiniteCount, Model, TopicFilter, check_path
 
 LEAST_ITERATIONS: Final = 4096
 """Fewer make guessing too cheap (RFC 7677, section 4)."""
@@ -32,8 +33,15 @@ class ScramUser(Model):
 class Authentication(Model):
     """How clients authenticate."""
 
+    password_file: Annotated[Path | None, BeforeValidator(check_path)] = None
+    """The users who log in by user name and password, with hashes of the passwords; None = there are none."""
     scram: Annotated[list[ScramUser], AfterValidator(check_different)] = Field(default_factory=list)
     """The users of SCRAM-SHA-256, a method for MQTT 5 clients; empty = the method is not offered."""
+
+    @property
+    def has_users(self) -> bool:
+        """Whether there is anything that a client could authenticate with, besides a certificate."""
+        return bool(self.scram) or self.password_file is not None
 
 
 class Authorization(Model):

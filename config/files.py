@@ -1,4 +1,4 @@
-"""Checks the certificate files that a configuration names, without loading them into TLS."""
+"""Checks the files that a configuration names, without using them."""
 
 from collections.abc import Iterator
 from pathlib import Path as FilePath
@@ -21,6 +21,15 @@ def broken(listeners: object) -> Iterator[tuple[Path, str]]:
         if isinstance(tls, dict):
             for key, message in _tls(tls):
                 yield ("listeners", index, "tls", key), message
+
+
+def unreadable(password_file: str | None) -> Iterator[tuple[Path, str]]:
+    """Find a password file that cannot be read. The broker reports mistakes in it: it goes on with the other users."""
+    if password_file is not None:
+        _, problem = _read(password_file)
+        if problem:
+            hint = ": `sluice user add --file FILE NAME` creates it" if problem.startswith("there is no") else ""
+            yield ("authentication", "password_file"), problem + hint
 
 
 def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:

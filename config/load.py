@@ -129,7 +129,7 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     )
     for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)
-    for path, message in files.broken(listeners):
+    for path, message in [*files.broken(listeners), *files.unreadable(partial.password_file(raw.values))]:
         yield _problem(path, message, raw)
 
 

@@ -126,7 +126,7 @@ class Config(Model):
     def _check_rules(self) -> "Config":
         """Refuse values that are wrong in combination; the loader reports them one by one."""
         facts = [_facts(index, listener) for index, listener in enumerate(self.listeners)]
-        broken = rules.broken(facts, self.allow_anonymous, bool(self.authentication.scram))
+        broken = rules.broken(facts, self.allow_anonymous, self.authentication.has_users)
         broken += address_rules.broken(
             [dict(address) for address in self.addresses],
             self.paging.directory is not None,

@@ -23,7 +23,6 @@ OTHER_NAMES: Final = {
     "cafile": "listeners[].tls.cafile",
     "require_certificate": "listeners[].tls.require_client_certificate",
     "tls_version": "listeners[].tls.minimum_version",
-    "password_file": "authentication.scram",
     "acl_file": "authorization.deny_publish or authorization.deny_subscribe",
     "log_type": "log.level",
     # VerneMQ

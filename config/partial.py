@@ -4,6 +4,7 @@ A value that cannot be parsed becomes None: one mistake must not hide another or
 """
 
 from collections.abc import Mapping
+from pathlib import Path as FilePath
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -36,8 +37,19 @@ def allow_anonymous(raw: Mapping[str, Any]) -> bool | None:
 def users(raw: Mapping[str, Any]) -> bool | None:
     """Whether there are users; entries with mistakes count."""
     section = raw.get("authentication", {})
-    entries = section.get("scram", []) if isinstance(section, dict) else None
+    if not isinstance(section, dict):
+        return None
+    if section.get("password_file") is not None:
+        return True
+    entries = section.get("scram", [])
     return bool(entries) if isinstance(entries, list) else None
+
+
+def password_file(raw: Mapping[str, Any]) -> str | None:
+    """The raw path of the password file; None if there is none, or no path."""
+    section = raw.get("authentication")
+    value = section.get("password_file") if isinstance(section, dict) else None
+    return str(value) if isinstance(value, str | FilePath) and str(value) else None
 
 
 def addresses(raw: Mapping[str, Any]) -> list[Entry]:

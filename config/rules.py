@@ -91,15 +91,15 @@ def _authentication(listener: ListenerFacts, allow_anonymous: bool | None) -> li
     if allow_anonymous is False:
         message = (
             f"found false, but {listener} has no authentication, so that no client can "
-            "connect to it: set tls.require_client_certificate: true on it, or list users under "
-            "authentication.scram, or set allow_anonymous: true"
+            "connect to it: set tls.require_client_certificate: true on it, or name "
+            "an authentication.password_file, or set allow_anonymous: true"
         )
         return [BrokenRule(("allow_anonymous",), message)]
     if listener.address.is_loopback:
         return []
     message = (
         f"{text} can be reached from other machines and has no authentication: set "
-        "tls.require_client_certificate: true on this listener, or list users under authentication.scram, "
+        "tls.require_client_certificate: true on this listener, or name an authentication.password_file, "
         "or bind it to 127.0.0.1 or [::1], or set allow_anonymous: true to accept all clients"
     )
     return [BrokenRule((*listener.path, "bind"), message)]

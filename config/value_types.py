@@ -93,6 +93,13 @@ def check_directory(value: object) -> object:
     return value
 
 
+def check_path(value: object) -> object:
+    """Refuse an empty path of a file."""
+    if value == "":
+        raise ValueError("found an empty path: name a file, or leave the key out")
+    return value
+
+
 def check_factor(value: object) -> object:
     """Refuse true and false, which pydantic accepts as numbers."""
     if isinstance(value, bool):

@@ -1,1 +1,1 @@
-"""Who a client is (SCRAM), and which topics are denied."""
+"""Who a client is (SCRAM, user names and passwords), and which topics are denied."""

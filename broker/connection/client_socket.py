@@ -10,7 +10,7 @@ from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
 from broker.runtime.clock import SECOND, monotonic_us
-from broker.runtime.endpoint import CLOSED, QUEUED, UNDRAINED, Endpoint
+from broker.runtime.endpoint import AUTHENTICATING, CLOSED, QUEUED, UNDRAINED, Endpoint
 from protocol.decoder import Decoder
 from session.session import Session
 
@@ -95,6 +95,8 @@ class ClientSocket(Endpoint):
         if self.transport is not None and not self.closing:
             self.why = self.transport.get_extra_info("failure", "")
         self.read_to_end()
+        if self.paused_because & AUTHENTICATING:
+            return True  # the handshake closes, after what the client has sent behind CONNECT
         self.close()
         return self._uncommitted is not None
 
@@ -150,8 +152,9 @@ class ClientSocket(Endpoint):
     def pause_reading(self, reason: int, now: int) -> None:
         """Stop reading; what has been read already stays in the decoder."""
         self.paused_because |= reason
-        if self.session is not None and self.transport is not None:
-            self.session.reading_paused_time.start(now)
+        if self.transport is not None:
+            if self.session is not None:
+                self.session.reading_paused_time.start(now)
             self.transport.pause_reading()
 
     def resume_reading(self, reason: int) -> None:

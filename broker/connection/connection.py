@@ -12,7 +12,7 @@ from broker.connection.paced_packets import PacedPackets
 from broker.connection.replies import connack, disconnect
 from broker.connection.timers import HandshakeTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
-from broker.runtime.endpoint import PACED, QUEUED, RATE
+from broker.runtime.endpoint import AUTHENTICATING, PACED, QUEUED, RATE
 from broker.sessions import SessionTimer
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
@@ -145,6 +145,8 @@ class Connection(ClientSocket):
         """Handle everything received [MQTT-3.14.4-3], even if reading is paused."""
         self.ended = True
         self.paced = False
+        if self.paused_because & AUTHENTICATING:
+            return  # what is behind CONNECT has to wait for the session
         self.paused_because |= QUEUED
         while (self.paused_because or self._held_back is not None) and not self.closing:
             self.handle_rest(monotonic_us())

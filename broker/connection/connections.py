@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
+from protocol import reason_codes
+
 if TYPE_CHECKING:
     from broker.connection.connection import Connection
 
@@ -28,3 +30,11 @@ class Connections:
         self.open.discard(connection)
         if not self.open and self.on_last_gone is not None:
             self.on_last_gone()
+
+    def close_users(self, source: str, names: set[str]) -> None:
+        """Disconnect the users with these names that this source has authenticated: they have to log in again."""
+        for connection in list(self.open):
+            client = connection.client
+            identity = None if client is None else client.identity
+            if identity is not None and identity.source == source and identity.user in names:
+                connection.close(reason_codes.ADMINISTRATIVE_ACTION, "the user has been removed or changed")

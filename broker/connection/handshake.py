@@ -1,10 +1,12 @@
 """CONNECT to CONNACK: admission, authentication, the session, CONNACK's properties."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 from uuid import uuid4
 
-from broker.auth.authenticator import Authenticator
+from broker.auth.access import Access
 from broker.auth.exchange import Authentication
+from broker.auth.identity import Identity
 from broker.auth.method import Answer
 from broker.clients import Client
 from broker.connection.admission import Admission
@@ -12,7 +14,8 @@ from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_connected
 from broker.connection.replies import fits
 from broker.events import Events
-from broker.runtime.clock import SECOND
+from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.endpoint import AUTHENTICATING
 from broker.sessions import Sessions
 from broker.settings import Settings
 from broker.totals import Totals
@@ -22,7 +25,7 @@ from protocol.auth import Auth
 from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.disconnect import Disconnect
-from protocol.errors import PacketTooLarge, ProtocolError
+from protocol.errors import MQTTError, PacketTooLarge, ProtocolError
 from protocol.packet import Packet
 from protocol.properties import Properties
 from session.session import Session
@@ -43,7 +46,7 @@ class Handshake:
         self,
         settings: Settings,
         capabilities: Capabilities,
-        authenticator: Authenticator,
+        access: Access,
         admission: Admission,
         sessions: Sessions,
         totals: Totals,
@@ -51,7 +54,7 @@ class Handshake:
     ) -> None:
         self._settings = settings
         self._capabilities = capabilities
-        self._authenticator = authenticator
+        self._access = access
         self._admission = admission
         self._sessions = sessions
         self._clients = sessions.clients
@@ -77,12 +80,34 @@ class Handshake:
         connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
         self._admission.check_rate(connection, now)
         self._admission.check(packet)
-        authentication = self._authenticator.authentication(packet, connection.listener)
-        if authentication is None:
-            self._accept(connection, packet, {}, now)
+        authentication = self._access.enhanced(packet)
+        if authentication is not None:
+            connection.authentication = authentication
+            self._go_on(connection, authentication, authentication.begin(), now)
+        elif self._access.check(packet, connection.listener):
+            connection.pause_reading(AUTHENTICATING, now)
+            self._access.ask(packet, connection.listener, connection.host, partial(self._on_answer, connection, packet))
+        else:
+            self._accept(connection, packet, {}, None, now)
+
+    def _on_answer(self, connection: "Connection", packet: Connect, answer: Identity | MQTTError) -> None:
+        """Continue with a CONNECT about which the chain of authenticators has been asked."""
+        if connection.closing:
+            return  # by its client, or by `mqtt.connect_timeout`
+        try:
+            if isinstance(answer, MQTTError):
+                raise answer
+            self._admission.check(packet)  # others may have connected since
+            self._accept(connection, packet, {}, answer, monotonic_us())
+        except MQTTError as error:
+            connection.fail(error)
             return
-        connection.authentication = authentication
-        self._go_on(connection, authentication, authentication.begin(), now)
+        if connection.ended:  # the client has sent everything, and waits for the end
+            connection.paused_because &= ~AUTHENTICATING
+            connection.read_to_end()
+            connection.close()
+        else:
+            connection.resume_reading(AUTHENTICATING)
 
     def _go_on(self, connection: "Connection", authentication: Authentication, answer: Answer, now: int) -> None:
         """Answer a step of the authentication exchange: with AUTH, after the last step with CONNACK."""
@@ -93,9 +118,12 @@ class Handshake:
             return
         self._admission.check(packet)  # others may have connected since
         authentication.connect = None
-        self._accept(connection, packet, authentication.properties(answer), now)
+        identity = Identity(answer.user, source="scram")
+        self._accept(connection, packet, authentication.properties(answer), identity, now)
 
-    def _accept(self, connection: "Connection", packet: Connect, own_properties: Properties, now: int) -> None:
+    def _accept(
+        self, connection: "Connection", packet: Connect, own_properties: Properties, identity: Identity | None, now: int
+    ) -> None:
         """Send CONNACK, with more properties added to `own_properties`, and start the session."""
         version = packet.version
         client_id = packet.client_id
@@ -118,10 +146,7 @@ class Handshake:
         if maximum_packet_size:  # 0: any size
             _fit(connack, own_properties, maximum_packet_size)
         client, connack.session_present = self._open_session(client_id, packet.clean_start, now)
-        client.connection = connection
-        client.expires_at = 0
-        client.expiry_interval = expiry_interval
-        client.bridge = packet.bridge
+        client.attach(connection, identity, expiry_interval, packet.bridge)
         client.asked_to_last = asked_expiry > 0
         connection.client = client
         self._clients.online += 1
@@ -140,7 +165,7 @@ class Handshake:
         session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases, explain)
         connection.start(session, int(keep_alive * SECOND * self._settings.keepalive_multiplier))
         if self._events.debug:
-            log_connected(connection, packet, expiry_interval, connack.session_present)
+            log_connected(connection, packet, identity, expiry_interval, connack.session_present)
 
     def _open_session(self, client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:
         """The client's session, and whether it was kept [MQTT-3.2.2-2, -3]. An older connection is closed first."""

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.auth.identity import Identity
 from broker.connection.replies import shortened
 from broker.events import Events
 from protocol import reason_codes
@@ -50,13 +51,16 @@ def log_refused(connection: "Connection", error: MQTTError) -> None:
     )
 
 
-def log_connected(connection: "Connection", connect: Connect, expiry: int, session_present: bool) -> None:
+def log_connected(
+    connection: "Connection", connect: Connect, identity: Identity | None, expiry: int, session_present: bool
+) -> None:
     """Log that a client has its session; `expiry` in seconds."""
     connection.handlers.events.log.debug(
         "connected",
         client_id=shortened(connection.client_id),
         peer=_peer(connection),
         listener=connection.listener,
+        user=None if identity is None else shortened(identity.user),
         version=_VERSIONS[connect.version],
         bridge=connect.bridge,
         clean_start=connect.clean_start,

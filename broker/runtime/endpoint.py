@@ -19,6 +19,8 @@ PACED: Final = 32
 """The client is paced, and the limit of what is held back is reached (FC-16)."""
 COMMIT: Final = 64
 """Too much waits for a commit of the journal (FC-27)."""
+AUTHENTICATING: Final = 128
+"""The chain of authenticators has been asked about the client's CONNECT."""
 
 
 class Endpoint(Host):

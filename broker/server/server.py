@@ -55,6 +55,7 @@ class Server:
         self._opened: list[dict[str, Any]] = []  # the log fields of each listener
         self._stopping = asyncio.Event()
         self._exhausted_until = 0
+        self._tasks: list[asyncio.Task[None]] = []  # cancelled when the server stops
 
     async def run(self) -> None:
         """Serve until `stop` or a signal.
@@ -63,10 +64,7 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._crashed)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.stop)
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` sets SIG_IGN
-            loop.add_signal_handler(signal.SIGHUP, self.stop)
+        self._handle_signals(loop)
         raise_file_limit()
         if self._persistence is not None:
             self._persistence.start(self.broker, self.stop)
@@ -75,8 +73,9 @@ class Server:
             self._log.info("in_memory", detail="without persistence.directory, all sessions end with this process")
         for opened in self._opened:  # logged last, so that the whole broker is ready when a script sees it
             self._log.info("listening", **opened)
-        sys_topics = self._start_sys_topics(loop)
+        self._start_sys_topics(loop)
         exporter = self._start_exporter()
+        self._watch_files(loop)
         paging = self.broker.addresses.paging
         if paging is not None:
             paging.start()
@@ -85,8 +84,10 @@ class Server:
         await self._stopping.wait()
         if admin is not None:
             admin.stop()
-        if sys_topics is not None:
-            sys_topics.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self.broker.authenticators is not None:
+            self.broker.authenticators.close()
         connections = await self._close()
         if paging is not None:
             await paging.close()
@@ -95,6 +96,12 @@ class Server:
         if self._persistence is not None:
             await self._persistence.close()
         self._log.info("stopped", connections=connections)
+
+    def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stop)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` sets SIG_IGN
+            loop.add_signal_handler(signal.SIGHUP, self.stop)
 
     async def _open_all(self) -> "AdminServer | None":
         """Open the listeners and the admin socket. Raises OSError."""
@@ -142,14 +149,19 @@ class Server:
             self.addresses.setdefault(listener.name, (host, port))
             self._opened.append({"listener": listener.name, "host": host, "port": port, "tls": context is not None})
 
-    def _start_sys_topics(self, loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
+    def _start_sys_topics(self, loop: asyncio.AbstractEventLoop) -> None:
         mqtt = self.config.mqtt
         if mqtt.sys_interval == float("inf"):
-            return None
+            return
         broker = self.broker
         addresses = broker.addresses if self.config.addresses else None
         topics = SysTopics(broker.settings, broker.sessions, broker.messages, addresses, mqtt)
-        return loop.create_task(topics.run())
+        self._tasks.append(loop.create_task(topics.run()))
+
+    def _watch_files(self, loop: asyncio.AbstractEventLoop) -> None:
+        authenticators = self.broker.authenticators
+        for file in () if authenticators is None else authenticators.files:
+            self._tasks.append(loop.create_task(file.run()))
 
     def _start_exporter(self) -> "Exporter | None":
         if self.config.metrics.directory is None:

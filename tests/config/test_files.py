@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import config
 from config import files
 from config.layers import dotted
 
@@ -66,3 +67,26 @@ def test_values_that_are_no_names() -> None:
     listeners: object
     for listeners in (None, 5, [5], [{}], [{"tls": 5}], [{"tls": None}], [{"tls": {"certfile": 5}}]):
         assert list(files.broken(listeners)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("none", "`sluice user add --file FILE NAME` creates it"), (".", "is a directory"), ("a\0b", "cannot be read")],
+)
+def test_password_file(folder: Path, name: str, message: str) -> None:
+    """A password file that cannot be read is a mistake; one that can is not, whatever is in it."""
+    assert list(files.unreadable(None)) == []
+    assert list(files.unreadable(str(folder / "text"))) == []
+    ((path, problem),) = files.unreadable(str(folder / name))
+    assert dotted(path) == "authentication.password_file"
+    assert message in problem
+
+
+def test_password_file_of_a_configuration(folder: Path) -> None:
+    """`sluice config check` finds it, and with a file there are users: a listener may be open to the network."""
+    file = folder / "sluice.yaml"
+    file.write_text(f"authentication: {{password_file: {folder}/none}}\nlisteners: [{{bind: '0.0.0.0:1883'}}]\n")
+    (problem,) = config.check(file)
+    assert problem.path == "authentication.password_file"
+    (folder / "none").touch()
+    assert config.check(file) == []

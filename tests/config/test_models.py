@@ -144,6 +144,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Mqtt, "redirect_to", ["", "a\0b", "x" * 65_536, 5]),
     (Mqtt, "redirect", ["moved", None, 1]),
     (Mqtt, "sys_interval", [0, -1, "10", None]),
+    (Authentication, "password_file", ["", 5, []]),
     (Authentication, "scram", [None, "ann", {}, [5], [{}], [USER, USER]]),
     (ScramUser, "username", ["", "a\0b", "a\nb", "x" * 256, "a\u0308", "ª", None, 5]),
     (ScramUser, "salt", ["", "x", "A" * 12, "!" * 16, "ä" * 16, None, 5]),

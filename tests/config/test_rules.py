@@ -58,10 +58,11 @@ def test_authentication(
 def test_the_refusal_says_how_to_mend_it() -> None:
     """The message names all solutions that fit the value of allow_anonymous."""
     (problem,) = rules.broken([facts(bind="0.0.0.0:1883")], None, False)
-    for way in ("tls.require_client_certificate: true", "authentication.scram", "127.0.0.1", "allow_anonymous: true"):
+    users = "authentication.password_file"
+    for way in ("tls.require_client_certificate: true", users, "127.0.0.1", "allow_anonymous: true"):
         assert way in problem.message
     (problem,) = rules.broken([facts()], False, False)
-    for way in ("tls.require_client_certificate: true", "authentication.scram", "allow_anonymous: true"):
+    for way in ("tls.require_client_certificate: true", users, "allow_anonymous: true"):
         assert way in problem.message
 
 

@@ -1,0 +1,63 @@
+"""Whether a client needs authentication, and by what: SCRAM, or the chain of authenticators."""
+
+from collections.abc import Callable
+
+from broker.auth.authenticators.authenticator import Login
+from broker.auth.authenticators.chain import Chain
+from broker.auth.exchange import Authentication
+from broker.auth.identity import Identity
+from broker.auth.method import Method
+from config.models import Config
+from protocol import properties as props
+from protocol import reason_codes
+from protocol.connect import Connect
+from protocol.errors import MQTTError
+
+
+class Access:
+    """The configured rules of authentication."""
+
+    def __init__(self, config: Config, chain: Chain | None = None) -> None:
+        """`chain`: None = user names and passwords are not looked at."""
+        users = config.authentication.scram
+        self._methods: dict[str, Method] = {}
+        if users:
+            from broker.auth.scram import NAME, Scram  # slow to import, and few brokers need it
+
+            self._methods[NAME] = Scram(users)
+        self._chain = chain
+        anonymous = config.allow_anonymous
+        self._anonymous = not config.authentication.has_users if anonymous is None else anonymous
+        self._certified = {
+            listener.name
+            for listener in config.listeners
+            if listener.tls is not None and listener.tls.require_client_certificate
+        }
+
+    def enhanced(self, connect: Connect) -> Authentication | None:
+        """Return the authentication that the client asks for; None if it asks for none. Raises MQTTError to refuse."""
+        name = (connect.properties or {}).get(props.AUTHENTICATION_METHOD)
+        if name is None:
+            return None
+        method = self._methods.get(str(name))
+        if method is None:  # [MQTT-4.12.0-1]
+            raise MQTTError(reason_codes.BAD_AUTHENTICATION_METHOD, f"CONNECT asks for authentication by {name!r:.80}")
+        return Authentication(method, connect)
+
+    def check(self, connect: Connect, listener: str) -> bool:
+        """Whether the chain has to be asked about a client without Authentication Method. Raises MQTTError to refuse.
+
+        Who sends a user name or a password is asked about it, even where nobody would have to: the name may be used by
+        rules, and a wrong password is a mistake that its owner wants to see.
+        """
+        if self._chain is not None and (connect.username is not None or connect.password is not None):
+            return True
+        if not self._anonymous and listener not in self._certified:
+            raise MQTTError(reason_codes.NOT_AUTHORIZED, "CONNECT without authentication")
+        return False
+
+    def ask(self, connect: Connect, listener: str, host: str, done: Callable[[Identity | MQTTError], None]) -> None:
+        """Ask the chain about a client for which `check` is true; `done` is called later."""
+        assert self._chain is not None  # else `check` is False
+        login = Login(connect.username or "", connect.password, connect.client_id, listener, host)
+        self._chain.begin(login, done)

@@ -1,0 +1,94 @@
+"""The chain of authenticators: who is asked, what counts, and that a failure lets nobody in."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.auth.authenticators.authenticator import Answer, Busy, Login, No
+from broker.auth.authenticators.chain import Chain
+from broker.auth.identity import Identity
+from protocol import reason_codes
+from protocol.errors import MQTTError
+
+LOGIN = Login("ann", b"hunter2", "client", "tcp", "127.0.0.1")
+ANN = Identity("ann", frozenset({"ops"}), "test")
+
+
+class Fixed:
+    """Answers the same to all, and counts how often it was asked."""
+
+    def __init__(self, answer: Answer | Exception) -> None:
+        self.name = f"test {answer!r:.20}"
+        self.asked: list[Login] = []
+        self._answer = answer
+
+    async def authenticate(self, login: Login) -> Answer:
+        self.asked.append(login)
+        await asyncio.sleep(0)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+async def outcome(answers: Sequence[Answer | Exception]) -> tuple[Identity | int, list[bool]]:
+    """What the chain decides, and who of it was asked."""
+    chain = [Fixed(answer) for answer in answers]
+    result: Identity | int
+    message = ""
+    try:
+        result = await Chain(chain).ask(LOGIN)
+    except MQTTError as error:
+        result, message = error.reason_code, error.message
+    assert "hunter2" not in message
+    assert all(login is LOGIN for each in chain for login in each.asked)
+    return result, [bool(each.asked) for each in chain]
+
+
+@pytest.mark.parametrize(
+    ("answers", "result", "asked"),
+    [
+        ([], reason_codes.BAD_USER_NAME_OR_PASSWORD, []),
+        ([ANN], ANN, [True]),
+        ([No.DENIED], reason_codes.BAD_USER_NAME_OR_PASSWORD, [True]),
+        ([No.NOT_MINE], reason_codes.BAD_USER_NAME_OR_PASSWORD, [True]),
+        ([No.NOT_MINE, ANN, No.DENIED], ANN, [True, True, False]),
+        ([No.DENIED, ANN], reason_codes.BAD_USER_NAME_OR_PASSWORD, [True, False]),
+        ([No.NOT_MINE, No.NOT_MINE], reason_codes.BAD_USER_NAME_OR_PASSWORD, [True, True]),
+        ([Busy("later"), ANN], reason_codes.SERVER_BUSY, [True, False]),
+        ([RuntimeError("hunter2"), ANN], reason_codes.SERVER_UNAVAILABLE, [True, False]),
+    ],
+    ids=str,
+)
+async def test_chain(answers: Sequence[Answer | Exception], result: Identity | int, asked: list[bool]) -> None:
+    """The first yes or no counts, unknown to all means no, and who fails is not passed over."""
+    assert await outcome(answers) == (result, asked)
+
+
+async def test_failure_is_logged_without_secrets() -> None:
+    """The log says who has failed and where, and nothing that may quote a password."""
+    with capture_logs() as logged:
+        await outcome([RuntimeError("hunter2")])
+    (event,) = logged
+    assert event["event"] == "authenticator_failed"
+    assert event["detail"].startswith("RuntimeError at ")
+    assert "hunter2" not in str(logged)
+
+
+async def test_begin() -> None:
+    """The answer comes later, in the loop: an identity, or the refusal."""
+    for answer in (ANN, No.DENIED):
+        answered: asyncio.Future[Identity | MQTTError] = asyncio.get_running_loop().create_future()
+        Chain([Fixed(answer)]).begin(LOGIN, answered.set_result)
+        assert not answered.done()
+        result = await answered
+        if answer is ANN:
+            assert result == ANN
+        else:
+            assert isinstance(result, MQTTError)
+
+
+def test_repr_has_no_password() -> None:
+    """A login in a traceback or log does not show the password."""
+    assert "hunter2" not in repr(LOGIN)
