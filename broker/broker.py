@@ -1,11 +1,14 @@
 """Creates the broker's parts from its configuration and connects them. `Server` adds the sockets."""
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from broker.addresses.book import AddressBook
 from broker.addresses.policy import Addresses
 from broker.auth.access import Access
+from broker.auth.authorizer import Authorizer
+from broker.auth.rules import Rule
 from broker.auth.topic_rules import TopicRules
+from broker.auth.watched_file import WatchedFile
 from broker.clients import Clients
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
@@ -26,6 +29,7 @@ from broker.settings import Settings, address_rule
 from broker.storage.journal import Journal
 from broker.totals import Totals
 from config.models import Config
+from protocol import reason_codes
 
 if TYPE_CHECKING:
     from broker.addresses.paging.paging import Paging
@@ -63,6 +67,7 @@ class Broker:
         self.wheel = Wheel(now)
         self.run_queue = RunQueue()
         topic_rules = TopicRules(config)
+        self.authorizer = authorizer = Authorizer(config) if config.authorization.has_rules else None
         capabilities = Capabilities(config)
         self.router = Router(
             settings.max_topic_levels,
@@ -70,14 +75,25 @@ class Broker:
             topic_rules=topic_rules,
             shared=SharedGroups(settings.limits, GroupsHost(self.events.log), journal),
             addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
+            authorizer=authorizer,
         )
+        if authorizer is not None:
+            authorizer.on_changed = self.router.forget_topics
         self.retained = Retained(self.wheel, journal)
         self.messages = messages = Messages(self.router, self.retained, topic_rules, journal)
         self.clients = Clients()
         window = config.session.producer_window_size
         self.addresses = Addresses(messages, self.clients, self.wheel, self.events, window, open_paging(config))
         self.sessions = Sessions(
-            self.clients, settings.limits, self.wheel, messages, self.addresses, self.totals, self.events, journal
+            self.clients,
+            settings.limits,
+            self.wheel,
+            messages,
+            self.addresses,
+            self.totals,
+            self.events,
+            journal,
+            authorizer,
         )
         self.connections = Connections()
         commits = journal.commits if journal is not None else None
@@ -94,9 +110,36 @@ class Broker:
             self.addresses,
             self.sessions,
             self.connections,
-            Handshake(settings, capabilities, access, admission, self.sessions, self.totals, self.events),
-            Publishing(messages, self.addresses, capabilities, topic_rules, self.events, commits),
-            Subscribing(settings, self.router, self.retained, capabilities, topic_rules, self.events),
+            Handshake(settings, capabilities, access, admission, self.sessions, self.totals, self.events, authorizer),
+            Publishing(messages, self.addresses, capabilities, topic_rules, self.events, commits, authorizer),
+            Subscribing(settings, self.router, self.retained, capabilities, topic_rules, self.events, authorizer),
             commits,
         )
         """The argument of each new `Connection`."""
+        self.watched = self._open_files(config)
+        """Files that the server has to watch."""
+
+    def _open_files(self, config: Config) -> list[WatchedFile[Any]]:
+        files: list[WatchedFile[Any]] = [] if self.authenticators is None else list(self.authenticators.files)
+        if self.authorizer is not None:
+            from broker.auth.rule_files.rule_files import open_files
+
+            files += open_files(config, self.authorizer, self.use_rules)
+        return files
+
+    def use_rules(self, source: str, rules: list[Rule]) -> None:
+        """The rules of a source have changed: all sessions have the new permissions at once.
+
+        Shared subscriptions that they do not allow end, and their clients are disconnected, so that they know.
+        """
+        authorizer = self.authorizer
+        assert authorizer is not None  # rules have a source only with it
+        authorizer.put(source, rules)
+        for client in self.clients.known():
+            if client.permissions is None:
+                continue
+            client.permissions = authorizer.permissions(client.permissions.who)
+            authorizer.attach(client.session.outbound, client.permissions, False)
+            if self.handlers.subscribing.recheck(client) and client.connection is not None:
+                client.connection.close(reason_codes.NOT_AUTHORIZED, "a shared subscription is no longer permitted")
+        self.router.forget_topics()

@@ -3,6 +3,7 @@
 from typing import Final, final
 
 from broker.auth.identity import Identity
+from broker.auth.permissions import Permissions
 from broker.routing.retained_feed import RetainedFeed
 from broker.runtime.endpoint import Endpoint
 from broker.runtime.timers import Timer
@@ -28,6 +29,10 @@ class Client:
         self.connection: Endpoint | None = None
         self.identity: Identity | None = None
         """Who its last connection has authenticated as; None without authentication, or by a certificate."""
+        self.owned = False
+        """Whether `identity` is known: the client has connected since the broker began."""
+        self.permissions: Permissions | None = None
+        """What it may do; None if there are no rules."""
         self.expiry_interval = 0
         """Seconds until the session ends after its connection; 0 = at once, NEVER_EXPIRES = it does not expire."""
         self.bridge = False
@@ -49,9 +54,18 @@ class Client:
         """The client has connected."""
         self.connection = connection
         self.identity = identity
+        self.owned = True
         self.expires_at = 0
         self.expiry_interval = expiry_interval
         self.bridge = bridge
+
+    def belongs_to(self, identity: Identity | None) -> bool:
+        """Whether the session may be resumed by this user: it was not another's."""
+        if not self.owned:
+            return True
+        if self.identity is None or identity is None:
+            return self.identity is None and identity is None
+        return self.identity.user == identity.user
 
     def change_expiry(self, packet: Disconnect, longest: int) -> None:
         """Set the expiry from DISCONNECT, up to `longest`; a zero from CONNECT is final (section 3.14.2.2.2)."""

@@ -3,6 +3,7 @@
 from typing import Final, final
 
 from broker.addresses.policy import Addresses
+from broker.auth.authorizer import Authorizer
 from broker.clients import NEVER_EXPIRES, Client, Clients
 from broker.events import Events
 from broker.routing.messages import Messages
@@ -49,6 +50,7 @@ class Sessions:
         totals: Totals,
         events: Events,
         journal: Journal | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.clients = clients
         self.wheel = wheel
@@ -64,6 +66,7 @@ class Sessions:
         self._messages = messages
         self._addresses = addresses
         self._journal = journal
+        self._authorizer = authorizer
         self._last_end = 0
         """The commit with the last record that a kept session has ended."""
 
@@ -138,6 +141,8 @@ class Sessions:
         if subscriptions is not None:
             for topic_filter in subscriptions:
                 self._messages.router.unsubscribe(session.outbound, topic_filter)
+        if self._authorizer is not None:
+            self._authorizer.forget(session.outbound)
         session.end(now)
         self._addresses.end_session(session, now)
         self.totals.add(client.walk, session.counters)

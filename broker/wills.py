@@ -3,6 +3,7 @@
 from typing import final
 
 from broker.addresses.policy import Addresses
+from broker.auth.topic_rules import is_own_state
 from broker.clients import Client
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL
@@ -11,7 +12,6 @@ from broker.runtime.timers import Timer, Wheel
 from protocol import properties as props
 from protocol.connect import Will
 from protocol.publish import Publish
-from session.session import Session
 
 
 @final
@@ -28,7 +28,7 @@ class Wills:
         delay = will_delay(will, expiry)
         publish = will_publish(will)
         if delay == 0:
-            self.publish(client.session, publish, now)
+            self.publish(client, publish, now)
         else:
             self.delay(client, publish, now + delay * SECOND)
 
@@ -37,8 +37,19 @@ class Wills:
         timer = client.will = WillTimer(self, client, publish)
         self._wheel.add(at, timer)
 
-    def publish(self, session: Session, publish: Publish, now: int) -> None:
-        """Publish a will; its client is the publisher, which matters for No Local [MQTT-3.8.3-3]."""
+    def publish(self, client: Client, publish: Publish, now: int) -> None:
+        """Publish a will, unless the rules have changed and deny it now.
+
+        Its client is the publisher, which matters for No Local [MQTT-3.8.3-3].
+        """
+        session = client.session
+        permissions = client.permissions
+        if (
+            permissions is not None
+            and not permissions.may_publish(publish.topic, publish.qos, publish.retain)
+            and not is_own_state(session.client_id, publish.topic, publish.payload, publish.retain)
+        ):
+            return
         publish.received_at = now
         if publish.properties is not None:
             read_expiry(publish, publish.properties, now)
@@ -65,7 +76,7 @@ class WillTimer(Timer):
             self.client.will = None
             if self.client.kept is not None:
                 self.client.kept.will_published()
-            self._wills.publish(self.client.session, self.publish, now)
+            self._wills.publish(self.client, self.publish, now)
 
 
 def will_publish(will: Will) -> Publish:

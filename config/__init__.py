@@ -8,6 +8,7 @@ from config.load import Flag, Loaded, check, load
 from config.models import Config, Listener, Log, Metrics, Tls
 from config.mqtt import Mqtt
 from config.render import render
+from config.rule import Rule
 from config.session import Priority, Session, SlowConsumer
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Paging",
     "Priority",
     "Problem",
+    "Rule",
     "ScramUser",
     "Session",
     "SlowConsumer",

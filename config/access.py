@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from config.credentials import check_different, check_key, check_salt, check_username
+from config.rule import Rule
 from config.value_types import FiniteCount, Model, TopicFilter, check_path
 
 LEAST_ITERATIONS: Final = 4096
@@ -18,6 +19,9 @@ Key = Annotated[SecretStr, BeforeValidator(check_key)]
 """A key of a user, in base64. Both together are secret: they allow to impersonate the server and to test passwords."""
 
 
+RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
 class ScramUser(Model):
     """One user of SCRAM-SHA-256 as `sluice user scram` writes it: what verifies the password, not the password."""
 
@@ -28,6 +32,8 @@ class ScramUser(Model):
     """How often the client hashes the password; sent to clients."""
     stored_key: Key
     server_key: Key
+    roles: list[RoleName] = Field(default_factory=list)
+    """Roles of the user, for rules."""
 
 
 class Authentication(Model):
@@ -47,6 +53,16 @@ class Authentication(Model):
 class Authorization(Model):
     """What clients may publish and subscribe to."""
 
+    rules: list[Rule] = Field(default_factory=list)
+    """Who may do what: the first rule that matches decides."""
+    rules_file: Annotated[Path | None, BeforeValidator(check_path)] = None
+    """More rules, after those in `rules`: a YAML file with a list of them; None = none."""
+    acl_file: Annotated[Path | None, BeforeValidator(check_path)] = None
+    """An ACL file of Mosquitto, after all rules; None = none."""
+    default: Literal["allow", "deny"] | None = None
+    """What applies where no rule matches. None: deny if there are rules and users, or an ACL file."""
+    wide_subscriptions: Literal["narrow", "refuse"] = "narrow"
+    """Whether a subscription to more than its client may read is accepted, and delivers the rest, or is refused."""
     deny_publish: list[TopicFilter] = Field(default_factory=list)
     """Topics that no client may publish to."""
     deny_subscribe: list[TopicFilter] = Field(default_factory=list)
@@ -57,3 +73,8 @@ class Authorization(Model):
     """The reason code of a denied filter in SUBACK, in MQTT 5: 0x80, as in 3.1.1, or 0x87."""
     refused_publish: Literal["acknowledge", "close"] = "acknowledge"
     """What happens to a denied PUBLISH in 3.1.1, which has no reason code for it [MQTT-3.3.5-2]."""
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether what a client may do depends on who it is."""
+        return bool(self.rules) or self.rules_file is not None or self.acl_file is not None or self.default == "deny"

@@ -1,6 +1,6 @@
 """Checks the files that a configuration names, without using them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, Final
 
@@ -23,13 +23,15 @@ def broken(listeners: object) -> Iterator[tuple[Path, str]]:
                 yield ("listeners", index, "tls", key), message
 
 
-def unreadable(password_file: str | None) -> Iterator[tuple[Path, str]]:
-    """Find a password file that cannot be read. The broker reports mistakes in it: it goes on with the other users."""
-    if password_file is not None:
-        _, problem = _read(password_file)
+def unreadable(names: Mapping[Path, str | None]) -> Iterator[tuple[Path, str]]:
+    """Find files that cannot be read, of those that keys name. What is in them is checked by the broker."""
+    for path, name in names.items():
+        if name is None:
+            continue
+        _, problem = _read(name)
         if problem:
-            hint = ": `sluice user add --file FILE NAME` creates it" if problem.startswith("there is no") else ""
-            yield ("authentication", "password_file"), problem + hint
+            missing = path[-1] == "password_file" and problem.startswith("there is no")
+            yield path, problem + (": `sluice user add --file FILE NAME` creates it" if missing else "")
 
 
 def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from config import address_rules, environment, files, messages, partial, rules, yaml_file
+from config import address_rules, environment, files, messages, partial, rules, rules_file, yaml_file
 from config.errors import ConfigError, Problem
 from config.layers import Layer, Origin, Path, Tree, dotted, origins_of
 from config.models import DEFAULT_BIND, Config
@@ -129,8 +129,15 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     )
     for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)
-    for path, message in [*files.broken(listeners), *files.unreadable(partial.password_file(raw.values))]:
+    for path, message in [*files.broken(listeners), *files.unreadable(partial.file_names(raw.values))]:
         yield _problem(path, message, raw)
+    section = raw.values.get("authorization")
+    name = section.get("rules_file") if isinstance(section, dict) else None
+    if isinstance(name, str | FilePath) and str(name):
+        try:
+            rules_file.read_rules(FilePath(name))
+        except ConfigError as error:
+            yield from error.problems
 
 
 def _problem(path: Path, message: str, raw: Layer) -> Problem:

@@ -122,6 +122,11 @@ class Config(Model):
     metrics: Metrics = Field(default_factory=Metrics)
     log: Log = Field(default_factory=Log)
 
+    @property
+    def denies_by_default(self) -> bool:
+        """Whether what no rule is about is denied if `authorization.default` is not set."""
+        return self.authorization.acl_file is not None or self.authentication.has_users
+
     @model_validator(mode="after")
     def _check_rules(self) -> "Config":
         """Refuse values that are wrong in combination; the loader reports them one by one."""

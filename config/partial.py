@@ -12,9 +12,12 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from config.address_rules import Entry
 from config.address_settings import AddressSettings
 from config.bind_address import BindAddress, parse
+from config.layers import Path
 from config.rules import ListenerFacts
 from config.session import Priority
 from config.value_types import WRITTEN
+
+_FILES: Final = (("authentication", "password_file"), ("authorization", "acl_file"))
 
 _BOOL: Final = TypeAdapter[bool](bool)
 
@@ -45,11 +48,14 @@ def users(raw: Mapping[str, Any]) -> bool | None:
     return bool(entries) if isinstance(entries, list) else None
 
 
-def password_file(raw: Mapping[str, Any]) -> str | None:
-    """The raw path of the password file; None if there is none, or no path."""
-    section = raw.get("authentication")
-    value = section.get("password_file") if isinstance(section, dict) else None
-    return str(value) if isinstance(value, str | FilePath) and str(value) else None
+def file_names(raw: Mapping[str, Any]) -> dict[Path, str | None]:
+    """The raw names of files that are read as they are; None for keys that are not set, or not to a path."""
+    found: dict[Path, str | None] = {}
+    for path in _FILES:
+        section = raw.get(path[0])
+        value = section.get(path[1]) if isinstance(section, dict) else None
+        found[path] = str(value) if isinstance(value, str | FilePath) and str(value) else None
+    return found
 
 
 def addresses(raw: Mapping[str, Any]) -> list[Entry]:

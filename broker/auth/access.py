@@ -25,6 +25,7 @@ class Access:
             from broker.auth.scram import NAME, Scram  # slow to import, and few brokers need it
 
             self._methods[NAME] = Scram(users)
+        self._scram_roles = {user.username: frozenset(user.roles) for user in users}
         self._chain = chain
         anonymous = config.allow_anonymous
         self._anonymous = not config.authentication.has_users if anonymous is None else anonymous
@@ -33,6 +34,10 @@ class Access:
             for listener in config.listeners
             if listener.tls is not None and listener.tls.require_client_certificate
         }
+
+    def scram_identity(self, user: str) -> Identity:
+        """A user that SCRAM has authenticated."""
+        return Identity(user, self._scram_roles.get(user, frozenset()), "scram")
 
     def enhanced(self, connect: Connect) -> Authentication | None:
         """Return the authentication that the client asks for; None if it asks for none. Raises MQTTError to refuse."""

@@ -66,11 +66,16 @@ class Admission:
         if topic.count(b"/") >= most:
             raise TopicNameInvalid(f"will topic of {topic.count(b'/') + 1} levels; at most {most} are accepted")
         self._capabilities.check_message("will", will.qos, will.retain)
-        rules = self._topic_rules
-        if not rules.may_publish(topic) and not rules.may_publish_state(client_id, topic, will.payload, will.retain):
-            raise MQTTError(reason_codes.NOT_AUTHORIZED, f"will topic {topic.decode()!r:.100} is not permitted")
+        if not self._topic_rules.may_publish(topic):
+            self.check_state(will, client_id)
         if self._capabilities.must_be_text(will.properties) and not is_text(will.payload):
             raise MQTTError(
                 reason_codes.PAYLOAD_FORMAT_INVALID,
                 "will with a payload that is not UTF-8, though its Payload Format Indicator says so",
             )
+
+    def check_state(self, will: Will, client_id: str) -> None:
+        """Raise MQTTError for a will on a topic that is denied, unless it is the state of a bridge."""
+        topic = will.topic
+        if not self._topic_rules.may_publish_state(client_id, topic, will.payload, will.retain):
+            raise MQTTError(reason_codes.NOT_AUTHORIZED, f"will topic {topic.decode()!r:.100} is not permitted")

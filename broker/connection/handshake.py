@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Final, final
 from uuid import uuid4
 
 from broker.auth.access import Access
+from broker.auth.authorizer import Authorizer
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
 from broker.auth.method import Answer
+from broker.auth.permissions import Permissions, Who
 from broker.clients import Client
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
@@ -37,12 +39,14 @@ BRIDGE_RECEIVE_MAXIMUM: Final = 20
 """Receive Maximum that the broker assumes for a bridge by MQTT 3.1.1, which cannot state one. Mosquitto's bridges state
 this value in MQTT 5 (`max_inflight_messages`); past it they acknowledge QoS 2 messages and discard them."""
 
+_NO_ROLES: Final[frozenset[str]] = frozenset()
+
 
 @final
 class Handshake:
     """Handles packets of clients that have no session yet, and AUTH."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one per part, made in one place
         self,
         settings: Settings,
         capabilities: Capabilities,
@@ -51,6 +55,7 @@ class Handshake:
         sessions: Sessions,
         totals: Totals,
         events: Events,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self._settings = settings
         self._capabilities = capabilities
@@ -60,6 +65,7 @@ class Handshake:
         self._clients = sessions.clients
         self._totals = totals
         self._events = events
+        self._authorizer = authorizer
 
     def on_packet(self, connection: "Connection", packet: Packet, now: int) -> None:
         """Handle a packet of a client without a session. Raises MQTTError to refuse the client."""
@@ -118,7 +124,7 @@ class Handshake:
             return
         self._admission.check(packet)  # others may have connected since
         authentication.connect = None
-        identity = Identity(answer.user, source="scram")
+        identity = self._access.scram_identity(answer.user)
         self._accept(connection, packet, authentication.properties(answer), identity, now)
 
     def _accept(
@@ -145,12 +151,11 @@ class Handshake:
         connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
         if maximum_packet_size:  # 0: any size
             _fit(connack, own_properties, maximum_packet_size)
-        client, connack.session_present = self._open_session(client_id, packet.clean_start, now)
+        permissions = self._permissions(connection, packet, identity)
+        client, connack.session_present = self._open_session(client_id, packet.clean_start, identity, now)
         client.attach(connection, identity, expiry_interval, packet.bridge)
         client.asked_to_last = asked_expiry > 0
-        connection.client = client
-        self._clients.online += 1
-        self._totals.most_online = max(self._totals.most_online, self._clients.online)
+        self._attach(connection, client, permissions)
         connection.will = packet.will
         session = client.session
         session.listener = connection.listener
@@ -167,8 +172,38 @@ class Handshake:
         if self._events.debug:
             log_connected(connection, packet, identity, expiry_interval, connack.session_present)
 
-    def _open_session(self, client_id: str, clean_start: bool, now: int) -> tuple[Client, bool]:
-        """The client's session, and whether it was kept [MQTT-3.2.2-2, -3]. An older connection is closed first."""
+    def _permissions(
+        self, connection: "Connection", packet: Connect, identity: Identity | None
+    ) -> Permissions | None:
+        """What the client may do; None without rules. Raises MQTTError if that does not include its will."""
+        authorizer = self._authorizer
+        if authorizer is None:
+            return None
+        client_id = connection.client_id
+        user, roles = (None, _NO_ROLES) if identity is None else (identity.user, identity.roles)
+        permissions = authorizer.permissions(Who(user, roles, client_id, connection.host, connection.listener))
+        will = packet.will
+        if will is not None and not permissions.may_publish(will.topic, will.qos, will.retain):
+            self._admission.check_state(will, client_id)
+        return permissions
+
+    def _attach(self, connection: "Connection", client: Client, permissions: Permissions | None) -> None:
+        """The connection has a client, with these permissions."""
+        connection.client = client
+        client.permissions = permissions
+        if self._authorizer is not None and permissions is not None:
+            session = client.session
+            self._authorizer.attach(session.outbound, permissions, bool(session.subscriptions))
+        self._clients.online += 1
+        self._totals.most_online = max(self._totals.most_online, self._clients.online)
+
+    def _open_session(
+        self, client_id: str, clean_start: bool, identity: Identity | None, now: int
+    ) -> tuple[Client, bool]:
+        """The client's session, and whether it was kept [MQTT-3.2.2-2, -3]. An older connection is closed first.
+
+        The session of another user is not resumed: it may hold what this one must not receive.
+        """
         client = self._clients.get(client_id)
         if client is not None and client.connection is not None:
             client.connection.read_to_end()  # it may have sent DISCONNECT
@@ -179,10 +214,10 @@ class Handshake:
                 client.connection = None
                 # [MQTT-3.1.4-3]
                 older.close(reason_codes.SESSION_TAKEN_OVER, "another connection has taken over this client id")
-                older.detach(now, not clean_start)
+                older.detach(now, not clean_start and client.belongs_to(identity))
                 client = self._clients.get(client_id)
         if client is not None:
-            if not clean_start:
+            if not clean_start and client.belongs_to(identity):
                 client.will = None  # [MQTT-3.1.3-9]: reconnected before the delay was over
                 return client, True
             self._sessions.end(client, now)

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, final
 
 from broker.addresses.policy import Addresses
+from broker.auth.authorizer import Authorizer
 from broker.auth.topic_rules import TopicRules
 from broker.connection.capabilities import Capabilities, is_text
-from broker.connection.replies import PublishRefused, shortened
+from broker.connection.replies import PublishRefused, not_permitted, shortened
 from broker.events import Events
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL, MATCHED
@@ -33,6 +34,7 @@ class Publishing:
         topic_rules: TopicRules,
         events: Events,
         commits: Commits | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self._messages = messages
         self._addresses = addresses
@@ -42,12 +44,15 @@ class Publishing:
         self._topic_rules = topic_rules
         self._events = events
         self._commits = commits
+        self._authorizer = authorizer
 
     def publish(self, connection: "Connection", session: Session, publish: Publish, now: int) -> None:
         """Route and acknowledge a PUBLISH that the session has accepted. Raises MQTTError to close."""
         try:
             if self._selective or publish.properties is not None:
                 self._check(publish)
+            if self._authorizer is not None:
+                self._check_permission(connection, session, publish)
             if self._commits is not None:
                 self._check_disk(self._commits, connection, session, publish, now)
             verdict = self._messages.publish(publish, session)
@@ -93,6 +98,15 @@ class Publishing:
             if publish.qos == 0:  # no acknowledgement for the reason code
                 raise MQTTError(reason_codes.PAYLOAD_FORMAT_INVALID, message)
             raise PublishRefused(reason_codes.PAYLOAD_FORMAT_INVALID, message)
+
+    def _check_permission(self, connection: "Connection", session: Session, publish: Publish) -> None:
+        """Raise PublishRefused if the rules do not allow it; a bridge's state of its own connection needs no rule."""
+        client = connection.client
+        permissions = None if client is None else client.permissions
+        if permissions is None or permissions.may_publish(publish.topic, publish.qos, publish.retain):
+            return
+        if not self._topic_rules.may_publish_state(session.client_id, publish.topic, publish.payload, publish.retain):
+            raise not_permitted(publish.topic)
 
     def _check_disk(
         self, commits: Commits, connection: "Connection", session: Session, publish: Publish, now: int

@@ -43,6 +43,11 @@ def topic_name(topic: bytes) -> str:
     return topic[:MOST_TOPIC].decode(errors="ignore")
 
 
+def not_permitted(topic: bytes) -> PublishRefused:
+    """The refusal of a PUBLISH that its client may not send."""
+    return PublishRefused(reason_codes.NOT_AUTHORIZED, f"PUBLISH to {topic_name(topic)!r} is not permitted")
+
+
 def connack(error: MQTTError, version: int, limit: int) -> bytes:
     """The CONNACK with the error's reason code; `limit` is the client's Maximum Packet Size, 0 = none.
 

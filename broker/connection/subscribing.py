@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from broker.auth.authorizer import Authorizer
 from broker.auth.topic_rules import TopicRules
 from broker.clients import Client
 from broker.connection.capabilities import Capabilities
@@ -39,12 +40,14 @@ class Subscribing:
         capabilities: Capabilities,
         topic_rules: TopicRules,
         events: Events,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self._max_topic_levels: int = settings.max_topic_levels
         self._router = router
         self._retained = retained
         self._capabilities = capabilities
         self._topic_rules = topic_rules
+        self._authorizer = authorizer
         self._events = events
 
     def subscribe(self, client: Client, packet: Subscribe, now: int) -> None:
@@ -61,7 +64,7 @@ class Subscribing:
             if client.bridge:  # MQTT 5 bridges set these options themselves
                 subscription.no_local = True
                 subscription.retain_as_published = True
-            refusal = self._refusal(subscription.topic_filter)
+            refusal = self._refusal(session, subscription)
             if refusal:
                 codes.append(refusal)  # SUBACK of 3.1.1 has 0x80 for all
                 refused.append(subscription.topic_filter)
@@ -78,34 +81,67 @@ class Subscribing:
         if fresh:
             feed = client.feed
             if feed is None:
-                feed = RetainedFeed(self._router, self._retained, self._topic_rules, session)
+                feed = RetainedFeed(self._router, self._retained, self._topic_rules, session, self._authorizer)
             client.feed = feed if feed.add(fresh, now) else None
 
     def unsubscribe(self, client: Client, packet: Unsubscribe) -> None:
         """Unsubscribe filter by filter and answer with UNSUBACK [MQTT-3.10.4-4]."""
         session = client.session
-        codes: list[int] = []
-        for topic_filter in packet.topic_filters:
-            held = session.subscriptions
-            if held is not None and held.pop(topic_filter, None) is not None:
-                self._router.unsubscribe(session.outbound, topic_filter)
-                if client.kept is not None:
-                    session.outbox.commit = client.kept.unsubscribed(topic_filter)
-                if client.feed is not None:
-                    client.feed.forget(topic_filter)
-                codes.append(reason_codes.SUCCESS)
-            else:
-                codes.append(reason_codes.NO_SUBSCRIPTION_EXISTED)
+        codes = [
+            reason_codes.SUCCESS if self._end(client, topic_filter) else reason_codes.NO_SUBSCRIPTION_EXISTED
+            for topic_filter in packet.topic_filters
+        ]
         _answer(session, Unsuback(packet.packet_id, codes).encode(session.version))
         if self._events.debug:
             log_unsubscribed(self._events, session.client_id, packet.topic_filters, codes)
 
-    def _refusal(self, topic_filter: str) -> int:
+    def _end(self, client: Client, topic_filter: str) -> bool:
+        """End a subscription; False if there is none."""
+        session = client.session
+        held = session.subscriptions
+        if held is None or held.pop(topic_filter, None) is None:
+            return False
+        self._router.unsubscribe(session.outbound, topic_filter)
+        if client.kept is not None:
+            session.outbox.commit = client.kept.unsubscribed(topic_filter)
+        if client.feed is not None:
+            client.feed.forget(topic_filter)
+        return True
+
+    def recheck(self, client: Client) -> list[str]:
+        """End the shared subscriptions that the rules no longer allow; returns their filters.
+
+        Others are narrowed by the router, which asks for each topic.
+        """
+        session = client.session
+        ended: list[str] = []
+        for topic_filter, subscription in list((session.subscriptions or {}).items()):
+            share, inner = split_share(topic_filter)
+            if share and not self._permits(session, share, inner, subscription.qos):
+                self._end(client, topic_filter)
+                ended.append(topic_filter)
+        return ended
+
+    def _permits(self, session: Session, share: str, inner: bytes, qos: int) -> bool:
+        """Whether the rules allow a subscription.
+
+        A shared one has a queue for all members, so each of them must be allowed to receive all that may be in it.
+        """
+        authorizer = self._authorizer
+        permissions = None if authorizer is None else authorizer.of(session.outbound)
+        if authorizer is None or permissions is None:
+            return True
+        if share or not authorizer.narrow:
+            return permissions.may_receive_all(inner, qos)
+        return permissions.may_receive_some(inner, qos)
+
+    def _refusal(self, session: Session, subscription: Subscription) -> int:
         """The reason code that refuses a subscription; 0 = it is accepted."""
-        inner = split_share(topic_filter)[1]  # topics are matched without $share/group
+        topic_filter = subscription.topic_filter
+        share, inner = split_share(topic_filter)  # topics are matched without $share/group
         if inner.count(b"/") >= self._max_topic_levels:
             return reason_codes.TOPIC_FILTER_INVALID
-        if not self._topic_rules.may_subscribe(inner):
+        if not self._topic_rules.may_subscribe(inner) or not self._permits(session, share, inner, subscription.qos):
             return self._topic_rules.refused_subscribe
         return self._capabilities.lacks(topic_filter)
 

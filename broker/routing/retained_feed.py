@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from broker.auth.authorizer import Authorizer
 from broker.auth.topic_rules import TopicRules
 from broker.routing.retained import Retained
 from broker.routing.router import Router
@@ -25,10 +26,18 @@ class RetainedFeed(Source):
     published. A filter that is subscribed to again while it waits is served once.
     """
 
-    def __init__(self, router: Router, retained: Retained, topic_rules: TopicRules, session: Session) -> None:
+    def __init__(
+        self,
+        router: Router,
+        retained: Retained,
+        topic_rules: TopicRules,
+        session: Session,
+        authorizer: Authorizer | None = None,
+    ) -> None:
         self._router = router
         self._retained = retained
         self._topic_rules = topic_rules
+        self._authorizer = authorizer
         self._outbound = session.outbound
         self._client_id = session.client_id
         self._wanted: dict[str, Subscription] = {}
@@ -118,6 +127,9 @@ class RetainedFeed(Source):
         retained = self._retained
         subscription = self._subscription
         if not retained.holds(publish) or not self._topic_rules.may_receive(publish.topic):
+            return None
+        authorizer = self._authorizer
+        if authorizer is not None and not authorizer.may_receive(self._outbound, publish.topic, subscription.qos):
             return None
         if subscription.no_local and retained.publisher(publish.topic) == self._client_id:
             return None  # [MQTT-3.8.3-3]

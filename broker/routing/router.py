@@ -4,12 +4,12 @@ from itertools import islice
 from typing import Final, final
 
 from broker.addresses.book import AddressBook
+from broker.auth.authorizer import Authorizer
 from broker.auth.topic_rules import TopicRules
-from broker.connection.replies import PublishRefused, topic_name
+from broker.connection.replies import not_permitted
 from broker.routing.filter_tree import FilterTree, Subscribers
 from broker.routing.receivers import Receivers, Route
 from broker.routing.shared_groups import SharedGroups, split_share
-from protocol import reason_codes
 from protocol.errors import TopicNameInvalid
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -35,7 +35,7 @@ _RECEIVER_BYTES: Final = 64
 class Router:
     """Keeps the subscriptions and delivers messages to the sessions that match."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one per part, made in one place
         self,
         max_topic_levels: int,
         merge: bool = True,
@@ -44,6 +44,7 @@ class Router:
         topic_rules: TopicRules | None = None,
         shared: SharedGroups | None = None,
         addresses: AddressBook | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.cache: dict[bytes, Receivers] = {}
         """Receivers by topic name; a cached topic is a valid name."""
@@ -51,6 +52,8 @@ class Router:
         self._topic_rules = TopicRules() if topic_rules is None else topic_rules
         self.shared = SharedGroups() if shared is None else shared
         self.addresses = AddressBook([]) if addresses is None else addresses
+        self._authorizer = authorizer
+        """None = all clients may receive the same."""
         self._merge = merge
         """Whether overlapping subscriptions of a session give one delivery; otherwise one each [MQTT-3.3.4-2]."""
         self._cached_topics = cached_topics
@@ -79,7 +82,7 @@ class Router:
         if receivers.others:
             if publisher is not None:
                 if receivers.closed:
-                    raise _not_permitted(publish.topic)
+                    raise not_permitted(publish.topic)
                 address = receivers.address
                 if address is not None and (
                     address.waiting  # FC-25: first in, first out
@@ -136,6 +139,10 @@ class Router:
                 del self._exact[topic_filter]
             self._forget(topic_filter)
 
+    def forget_topics(self) -> None:
+        """Find the receivers of each topic anew: permissions have changed."""
+        self._forget_all()
+
     def _receivers(self, topic: bytes) -> Receivers:
         receivers = self.cache.get(topic)
         return self._find(topic) if receivers is None else receivers
@@ -161,19 +168,22 @@ class Router:
         exact = self._exact.get(topic)
         if exact is not None:
             matching.append(exact)
-        for route in self._routes(matching):
+        for route in self._routes(matching, topic):
             receivers.add(route)
         for subscribers in matching:
             if subscribers.groups is not None:
                 for group in subscribers.groups.values():
                     receivers.add_group(group)
 
-    def _routes(self, matching: list[Subscribers]) -> list[Route]:
-        """The routes: one per session (`_merge`), or one per subscription."""
+    def _routes(self, matching: list[Subscribers], topic: bytes) -> list[Route]:
+        """The routes: one per session (`_merge`), or one per subscription, of clients that may receive the topic."""
         routes: list[Route] = []
         found: dict[Outbound, Route] = {}
+        authorizer = self._authorizer
         for subscribers in matching:
             for outbound, subscription in subscribers.sessions.items():
+                if authorizer is not None and not authorizer.may_receive(outbound, topic, subscription.qos):
+                    continue
                 route = found.get(outbound)
                 if route is not None and self._merge:
                     route.merge(subscription)
@@ -205,10 +215,6 @@ class Router:
 def _weight(topic: bytes, receivers: Receivers) -> int:
     """The weight of a cached topic, in receivers."""
     return 1 + len(receivers) + len(topic) // _RECEIVER_BYTES
-
-
-def _not_permitted(topic: bytes) -> PublishRefused:
-    return PublishRefused(reason_codes.NOT_AUTHORIZED, f"PUBLISH to {topic_name(topic)!r} is not permitted")
 
 
 def is_wildcard(topic_filter: bytes) -> bool:

@@ -159,8 +159,7 @@ class Server:
         self._tasks.append(loop.create_task(topics.run()))
 
     def _watch_files(self, loop: asyncio.AbstractEventLoop) -> None:
-        authenticators = self.broker.authenticators
-        for file in () if authenticators is None else authenticators.files:
+        for file in self.broker.watched:
             self._tasks.append(loop.create_task(file.run()))
 
     def _start_exporter(self) -> "Exporter | None":

@@ -75,10 +75,11 @@ def test_values_that_are_no_names() -> None:
 )
 def test_password_file(folder: Path, name: str, message: str) -> None:
     """A password file that cannot be read is a mistake; one that can is not, whatever is in it."""
-    assert list(files.unreadable(None)) == []
-    assert list(files.unreadable(str(folder / "text"))) == []
-    ((path, problem),) = files.unreadable(str(folder / name))
-    assert dotted(path) == "authentication.password_file"
+    key = ("authentication", "password_file")
+    assert list(files.unreadable({key: None})) == []
+    assert list(files.unreadable({key: str(folder / "text")})) == []
+    ((path, problem),) = files.unreadable({key: str(folder / name)})
+    assert path == key
     assert message in problem
 
 

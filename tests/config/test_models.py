@@ -20,6 +20,7 @@ from config import (
     Mqtt,
     Paging,
     Priority,
+    Rule,
     ScramUser,
     Session,
     SlowConsumer,
@@ -95,6 +96,7 @@ BASE: dict[type[BaseModel], dict[str, Any]] = {
     Tls: {"certfile": "a.pem"},
     ScramUser: USER,
     Priority: {"match": "a/#", "weight": 1},
+    Rule: {"permit": "deny", "topics": ["a/#"]},
     AddressSettings: {"match": "a/#", "max_size_bytes": 1},
 }
 """Required keys of a model besides the key under test."""
@@ -151,6 +153,22 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (ScramUser, "iterations", [4095, 0, 10_000_001, "infinity", None, True]),
     (ScramUser, "stored_key", ["", "secret", KEY[4:], KEY + KEY, None, 5]),
     (ScramUser, "server_key", ["", "secret", KEY[4:], KEY + KEY, None, 5]),
+    (ScramUser, "roles", [None, "a", [""], ["a b"], [5]]),
+    (Authorization, "rules", [None, "a", {}, [5], [{}]]),
+    (Authorization, "rules_file", ["", 5, []]),
+    (Authorization, "acl_file", ["", 5, []]),
+    (Authorization, "default", ["perhaps", 1, True]),
+    (Authorization, "wide_subscriptions", ["drop", None, 1]),
+    (Rule, "permit", ["perhaps", None, True]),
+    (Rule, "topics", [None, [], "a", [5], [""], ["a#"], ["{user}"], ["$share/g/a"]]),
+    (Rule, "action", ["read", None, 1]),
+    (Rule, "users", [None, "a", [5], [""]]),
+    (Rule, "roles", [None, "a", [5], [""]]),
+    (Rule, "client_ids", [None, "a", [5], [""]]),
+    (Rule, "listeners", [None, "a", [5], [""]]),
+    (Rule, "addresses", [None, "127.0.0.1", [5], ["a"], ["10.1.0.0/8"], ["10.0.0.0/33"]]),
+    (Rule, "qos", [None, 1, [3], [-1], ["1"], [True]]),
+    (Rule, "retain", ["maybe", 2]),
     (Authorization, "deny_publish", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"], ["$share/g/a"]]),
     (Authorization, "deny_subscribe", [None, "a", [5], [""], ["a#"], ["#/a"], ["a+/b"], ["a\0"], ["$share/g/a"]]),
     (Authorization, "bridge_state", ["maybe", None, 2]),
@@ -211,7 +229,7 @@ def test_every_validator_rejects(model: type[BaseModel], key: str, value: object
 def test_no_key_is_left_out_of_the_rejections() -> None:
     """REFUSED has values for every key of every model."""
     tested = {(model, key) for model, key, _ in REFUSED}
-    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Authentication, ScramUser]
+    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Authentication, ScramUser, Rule]
     models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Paging, Persistence, Admin, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 

@@ -1,0 +1,1 @@
+"""Files of rules: ours, and Mosquitto's. Read when they change, so not compiled."""

@@ -1,0 +1,180 @@
+"""The rules of authorization: about whom, about what; and what of them applies to one client."""
+
+from fnmatch import translate
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from re import Pattern
+from re import compile as compile_regex
+from typing import Final, final
+
+from broker.auth.permissions import QOS, QOS_RETAIN, BoundRule, Levels, Permissions, Who
+from config.rule import Rule as RuleSettings
+
+USERNAME: Final = "{username}"
+CLIENT_ID: Final = "{client_id}"
+ROLE: Final = "{role}"
+
+_PLACEHOLDER: Final = compile_regex(r"(\{username\}|\{client_id\}|\{role\})")
+
+Network = IPv4Network | IPv6Network
+
+
+@final
+class Names:
+    """A condition on a name: it must equal one of several, or match one that has `*`, `?` or `[...]` in it."""
+
+    def __init__(self, patterns: list[str]) -> None:
+        self.exact = frozenset(pattern for pattern in patterns if not _has_glob(pattern))
+        self.globs: list[Pattern[str]] = [compile_regex(translate(each)) for each in patterns if _has_glob(each)]
+        self.any = not patterns
+
+    @staticmethod
+    def of(name: str) -> "Names":
+        """The condition that a name equals this one, whatever characters are in it."""
+        names = Names([])
+        names.exact = frozenset((name,))
+        names.any = False
+        return names
+
+    def hold(self, name: str | None) -> bool:
+        """Whether the condition holds; for no name only if there is no condition."""
+        if self.any:
+            return True
+        if name is None:
+            return False
+        return name in self.exact or any(glob.match(name) is not None for glob in self.globs)
+
+
+@final
+class Rule:
+    """One rule."""
+
+    def __init__(self, allow: bool, publish: int, subscribe: int, filters: list[str]) -> None:
+        """For all clients; the other attributes narrow that. `publish` and `subscribe` are masks, as in BoundRule."""
+        self.allow = allow
+        self.publish = publish
+        self.subscribe = subscribe
+        self.filters = filters
+        self.users = Names([])
+        self.roles = Names([])
+        self.client_ids = Names([])
+        self.listeners = Names([])
+        self.networks: list[Network] = []
+        self.anonymous = False
+        """Whether it is only about clients that have not authenticated."""
+        self.pattern = False
+        """Whether it is one of Mosquitto's patterns: names that replace placeholders may have slashes, and clients with
+        a wildcard in their names are excepted."""
+
+    def bind(self, who: Who, address: IPv4Address | IPv6Address | None) -> BoundRule | None:
+        """The rule as it applies to a client; None if it does not."""
+        if self.anonymous and who.user is not None:
+            return None
+        if not (self.users.hold(who.user) and self.client_ids.hold(who.client_id)):
+            return None
+        if not self.listeners.hold(who.listener):
+            return None
+        if self.pattern and not (_is_plain(who.user or "", True) and _is_plain(who.client_id, True)):
+            return None
+        if self.networks and (address is None or not any(address in network for network in self.networks)):
+            return None
+        roles = [role for role in sorted(who.roles) if self.roles.hold(role)]
+        if not self.roles.any and not roles:
+            return None
+        filters: list[Levels] = []
+        for template in self.filters:
+            filters += _filled(template, who, roles, self.pattern)
+        return BoundRule(self.allow, self.publish, self.subscribe, filters) if filters else None
+
+
+@final
+class RuleSet:
+    """All rules in their order, so that those of one client are found without a look at those of other users."""
+
+    def __init__(self, rules: list[Rule], default: bool) -> None:
+        self.default = default
+        self._rules = rules
+        self._by_user: dict[str, list[int]] = {}
+        """Positions of the rules that name users exactly, by user."""
+        self._others: list[int] = []
+        for position, rule in enumerate(rules):
+            if rule.users.any or rule.users.globs:
+                self._others.append(position)
+            else:
+                for user in rule.users.exact:
+                    self._by_user.setdefault(user, []).append(position)
+
+    def permissions(self, who: Who) -> Permissions:
+        """What a client may do."""
+        positions = self._others
+        own = None if who.user is None else self._by_user.get(who.user)
+        if own is not None:
+            positions = sorted([*positions, *own])
+        address = _address(who.host)
+        bound: list[BoundRule] = []
+        for position in positions:
+            rule = self._rules[position].bind(who, address)
+            if rule is not None:
+                bound.append(rule)
+        return Permissions(who, bound, self.default)
+
+
+def from_settings(own: RuleSettings) -> Rule:
+    """A rule of the configuration."""
+    publish = subscribe = 0
+    if own.action != "subscribe":
+        publish = _kinds(own.qos, own.retain)
+    if own.action != "publish":
+        subscribe = sum(1 << qos for qos in set(own.qos)) if own.qos else QOS
+    rule = Rule(own.permit == "allow", publish, subscribe, list(own.topics))
+    rule.users = Names(own.users)
+    rule.roles = Names(own.roles)
+    rule.client_ids = Names(own.client_ids)
+    rule.listeners = Names(own.listeners)
+    rule.networks = [ip_network(each) for each in own.addresses]
+    return rule
+
+
+def _kinds(qos: list[int], retain: bool | None) -> int:
+    kinds = 0
+    for each in qos or [0, 1, 2]:
+        if retain is not True:
+            kinds |= 1 << 2 * each
+        if retain is not False:
+            kinds |= 1 << 2 * each + 1
+    return kinds & QOS_RETAIN
+
+
+def _filled(template: str, who: Who, roles: list[str], slashes: bool) -> list[Levels]:
+    """The filters that a template stands for; none if a name that it needs is missing, or is no part of one level.
+
+    A name with a wildcard or slash in it would match topics of others. All names are replaced at once: one that looks
+    like a placeholder stays as it is.
+    """
+    if "{" not in template:
+        return [template.encode().split(b"/")]
+    parts = _PLACEHOLDER.split(template)
+    filled: list[str] = []
+    for role in roles if ROLE in parts else [""]:
+        names: dict[str, str | None] = {USERNAME: who.user, CLIENT_ID: who.client_id, ROLE: role}
+        found = [names[part] for part in parts if part in names]
+        if all(name and _is_plain(name, slashes) for name in found):
+            filled.append("".join([names.get(part, part) or "" for part in parts]))
+    return [each.encode().split(b"/") for each in filled]
+
+
+def _is_plain(name: str, slashes: bool) -> bool:
+    return not ("+" in name or "#" in name or ("/" in name and not slashes))
+
+
+def _has_glob(pattern: str) -> bool:
+    return "*" in pattern or "?" in pattern or "[" in pattern
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address

@@ -1,0 +1,121 @@
+"""Rules against their meaning in ten lines: any rules, any client, any topic."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.auth.permissions import Permissions, Who
+from broker.auth.rules import RuleSet, from_settings
+from config.rule import Rule
+from tests.support.broker.reference_rules import allowed, clients, rules, topic_filters, topics
+
+RULES = st.lists(rules(), max_size=6)
+ANN = Who("ann", frozenset({"ops"}), "client", "127.0.0.1", "local")
+
+
+def bound(own: list[Rule], default: bool, who: Who) -> Permissions:
+    """What a client may do by these rules."""
+    return RuleSet([from_settings(rule) for rule in own], default).permissions(who)
+
+
+@settings(max_examples=300)
+@given(RULES, st.booleans(), clients(), topics(), st.integers(0, 2), st.booleans())
+def test_publish(own: list[Rule], default: bool, who: Who, topic: str, qos: int, retain: bool) -> None:
+    """A PUBLISH is permitted as the reference says, the first time and from the kept decision."""
+    permissions = bound(own, default, who)
+    expected = allowed(own, default, who, "publish", topic, qos, retain)
+    assert permissions.may_publish(topic.encode(), qos, retain) == expected
+    for other in range(3):
+        permissions.may_publish(topic.encode(), other, not retain)
+    assert permissions.may_publish(topic.encode(), qos, retain) == expected
+
+
+@settings(max_examples=300)
+@given(RULES, st.booleans(), clients(), topics(), topic_filters(), st.integers(0, 2))
+def test_subscribe(own: list[Rule], default: bool, who: Who, topic: str, wanted: str, qos: int) -> None:
+    """A topic is delivered as the reference says; no filter is called fully readable, or unreadable, that is not."""
+    permissions = bound(own, default, who)
+    expected = allowed(own, default, who, "subscribe", topic, qos, False)
+    assert permissions.may_receive(topic.encode(), qos) == expected
+    everything = Rule(permit="allow", topics=[wanted])
+    if allowed([everything], False, who, "subscribe", topic, qos, False):  # the filter matches the topic
+        if permissions.may_receive_all(wanted.encode(), qos):
+            assert expected
+        if not permissions.may_receive_some(wanted.encode(), qos):
+            assert not expected
+
+
+@settings(max_examples=200)
+@given(topic_filters(), topic_filters(), topics())
+def test_filters(own: str, wanted: str, topic: str) -> None:
+    """Filters that cover or do not meet each other do so for every topic."""
+    permissions = bound([Rule(permit="allow", topics=[own])], False, ANN)
+    in_own = allowed([Rule(permit="allow", topics=[own])], False, ANN, "subscribe", topic, 0, False)
+    in_wanted = allowed([Rule(permit="allow", topics=[wanted])], False, ANN, "subscribe", topic, 0, False)
+    assert in_own == permissions.may_receive(topic.encode(), 0)
+    if permissions.may_receive_all(wanted.encode(), 0):
+        assert in_own or not in_wanted
+    if in_own and in_wanted:
+        assert permissions.may_receive_some(wanted.encode(), 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "everything", "something"),
+    [
+        ("#", "#", True, True),
+        ("#", "a/+/b", True, True),
+        ("+/#", "#", True, True),
+        ("#", "$SYS/#", False, False),
+        ("$SYS/#", "#", False, False),
+        ("$SYS/#", "$SYS/a", True, True),
+        ("a/#", "a", True, True),
+        ("a/#", "a/#", True, True),
+        ("a/+", "a/#", False, True),
+        ("a/+/c", "a/b/+", False, True),
+        ("a/b", "a/+", False, True),
+        ("a/b", "a/b/#", False, True),
+        ("a/b", "b/#", False, False),
+        ("a/b", "a", False, False),
+    ],
+)
+def test_coverage(own: str, wanted: str, everything: bool, something: bool) -> None:
+    """The filter of a rule against one that is subscribed to."""
+    permissions = bound([Rule(permit="allow", topics=[own])], False, ANN)
+    assert permissions.may_receive_all(wanted.encode(), 1) == everything
+    assert permissions.may_receive_some(wanted.encode(), 1) == something
+
+
+@pytest.mark.parametrize("name", ["+", "#", "a/b", "/", ""])
+def test_names_are_no_wildcards(name: str) -> None:
+    """A name with a wildcard or slash opens nothing, neither topics nor filters that look like it."""
+    who = Who(name, frozenset(), name, "", "")
+    for template in ("{username}/#", "x/{client_id}"):
+        permissions = bound([Rule(permit="allow", topics=[template])], False, who)
+        for topic in ("a/b", "x/a", name or "a", f"{name}/x", f"x/{name}"):
+            assert not permissions.may_publish(topic.encode(), 0, False)
+            assert not permissions.may_receive_some(topic.encode(), 0)
+
+
+def test_placeholders_are_replaced_once() -> None:
+    """A client id that looks like a placeholder is a name like others."""
+    who = Who("ann", frozenset(), "{username}", "", "")
+    permissions = bound([Rule(permit="allow", topics=["x/{client_id}"])], False, who)
+    assert permissions.may_publish(b"x/{username}", 0, False)
+    assert not permissions.may_publish(b"x/ann", 0, False)
+
+
+@pytest.mark.parametrize(
+    ("host", "inside"), [("10.1.2.3", True), ("::ffff:10.1.2.3", True), ("10.2.0.1", False), ("", False)]
+)
+def test_addresses(host: str, inside: bool) -> None:
+    """An IPv4 client is one on a socket of IPv6 too; who has no address is in no network."""
+    permissions = bound([Rule(permit="allow", topics=["#"], addresses=["10.1.0.0/16"])], False, ANN._replace(host=host))
+    assert permissions.may_publish(b"a", 0, False) == inside
+
+
+def test_many_topics() -> None:
+    """A client that publishes on ever new topics keeps a bounded number of decisions, and all of them are right."""
+    permissions = bound([Rule(permit="deny", topics=["+/shut"])], True, ANN)
+    for number in range(5_000):
+        assert permissions.may_publish(b"%d/open" % number, 0, False)
+        assert not permissions.may_publish(b"%d/shut" % number, 0, False)
