@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from config.credentials import check_different, check_key, check_salt, check_username
 from config.rule import Rule
-from config.value_types import FiniteCount, Model, TopicFilter, check_path
+from config.value_types import Count, FiniteCount, FiniteDuration, Model, TopicFilter, check_path
 
 LEAST_ITERATIONS: Final = 4096
 """Fewer make guessing too cheap (RFC 7677, section 4)."""
@@ -36,6 +36,17 @@ class ScramUser(Model):
     """Roles of the user, for rules."""
 
 
+class FailedLogins(Model):
+    """How many failed logins by user name and password there may be before further ones are refused."""
+
+    per_address: Count = 30
+    """From one IPv4 address or IPv6 network (/64)."""
+    per_user: Count = 10
+    """Of one user name."""
+    period: FiniteDuration = Field(default=60.0, ge=1)
+    """Seconds without a failure after which they are forgotten."""
+
+
 class Authentication(Model):
     """How clients authenticate."""
 
@@ -43,6 +54,7 @@ class Authentication(Model):
     """The users who log in by user name and password, with hashes of the passwords; None = there are none."""
     scram: Annotated[list[ScramUser], AfterValidator(check_different)] = Field(default_factory=list)
     """The users of SCRAM-SHA-256, a method for MQTT 5 clients; empty = the method is not offered."""
+    failed_logins: FailedLogins = Field(default_factory=FailedLogins)
 
     @property
     def has_users(self) -> bool:

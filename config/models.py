@@ -58,6 +58,15 @@ class Tls(Model):
     """The oldest TLS version accepted."""
 
 
+class WebSocket(Model):
+    """MQTT over WebSocket on one listener."""
+
+    path: Annotated[str, Field(pattern=r"^/[!-~]*$", max_length=1000)] = "/mqtt"
+    """The path of the URL."""
+    origins: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    """The origins of pages that may connect, such as `https://example.com`; empty = any, and clients without one."""
+
+
 class Listener(Model):
     """One bind address on which the broker accepts connections."""
 
@@ -66,6 +75,8 @@ class Listener(Model):
     """`host:port` or `[IPv6 address]:port`; port 0 is any free port."""
     tls: Tls | None = None
     """None: plain TCP."""
+    websocket: WebSocket | None = None
+    """None: MQTT without WebSocket."""
 
     @property
     def host(self) -> str:

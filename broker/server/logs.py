@@ -13,10 +13,11 @@ from config.models import Log
 def configure(log: Log) -> None:
     """Set the configured level and format."""
     rendering: list[structlog.types.Processor]
-    if log.format == "json":
+    if log.format == "json":  # its strings are ASCII, without control characters
         rendering = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
         rendering = [
+            _printable,
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
         ]
     structlog.configure(
@@ -31,6 +32,14 @@ def configure(log: Log) -> None:
     )
     logging.basicConfig(handlers=[_Forward(logging.WARNING)], level=logging.WARNING, force=True)
     logging.captureWarnings(True)
+
+
+def _printable(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Escape what clients may send to forge lines, or to control the terminal that shows them."""
+    for key, value in event.items():
+        if isinstance(value, str) and not value.isprintable() and key != "exception":
+            event[key] = repr(value)
+    return event
 
 
 class StandardError:

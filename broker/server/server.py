@@ -19,7 +19,7 @@ from broker.server.listening import BACKLOG, open_sockets, server_context
 from broker.server.shutdown import disconnect_all
 from broker.server.tls_handshake import TlsListener
 from broker.telemetry.sys_topics import SysTopics
-from config.models import Config, Listener
+from config.models import Config, Listener, WebSocket
 
 if TYPE_CHECKING:
     from broker.telemetry.exporter import Exporter
@@ -129,7 +129,8 @@ class Server:
 
         def new_connection() -> asyncio.Protocol:
             # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
-            return cast("asyncio.Protocol", Connection(self.broker.handlers, listener.name))
+            connection = cast("asyncio.Protocol", Connection(self.broker.handlers, listener.name))
+            return connection if listener.websocket is None else self._over_websocket(listener.websocket, connection)
 
         accept = new_connection
         if context is not None:
@@ -147,7 +148,13 @@ class Server:
             self._servers.append(server)
             host, port = sock.getsockname()[:2]
             self.addresses.setdefault(listener.name, (host, port))
-            self._opened.append({"listener": listener.name, "host": host, "port": port, "tls": context is not None})
+            self._opened.append({"listener": listener.name, "host": host, "port": port, **_kind(listener)})
+
+    def _over_websocket(self, settings: WebSocket, connection: asyncio.Protocol) -> asyncio.Protocol:
+        from broker.server.websocket import WebSocketTransport
+
+        size = self.broker.settings.max_packet_size
+        return cast("asyncio.Protocol", WebSocketTransport(settings, size, connection))
 
     def _start_sys_topics(self, loop: asyncio.AbstractEventLoop) -> None:
         mqtt = self.config.mqtt
@@ -227,6 +234,14 @@ class Server:
             server.close()
         for tls in self._tls:
             tls.close()
+
+
+def _kind(listener: Listener) -> dict[str, Any]:
+    """What else the log says of a listener."""
+    kind: dict[str, Any] = {"tls": listener.tls is not None}
+    if listener.websocket is not None:
+        kind["websocket"] = listener.websocket.path
+    return kind
 
 
 def raise_file_limit() -> None:

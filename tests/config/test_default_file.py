@@ -9,7 +9,8 @@ import yaml
 from pydantic import BaseModel
 
 import config
-from config import AddressSettings, Config, Listener, Paging, Priority, ScramUser, Session, SlowConsumer, Tls
+from config import AddressSettings, Config, Listener, Paging, Priority, Rule, ScramUser, Session, SlowConsumer, Tls
+from config.models import WebSocket
 from config.schema import known_keys, section_at, written
 
 pytestmark = pytest.mark.once
@@ -64,7 +65,9 @@ def test_every_key_is_documented(path: tuple[str, ...]) -> None:
     [
         ("listeners", Listener),
         ("listeners", Tls),
+        ("listeners", WebSocket),
         ("authentication", ScramUser),
+        ("authorization", Rule),
         ("session", Priority),
         ("addresses", AddressSettings),
     ],

@@ -26,6 +26,8 @@ from config import (
     SlowConsumer,
     Tls,
 )
+from config.access import FailedLogins
+from config.models import WebSocket
 from config.persistence import Persistence
 from config.value_types import MAX_NAME
 
@@ -118,6 +120,9 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Listener, "name", ["", "a b", ".x", None, 5]),
     (Listener, "bind", ["", "x", "host:99999", None, 1883]),
     (Listener, "tls", [True, "cert.pem", {}]),
+    (Listener, "websocket", [5, "mqtt", []]),
+    (WebSocket, "path", ["", "mqtt", "/a b", "/ä", "/" * 1001, None, 5]),
+    (WebSocket, "origins", [None, "https://example.com", [""], [5]]),
     (Tls, "certfile", [None, 5, []]),
     (Tls, "keyfile", [5, []]),
     (Tls, "cafile", [5, []]),
@@ -147,6 +152,10 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Mqtt, "redirect", ["moved", None, 1]),
     (Mqtt, "sys_interval", [0, -1, "10", None]),
     (Authentication, "password_file", ["", 5, []]),
+    (Authentication, "failed_logins", [None, 5, []]),
+    (FailedLogins, "per_address", [-1, 1.5, "x", None, True]),
+    (FailedLogins, "per_user", [-1, 1.5, "x", None, True]),
+    (FailedLogins, "period", [0, 0.5, "1", "infinity", None]),
     (Authentication, "scram", [None, "ann", {}, [5], [{}], [USER, USER]]),
     (ScramUser, "username", ["", "a\0b", "a\nb", "x" * 256, "a\u0308", "ª", None, 5]),
     (ScramUser, "salt", ["", "x", "A" * 12, "!" * 16, "ä" * 16, None, 5]),
@@ -229,7 +238,8 @@ def test_every_validator_rejects(model: type[BaseModel], key: str, value: object
 def test_no_key_is_left_out_of_the_rejections() -> None:
     """REFUSED has values for every key of every model."""
     tested = {(model, key) for model, key, _ in REFUSED}
-    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, Authentication, ScramUser, Rule]
+    models: list[type[BaseModel]] = [Config, Listener, Tls, WebSocket, Mqtt, Authentication, FailedLogins]
+    models += [ScramUser, Rule]
     models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Paging, Persistence, Admin, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 

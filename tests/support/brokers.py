@@ -28,11 +28,12 @@ LOOPS = {
 
 @dataclass(frozen=True)
 class Listener:
-    """What a broker is to listen on: plain TCP, or TLS with or without client certificates."""
+    """What a broker is to listen on: plain TCP, or TLS with or without client certificates; Sluice also WebSocket."""
 
     name: str = "tcp"
     certificates: Certificates | None = None
     require_client_certificate: bool = False
+    websocket: bool = False
 
 
 TCP_ONLY = (Listener(),)
@@ -70,6 +71,8 @@ def _sluice_listener(listener: Listener) -> dict[str, object]:
             "cafile": str(listener.certificates.cafile),
             "require_client_certificate": listener.require_client_certificate,
         }
+    if listener.websocket:
+        settings["websocket"] = {}
     return settings
 
 

@@ -7,9 +7,11 @@ from typing import Any
 from broker.auth.authenticators import password_file
 from broker.auth.authenticators.authenticator import Authenticator
 from broker.auth.authenticators.chain import Chain
+from broker.auth.authenticators.guard import Guard
 from broker.auth.authenticators.hashing import HashingPool
 from broker.auth.authenticators.password_file import PasswordFile
 from broker.auth.watched_file import WatchedFile
+from broker.runtime.clock import SECOND
 from config.models import Config
 
 
@@ -28,7 +30,9 @@ class Authenticators:
             users.on_changed = partial(close_users, password_file.SOURCE)
             self.files.append(users.file)
             asked.append(users)
-        self.chain = Chain(asked)
+        failed = own.failed_logins
+        period = int(failed.period * SECOND)
+        self.chain = Chain(asked, Guard(failed.per_address, failed.per_user, period))
 
     def close(self) -> None:
         """Stop hashing."""

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from broker.auth.authenticators.authenticator import Authenticator, Busy, Login, No
+from broker.auth.authenticators.guard import Guard
 from broker.auth.identity import Identity
+from broker.runtime.clock import SECOND, monotonic_us
 from protocol import reason_codes
 from protocol.errors import MQTTError
 
@@ -14,8 +16,16 @@ from protocol.errors import MQTTError
 class Chain:
     """The authenticators of a broker, in the order in which they are asked."""
 
-    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
+    def __init__(
+        self,
+        authenticators: Sequence[Authenticator],
+        guard: Guard | None = None,
+        clock: Callable[[], int] = monotonic_us,
+    ) -> None:
+        """`guard`: None = passwords can be tried without a limit; `clock` in microseconds."""
         self._authenticators = authenticators
+        self._guard = guard
+        self._clock = clock
         self._log = structlog.get_logger("sluice")
         self._asking: set[asyncio.Task[None]] = set()  # the loop itself keeps no reference to its tasks
 
@@ -27,6 +37,23 @@ class Chain:
 
     async def ask(self, login: Login) -> Identity:
         """Return who it is. Raises MQTTError with the reason code for CONNACK."""
+        guard = self._guard
+        if guard is not None and (refusal := guard.refusal(login, self._clock())):
+            raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, refusal)
+        identity = await self._decide(login)
+        if identity is None:
+            if guard is not None and (delay := guard.failed(login, self._clock())):
+                await asyncio.sleep(delay / SECOND)
+            # The same words whether the user is unknown or the password wrong.
+            raise MQTTError(
+                reason_codes.BAD_USER_NAME_OR_PASSWORD, f"user name {login.username!r:.80} or its password is wrong"
+            )
+        if guard is not None:
+            guard.succeeded(login)
+        return identity
+
+    async def _decide(self, login: Login) -> Identity | None:
+        """Who it is; None if nobody says yes. Raises MQTTError if that cannot be told."""
         for authenticator in self._authenticators:
             try:
                 answer = await authenticator.authenticate(login)
@@ -39,11 +66,8 @@ class Chain:
             if isinstance(answer, Identity):
                 return answer
             if answer is No.DENIED:
-                break
-        # The same words whether the user is unknown or the password wrong.
-        raise MQTTError(
-            reason_codes.BAD_USER_NAME_OR_PASSWORD, f"user name {login.username!r:.80} or its password is wrong"
-        )
+                return None
+        return None
 
     async def _ask_for(self, login: Login, done: Callable[[Identity | MQTTError], None]) -> None:
         try:

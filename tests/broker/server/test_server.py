@@ -1,7 +1,9 @@
 """The server: descriptors, loops, stopping, and what it does when nobody reads its log."""
 
 import asyncio
+import itertools
 import json
+import re
 import resource
 import signal
 import socket
@@ -190,6 +192,28 @@ def test_console_log(tmp_path: Path) -> None:
     _, rest = process.communicate(timeout=10)
     assert "stopped" in rest
     assert "\x1b" not in rest
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_clients_cannot_forge_lines(tmp_path: Path, log_format: str) -> None:
+    """Whatever is in a client id, its event stays one line, and nothing in it controls a terminal."""
+    flags = ["--log-level", "debug", "--log-format", log_format]
+    command = [sys.executable, "-m", "broker", "run", "-l", "127.0.0.1:0", *flags]
+    process = subprocess.Popen(command, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    (listening,) = itertools.islice((line for line in process.stderr if "listening" in line), 1)
+    found = re.search(r"port\W+(\d+)", listening)
+    assert found is not None
+    names = [f"x{bad}[info] forged" for bad in ("\n", "\r", "\x1b[2J", "\x08", "\u2028", "\x85", "\u202e", "=1 event")]
+    for name in names:
+        with WireClient(Address("127.0.0.1", int(found[1])), 5) as client:
+            assert client.connect(name).reason_code == 0
+    process.terminate()
+    _, rest = process.communicate(timeout=10)
+    lines = rest.removesuffix("\n").split("\n")
+    assert sum("connected" in line and "disconnected" not in line for line in lines) == len(names)
+    assert sum("forged" in line for line in lines) == 2 * len(names)
+    assert all(line.isprintable() for line in lines)
 
 
 async def test_crash_is_a_log_line() -> None:

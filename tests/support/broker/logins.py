@@ -18,6 +18,9 @@ from tests.support.wire import WireClient
 PASSWORDS: Final = {"ann": "correct horse", "ben": "battery staple"}
 SECONDS: Final = 10.0
 
+NO_LIMITS: Final = {"failed_logins": {"per_address": "infinity", "per_user": "infinity"}}
+"""Tests fail to log in as often as they like."""
+
 
 def write_users(
     path: Path, passwords: dict[str, str] | None = None, roles: dict[str, tuple[str, ...]] | None = None
@@ -43,7 +46,7 @@ def slow_hash(password: str) -> str:
 
 def sections(path: Path, **more: Any) -> dict[str, Any]:
     """The sections of a configuration in which only the users of this file are let in."""
-    return {"allow_anonymous": None, "authentication": {"password_file": str(path)}, **more}
+    return {"allow_anonymous": None, "authentication": {"password_file": str(path), **NO_LIMITS}, **more}
 
 
 def log_in(

@@ -279,3 +279,37 @@ def test_without_a_file(start: Start) -> None:
     with log_in(address, "ann", "anything") as client, connected(address, 4) as other:
         assert client.expect(Connack).reason_code == 0
         other.expect_nothing_more()
+
+
+# -- who tries passwords
+
+
+def test_tried_passwords(start: Start, tmp_path: Path) -> None:
+    """Past the limit of a user the password is not looked at (0x9F, 3.1.1 code 3); who is known here still logs in."""
+    path = write_users(tmp_path / "users", {**PASSWORDS, "zoe": "secret"})
+    own = {"password_file": str(path), "failed_logins": {"per_user": 4, "per_address": "infinity"}}
+    broker = start(sections={"allow_anonymous": None, "authentication": own})
+    address = broker.address()
+    assert code(address, "zoe", "secret") == 0
+    assert [code(address, "ann", "wrong password") for _ in range(4)] == [BAD] * 4
+    assert code(address, "ann", ANN) == reason_codes.CONNECTION_RATE_EXCEEDED
+    assert code(address, "ann", ANN, 4) == 3
+    assert [code(address, user, "x") for user in ("zoe", "ben", "nobody")] == [BAD] * 3
+    assert code(address, "zoe", "secret") == 0
+    refused = [event for event in events(broker, "client_refused") if "too many failed logins" in event["detail"]]
+    assert len(refused) == 2
+
+
+def test_storm_does_not_delay_others(start: Start, tmp_path: Path) -> None:
+    """A storm from one address ends in refusals without hashing, and a client with a session is served meanwhile."""
+    path = tmp_path / "users"
+    path.write_text(f"ann:{slow_hash(ANN)}\n")
+    own = {"password_file": str(path), "failed_logins": {"per_address": 5, "per_user": "infinity"}}
+    address = start(sections={"allow_anonymous": None, "authentication": own}).address()
+    with log_in(address, "ann", ANN) as client:
+        assert client.expect(Connack).reason_code == 0
+        for number in range(5):
+            assert code(address, f"user{number}", "x") == BAD
+        for number in range(200):
+            assert code(address, f"user{number}", "x") == reason_codes.CONNECTION_RATE_EXCEEDED
+        client.expect_nothing_more()
