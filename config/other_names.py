@@ -23,7 +23,6 @@ OTHER_NAMES: Final = {
     "cafile": "listeners[].tls.cafile",
     "require_certificate": "listeners[].tls.require_client_certificate",
     "tls_version": "listeners[].tls.minimum_version",
-    "acl_file": "authorization.deny_publish or authorization.deny_subscribe",
     "log_type": "log.level",
     # VerneMQ
     "max_offline_messages": "session.max_mqueue_len",

@@ -37,7 +37,7 @@ def test_show(path: Path) -> None:
     loaded = config.load(path, {})
     text = config.render(loaded)
     shown = yaml.safe_load(text)["authentication"]["scram"]
-    assert shown == [{**USER, "stored_key": "***", "server_key": "***"}]
+    assert shown == [{**USER, "stored_key": "***", "server_key": "***", "roles": []}]
     for form in (text, repr(loaded), str(loaded.config), loaded.config.model_dump_json()):
         assert STORED_KEY not in form
         assert SERVER_KEY not in form
