@@ -43,7 +43,7 @@ run: $(STAMPS)/run ## Start the broker on loopback; ./metrics and ./journal are 
 .PHONY: test
 test: $(STAMPS)/venv ## Lint, check types, run all tests interpreted, then compiled.
 	@# Compiling takes minutes of one processor: meanwhile everything runs that needs no wheel.
-	@nice $(MAKE) --no-print-directory $(STAMPS)/wheel & wheel=$$!; \
+	@$(MAKE) --no-print-directory $(STAMPS)/wheel & wheel=$$!; \
 	trap 'kill $$wheel 2>/dev/null || true' EXIT; \
 	$(MAKE) --no-print-directory lint types interpreted; \
 	wait $$wheel; \

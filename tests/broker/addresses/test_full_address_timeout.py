@@ -1,9 +1,12 @@
 """FC-25: when parked PUBLISHes are given up, by block_timeout or reject_threshold_bytes, and the answers."""
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
+from broker.runtime.clock import monotonic_us
+from broker.runtime.timers import TICK
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubrec
@@ -150,10 +153,11 @@ def test_many_time_out() -> None:
     with local_broker(block_timeout="10s", session={"producer_window_size": "10MiB"}) as local:
         reader, sender = fill(local, publisher(local, 4))
         send(sender, range(11, 1011), 0)
-        local.pass_time(9.8)
+        at = monotonic_us() + 9_800_000
         left = [address(local).waiting]
         while left[-1]:
-            local.pass_time(0.1)
+            at += TICK  # not the machine's time, which may be two ticks later
+            local.run(partial(local.broker.wheel.advance, at))
             left.append(address(local).waiting)
         assert max(before - after for before, after in pairwise(left)) == 256
         assert take(reader, 10) == list(FILLING)

@@ -136,7 +136,8 @@ def test_acknowledgements_that_others_wait_for(behind: str) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 def test_own_messages_that_a_client_sends_at_once(qos: int) -> None:
     """FC-16: a client that subscribes to what it publishes gets all of a burst that it sends before it acknowledges."""
-    with LocalBroker(session=SMALL | {"max_awaiting_rel": 0}) as local:
+    patient = {"max_awaiting_rel": 0, "overflow_patience": "60s"}  # which lasts on a busy machine too
+    with LocalBroker(session=SMALL | patient) as local:
         client = local.client(4)
         client.connect("both")
         client.subscribe("mine", 1)
