@@ -32,17 +32,7 @@ from config.models import Config
 from protocol import reason_codes
 
 if TYPE_CHECKING:
-    from broker.addresses.paging.paging import Paging
     from broker.auth.authenticators.authenticators import Authenticators
-
-
-def open_paging(config: Config) -> "Paging | None":
-    """The paging store, even if no address pages: earlier runs may have left pages there. Raises OSError."""
-    if config.paging.directory is None:
-        return None
-    from broker.addresses.paging.paging import Paging
-
-    return Paging(config.paging.directory, config.node_name)
 
 
 def open_authenticators(config: Config, connections: Connections) -> "Authenticators | None":
@@ -83,7 +73,7 @@ class Broker:
         self.messages = messages = Messages(self.router, self.retained, topic_rules, journal)
         self.clients = Clients()
         window = config.session.producer_window_size
-        self.addresses = Addresses(messages, self.clients, self.wheel, self.events, window, open_paging(config))
+        self.addresses = Addresses(messages, self.clients, self.wheel, self.events, window, journal)
         self.sessions = Sessions(
             self.clients,
             settings.limits,

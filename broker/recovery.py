@@ -6,6 +6,7 @@ from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
 from broker.runtime.clock import SECOND, monotonic_us, wall_us
 from broker.storage.journal import Journal
+from broker.storage.kept_address import KeptAddress
 from broker.storage.kept_group import KeptGroup
 from broker.storage.kept_queue import KeptQueue
 from broker.storage.kept_session import KeptSession
@@ -21,13 +22,17 @@ def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
     recovery = _Recovery(broker, journal)
     for stored in saved.retained.values():
         recovery.restore_retained(stored)
-    for session in saved.sessions.values():
-        if not session.group:
+    queues = list(saved.sessions.values())
+    for session in queues:
+        if not session.group and not session.topic:
             recovery.restore_session(session)
-    for group in saved.sessions.values():
+    for group in queues:
         if group.group:
             recovery.restore_group(group)
-    recovery.schedule(list(saved.sessions.values()))
+    for pages in queues:
+        if pages.topic:
+            recovery.restore_pages(pages)
+    recovery.schedule(queues)
 
 
 @final
@@ -56,6 +61,8 @@ class _Recovery:
         session = client.session
         kept = client.kept = KeptSession(self._journal, saved.number, saved.client_id)
         self._begin(kept, saved)
+        for entry in saved.entries(self._now):
+            kept.add_evicted(entry)
         kept.restore_state(saved)
         client.expiry_interval = saved.expiry
         session.version = saved.version
@@ -79,7 +86,19 @@ class _Recovery:
         if queue is None:  # it has lost its last member
             kept.end()
             return
+        for entry in saved.entries(self._now):
+            kept.add_evicted(entry)
         shared.restore(queue, kept)
+
+    def restore_pages(self, saved: SavedSession) -> None:
+        kept = KeptAddress(self._journal, saved.number, saved.topic)
+        self._begin(kept, saved)
+        for entry in saved.pages():
+            kept.add_evicted(entry)
+        if kept.evicted.length:
+            self._broker.addresses.restore(kept, self._now)
+        else:
+            kept.end()
 
     def schedule(self, sessions: list[SavedSession]) -> None:
         """Set the timers of sessions that expire and of delayed wills, when all is restored."""
@@ -106,4 +125,3 @@ class _Recovery:
         assert saved.begins_in is not None  # `Saved.finish` has removed all others
         kept.begin_in(saved.begins_in)
         kept.deliveries.next_delivery = saved.next_delivery
-        kept.restore_evicted(saved.entries(self._now))

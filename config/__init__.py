@@ -1,7 +1,7 @@
 """The configuration of a Sluice broker: models, loading (YAML, environment, flags), checking, rendering."""
 
 from config.access import Authentication, Authorization, ScramUser
-from config.address_settings import AddressSettings, Paging
+from config.address_settings import AddressSettings
 from config.admin import Admin
 from config.errors import ConfigError, Problem
 from config.load import Flag, Loaded, check, load
@@ -24,7 +24,6 @@ __all__ = [
     "Log",
     "Metrics",
     "Mqtt",
-    "Paging",
     "Priority",
     "Problem",
     "Rule",

@@ -24,15 +24,15 @@ _ONLY_WITH: Final = {
 """Keys that have an effect with one full_policy only."""
 
 
-def broken(addresses: Sequence[Entry], paging: bool | None, priorities: Sequence[Entry]) -> list[BrokenRule]:
-    """All broken rules; `paging`: whether a directory is configured, None = could not be parsed."""
+def broken(addresses: Sequence[Entry], journal: bool | None, priorities: Sequence[Entry]) -> list[BrokenRule]:
+    """All broken rules; `journal`: whether it has a directory, None = could not be parsed."""
     problems = _same_match(("addresses",), addresses) + _same_match(("session", "mqueue_priorities"), priorities)
     for index, address in enumerate(addresses):
         path = ("addresses", index)
         problems += _reject_threshold(path, address)
         problems += _foreign_keys(path, address)
-        if paging is False and address.get("full_policy") == "page":
-            message = "found page without paging.directory: set that to a directory for page files"
+        if journal is False and address.get("full_policy") == "page":
+            message = "found page without persistence.directory: set that, because pages are in the journal"
             problems.append(BrokenRule((*path, "full_policy"), message))
     return problems
 

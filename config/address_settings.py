@@ -1,9 +1,8 @@
-"""The sections `addresses` and `paging`: how much may wait for one topic, and what happens beyond that."""
+"""The section `addresses`: how much may wait for one topic, and what happens beyond that."""
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from config.value_types import (
     Duration,
@@ -12,7 +11,6 @@ from config.value_types import (
     Model,
     TopicFilter,
     Window,
-    check_directory,
 )
 
 
@@ -30,13 +28,6 @@ class AddressSettings(Model):
     reject_threshold_bytes: Window = -1
     """FC-25: payload bytes, held and parked; beyond it PUBLISH is refused at once. -1 = no limit. Only with `block`."""
     page_limit_bytes: LimitedSize = 0
-    """FC-26: bytes of one address on disk, record headers included. 0 = no limit. Only with `page`."""
+    """FC-26: bytes of one address in the journal, record headers included. 0 = no limit. Only with `page`."""
     page_full_policy: Literal["drop", "fail"] = "fail"
     """FC-26: what happens beyond page_limit_bytes. Only with `page`."""
-
-
-class Paging(Model):
-    """FC-26: where paged PUBLISHes are stored."""
-
-    directory: Annotated[Path | None, BeforeValidator(check_directory)] = None
-    """FC-26: the directory of page files; None = no address can page."""

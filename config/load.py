@@ -125,7 +125,7 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     facts = partial.listeners(listeners)
     broken_rules = rules.broken(facts, partial.allow_anonymous(raw.values), partial.users(raw.values))
     broken_rules += address_rules.broken(
-        partial.addresses(raw.values), partial.paging(raw.values), partial.priorities(raw.values)
+        partial.addresses(raw.values), partial.journal(raw.values), partial.priorities(raw.values)
     )
     for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)

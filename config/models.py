@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from config import address_rules, bind_address, rules
 from config.access import Authentication, Authorization
-from config.address_settings import AddressSettings, Paging
+from config.address_settings import AddressSettings
 from config.admin import Admin
 from config.layers import dotted
 from config.mqtt import Mqtt
@@ -127,7 +127,6 @@ class Config(Model):
     session: Session = Field(default_factory=Session)
     addresses: list[AddressSettings] = Field(default_factory=list)
     """FC-24: limits of topics; empty = no topic has one."""
-    paging: Paging = Field(default_factory=Paging)
     persistence: Persistence = Field(default_factory=Persistence)
     admin: Admin = Field(default_factory=Admin)
     metrics: Metrics = Field(default_factory=Metrics)
@@ -145,7 +144,7 @@ class Config(Model):
         broken = rules.broken(facts, self.allow_anonymous, self.authentication.has_users)
         broken += address_rules.broken(
             [dict(address) for address in self.addresses],
-            self.paging.directory is not None,
+            self.persistence.directory is not None,
             [dict(priority) for priority in self.session.mqueue_priorities],
         )
         if broken:

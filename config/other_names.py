@@ -1,4 +1,4 @@
-"""Other brokers' names of our keys, for suggestions in error messages."""
+"""Other brokers' names of our keys, and old ones, for suggestions in error messages."""
 
 from typing import Final
 
@@ -57,6 +57,8 @@ OTHER_NAMES: Final = {
     "wildcard_subscriptions": "mqtt.wildcard_subscription_available",
     "shared_subscriptions": "mqtt.shared_subscription_available",
     "subscription_identifier": "mqtt.subscription_identifiers_available",
+    # Sluice, when pages had files of their own
+    "paging": "persistence.directory",
     # names in MQTT packets
     "keepalive": "mqtt.server_keep_alive",
     "keep_alive": "mqtt.server_keep_alive",

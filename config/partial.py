@@ -69,9 +69,9 @@ def priorities(raw: Mapping[str, Any]) -> list[Entry]:
     return _entries(Priority, section.get("mqueue_priorities") if isinstance(section, dict) else None)
 
 
-def paging(raw: Mapping[str, Any]) -> bool | None:
-    """Whether there is a directory for paging; an invalid one counts."""
-    section = raw.get("paging", {})
+def journal(raw: Mapping[str, Any]) -> bool | None:
+    """Whether there is a directory for the journal; an invalid one counts."""
+    section = raw.get("persistence", {})
     return section.get("directory") is not None if isinstance(section, dict) else None
 
 

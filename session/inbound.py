@@ -141,6 +141,10 @@ class Inbound:
         """Count a refused PUBLISH, whether or not the client gets the reason."""
         self._sender.counters.publish_refused += 1
 
+    def count_paged(self) -> None:
+        """Count a PUBLISH that waits on disk for room in its address (FC-26): it is acknowledged as usual."""
+        self._sender.counters.publish_paged += 1
+
     def discard(self) -> None:
         """Count a discarded PUBLISH: it is acknowledged as usual and not routed."""
         self._sender.counters.publish_discarded += 1
@@ -166,13 +170,9 @@ class Inbound:
 
     # -- parked PUBLISHes (FC-25)
 
-    def park(self, publish: Publish, paged: bool = False) -> None:
-        """Withhold the acknowledgement of an accepted PUBLISH until its address has room, or it is on disk (FC-26)."""
-        counters = self._sender.counters
-        if paged:
-            counters.publish_paged += 1
-        else:
-            counters.publish_parked += 1
+    def park(self, publish: Publish) -> None:
+        """Withhold the acknowledgement of an accepted PUBLISH until its address has room."""
+        self._sender.counters.publish_parked += 1
         if publish.qos:
             self._ids.park(publish.qos, publish.packet_id)
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 import config
-from config.address_settings import AddressSettings, Paging
+from config.address_settings import AddressSettings
 from config.persistence import Persistence
 from config.session import Priority, Session, SlowConsumer
 
@@ -27,7 +27,6 @@ KEYS: list[tuple[type[BaseModel], str]] = [
     (SlowConsumer, "slow_consumer."),
     (Priority, ""),
     (AddressSettings, ""),
-    (Paging, ""),
     (Persistence, ""),
 ]
 

@@ -180,7 +180,7 @@ def test_no_cycle_leaves_its_room() -> None:
 
 
 def _room(module: str) -> str:
-    """`broker.addresses` of `broker.addresses.paging.queue`."""
+    """`broker.cli` of `broker.cli.top.table`."""
     return ".".join(module.split(".")[:2]) if module.count(".") > 1 else module.partition(".")[0]
 
 

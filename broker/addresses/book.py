@@ -4,13 +4,16 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, final
 
-from session.address import Address, AddressRule
+from session.address import PAGE, Address, AddressRule
 from session.most_specific import NONE, MostSpecific
 
 SPARE: Final = 1_000
 """Unused addresses that are kept: one that was just found may not hold a delivery yet."""
 _CHECKED: Final = 2
 """Addresses checked for eviction for each new one. So, besides the spare ones, no more are unused than in use."""
+
+_UNLIMITED: Final = AddressRule(2**62, PAGE)
+"""For the pages of a topic that has no limit any more: they are routed at once, and what comes meanwhile after them."""
 
 
 @final
@@ -37,17 +40,21 @@ class AddressBook:
 
     def find(self, topic: bytes, routed: Mapping[bytes, object]) -> Address | None:
         """The topic's address; None if it has no limit. `routed`: topics whose address is referenced elsewhere."""
-        matching = self._matching
-        if matching is None:
-            return None
         address = self._addresses.get(topic)
-        if address is not None:
+        matching = self._matching
+        if address is not None or matching is None:
             return address
         number = matching.find(topic)
-        if number == NONE:
-            return None
+        return None if number == NONE else self._add(topic, self._rules[number], routed)
+
+    def restore(self, topic: bytes, routed: Mapping[bytes, object]) -> Address:
+        """The address of a topic whose pages the journal holds (FC-26); without a limit if the topic has none now."""
+        address = self.find(topic, routed)
+        return self._add(topic, _UNLIMITED, routed) if address is None else address
+
+    def _add(self, topic: bytes, rule: AddressRule, routed: Mapping[bytes, object]) -> Address:
         self._forget(routed)
-        address = self._addresses[topic] = Address(topic, self._rules[number])
+        address = self._addresses[topic] = Address(topic, rule)
         self._round.append(address)
         return address
 

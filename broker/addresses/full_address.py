@@ -1,4 +1,4 @@
-"""A full address, and the PUBLISHes that wait for room in it (FC-25, FC-26)."""
+"""A full address, and the PUBLISHes that wait for room in it: parked (FC-25), or paged (FC-26)."""
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, final
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final, final
 from broker.runtime.clock import SECOND
 from broker.runtime.timers import Timer
 from protocol.publish import Publish
-from session.address import DROP, NOT_WATCHED, Address, Watcher
+from session.address import NOT_WATCHED, Address, Watcher
 from session.parked import weight
 from session.session import Session
 
 if TYPE_CHECKING:
-    from broker.addresses.paging.paging import Pages
+    from broker.addresses.pages import Pages
     from broker.addresses.policy import Addresses
 
 
@@ -40,27 +40,19 @@ class Parked:
         self.orphaned = 0
         """Bytes of the address's limit for ended sessions that it uses; 0 = its session has not ended."""
 
-    def written(self, now: int) -> None:
-        """FC-26: it is on disk, so it is acknowledged."""
-        self.full.written(self, now)
-
-    def not_written(self, now: int) -> None:
-        """FC-26: it could not be written to disk."""
-        self.full.not_written(self, now)
-
 
 @final
 class FullAddress(Watcher):
     """One episode: from the PUBLISH that finds an address full until it is down to half its limit and nothing waits.
 
-    With `block`, PUBLISHes wait here, first in, first out. With `page` they wait in the pages, and are acknowledged
-    when written to disk.
+    With `block`, PUBLISHes wait here, first in, first out. With `page` they wait in the pages, and are acknowledged.
+    If a restart has changed the policy, what is paged already goes first.
     """
 
     def __init__(self, addresses: "Addresses", address: Address) -> None:
         self.address = address
         self.pages: Pages | None = None
-        """None if the address does not page."""
+        """None if the address does not page, and has not done so before a restart."""
         self.scheduled = False
         """Whether it is queued for `settle`."""
         self.timer: FullAddressTimer | None = None
@@ -80,18 +72,18 @@ class FullAddress(Watcher):
         threshold = self.address.rule.reject_threshold_bytes
         return 0 <= threshold < self.address.size + self._bytes + publish.size
 
-    def add(self, parked: Parked) -> bool:
-        """Park or page a PUBLISH behind the others; False if there is no room on disk."""
-        pages = self.pages
-        if pages is None:
-            self._parked[parked] = None
-            self._bytes += parked.publish.size
-        elif not pages.add(parked):
-            return False
+    def add(self, parked: Parked) -> None:
+        """Park a PUBLISH behind the others."""
+        self._parked[parked] = None
+        self._bytes += parked.publish.size
+        self.note_added()
+
+    def note_added(self) -> None:
+        """One more PUBLISH waits, or several."""
+        first = self.address.waiting == 0
         self._count()
-        if self.address.waiting == 1:
+        if first:
             self.on_room()  # `settle` sets the address's mark for its size
-        return True
 
     # -- routing
 
@@ -105,8 +97,8 @@ class FullAddress(Watcher):
         return count
 
     def _route_next(self, now: int) -> bool:
-        if self.pages is not None:
-            return self._route_paged(self.pages, now)
+        if self.pages is not None and self.pages.length:
+            return self._route_page(self.pages, now)
         parked = self._first()
         if parked is None:
             self.address.mark = NOT_WATCHED
@@ -121,17 +113,16 @@ class FullAddress(Watcher):
         matched = self._addresses.publish_late(parked.publish, parked.client_id, now)
         self._answer(parked, matched, now)
 
-    def _route_paged(self, pages: "Pages", now: int) -> bool:
-        record = pages.head()
-        if record is None:
-            self._count()
-            self.address.mark = NOT_WATCHED
+    def _route_page(self, pages: "Pages", now: int) -> bool:
+        page = pages.head()
+        if page is None:
+            self.address.mark = NOT_WATCHED  # it is being read
             return False
-        if not self._fits(record.publish, record.client_id):
+        if not self._fits(page.publish, page.client_id):
             return False
         pages.pop()
         self._count()
-        self._addresses.publish_late(record.publish, record.client_id, now)
+        self._addresses.publish_late(page.publish, page.client_id, now)
         return True
 
     def _fits(self, publish: Publish, client_id: str) -> bool:
@@ -153,25 +144,6 @@ class FullAddress(Watcher):
         self._addresses.producers.remove(parked)
         return parked.session.inbound.unpark(parked.publish, parked.connection, now - parked.since, now)
 
-    # -- pages
-
-    def written(self, parked: Parked, now: int) -> None:
-        """FC-26: count and acknowledge it."""
-        self._addresses.count_paged(self.address)
-        self._answer(parked, True, now)
-
-    def not_written(self, parked: Parked, now: int) -> None:
-        """FC-26: apply `page_full_policy`; a will is routed."""
-        self._count()
-        addresses = self._addresses
-        if parked.will:
-            self._addresses.publish_late(parked.publish, parked.client_id, now)
-        elif self.address.rule.page_full_policy == DROP:
-            addresses.count_dropped(parked.session, self.address)
-            self._answer(parked, True, now)
-        else:
-            self._give_up(parked, now)
-
     # -- refusing and discarding
 
     def _give_up(self, parked: Parked, now: int) -> None:
@@ -187,17 +159,13 @@ class FullAddress(Watcher):
                     self.discard(other, now)
 
     def discard(self, parked: Parked, now: int) -> None:
-        """Discard an unacknowledged PUBLISH, unless it is being written to disk."""
-        if self.pages is not None:
-            return
+        """Discard an unacknowledged PUBLISH."""
         self._remove(parked)
         self._unpark(parked, now)
         self._addresses.refuse(parked.session, parked.publish, self.address, now, False)
 
     def orphan(self, parked: Parked, now: int) -> None:
         """Keep a PUBLISH of an ended session, up to `max_size_bytes` in all: no producer window bounds these."""
-        if self.pages is not None:
-            return
         if self._orphaned + parked.weight > self.address.rule.max_size_bytes:
             self.discard(parked, now)
         else:
@@ -235,7 +203,7 @@ class FullAddress(Watcher):
             self.on_room()  # the subscriptions may have changed
         elif address.size <= address.rule.max_size_bytes // 2:
             if self.pages is not None:
-                self.pages.close()
+                self.pages.end()
             self.timer = None
             self._addresses.end(self)
             return
@@ -255,7 +223,7 @@ class FullAddress(Watcher):
         self._count()
 
     def _count(self) -> None:
-        self.address.waiting = len(self._parked) if self.pages is None else self.pages.length
+        self.address.waiting = len(self._parked) + (self.pages.length if self.pages is not None else 0)
 
 
 @final

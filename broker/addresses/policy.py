@@ -3,9 +3,10 @@
 import asyncio
 from collections import deque
 from contextvars import Context
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from broker.addresses.full_address import AT_ONCE, FullAddress, Parked
+from broker.addresses.pages import Pages
 from broker.addresses.producer_windows import Producers
 from broker.clients import Clients
 from broker.connection.replies import PublishRefused, shortened, topic_name
@@ -15,13 +16,12 @@ from broker.routing.router import MATCHED
 from broker.runtime.clock import monotonic_us
 from broker.runtime.endpoint import Endpoint
 from broker.runtime.timers import Wheel
+from broker.storage.journal import Journal
+from broker.storage.kept_address import KeptAddress
 from protocol import reason_codes
 from protocol.publish import Publish
-from session.address import BLOCK, DROP, FAIL, NOT_WATCHED, PAGE, Address
+from session.address import DROP, FAIL, NOT_WATCHED, PAGE, Address
 from session.session import Session
-
-if TYPE_CHECKING:
-    from broker.addresses.paging.paging import Paging
 
 _CONTEXT: Final = Context()
 
@@ -37,14 +37,13 @@ class Addresses:
         wheel: Wheel,
         events: Events,
         window: int,
-        paging: "Paging | None",
+        journal: Journal | None = None,
     ) -> None:
-        """`window`: the producer window in bytes. `paging`: None = no address pages."""
+        """`window`: the producer window in bytes. `journal`: None = no address pages."""
         self.wheel = wheel
         self.producers = Producers(wheel, window)
-        self.paging = paging
         self.parked_total = 0
-        """PUBLISHes that have been parked, without those for paging."""
+        """PUBLISHes that have been parked."""
         self.paged_total = 0
         self.refused_total = 0
         """PUBLISHes treated as `fail` does, at once or later."""
@@ -55,6 +54,7 @@ class Addresses:
         self._messages = messages
         self._clients = clients
         self._events = events
+        self._journal = journal
         self._full_addresses: dict[Address, FullAddress] = {}
         self._ready: deque[FullAddress] = deque()
         self._scheduled = False
@@ -74,10 +74,11 @@ class Addresses:
         if policy == FAIL:
             self.refuse(session, publish, address, now, True)
         elif policy == DROP:
-            self.count_dropped(session, address)
-            session.inbound.answer(publish, True, now)
+            self._drop(session, publish, address, now)
+        elif policy == PAGE:
+            self._page(full, session, publish, now)
         else:
-            self._wait(full, session, publish, now)
+            self._park(full, session, publish, now)
             self.producers.limit(endpoint, session, now)
 
     def overflow_will(self, session: Session, publish: Publish, now: int) -> None:
@@ -88,7 +89,10 @@ class Addresses:
         address = self._address(publish)
         if address.waiting and not self.stopping:
             full = self._full_address(address, now)
-            if full.add(Parked(full, publish, session, now, will=True)):
+            if address.rule.full_policy != PAGE:
+                full.add(Parked(full, publish, session, now, will=True))
+                return
+            if self._write_page(full, publish, session.client_id) is not None:
                 return
         self.publish_late(publish, session.client_id, now)
 
@@ -105,7 +109,7 @@ class Addresses:
         """Route a PUBLISH that has waited, or a will; returns whether there is a subscription."""
         return self._messages.publish_late(publish, client_id, self._clients.outbound(client_id), now) == MATCHED
 
-    def _wait(self, full: FullAddress, session: Session, publish: Publish, now: int) -> None:
+    def _park(self, full: FullAddress, session: Session, publish: Publish, now: int) -> None:
         address = full.address
         if self.producers.used_up(session):
             # The session is read only for its acknowledgements. They may have made room for its parked PUBLISHes.
@@ -114,31 +118,44 @@ class Addresses:
             self.refuse(session, publish, address, now, True)
             return
         parked = Parked(full, publish, session, now)
-        if full.add(parked):
-            if address.rule.full_policy == BLOCK:
-                address.parked += 1
-                self.parked_total += 1
-            session.inbound.park(publish, address.rule.full_policy == PAGE)
-            self.producers.add(parked)
-            full.watch_time(now)
-        elif address.rule.page_full_policy == DROP:
-            self.count_dropped(session, address)
-            session.inbound.answer(publish, True, now)
-        else:
-            self.refuse(session, publish, address, now, True)
+        full.add(parked)
+        address.parked += 1
+        self.parked_total += 1
+        session.inbound.park(publish)
+        self.producers.add(parked)
+        full.watch_time(now)
 
     # -- `drop`, `page` and `fail`
 
-    def count_dropped(self, session: Session, address: Address) -> None:
-        """Count a PUBLISH that is discarded, and acknowledged as usual."""
+    def _drop(self, session: Session, publish: Publish, address: Address, now: int) -> None:
+        """Discard a PUBLISH, and acknowledge it as usual."""
         session.inbound.discard()
         address.dropped += 1
         self.dropped_total += 1
+        session.inbound.answer(publish, True, now)
 
-    def count_paged(self, address: Address) -> None:
-        """Count a PUBLISH that is on disk."""
-        address.paged += 1
-        self.paged_total += 1
+    def _page(self, full: FullAddress, session: Session, publish: Publish, now: int) -> None:
+        """Page a PUBLISH, and acknowledge it, which waits for the commit (FC-27)."""
+        commit = self._write_page(full, publish, session.client_id)
+        if commit is not None:
+            session.inbound.count_paged()
+            if commit and publish.qos:
+                session.outbox.commit = commit
+            session.inbound.answer(publish, True, now)
+        elif full.address.rule.page_full_policy == DROP:
+            self._drop(session, publish, full.address, now)
+        else:
+            self.refuse(session, publish, full.address, now, True)
+
+    def _write_page(self, full: FullAddress, publish: Publish, client_id: str) -> int | None:
+        """Page a PUBLISH. Returns as `KeptAddress.page`."""
+        assert full.pages is not None  # an address that pages has them
+        commit = full.pages.add(publish, client_id)
+        if commit is not None:
+            full.note_added()
+            full.address.paged += 1
+            self.paged_total += 1
+        return commit
 
     def refuse(self, session: Session, publish: Publish, address: Address, now: int, expected: bool) -> None:
         """Refuse as `fail` does (FC-26); discard if it is QoS 0 or no acknowledgement is expected."""
@@ -162,14 +179,26 @@ class Addresses:
     def _full_address(self, address: Address, now: int) -> FullAddress:
         full = self._full_addresses.get(address)
         if full is None:
-            paging = self.paging
-            paged = paging is not None and address.rule.full_policy == PAGE
-            full = self._full_addresses[address] = FullAddress(self, address)
-            if paging is not None and paged:
-                full.pages = paging.open(address, full)
-            address.watcher = full
-            full.watch_time(now)
-            self._log("address_full", address)
+            full = self._begin(address, now)
+            journal = self._journal
+            if journal is not None and address.rule.full_policy == PAGE:
+                kept = KeptAddress(journal, journal.new_queue(), address.topic)
+                kept.write_state()
+                full.pages = Pages(kept, address.rule, full)
+        return full
+
+    def restore(self, kept: KeptAddress, now: int) -> None:
+        """FC-27: an address that had pages before the process began."""
+        address = self._messages.router.restore_address(kept.topic)
+        full = self._begin(address, now)
+        full.pages = Pages(kept, address.rule, full)
+        full.note_added()
+
+    def _begin(self, address: Address, now: int) -> FullAddress:
+        full = self._full_addresses[address] = FullAddress(self, address)
+        address.watcher = full
+        full.watch_time(now)
+        self._log("address_full", address)
         return full
 
     def end(self, full: FullAddress) -> None:

@@ -78,10 +78,14 @@ def stats(directory: Directory) -> None:
             raise typer.Exit(DAMAGED) from None
     size = sum(frame.size for frame in saved.frames.values())
     live = saved.live_bytes()
-    groups = [each for each in saved.sessions.values() if each.group]
-    print(f"sessions    {len(saved.sessions) - len(groups)}")
+    queues = saved.sessions.values()
+    addresses = [each for each in queues if each.topic]
+    groups = [each for each in queues if each.group]
+    pages = sum(len(each.pages()) for each in addresses)
+    print(f"sessions    {len(queues) - len(groups) - len(addresses)}")
     print(f"groups      {len(groups)}")
-    print(f"deliveries  {sum(len(each.qos1) + len(each.qos2) for each in saved.sessions.values())}")
+    print(f"deliveries  {sum(len(each.qos1) + len(each.qos2) for each in queues) - pages}")
+    print(f"pages       {pages}")
     print(f"retained    {len(saved.retained)}")
     print(f"frames      {len(saved.frames)}, the last one is {saved.last_frame}")
     print(f"bytes       {size}: {live} live, {max(size - live, 0)} dead")

@@ -109,6 +109,10 @@ class Router:
         """The address of a topic; None if the topic has no limit."""
         return self.addresses.find(topic, self.cache)
 
+    def restore_address(self, topic: bytes) -> Address:
+        """The address of a topic that had pages before the process began (FC-26)."""
+        return self.addresses.restore(topic, self.cache)
+
     def subscribe(self, outbound: Outbound, subscription: Subscription) -> None:
         """Add a subscription; it replaces one of the same session and filter [MQTT-3.8.4-3]."""
         share, topic_filter = split_share(subscription.topic_filter)

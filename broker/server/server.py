@@ -76,9 +76,6 @@ class Server:
         self._start_sys_topics(loop)
         exporter = self._start_exporter()
         self._watch_files(loop)
-        paging = self.broker.addresses.paging
-        if paging is not None:
-            paging.start()
         gc.freeze()  # exclude what is loaded from collections: scanning it would only lengthen their pauses
         self._tick(loop)
         await self._stopping.wait()
@@ -89,8 +86,6 @@ class Server:
         if self.broker.authenticators is not None:
             self.broker.authenticators.close()
         connections = await self._close()
-        if paging is not None:
-            await paging.close()
         if exporter is not None:
             await self._finish(exporter)
         if self._persistence is not None:
@@ -111,8 +106,6 @@ class Server:
             return await start_admin(self.broker.clients, self.broker.router, self.config)
         except OSError:
             self._close_listeners()
-            if self.broker.addresses.paging is not None:
-                self.broker.addresses.paging.discard()
             raise
 
     def stop(self) -> None:

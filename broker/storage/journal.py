@@ -6,6 +6,7 @@ from broker.runtime.clock import monotonic_us, wall_us
 from broker.storage import message_record
 from broker.storage.commits import Commits
 from broker.storage.deliveries import Deliveries
+from broker.storage.index import Entry
 from broker.storage.message import Frame, Memory, Message
 from broker.storage.reader import Reader
 from protocol.publish import Publish
@@ -108,6 +109,22 @@ class Journal:
                 self.commits.add(record)
             self._after_message = []
         return self.commits.soon() if self._needed else 0
+
+    def page(self, publish: Publish, publisher: str, queue: int, delivery: int, room: int) -> Entry | None:
+        """Write a PUBLISH that waits on disk for room in its address (FC-26). Not between `begin` and `end`.
+
+        Returns where it is; None = its record takes more than `room` bytes, and is not written.
+        """
+        expires_at = publish.expires_at + self._clock_offset if publish.expires_at else 0
+        pieces: list[bytes] = []
+        target = message_record.target(queue, delivery, publish)
+        size = message_record.encode(pieces, publish, expires_at, False, publisher, [target])
+        if size > room:
+            return None
+        entry = Entry(delivery, self.frame().number, self.commits.position(), size, 1, 0)
+        for piece in pieces:
+            self.commits.add(piece)
+        return entry
 
     def _write(self, publish: Publish, message: Message, retained: bool, publisher: str, targets: list[bytes]) -> None:
         expires_at = publish.expires_at + self._clock_offset if publish.expires_at else 0

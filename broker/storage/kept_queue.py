@@ -78,11 +78,27 @@ class KeptQueue(SessionJournal):
         self.evicted.add(entry)
         message.frame.add_evicted(entry.size)
 
-    def restore_evicted(self, entries: list[Entry]) -> None:
-        """The deliveries that the journal holds; all are on disk only."""
-        for entry in entries:
-            self.evicted.add(entry)
-            self.journal.frames[entry.frame].add_evicted(entry.size)
+    def add_evicted(self, entry: Entry) -> None:
+        """A delivery that is on disk only, and has never been in memory."""
+        self.evicted.add(entry)
+        self.journal.frames[entry.frame].add_evicted(entry.size)
+
+    async def read_first(self, count: int, size: int) -> list[tuple[Entry, bytes]]:
+        """The first deliveries that are on disk only, `count` and `size` as for `Index.head`, with their records.
+
+        Some of them may be gone meanwhile. Raises StorageError, DamagedError.
+        """
+        reader = self.journal.reader
+        assert reader is not None  # else nothing is evicted
+        entries = self.evicted.head(count, size)
+        bodies = await reader.read(entries)
+        while not all(bodies):
+            await self.journal.commits.reach()
+            before, entries = entries, self.evicted.head(count, size)
+            bodies = await reader.read(entries)
+            if entries == before and not all(bodies):
+                raise DamagedError(f"frame {entries[0].frame} is not there any more")
+        return list(zip(entries, bodies, strict=True))
 
     def evicted_in(self, delivery: int) -> int:
         """The frame of a delivery that is on disk only; 0 = it is not."""
@@ -307,7 +323,9 @@ class StoredTail(Tail):
     async def _read(self) -> None:
         kept = self._queue
         try:
-            deliveries = await self._deliveries(kept)
+            found = await kept.read_first(READ_DELIVERIES, READ_BYTES)
+            index = kept.evicted
+            deliveries = [kept.read_back(entry, body) for entry, body in found if index.holds(entry.delivery)]
         except (StorageError, DamagedError) as error:
             kept.journal.commits.fail(error)
             return
@@ -315,19 +333,3 @@ class StoredTail(Tail):
             self._reading = None
         if not kept.ended:
             self._on_read(deliveries)
-
-    async def _deliveries(self, kept: KeptQueue) -> list[Publish]:
-        """The first ones, in order."""
-        reader = kept.journal.reader
-        assert reader is not None  # else nothing is evicted
-        index = kept.evicted
-        entries = index.head(READ_DELIVERIES, READ_BYTES)
-        bodies = await reader.read(entries)
-        while not all(bodies):
-            await kept.journal.commits.reach()
-            before, entries = entries, index.head(READ_DELIVERIES, READ_BYTES)
-            bodies = await reader.read(entries)
-            if entries == before and not all(bodies):
-                raise DamagedError(f"frame {entries[0].frame} is not there any more")
-        found = zip(entries, bodies, strict=True)
-        return [kept.read_back(entry, body) for entry, body in found if index.holds(entry.delivery)]

@@ -40,6 +40,8 @@ GROUP: Final = 14
 """The queue of a shared subscription begins, or its state is written again."""
 WILL: Final = 15
 """A session's will, which is published unless DETACHED says otherwise."""
+ADDRESS: Final = 16
+"""The pages of an address begin, or their state is written again."""
 
 _HEAD: Final = struct.Struct(">BI")
 TEXT: Final = struct.Struct(">I")
@@ -54,8 +56,7 @@ _SENT: Final = struct.Struct(">QHI")
 _RECEIVED: Final = struct.Struct(">IQ")
 _RANGE: Final = struct.Struct(">QI")
 _PACKET_ID: Final = struct.Struct(">IH")
-_ANY_ID: Final = b"\0\1"
-"""The placeholder for a packet id."""
+_ANY_ID: Final = b"\0\1"  # the placeholder for a packet id
 
 HEAD_SIZE: Final[int] = _HEAD.size
 
@@ -98,8 +99,13 @@ def group(number: int, name: str, next_delivery: int) -> bytes:
     return _record(GROUP, _GROUP.pack(number, next_delivery) + name.encode())
 
 
+def address(number: int, topic: bytes, next_delivery: int) -> bytes:
+    """The pages of the address with this topic begin; `next_delivery` as for a session."""
+    return _record(ADDRESS, _GROUP.pack(number, next_delivery) + topic)
+
+
 def ended(number: int) -> bytes:
-    """The session has ended."""
+    """The session, group or pages have ended."""
     return _record(ENDED, _NUMBER.pack(number))
 
 
@@ -222,8 +228,14 @@ def read_will(body: bytes) -> tuple[int, int, bytes]:
 
 def read_group(body: bytes) -> tuple[int, int, str]:
     """The body of GROUP: number, number of the next delivery, name."""
+    number, next_delivery, name = read_address(body)
+    return number, next_delivery, name.decode()
+
+
+def read_address(body: bytes) -> tuple[int, int, bytes]:
+    """The body of ADDRESS: number, number of the next delivery, topic."""
     number, next_delivery = _GROUP.unpack_from(body)
-    return number, next_delivery, body[_GROUP.size :].decode()
+    return number, next_delivery, body[_GROUP.size :]
 
 
 def read_ended(body: bytes) -> int:

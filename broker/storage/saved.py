@@ -68,17 +68,22 @@ def to_publish(saved: SavedMessage) -> Publish:
 
 @final
 class SavedSession:
-    """A kept session, or the queue of a group. Its deliveries may be in earlier frames than SESSION or GROUP."""
+    """A kept session, the queue of a group, or the pages of an address: a queue.
+
+    Its deliveries may be in earlier frames than SESSION, GROUP or ADDRESS.
+    """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.begun = False
-        """Whether SESSION or GROUP has been read."""
+        """Whether SESSION, GROUP or ADDRESS has been read."""
         self.begins_in: Frame | None = None
-        """The frame with the last SESSION or GROUP."""
+        """The frame with the last SESSION, GROUP or ADDRESS."""
         self.client_id = ""
         self.group = ""
         """`$share/group/filter` if it is the queue of a shared subscription; else empty."""
+        self.topic = b""
+        """The topic if these are the pages of an address (FC-26); else empty."""
         self.will: bytes = b""
         """The PUBLISH of its will, if that is still to be published."""
         self.will_delay = 0
@@ -117,6 +122,11 @@ class SavedSession:
         found.sort()
         return found
 
+    def pages(self) -> list[Entry]:
+        """The same of an address, with the sizes of the records."""
+        places = sorted((self.qos1 | self.qos2).items())
+        return [Entry(number, place.frame, place.offset, place.length, 1, 0) for number, place in places]
+
 
 def _entry(number: int, place: Place, qos: int, received_at: int) -> Entry:
     return Entry(number, place.frame, place.offset, place.size, qos, received_at)
@@ -148,6 +158,7 @@ class Saved:
             records.CLEARED: self._cleared,
             records.GROUP: self._group,
             records.WILL: self._will,
+            records.ADDRESS: self._address,
         }
 
     def read(self, number: int, content: bytes) -> None:
@@ -234,6 +245,12 @@ class Saved:
         group = self._session_of(number)
         group.next_delivery = max(group.next_delivery, next_delivery)
         group.begun, group.begins_in, group.group = True, self._frame, name
+
+    def _address(self, body: bytes) -> None:
+        number, next_delivery, topic = records.read_address(body)
+        pages = self._session_of(number)
+        pages.next_delivery = max(pages.next_delivery, next_delivery)
+        pages.begun, pages.begins_in, pages.topic = True, self._frame, topic
 
     def _ended(self, body: bytes) -> None:
         number = records.read_ended(body)

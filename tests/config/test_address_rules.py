@@ -8,11 +8,11 @@ from config.layers import dotted
 pytestmark = pytest.mark.once
 
 
-def broken(*addresses: object, paging: bool | None = True, priorities: list[object] | None = None) -> list[str]:
+def broken(*addresses: object, journal: bool | None = True, priorities: list[object] | None = None) -> list[str]:
     """The paths of the rules that these entries break."""
     entries = partial.addresses({"addresses": list(addresses)})
     weights = partial.priorities({"session": {"mqueue_priorities": priorities or []}})
-    return [dotted(problem.path) for problem in address_rules.broken(entries, paging, weights)]
+    return [dotted(problem.path) for problem in address_rules.broken(entries, journal, weights)]
 
 
 def address(**keys: object) -> dict[str, object]:
@@ -39,11 +39,11 @@ def test_the_reject_threshold_is_no_less_than_the_limit(threshold: object, valid
     )
 
 
-def test_paging_needs_a_directory() -> None:
-    """FC-26: `page` needs a directory; one that could not be parsed counts."""
-    assert broken(address(full_policy="page"), paging=False) == ["addresses[0].full_policy"]
-    assert broken(address(full_policy="page"), paging=None) == []
-    assert broken(address(full_policy="drop"), paging=False) == []
+def test_paging_needs_a_journal() -> None:
+    """FC-26: `page` needs `persistence.directory`; one that could not be parsed counts."""
+    assert broken(address(full_policy="page"), journal=False) == ["addresses[0].full_policy"]
+    assert broken(address(full_policy="page"), journal=None) == []
+    assert broken(address(full_policy="drop"), journal=False) == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_message_says_how_to_mend_it() -> None:
         "found 'a/#', which addresses[0] has too: keep one of them",
         "found 1KiB, less than max_size_bytes: write 1MiB or more, or infinity for no limit",
         "has no effect with full_policy: block: leave it out, or set full_policy: page",
-        "found page without paging.directory: set that to a directory for page files",
+        "found page without persistence.directory: set that, because pages are in the journal",
     ]
 
 
@@ -94,9 +94,15 @@ def test_what_is_not_understood_breaks_no_rule(raw: object) -> None:
 
 @pytest.mark.parametrize(
     ("raw", "understood"),
-    [({}, False), ({"paging": {}}, False), ({"paging": {"directory": None}}, False), ({"paging": 5}, None)]
-    + [({"paging": {"directory": directory}}, True) for directory in ("pages", 5)],
+    [
+        ({}, False),
+        ({"persistence": {}}, False),
+        ({"persistence": {"directory": None}}, False),
+        ({"persistence": {"directory": "journal"}}, True),
+        ({"persistence": {"directory": 5}}, True),
+        ({"persistence": 5}, None),
+    ],
 )
-def test_what_is_understood_of_paging(raw: dict[str, object], understood: bool | None) -> None:
+def test_what_is_understood_of_the_journal(raw: dict[str, object], understood: bool | None) -> None:
     """An invalid directory counts, so that it is the only mistake reported."""
-    assert partial.paging(raw) is understood
+    assert partial.journal(raw) is understood

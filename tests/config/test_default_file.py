@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel
 
 import config
-from config import AddressSettings, Config, Listener, Paging, Priority, Rule, ScramUser, Session, SlowConsumer, Tls
+from config import AddressSettings, Config, Listener, Priority, Rule, ScramUser, Session, SlowConsumer, Tls
 from config.models import WebSocket
 from config.schema import known_keys, section_at, written
 
@@ -87,7 +87,7 @@ def example(section: str, key: str) -> object:
 
 def test_examples_can_be_loaded() -> None:
     """The examples of priorities and addresses can be loaded."""
-    flags = {"session.mqueue_priorities": example("session", "mqueue_priorities"), "paging.directory": "pages"}
+    flags = {"session.mqueue_priorities": example("session", "mqueue_priorities"), "persistence.directory": "journal"}
     loaded = config.load(None, {}, flags | {"addresses": example("addresses", "addresses")}).config
     assert loaded.session.mqueue_priorities == [Priority(match="alarms/#", weight=100)]
     assert loaded.addresses == [
@@ -126,7 +126,6 @@ def test_examples_can_be_loaded() -> None:
         ("addresses", AddressSettings, "reject_threshold_bytes", "FC-25"),
         ("addresses", AddressSettings, "page_limit_bytes", "FC-26"),
         ("addresses", AddressSettings, "page_full_policy", "FC-26"),
-        ("paging", Paging, "directory", "FC-26"),
     ],
 )
 def test_flow_control_names_its_rule(section: str, model: type[BaseModel], key: str, rule: str) -> None:

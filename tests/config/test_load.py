@@ -185,7 +185,7 @@ addresses:
     max_size_bytes: 0
     full_policy: page
   - full_policy: reject
-paging:
+persistence:
   directory:
 admin:
   socket: ''
@@ -209,7 +209,7 @@ def test_every_mistake_of_flow_control_at_once(path: Path) -> None:
         "17: addresses[0].page_limit_bytes: found 0: write 1B or more, or infinity for no limit",
         "18: addresses[1].match: found 'a/#', which addresses[0] has too: keep one of them",
         "19: addresses[1].max_size_bytes: found 0: write at least 1B",
-        "20: addresses[1].full_policy: found page without paging.directory: set that to a directory",
+        "20: addresses[1].full_policy: found page without persistence.directory: set that, because",
         "21: addresses[2].full_policy: found 'reject': write block, page, drop or fail",
         "21: addresses[2].match: is missing: write it",
         "21: addresses[2].max_size_bytes: is missing: write it",
@@ -228,7 +228,7 @@ def test_a_limit_of_zero_is_refused_however_it_is_written(path: Path) -> None:
     assert mistake.startswith("SLUICE_SESSION__CONSUMER_MAX_RATE: session.consumer_max_rate: found '0'")
     (mistake,) = mistakes(flags={"session.producer_max_rate": 0})
     assert mistake.startswith("--session.producer_max_rate: session.producer_max_rate: found 0")
-    path.write_text("paging: {directory: p}\naddresses:\n- {match: a, max_size_bytes: 1, full_policy: page, ")
+    path.write_text("persistence: {directory: p}\naddresses:\n- {match: a, max_size_bytes: 1, full_policy: page, ")
     with path.open("a") as file:
         file.write("page_limit_bytes: 0B}\n")
     (mistake,) = mistakes(path)

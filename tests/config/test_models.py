@@ -18,7 +18,6 @@ from config import (
     Listener,
     Metrics,
     Mqtt,
-    Paging,
     Priority,
     Rule,
     ScramUser,
@@ -61,7 +60,7 @@ def test_session_defaults_are_flow_controls() -> None:
 def test_address_defaults_are_flow_controls() -> None:
     """FC-24 to FC-26: no topic has a limit by default; the default policy is block."""
     assert Config().addresses == []
-    assert Config().paging.directory is None
+    assert Config().persistence.directory is None
     assert AddressSettings(match="a/#", max_size_bytes=1).model_dump() == {
         "match": "a/#",
         "max_size_bytes": 1,
@@ -110,8 +109,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Config, "mqtt", [None, 5, []]),
     (Config, "session", [None, 5, []]),
     (Config, "addresses", [None, 5, {}, "a/#", [5], [{}], [{"match": "a"}], [{"max_size_bytes": 1}]]),
-    (Config, "paging", [None, 5, []]),
-    (Config, "persistence", [None, []]),
+    (Config, "persistence", [None, 5, []]),
     (Config, "admin", [None, 5, []]),
     (Config, "metrics", [None, 5, []]),
     (Config, "log", [None, 5, []]),
@@ -213,7 +211,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (AddressSettings, "reject_threshold_bytes", [-2, 1.5, "10 M", None, True]),
     (AddressSettings, "page_limit_bytes", [-1, 1.5, "10 M", None, True]),
     (AddressSettings, "page_full_policy", ["block", "page", None, 1]),
-    (Paging, "directory", ["", 5, []]),
+    (Persistence, "directory", ["", 5, []]),
     (Persistence, "directory", ["", 5, []]),
     (Persistence, "sync", ["0s", -1, "61s", "infinity", "never", "1", None, True]),
     (Persistence, "memory", [-1, 1.5, "10 M", None, True]),
@@ -240,7 +238,7 @@ def test_no_key_is_left_out_of_the_rejections() -> None:
     tested = {(model, key) for model, key, _ in REFUSED}
     models: list[type[BaseModel]] = [Config, Listener, Tls, WebSocket, Mqtt, Authentication, FailedLogins]
     models += [ScramUser, Rule]
-    models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Paging, Persistence, Admin, Metrics]
+    models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Persistence, Admin, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 
 
@@ -276,7 +274,7 @@ def test_log_rejects(key: str, value: object) -> None:
         ("session", "overflow_patience", "200ms", 0.2),
         ("session", "stalled_window", "1s", 1.0),
         ("session", "slow_consumer", {"threshold": "0.5"}, SlowConsumer(threshold=0.5)),
-        ("paging", "directory", "pages", Path("pages")),
+        ("persistence", "directory", "journal", Path("journal")),
         ("admin", "socket", None, None),
         ("admin", "socket", "x" * 107, "x" * 107),
         ("mqtt", "max_packet_size", "256B", 256),
@@ -301,7 +299,7 @@ def test_version_without_quotes() -> None:
 def test_unknown_keys_are_refused() -> None:
     """Every model refuses unknown keys."""
     models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, ScramUser, Session, SlowConsumer, Priority]
-    models += [AddressSettings, Paging, Persistence, Admin, Metrics]
+    models += [AddressSettings, Persistence, Admin, Metrics]
     for model in models:
         with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
             model.model_validate(BASE.get(model, {}) | {"surprise": 1})
@@ -333,7 +331,7 @@ def test_a_config_in_python_holds_the_rules_too() -> None:
                 Listener(bind="0.0.0.0:1", tls=Tls(certfile=Path("a"), require_client_certificate=True)),
             ],
         )
-    with pytest.raises(ValidationError, match=r"addresses\[0\]\.full_policy: found page without paging\.directory"):
+    with pytest.raises(ValidationError, match=r"addresses\[0\]\.full_policy: found page without persistence\."):
         Config(addresses=[AddressSettings(match="a", max_size_bytes=1, full_policy="page")])
     with pytest.raises(ValidationError, match=r"session\.mqueue_priorities\[1\]\.match: found 'a'"):
         Config(session=Session(mqueue_priorities=[Priority(match="a", weight=weight) for weight in (1, 2)]))

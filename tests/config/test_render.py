@@ -89,7 +89,7 @@ def test_what_is_shown_can_be_loaded(path: Path, tmp_path: Path) -> None:
             {"match": "+/1", "max_size_bytes": "1KiB", "reject_threshold_bytes": 1024, "block_timeout": "infinity"},
             {"match": "#", "max_size_bytes": 1, "full_policy": "page", "page_full_policy": "drop"},
         ],
-        "paging.directory": tmp_path,
+        "persistence.directory": tmp_path,
         "admin.socket": None,
     }
     loaded = config.load(None, {}, flags)

@@ -149,22 +149,25 @@ class World(Pair):
             return False
         if not accepted[0]:
             return True
-        if fate in ("parked", "paged"):
-            self.model.books.count(f"publish_{fate}")
+        if fate == "parked":
+            self.model.books.count("publish_parked")
             self.model.inbound.park(qos, packet_id, self.model.now)
-            self.real.session.inbound.park(publish, fate == "paged")
+            self.real.session.inbound.park(publish)
             self.parked.append((publish, self.real.session.inbound.connection))
         else:
+            if fate == "paged":
+                self.model.books.count("publish_paged")
+                self.real.session.inbound.count_paged()
             self._answer(publish, fate)
         return True
 
     def _answer(self, publish: Publish, fate: str) -> None:
-        code = {"routed": 0, "nobody": 0x10, "refused": 0x97}[fate]
+        code = {"routed": 0, "nobody": 0x10, "refused": 0x97, "paged": 0}[fate]
         self.model.answer(publish.qos, publish.packet_id, code)
         if fate == "refused":
             self.real.session.inbound.refuse(publish, code)
         else:
-            self.real.session.inbound.answer(publish, fate == "routed", self.real.now)
+            self.real.session.inbound.answer(publish, fate != "nobody", self.real.now)
 
     def unpark(self, position: int, fate: str) -> None:
         """What was parked is settled; who is not there to be told is not told (FC-25)."""

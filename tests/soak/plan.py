@@ -146,10 +146,11 @@ def draw(seed: int, number: int, sessions: int, seconds: float, rate: float) -> 
 
 
 def with_folders(plan: RoundPlan, folder: Path) -> dict[str, Any]:
-    """The sections, with what the broker writes below `folder`."""
+    """The sections, with what the broker writes below `folder`: a journal where an address pages (FC-26)."""
+    pages = any(address["full_policy"] == "page" for address in plan.addresses)
     return plan.sections | {
         "metrics": {"directory": str(folder / "metrics"), "interval": "1s"},
-        "paging": {"directory": str(folder / "pages")},
+        "persistence": {"directory": str(folder / "journal") if pages else None},
     }
 
 

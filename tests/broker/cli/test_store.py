@@ -52,13 +52,14 @@ def test_of_a_running_broker(journal: Path, tmp_path: Path, start: Start) -> Non
     """Numbers and a copy can be had while the broker runs; the copy is a journal from which another one starts."""
     status, said = store("stats", journal)
     assert status == 0
-    assert [line.split()[:2] for line in said.splitlines()[:4]] == [
+    assert [line.split()[:2] for line in said.splitlines()[:5]] == [
         ["sessions", "1"],
         ["groups", "1"],
         ["deliveries", "3"],
+        ["pages", "0"],
         ["retained", "1"],
     ]
-    size, live = (int(word.rstrip(":")) for word in said.splitlines()[5].split()[1:3])
+    size, live = (int(word.rstrip(":")) for word in said.splitlines()[6].split()[1:3])
     assert 3_000 < live < size
     status, said = store("check", journal)
     assert (status, said.split(",")[1]) == (0, " no damage found\n")

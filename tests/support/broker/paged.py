@@ -1,16 +1,19 @@
 """A broker with a full address that pages, and clients that fill and empty it."""
 
+import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from broker.storage.database import NAME, read_frames
+from broker.storage.saved import Saved
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.publish import Publish
 from tests.broker.conftest import Start
 from tests.support.broker.collecting import collect
 from tests.support.process import Address, BrokerProcess
-from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
 TOPIC = "paged/a"
@@ -23,7 +26,7 @@ def sections(directory: Path, **rule: object) -> dict[str, object]:
     """Configuration: topics below `paged` are addresses that page, and queues are as long as those let them be."""
     return {
         "addresses": [{"match": "paged/#", "max_size_bytes": LIMIT, "full_policy": "page", **rule}],
-        "paging": {"directory": str(directory)},
+        "persistence": {"directory": str(directory)},
         "session": {"max_mqueue_len": "infinity", "max_inflight": 5, "retry_interval": "infinity"},
         "admin": {"socket": None},
     }
@@ -34,9 +37,19 @@ def paging_broker(start: Start, directory: Path, **rule: object) -> BrokerProces
     return start(sections=sections(directory, **rule))
 
 
-def page_files(directory: Path) -> list[Path]:
-    """All page files."""
-    return list(directory.rglob("*.page"))
+def pages(directory: Path) -> int:
+    """How many pages the journal holds, of all addresses."""
+    saved = Saved()
+    with closing(sqlite3.connect(f"{(directory / NAME).as_uri()}?mode=ro", uri=True)) as connection:
+        for number, content in read_frames(connection):
+            saved.read(number, content)
+    saved.finish()
+    return sum(len(each.pages()) for each in saved.sessions.values() if each.topic)
+
+
+def are_gone(directory: Path) -> bool:
+    """Whether the journal holds no page."""
+    return pages(directory) == 0
 
 
 def payload(number: int, size: int = PAYLOAD) -> bytes:
@@ -94,7 +107,7 @@ def fill(address: Address, directory: Path, count: int = 100, qos: int = 1) -> N
     """Publish numbered messages, of which the first are held by sessions and the others are on disk in the end."""
     with connected(address, 5) as publisher:
         publish(publisher, range(count), qos)
-        wait_until(lambda: bool(page_files(directory)), "page files")
+    assert 0 < pages(directory) < count
 
 
 def expiry(message: Publish) -> int:

@@ -12,8 +12,8 @@ from tests.support.broker.paged import Subscribe, Subscriber
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Where the pages go."""
-    return tmp_path / "pages"
+    """Where the journal is, which has the pages."""
+    return tmp_path / "journal"
 
 
 @pytest.fixture

@@ -1,0 +1,81 @@
+"""The pages of a full address in the journal (FC-26): PUBLISHes that wait there for room, all of them on disk only."""
+
+from typing import Final, NamedTuple, final
+
+from broker.storage import message_record, records
+from broker.storage.index import Entry
+from broker.storage.journal import Journal
+from broker.storage.kept_queue import KeptQueue
+from broker.storage.saved import to_publish
+from protocol.publish import Publish
+
+READ_PAGES: Final = 1_000
+"""How many are read at once, at most."""
+
+UNBOUNDED: Final = 2**62
+"""More bytes than there are."""
+
+
+class Page(NamedTuple):
+    """A PUBLISH as it was received, and its publisher's client id: needed for No Local and retained messages."""
+
+    publish: Publish
+    client_id: str
+
+
+@final
+class KeptAddress(KeptQueue):
+    """The pages of the address with this topic."""
+
+    def __init__(self, journal: Journal, number: int, topic: bytes) -> None:
+        super().__init__(journal, number)
+        self.topic = topic
+        self.bytes = 0
+        """Of the pages' records."""
+
+    def write_state(self) -> int:
+        """Write all state except the pages. Returns the commit."""
+        return self.write_all([records.address(self.number, self.topic, self.deliveries.next_delivery)])
+
+    def add_evicted(self, entry: Entry) -> None:
+        """A page has been written, or is there already."""
+        super().add_evicted(entry)
+        self.bytes += entry.size
+
+    def page(self, publish: Publish, client_id: str, limit: int) -> int | None:
+        """Write a PUBLISH. Returns the commit that has to precede its acknowledgement.
+
+        None: the journal is full, or all pages together would take more than `limit` bytes; -1 = no limit.
+        """
+        journal = self.journal
+        if not journal.commits.has_room():
+            return None
+        room = limit - self.bytes if limit >= 0 else UNBOUNDED
+        entry = journal.page(publish, client_id, self.number, self.deliveries.next_delivery, room)
+        if entry is None:
+            return None
+        self.deliveries.next_delivery += 1
+        self.add_evicted(entry)
+        return journal.commits.soon()
+
+    async def read(self, size: int) -> list[Page]:
+        """The first pages, up to `size` bytes, but at least one. Raises StorageError, DamagedError."""
+        return [self._read(body) for _, body in await self.read_first(READ_PAGES, size)]
+
+    def _read(self, body: bytes) -> Page:
+        saved = message_record.read(body)
+        publish = to_publish(saved)
+        publish.expires_at = self.journal.times(saved.expires_at)
+        return Page(publish, saved.publisher)
+
+    def pop(self) -> None:
+        """The first page is routed, or about to be in the same turn of the loop."""
+        self.bytes -= self.drop_evicted().size
+
+    def remember(self, packet_id: int) -> int:
+        """An address receives no PUBLISH."""
+        raise NotImplementedError
+
+    def forget(self, packet_id: int) -> int:
+        """An address receives no PUBLISH."""
+        raise NotImplementedError
