@@ -8,7 +8,7 @@ from typing import Final, final
 import structlog
 
 from broker.broker import Broker
-from broker.recovery import restore
+from broker.recovery import needs_topics, restore
 from broker.storage.compaction import Compaction
 from broker.storage.journal import Journal
 from broker.storage.records import DamagedError
@@ -24,9 +24,7 @@ def open_persistence(config: Config) -> "Persistence | None":
     own = config.persistence
     if own.directory is None:
         return None
-    # FC-30: what is on disk only is in one queue for each session, and in no address.
-    bounded = not config.session.mqueue_priorities and not config.addresses
-    return Persistence(Storage(own.directory, own.sync, own.memory if bounded else 0, own.max_bytes))
+    return Persistence(Storage(own.directory, own.sync, own.memory, own.max_bytes))
 
 
 @final
@@ -61,7 +59,7 @@ class Persistence:
         """Restore what the journal holds. Raises StorageError if it is damaged."""
         gc.disable()  # what is read stays: to search it for garbage takes longer than to read it
         try:
-            restore(broker, self.journal, self._storage.read())
+            restore(broker, self.journal, self._storage.read(needs_topics(broker)))
         except DamagedError as error:
             raise self._storage.damaged(error) from error
         finally:

@@ -5,6 +5,7 @@ from typing import final
 from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
 from broker.runtime.clock import SECOND, monotonic_us, wall_us
+from broker.storage.evicted import release_address
 from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
 from broker.storage.kept_group import KeptGroup
@@ -35,6 +36,11 @@ def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
     recovery.schedule(queues)
 
 
+def needs_topics(broker: Broker) -> bool:
+    """Whether the topics of what waits have to be known: for their addresses (FC-24) or weights (FC-12)."""
+    return broker.router.addresses.limits_topics() or broker.settings.limits.priorities is not None
+
+
 @final
 class _Recovery:
     def __init__(self, broker: Broker, journal: Journal) -> None:
@@ -44,6 +50,16 @@ class _Recovery:
         self._clients: dict[int, Client] = {}
         self._now = monotonic_us()
         self._clock_offset = wall_us() - self._now
+
+    def _restore_deliveries(self, kept: KeptQueue, saved: SavedSession) -> None:
+        """All of them are on disk only so far: they count for their addresses, and wait by their weights."""
+        router = self._broker.router
+        priorities = self._broker.settings.limits.priorities
+        for entry in saved.entries(self._now):
+            topic = saved.topic_of(entry.delivery)
+            address = router.address(topic) if topic else None
+            weight = priorities.weight(topic) if priorities is not None else 0
+            kept.add_evicted(entry if address is None else entry._replace(address=address), weight)
 
     def restore_retained(self, retained: SavedRetained) -> None:
         publish, saved, place = retained.publish, retained.saved, retained.place
@@ -61,8 +77,7 @@ class _Recovery:
         session = client.session
         kept = client.kept = KeptSession(self._journal, saved.number, saved.client_id)
         self._begin(kept, saved)
-        for entry in saved.entries(self._now):
-            kept.add_evicted(entry)
+        self._restore_deliveries(kept, saved)
         kept.restore_state(saved)
         client.expiry_interval = saved.expiry
         session.version = saved.version
@@ -71,12 +86,15 @@ class _Recovery:
                 session.subscriptions = {}
             session.subscriptions[subscription.topic_filter] = subscription
             broker.router.subscribe(session.outbound, subscription)
-        entries = kept.evicted_of(list(saved.inflight))
+        found = [kept.evicted.find(number) for number in saved.inflight]
+        entries = [entry for entry in found if entry is not None]
         inflight = [
             Restored(publish, saved.inflight[entry.delivery], entry.delivery in saved.received)
             for entry, publish in zip(entries, kept.read_now(entries), strict=True)
         ]
         session.restore(kept, inflight, list(saved.remembered), self._now)
+        for entry in entries:
+            release_address(entry)  # the window holds them
 
     def restore_group(self, saved: SavedSession) -> None:
         shared = self._broker.router.shared
@@ -86,8 +104,7 @@ class _Recovery:
         if queue is None:  # it has lost its last member
             kept.end()
             return
-        for entry in saved.entries(self._now):
-            kept.add_evicted(entry)
+        self._restore_deliveries(kept, saved)
         shared.restore(queue, kept)
 
     def restore_pages(self, saved: SavedSession) -> None:

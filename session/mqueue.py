@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Final, cast
 
 from protocol.publish import Publish
-from session.holder import hold, release
+from session.holder import hold, is_blocking, release
 from session.journal import SessionJournal
 from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 from session.tail import Tail
@@ -18,7 +18,9 @@ READ_AHEAD: Final = 100
 class MQueue:
     """First in, first out, bounded by length and bytes. `victim` picks what an overflow drops; the caller counts it."""
 
-    def __init__(self) -> None:
+    def __init__(self, weight: int = 0) -> None:
+        """`weight`: of the topics of its deliveries (FC-12); 0 = it has topics of any weight."""
+        self.weight = weight
         self.deliveries: deque[Publish] = deque()
         self.tail: Tail | None = None
         """FC-30: what comes after these deliveries and is on disk only; None = nothing."""
@@ -56,17 +58,21 @@ class MQueue:
             return
         else:
             tail.behind.append(publish)
+            self._end_tail(tail)  # it may have no delivery yet
         self._joined(publish)
 
-    def begin_tail(self, journal: SessionJournal, on_read: Callable[[], None]) -> Tail:
-        """FC-30: what joins from now on is on disk only. `on_read` is called when some of it has been read back."""
+    def begin_tail(self, publish: Publish, journal: SessionJournal, on_read: Callable[[], None]) -> None:
+        """FC-30: what joins from now on is on disk only, `publish` first.
+
+        `on_read` is called when some of it has been read back.
+        """
         self._on_read = on_read
-        tail = self.tail = journal.tail(self._have_read)
-        return tail
+        self.tail = journal.tail(self._have_read, self.weight)
 
     def restore(self, journal: SessionJournal, on_read: Callable[[], None]) -> None:
         """FC-27: what waited before the process began, all of it on disk."""
-        tail = self.begin_tail(journal, on_read)
+        self._on_read = on_read
+        tail = self.tail = journal.tail(self._have_read, self.weight)
         self.waiting_qos1, self.waiting_qos2, self.bytes = tail.totals()
         self.length = self.waiting_qos1 + self.waiting_qos2
         self._end_tail(tail)
@@ -92,6 +98,10 @@ class MQueue:
         if tail.length() == 0:
             self.tail = None
             self.deliveries.extend(tail.behind)
+
+    def is_blocking(self) -> bool:
+        """Whether PUBLISHes wait for room in the address of a delivery that waits here (FC-25)."""
+        return any(is_blocking(publish) for publish in self) or (self.tail is not None and self.tail.is_blocking())
 
     def is_ready(self) -> bool:
         """Whether it has a head that is in memory."""
@@ -160,20 +170,12 @@ class MQueue:
         while position < len(deliveries) and deliveries[position].qos:
             position += 1
         if position == len(deliveries):
-            self._first_qos0 = position
             publish = cast("Tail", self.tail).behind.popleft()  # QoS 0 only: all others are on disk
-            self._left(publish)
-            return publish
-        publish = deliveries[position]
-        del deliveries[position]
+        else:
+            publish = deliveries[position]
+            del deliveries[position]
         self._first_qos0 = position
         self._left(publish)
-        return publish
-
-    def _pop_newest(self) -> Publish:
-        publish = self.deliveries.pop()
-        self._left(publish)
-        self._first_qos0 = min(self._first_qos0, self.length)
         return publish
 
     def _joined(self, publish: Publish) -> None:

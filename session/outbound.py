@@ -162,7 +162,7 @@ class Outbound(Consumer):
                 self.pacing.note_empty()
             if sender.watch is not None:
                 sender.watch.end_backlog()
-        if mqueue.tail is not None and sender.connected:
+        if mqueue.length and sender.connected:
             mqueue.read_ahead()
         return self._head_may_go(mqueue, now)
 
@@ -218,7 +218,7 @@ class Outbound(Consumer):
             if not make_room(mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"):
                 return
         if self.journal is not None and mqueue.tail is None and self.journal.evicts(mqueue.length, mqueue.bytes):
-            mqueue.begin_tail(self.journal, self.wake)
+            mqueue.begin_tail(publish, self.journal, self.wake)
         mqueue.append(publish)
         sender.counters.note_mqueue(mqueue.length, mqueue.bytes)
         if waited == 0:

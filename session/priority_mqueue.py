@@ -1,9 +1,10 @@
 """FC-12: the mqueue of a session whose topics have weights."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import final
 
 from protocol.publish import Publish
+from session.journal import SessionJournal
 from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue, never_fits
 from session.priorities import Priorities
@@ -14,8 +15,7 @@ class Lane(MQueue):
     """The deliveries of one weight."""
 
     def __init__(self, weight: int) -> None:
-        super().__init__()
-        self.weight = weight
+        super().__init__(weight)
         self.left = weight
         """How many it may still send in this round."""
 
@@ -26,6 +26,29 @@ class Lane(MQueue):
         if policy == DROP_OLDEST_QOS0 and self.waiting_qos0:
             return self._pop_oldest_qos0()
         return self.pop()
+
+    def drop_one(self, policy: str) -> int:
+        """The same, also of what is on disk only (FC-30); returns its QoS."""
+        if self.tail is None or (policy == DROP_OLDEST_QOS0 and self.waiting_qos0):
+            return self.drop(policy).qos
+        return self._drop_newest() if policy == DROP_NEWEST else self.drop_head()
+
+    def _pop_newest(self) -> Publish:
+        tail = self.tail
+        publish = self.deliveries.pop() if tail is None else tail.behind.pop()
+        self._left(publish)
+        self._first_qos0 = min(self._first_qos0, len(self.deliveries))
+        return publish
+
+    def _drop_newest(self) -> int:
+        """Remove what has joined last, in memory or not, and return its QoS. Raises IndexError if there is none."""
+        tail = self.tail
+        if tail is None or tail.behind:
+            return self._pop_newest().qos
+        qos, size = tail.drop_newest()
+        self._count_left(qos, size)
+        self._end_tail(tail)
+        return qos
 
 
 @final
@@ -57,12 +80,35 @@ class PriorityMQueue(MQueue):
         lane.append(publish)
         self._note_joined(lane, publish)
 
-    def _have_read(self, deliveries: list[Publish]) -> None:
-        """FC-30: these have been read back. Weights need them all, so that is at the start only."""
-        for publish in deliveries:
-            self._count_left(publish.qos, publish.size)  # `append` counts it
-            self.append(publish)
-        super()._have_read([])
+    def begin_tail(self, publish: Publish, journal: SessionJournal, on_read: Callable[[], None]) -> None:
+        """FC-30: what joins the lane of `publish` from now on is on disk only."""
+        lane = self._lane(publish)
+        if lane.tail is None:
+            lane.begin_tail(publish, journal, on_read)
+
+    def restore(self, journal: SessionJournal, on_read: Callable[[], None]) -> None:
+        """FC-27: what waited before the process began, all of it on disk."""
+        for weight in journal.weights():
+            lane = self._lane_of(weight)
+            lane.restore(journal, on_read)
+            self.length += lane.length
+            self.bytes += lane.bytes
+            self.waiting_qos1 += lane.waiting_qos1
+            self.waiting_qos2 += lane.waiting_qos2
+        self._turn = self._next_turn()
+
+    def read_ahead(self) -> None:
+        """FC-30: have more of each lane read back before they are needed."""
+        for lane in self._lanes:
+            lane.read_ahead()
+
+    def is_ready(self) -> bool:
+        """Whether the head is in memory: no other lane is sent from until it has been read back."""
+        return self._turn is not None and self._turn.is_ready()
+
+    def is_blocking(self) -> bool:
+        """Whether PUBLISHes wait for room in the address of a delivery that waits here (FC-25)."""
+        return any(lane.is_blocking() for lane in self._lanes)
 
     def push_front(self, publish: Publish) -> None:
         """Put back at the head of its lane (FC-13)."""
@@ -84,8 +130,31 @@ class PriorityMQueue(MQueue):
             raise IndexError("nothing waits")
         publish = turn.pop()
         turn.left -= 1
-        self._note_left(turn, publish)
+        self._note_left(turn, publish.qos, publish.size)
         return publish
+
+    def drop_head(self) -> int:
+        """Remove the head, in memory or not, and return its QoS. Raises IndexError if there is none."""
+        turn = self._turn
+        if turn is None:
+            raise IndexError("nothing waits")
+        before = turn.bytes
+        qos = turn.drop_head()
+        turn.left -= 1
+        self._note_left(turn, qos, before - turn.bytes)
+        return qos
+
+    def drop_for(self, newcomer: Publish, limits: Limits) -> int:
+        """As `victim`, also of what is on disk only (FC-30); returns the QoS of what is dropped."""
+        if not self.length or never_fits(newcomer, limits):
+            return newcomer.qos
+        own = self._lane(newcomer)
+        lane = self._fullest(own, newcomer, limits.mqueue_overflow)
+        waiting, before = lane.length, lane.bytes
+        qos = lane.drop_for(newcomer, limits) if lane is own else lane.drop_one(limits.mqueue_overflow)
+        if lane.length < waiting:
+            self._note_left(lane, qos, before - lane.bytes)
+        return qos
 
     def victim(self, newcomer: Publish, limits: Limits) -> Publish:
         """Remove and return what FC-5's policy drops, from the lane that exceeds its share most with `newcomer`."""
@@ -96,7 +165,7 @@ class PriorityMQueue(MQueue):
         waiting = lane.length
         victim = lane.victim(newcomer, limits) if lane is own else lane.drop(limits.mqueue_overflow)
         if lane.length < waiting:
-            self._note_left(lane, victim)
+            self._note_left(lane, victim.qos, victim.size)
         return victim
 
     def _fullest(self, own: Lane, newcomer: Publish, policy: str) -> Lane:
@@ -115,7 +184,9 @@ class PriorityMQueue(MQueue):
         return fullest
 
     def _lane(self, publish: Publish) -> Lane:
-        weight = self._priorities.weight(publish.topic)
+        return self._lane_of(self._priorities.weight(publish.topic))
+
+    def _lane_of(self, weight: int) -> Lane:
         lanes = self._lanes
         position = 0
         while position < len(lanes) and lanes[position].weight > weight:
@@ -132,8 +203,8 @@ class PriorityMQueue(MQueue):
         if turn is None or (lane.weight > turn.weight and lane.left):
             self._turn = lane
 
-    def _note_left(self, lane: Lane, publish: Publish) -> None:
-        self._count_left(publish.qos, publish.size)
+    def _note_left(self, lane: Lane, qos: int, size: int) -> None:
+        self._count_left(qos, size)
         if lane is self._turn and not (lane.length and lane.left):
             self._turn = self._next_turn()
 

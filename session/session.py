@@ -251,6 +251,6 @@ class Session:
         mqueue = self.outbound.mqueue
         return (
             any(is_blocking(inflight.publish) for inflight in self.outbound.sender.window.entries.values())
-            or (mqueue is not None and any(is_blocking(publish) for publish in mqueue))
+            or (mqueue is not None and mqueue.is_blocking())
             or any(is_blocking(publish) for publish in self.outbound.mailbox.waiting())
         )

@@ -98,9 +98,8 @@ class SharedQueue(Source):
             if mqueue.length < waited:
                 self._note_drained(mqueue, now)
                 self._wake_able_members(now)
-            if mqueue.tail is not None:
-                mqueue.read_ahead()
             if mqueue.length:
+                mqueue.read_ahead()
                 return DELIVERED if mqueue.length < waited else BLOCKED
             mqueue.overflowing = False
         self._rotation.join(member)
@@ -173,7 +172,7 @@ class SharedQueue(Source):
             if waited == 0 and self._pacing is not None:
                 self._pacing.moved_at = now  # it was empty before
             if self.journal is not None and mqueue.tail is None and self.journal.evicts(mqueue.length, mqueue.bytes):
-                mqueue.begin_tail(self.journal, self._wake_members)
+                mqueue.begin_tail(publish, self.journal, self._wake_members)
             mqueue.append(publish)
             self.counters.note_mqueue(mqueue.length, mqueue.bytes)
         self._wake_able_members(now)

@@ -31,6 +31,14 @@ class Tail:
         """Drop the first one; returns its QoS and its payload bytes. Raises IndexError if there is none."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
+    def drop_newest(self) -> tuple[int, int]:
+        """Drop the last one; returns its QoS and its payload bytes. Raises IndexError if there is none."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def is_blocking(self) -> bool:
+        """Whether PUBLISHes wait for room in the address of one of them (FC-25)."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
     def read(self) -> None:
         """Begin to read the first ones back, unless that is under way: the queue gets them when they are there."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

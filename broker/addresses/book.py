@@ -30,6 +30,10 @@ class AddressBook:
     def __len__(self) -> int:
         return len(self._addresses)
 
+    def limits_topics(self) -> bool:
+        """Whether any topic is an address."""
+        return self._matching is not None
+
     def known(self) -> list[Address]:
         """A list of all known addresses."""
         return list(self._addresses.values())

@@ -32,7 +32,7 @@ class Pages:
     @property
     def length(self) -> int:
         """How many messages there are."""
-        return self._kept.evicted.length
+        return self._kept.pages.length
 
     def add(self, publish: Publish, client_id: str) -> int | None:
         """Write a message. Returns as `KeptAddress.page`."""

@@ -4,6 +4,8 @@ from array import array
 from bisect import bisect_left
 from typing import Final, NamedTuple, final
 
+from session.holder import Holder
+
 _SHIFT: Final = 32
 _OFFSET: Final = (1 << _SHIFT) - 1
 _GONE: Final = 0
@@ -14,7 +16,10 @@ KEPT_GAPS: Final = 64
 
 
 class Entry(NamedTuple):
-    """One delivery: its number, its message's frame and offset in it, payload bytes, QoS, when it was received."""
+    """One delivery: its number, its message's frame and offset in it, payload bytes, QoS, when it was received.
+
+    `address` counts its bytes, if it has one (FC-24).
+    """
 
     delivery: int
     frame: int
@@ -22,11 +27,15 @@ class Entry(NamedTuple):
     size: int
     qos: int
     received_at: int
+    address: Holder | None = None
 
 
 @final
 class Index:
-    """Deliveries in the order of their numbers. There may be a million of them: each takes 28 bytes."""
+    """Deliveries in the order of their numbers. There may be a million of them: each takes 28 bytes.
+
+    From the first one that has an address, each takes 36.
+    """
 
     def __init__(self) -> None:
         self.length = 0
@@ -35,6 +44,8 @@ class Index:
         self._sizes = array("I")  # payload bytes * 2, + 1 at QoS 2
         self._received = array("Q")
         self._first = 0  # before this position all are gone
+        self._addresses: list[Holder | None] = []  # empty: none of them has one
+        self._counts: dict[Holder, int] = {}  # how many deliveries of each address there are
 
     def add(self, entry: Entry) -> None:
         """Add a delivery, whose number is higher than all others."""
@@ -43,6 +54,17 @@ class Index:
         self._sizes.append(entry.size << 1 | (entry.qos - 1))
         self._received.append(entry.received_at)
         self.length += 1
+        address = entry.address
+        if address is not None:
+            if not self._addresses:
+                self._addresses = [None] * (len(self._deliveries) - 1)
+            self._counts[address] = self._counts.get(address, 0) + 1
+        if address is not None or self._addresses:
+            self._addresses.append(address)
+
+    def is_blocking(self) -> bool:
+        """Whether PUBLISHes wait for room in the address of one of them (FC-25)."""
+        return any(address.is_blocking() for address in self._counts)
 
     def holds(self, delivery: int) -> bool:
         """Whether it has this delivery."""
@@ -61,6 +83,11 @@ class Index:
         entry = self._entry(position)
         self._places[position] = _GONE
         self.length -= 1
+        address = entry.address
+        if address is not None:
+            self._counts[address] -= 1
+            if self._counts[address] == 0:
+                del self._counts[address]
         self._trim()
         return entry
 
@@ -76,6 +103,10 @@ class Index:
     def first(self) -> Entry:
         """The entry with the lowest number. Raises IndexError if there is none."""
         return self._entry(self._first)
+
+    def last(self) -> Entry:
+        """The entry with the highest number. Raises IndexError if there is none."""
+        return self._entry(len(self._places) - 1)
 
     def head(self, count: int, size: int) -> list[Entry]:
         """The first entries, at most `count` and, from the second one on, `size` payload bytes."""
@@ -111,16 +142,28 @@ class Index:
             size >> 1,
             (size & 1) + 1,
             self._received[position],
+            self._addresses[position] if self._addresses else None,
         )
 
     def _trim(self) -> None:
-        """Forget what is gone at the head, in large steps, so that each entry is moved a few times only."""
-        first = self._first
+        """Forget what is gone: at the end, and at the head in large steps, so that each entry is moved a few times."""
         places = self._places
+        while places and places[-1] == _GONE:
+            self._pop()
         end = len(places)
+        first = min(self._first, end)
         while first < end and places[first] == _GONE:
             first += 1
         if first > KEPT_GAPS and first >= end - first:
             del self._deliveries[:first], self._places[:first], self._sizes[:first], self._received[:first]
+            del self._addresses[:first]
             first = 0
         self._first = first
+
+    def _pop(self) -> None:
+        self._deliveries.pop()
+        self._places.pop()
+        self._sizes.pop()
+        self._received.pop()
+        if self._addresses:
+            self._addresses.pop()

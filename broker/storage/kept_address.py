@@ -30,6 +30,7 @@ class KeptAddress(KeptQueue):
     def __init__(self, journal: Journal, number: int, topic: bytes) -> None:
         super().__init__(journal, number)
         self.topic = topic
+        self.pages = self.evicted.index(0)
         self.bytes = 0
         """Of the pages' records."""
 
@@ -37,9 +38,9 @@ class KeptAddress(KeptQueue):
         """Write all state except the pages. Returns the commit."""
         return self.write_all([records.address(self.number, self.topic, self.deliveries.next_delivery)])
 
-    def add_evicted(self, entry: Entry) -> None:
+    def add_evicted(self, entry: Entry, weight: int = 0) -> None:
         """A page has been written, or is there already."""
-        super().add_evicted(entry)
+        super().add_evicted(entry, weight)
         self.bytes += entry.size
 
     def page(self, publish: Publish, client_id: str, limit: int) -> int | None:
@@ -60,7 +61,7 @@ class KeptAddress(KeptQueue):
 
     async def read(self, size: int) -> list[Page]:
         """The first pages, up to `size` bytes, but at least one. Raises StorageError, DamagedError."""
-        return [self._read(body) for _, body in await self.read_first(READ_PAGES, size)]
+        return [self._read(body) for _, body in await self.read_first(self.pages, READ_PAGES, size)]
 
     def _read(self, body: bytes) -> Page:
         saved = message_record.read(body)
@@ -70,7 +71,7 @@ class KeptAddress(KeptQueue):
 
     def pop(self) -> None:
         """The first page is routed, or about to be in the same turn of the loop."""
-        self.bytes -= self.drop_evicted().size
+        self.bytes -= self.drop_evicted(self.pages.first()).size
 
     def remember(self, packet_id: int) -> int:
         """An address receives no PUBLISH."""

@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 from broker.storage import message_record, records
 from broker.storage.database import StorageError
 from broker.storage.deliveries import Deliveries
+from broker.storage.evicted import Evicted, hold_address, release_address
 from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal
 from broker.storage.message import OVERHEAD, Frame, Message
@@ -37,7 +38,7 @@ class KeptQueue(SessionJournal):
         self.journal = journal
         self.number = number
         self.deliveries = Deliveries(number)
-        self.evicted = Index()
+        self.evicted = Evicted()
         """Its deliveries that are on disk only."""
         self.ended = False
         """Whether nothing more is written."""
@@ -54,9 +55,8 @@ class KeptQueue(SessionJournal):
     def hold(self, publish: Publish, message: Message, delivery: int) -> Publish:
         """A delivery of its own of a message that is in the journal, with its holder."""
         own = publish.copy()
-        holder = own.holder
-        address = cast("Holder", holder).address() if holder is not None else None
-        own.holder = KeptDelivery(self, message, delivery, address)
+        holder = cast("Holder | None", own.holder)
+        own.holder = KeptDelivery(self, message, delivery, holder.address() if holder is not None else None)
         return own
 
     def owns(self, publish: Publish) -> bool:
@@ -68,33 +68,39 @@ class KeptQueue(SessionJournal):
         """FC-30: whether a delivery joins the queue on disk only, which has `size` payload bytes in memory."""
         return size + OVERHEAD * length >= KEPT_BYTES and self.journal.memory.is_full()
 
-    def tail(self, on_read: Callable[[list[Publish]], None]) -> Tail:
+    def tail(self, on_read: Callable[[list[Publish]], None], weight: int) -> Tail:
         """FC-30: the end of its queue, on disk only; `on_read` gets what has been read back, in order."""
-        return StoredTail(self, on_read)
+        return StoredTail(self, self.evicted.index(weight), on_read)
 
-    def evict(self, message: Message, entry: Entry) -> None:
-        """A delivery is on disk only from now on."""
+    def weights(self) -> list[int]:
+        """FC-30: the weights of which something is on disk only."""
+        return self.evicted.weights()
+
+    def evict(self, message: Message, entry: Entry, index: Index) -> None:
+        """A delivery is on disk only from now on, in one of its indexes."""
         self.deliveries.pending.pop(entry.delivery, None)
-        self.evicted.add(entry)
+        index.add(entry)
         message.frame.add_evicted(entry.size)
+        hold_address(entry)
 
-    def add_evicted(self, entry: Entry) -> None:
+    def add_evicted(self, entry: Entry, weight: int = 0) -> None:
         """A delivery that is on disk only, and has never been in memory."""
-        self.evicted.add(entry)
+        self.evicted.index(weight).add(entry)
         self.journal.frames[entry.frame].add_evicted(entry.size)
+        hold_address(entry)
 
-    async def read_first(self, count: int, size: int) -> list[tuple[Entry, bytes]]:
-        """The first deliveries that are on disk only, `count` and `size` as for `Index.head`, with their records.
+    async def read_first(self, index: Index, count: int, size: int) -> list[tuple[Entry, bytes]]:
+        """The first deliveries of an index, `count` and `size` as for `Index.head`, with their records.
 
         Some of them may be gone meanwhile. Raises StorageError, DamagedError.
         """
         reader = self.journal.reader
         assert reader is not None  # else nothing is evicted
-        entries = self.evicted.head(count, size)
+        entries = index.head(count, size)
         bodies = await reader.read(entries)
         while not all(bodies):
             await self.journal.commits.reach()
-            before, entries = entries, self.evicted.head(count, size)
+            before, entries = entries, index.head(count, size)
             bodies = await reader.read(entries)
             if entries == before and not all(bodies):
                 raise DamagedError(f"frame {entries[0].frame} is not there any more")
@@ -105,11 +111,6 @@ class KeptQueue(SessionJournal):
         entry = self.evicted.find(delivery)
         return 0 if entry is None else entry.frame
 
-    def evicted_of(self, numbers: list[int]) -> list[Entry]:
-        """Those of these deliveries that are on disk only, in the same order."""
-        found = [self.evicted.find(number) for number in numbers]
-        return [entry for entry in found if entry is not None]
-
     def move_evicted(self, delivery: int, offset: int) -> None:
         """The message of a delivery that is on disk only is in the current frame now."""
         frame = self.journal.frame()
@@ -118,16 +119,20 @@ class KeptQueue(SessionJournal):
             self.journal.frames[entry.frame].remove_evicted(entry.size)
             frame.add_evicted(entry.size)
 
-    def drop_evicted(self) -> Entry:
-        """Drop the first of the deliveries that are on disk only."""
-        entry = self._take(self.evicted.first())
+    def drop_evicted(self, entry: Entry) -> Entry:
+        """Drop a delivery that is on disk only."""
+        entry = self._take(entry)
+        release_address(entry)
         if not self.ended:
             self.deliveries.note_done(entry.delivery)
             self.journal.note(self.deliveries)
         return entry
 
     def read_back(self, entry: Entry, body: bytes) -> Publish:
-        """The delivery, from the body of its message's record. Raises DamagedError."""
+        """The delivery, from the body of its message's record. Raises DamagedError.
+
+        When it is in a place in memory, the caller calls `release_address`.
+        """
         saved = message_record.read(body)
         for target in saved.targets:
             if target.session == self.number and target.delivery == entry.delivery:
@@ -144,6 +149,7 @@ class KeptQueue(SessionJournal):
         message = Message(self.journal.frames[entry.frame], entry.offset, self.journal.memory)
         message.written(len(body) + records.HEAD_SIZE)
         self.deliveries.pending[entry.delivery] = message
+        publish.holder = entry.address
         return self.hold(publish, message, entry.delivery)
 
     def read_now(self, entries: list[Entry]) -> list[Publish]:
@@ -251,14 +257,14 @@ class KeptDelivery(Holder):
         if self._address is not None:
             self._address.release(size)
 
-    def evict(self, publish: Publish) -> None:
+    def evict(self, publish: Publish, index: Index) -> None:
         """Its queue has it on disk only (FC-30)."""
         self._evicted = True
         message = self._message
-        entry = Entry(
-            self._delivery, message.frame.number, message.offset, publish.size, publish.qos, publish.received_at
-        )
-        self.queue.evict(message, entry)
+        frame = message.frame.number
+        size, qos, received_at = publish.size, publish.qos, publish.received_at
+        entry = Entry(self._delivery, frame, message.offset, size, qos, received_at, self._address)
+        self.queue.evict(message, entry, index)
 
     def is_blocking(self) -> bool:
         """Whether PUBLISHes wait for room in its address (FC-25)."""
@@ -281,9 +287,10 @@ class KeptDelivery(Holder):
 class StoredTail(Tail):
     """The end of one queue, on disk only: the index of the kept queue says where."""
 
-    def __init__(self, kept: KeptQueue, on_read: Callable[[list[Publish]], None]) -> None:
+    def __init__(self, kept: KeptQueue, index: Index, on_read: Callable[[list[Publish]], None]) -> None:
         super().__init__()
         self._queue = kept
+        self._index = index
         self._on_read = on_read
         self._reading: asyncio.Task[None] | None = None
 
@@ -291,23 +298,32 @@ class StoredTail(Tail):
         """Take over a delivery, if it is on disk."""
         if publish.qos == 0 or not self._queue.owns(publish):
             return False
-        cast("KeptDelivery", publish.holder).evict(publish)
+        cast("KeptDelivery", publish.holder).evict(publish, self._index)
         return True
 
     def length(self) -> int:
         """How many deliveries there are."""
-        return self._queue.evicted.length
+        return self._index.length
 
     def totals(self) -> tuple[int, int, int]:
         """How many deliveries of QoS 1 and of QoS 2 there are, and their payload bytes."""
-        entries = self._queue.evicted.entries()
+        entries = self._index.entries()
         qos1 = sum([entry.qos == 1 for entry in entries])
         return qos1, len(entries) - qos1, sum([entry.size for entry in entries])
 
     def drop(self) -> tuple[int, int]:
         """Drop the first one; returns its QoS and its payload bytes."""
-        entry = self._queue.drop_evicted()
+        entry = self._queue.drop_evicted(self._index.first())
         return entry.qos, entry.size
+
+    def drop_newest(self) -> tuple[int, int]:
+        """Drop the last one."""
+        entry = self._queue.drop_evicted(self._index.last())
+        return entry.qos, entry.size
+
+    def is_blocking(self) -> bool:
+        """Whether PUBLISHes wait for room in the address of one of them (FC-25)."""
+        return self._index.is_blocking()
 
     def read(self) -> None:
         """Read the first ones back, unless that is under way."""
@@ -318,18 +334,23 @@ class StoredTail(Tail):
         """Read all of them back, while the event loop waits, unless memory is bounded. Raises StorageError."""
         kept = self._queue
         while kept.journal.memory.limit == 0 and self.length():
-            self._on_read(kept.read_now(kept.evicted.head(READ_DELIVERIES, READ_BYTES)))
+            entries = self._index.head(READ_DELIVERIES, READ_BYTES)
+            self._hand_over(entries, kept.read_now(entries))
 
     async def _read(self) -> None:
         kept = self._queue
         try:
-            found = await kept.read_first(READ_DELIVERIES, READ_BYTES)
-            index = kept.evicted
-            deliveries = [kept.read_back(entry, body) for entry, body in found if index.holds(entry.delivery)]
+            found = await kept.read_first(self._index, READ_DELIVERIES, READ_BYTES)
+            found = [(entry, body) for entry, body in found if self._index.holds(entry.delivery)]
+            deliveries = [kept.read_back(entry, body) for entry, body in found]
         except (StorageError, DamagedError) as error:
             kept.journal.commits.fail(error)
             return
         finally:
             self._reading = None
-        if not kept.ended:
-            self._on_read(deliveries)
+        self._hand_over([entry for entry, _ in found], deliveries)
+
+    def _hand_over(self, entries: list[Entry], deliveries: list[Publish]) -> None:
+        self._on_read(deliveries)
+        for entry in entries:
+            release_address(entry)

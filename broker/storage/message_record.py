@@ -144,9 +144,9 @@ def read(body: bytes) -> SavedMessage:
 
 def scan(content: bytes, start: int, end: int) -> ScannedMessage:
     """The same of the body between two positions, without what is not needed of a message that stays on disk."""
-    flags, _, _, targets, _, payload_at, _ = _read(content, start, end)
+    flags, _, _, targets, topic_at, payload_at, topic_end = _read(content, start, end)
     found = [(own, delivery, options >> 24 & 3) for own, delivery, options, _ in targets]
-    return ScannedMessage(flags & RETAINED != 0, found, end - payload_at)
+    return ScannedMessage(flags & RETAINED != 0, found, end - payload_at, topic_at, topic_end)
 
 
 def _target(body: bytes, own: int, delivery: int, options: int, position: int) -> Target:

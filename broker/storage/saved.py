@@ -34,12 +34,14 @@ class SavedRetained:
 class Place:
     """Where a message is: its frame, and the position and bytes of its record in it. All its deliveries share it."""
 
-    def __init__(self, frame: int, offset: int, length: int, size: int) -> None:
+    def __init__(self, frame: int, offset: int, length: int, size: int, topic: bytes) -> None:
         self.frame = frame
         self.offset = offset
         self.length = length
         self.size = size
         """Payload bytes."""
+        self.topic = topic
+        """Empty unless `Saved` reads topics."""
 
 
 def decode(packet: bytes, decoder: Decoder) -> Publish:
@@ -115,6 +117,11 @@ class SavedSession:
         """Whether a delivery is not done."""
         return delivery in self.qos1 or delivery in self.qos2
 
+    def topic_of(self, delivery: int) -> bytes:
+        """The topic of a delivery that is not done; empty unless `Saved` reads topics."""
+        place = self.qos1.get(delivery)
+        return self.qos2[delivery].topic if place is None else place.topic
+
     def entries(self, received_at: int) -> list[Entry]:
         """All deliveries that are not done, by number."""
         found = [_entry(number, place, 1, received_at) for number, place in self.qos1.items()]
@@ -136,7 +143,9 @@ def _entry(number: int, place: Place, qos: int, received_at: int) -> Entry:
 class Saved:
     """All that has to be restored."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: bool = False) -> None:
+        """`topics`: whether to read the topics of deliveries."""
+        self._topics: dict[bytes, bytes] | None = {} if topics else None
         self.sessions: dict[int, SavedSession] = {}
         self.retained: dict[bytes, SavedRetained] = {}
         self.frames: dict[int, Frame] = {}
@@ -202,7 +211,11 @@ class Saved:
     def _message(self, content: bytes, start: int, end: int) -> None:
         scanned = message_record.scan(content, start, end)
         offset = start - records.HEAD_SIZE
-        place = Place(self._frame.number, offset, end - offset, scanned.size)
+        topic = b""
+        if self._topics is not None:
+            topic = content[scanned.topic_at : scanned.topic_end]
+            topic = self._topics.setdefault(topic, topic)  # many messages have the same one
+        place = Place(self._frame.number, offset, end - offset, scanned.size, topic)
         for number, delivery, qos in scanned.targets:
             session = self._session_of(number)
             session.next_delivery = max(session.next_delivery, delivery + 1)

@@ -34,3 +34,6 @@ class ScannedMessage(NamedTuple):
     targets: list[tuple[int, int, int]]
     size: int
     """Payload bytes."""
+    topic_at: int
+    topic_end: int
+    """Where its topic begins and ends."""

@@ -36,9 +36,9 @@ class Storage:
         self.journal.reader = self._reader
         self.journal.commits.begin_room(self._has_room)
 
-    def read(self) -> Saved:
-        """What the journal holds. Raises StorageError if it is damaged."""
-        saved = Saved()
+    def read(self, topics: bool = False) -> Saved:
+        """What the journal holds; `topics`: with the topics of deliveries. Raises StorageError if it is damaged."""
+        saved = Saved(topics)
         try:
             self._database.check()
             for number, content in self._database.frames():

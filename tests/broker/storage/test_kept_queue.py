@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from broker.storage.compaction import Compaction
 from broker.storage.database import NAME
 from broker.storage.kept_queue import KEPT_BYTES
+from broker.storage.message import OVERHEAD
 from broker.storage.storage import Storage
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect
@@ -120,6 +121,19 @@ def test_qos_0_waits_behind(tmp_path: Path) -> None:
         publish(local, storage, publisher, range(MANY, MANY + 5), qos=0)
         back = come_back(local, "away")
         assert take(local, storage, back, lambda came: len(came) == MANY + 5)[-5:] == list(range(MANY, MANY + 5))
+
+
+def test_qos_0_with_nothing_on_disk(tmp_path: Path) -> None:
+    """FC-30: QoS 0 that comes first when memory is full waits there, and is sent when its client is back."""
+    few = KEPT_BYTES // (OVERHEAD + len(BODY)) + 1
+    with broker_on(tmp_path, FULL, session={**NO_LIMIT, "mqueue_store_qos0": True}) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(few))
+        publish(local, storage, publisher, range(few, few + 5), qos=0)
+        assert on_disk_only(storage) == 0
+        back = come_back(local, "away")
+        assert take(local, storage, back, lambda came: len(came) == few + 5) == list(range(few + 5))
 
 
 @pytest.mark.parametrize("qos0", [0, 3])

@@ -63,8 +63,10 @@ def test_message(
     assert (back.topic, back.payload, back.qos, back.retain) == (b"a/b", payload, qos, retained)
     assert (back.properties or {}) == properties
     assert body_of(message_record.moved(saved, retained, saved.targets)) == body_of(written)
-    scanned = message_record.scan(b"before" + written + b"after", 6 + records.HEAD_SIZE, 6 + len(written))
-    assert scanned == (retained, [target[:3] for target in saved.targets], len(payload))
+    around = b"before" + written + b"after"
+    scanned = message_record.scan(around, 6 + records.HEAD_SIZE, 6 + len(written))
+    assert scanned[:3] == (retained, [target[:3] for target in saved.targets], len(payload))
+    assert around[scanned.topic_at : scanned.topic_end] == b"a/b"
 
 
 def test_not_a_message() -> None:

@@ -1,0 +1,224 @@
+"""FC-30: what waits on disk only, by its weight (FC-12), and in its address (FC-24)."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.storage.compaction import Compaction
+from broker.storage.evicted import Evicted
+from broker.storage.index import Entry
+from broker.storage.storage import Storage
+from protocol.acknowledgements import Puback
+from protocol.connect import Connect
+from protocol.publish import Publish
+from tests.support.broker.local import LocalBroker, LocalClient
+from tests.support.broker.stored import KEPT, broker_on, connected, on_disk
+
+FULL = 1
+"""Bytes of memory that any delivery exceeds."""
+TOPICS = ("high", "low", "other")
+PRIORITIES = [{"match": "high", "weight": 9}, {"match": "low", "weight": 2}]
+SIZE = 3000
+"""Payload bytes: a few of them are all that a queue may keep in memory in any case."""
+
+
+class Brokers:
+    """One client that is away, on two brokers: one has to evict, the other has all the memory it wants."""
+
+    def __init__(self, stack: ExitStack, folder: Path, **sections: Any) -> None:
+        self._stack = stack
+        self._folder = folder
+        self._sections = sections
+        self.running: list[tuple[LocalBroker, Storage]] = []
+        self.start()
+        for local, storage in self.running:
+            connected(local, storage, "away", "#").drop()
+
+    def start(self) -> None:
+        """Start both on what their journals hold."""
+        self._stack.close()
+        self.running = [
+            self._stack.enter_context(broker_on(self._folder / str(memory), memory, **self._sections))
+            for memory in (FULL, 0)
+        ]
+
+    def publish(self, topic: str, first: int, count: int) -> None:
+        """Publish numbered messages to both."""
+        for local, storage in self.running:
+            publisher = connected(local, storage, "publisher")
+            numbers = range(first, first + count)
+            publisher.send(*[message(topic, number) for number in numbers])
+            on_disk(local, storage)
+            publisher.drop()
+
+    def compact(self) -> None:
+        """Have both write their oldest frames again."""
+        for local, storage in self.running:
+            local.complete(Compaction(storage).remove_oldest())
+
+    def taken(self, most: int) -> list[list[int]]:
+        """What the client gets of each when it comes back for a while: at most so many."""
+        return [take(local, storage, most) for local, storage in self.running]
+
+    def evicted(self) -> int:
+        """How many deliveries are on disk only, of the broker that evicts."""
+        return sum(frame.evicted for frame in self.running[0][1].journal.frames.values())
+
+    def dropped(self) -> list[int]:
+        """How many deliveries each has dropped from a full queue since its start."""
+        return [session_of(local).counters.dropped_queue_full for local, _ in self.running]
+
+    def held(self) -> list[list[int]]:
+        """The sizes of the addresses of each."""
+        return [
+            [0 if (found := local.broker.router.address(topic.encode())) is None else found.size for topic in TOPICS]
+            for local, _ in self.running
+        ]
+
+
+def message(topic: str, number: int) -> Publish:
+    """A numbered message."""
+    return Publish(topic.encode(), b"%06d" % number + bytes(SIZE), 1, packet_id=number % 60_000 + 1)
+
+
+def session_of(local: LocalBroker) -> Any:
+    """The session of the client that is away."""
+    return local.broker.clients.by_id["away"].session
+
+
+def take(local: LocalBroker, storage: Storage, most: int) -> list[int]:
+    """Come back, acknowledge one by one what comes, at most so many, and leave; those that came first."""
+    client: LocalClient = local.client()
+    client.send(Connect("away", False, 0, properties=KEPT, version=5))
+    came: list[int] = []
+    waiting: list[Publish] = []
+    sender, mqueue = session_of(local).outbound.sender, session_of(local).outbound.mqueue
+    while len(came) < most and (sender.window.entries or mqueue):
+        for _ in range(1000):
+            waiting += [packet for packet in client.received() if isinstance(packet, Publish)]
+            if waiting:
+                break
+            on_disk(local, storage)
+            local.run(lambda: None)
+        first = waiting.pop(0)
+        came.append(int(first.payload[:6]))
+        client.send(Puback(first.packet_id))
+        waiting += [packet for packet in client.received() if isinstance(packet, Publish)]
+    client.drop()
+    return came
+
+
+@pytest.mark.parametrize("overflow", ["drop_oldest", "drop_oldest_qos0", "drop_newest"])
+def test_as_in_memory(overflow: str) -> None:
+    """FC-5, FC-12: with weights, order and drops are the same wherever deliveries wait, also after a restart."""
+    session = {"max_mqueue_len": 30, "mqueue_overflow": overflow, "overflow_patience": "0s", "max_inflight": 3}
+    steps = st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(TOPICS), st.integers(1, 20)),
+            st.tuples(st.sampled_from(["compact", "restart", "take"]), st.integers(1, 20)),
+        ),
+        max_size=8,
+    )
+
+    @settings(max_examples=15)
+    @given(steps)
+    def compare(steps: list[tuple[str, int]]) -> None:
+        with TemporaryDirectory() as name, ExitStack() as stack:
+            both = Brokers(stack, Path(name), session={**session, "mqueue_priorities": PRIORITIES})
+            sent = 0
+            for step, count in steps:
+                if step in TOPICS:
+                    both.publish(step, sent, count)
+                    sent += count
+                elif step == "take":
+                    evicting, other = both.taken(count)
+                    assert evicting == other
+                elif step == "compact":
+                    both.compact()
+                else:
+                    both.start()
+                evicting_drops, other_drops = both.dropped()
+                assert evicting_drops == other_drops
+            evicting, other = both.taken(1000)
+            assert evicting == other
+            assert both.evicted() == 0
+
+    compare()
+
+
+def test_addresses_count_what_is_on_disk_only(tmp_path: Path) -> None:
+    """FC-24: an address has the same size wherever its deliveries wait, also after a restart, until they are gone."""
+    rules = [{"match": topic, "max_size_bytes": "1MiB"} for topic in TOPICS[:2]]
+    with ExitStack() as stack:
+        both = Brokers(stack, tmp_path, session={"max_mqueue_len": 0, "max_inflight": 2}, addresses=rules)
+        for step in range(6):
+            both.publish(TOPICS[step % 3], 20 * step, 20)
+        size = 40 * (SIZE + 6)
+        assert both.evicted() > 100
+        assert both.held() == [[size, size, 0]] * 2
+        for left in (100, 80):
+            first, second = both.taken(20)
+            assert len(first) == len(second) == 20
+            evicting, other = both.held()
+            assert evicting == other
+            assert sum(evicting) < 2 * size
+            both.start()
+            assert both.held() == [evicting, other]
+            assert both.evicted() > left - 10
+        both.taken(1000)
+        assert both.held() == [[0, 0, 0]] * 2
+
+
+def test_a_full_address(tmp_path: Path) -> None:
+    """FC-25: publishers wait for the room that deliveries on disk take, and get it when these are sent."""
+    rules = [{"match": "high", "max_size_bytes": 30 * (SIZE + 6), "block_timeout": "infinity"}]
+    session = {"max_mqueue_len": 0, "producer_window_size": "1MiB"}
+    with ExitStack() as stack:
+        both = Brokers(stack, tmp_path, session=session, addresses=rules)
+        both.publish("high", 0, 25)
+        both.start()
+        for local, storage in both.running:
+            publisher = connected(local, storage, "publisher")
+            publisher.send(*[message("high", number) for number in range(25, 35)])
+            on_disk(local, storage)
+            local.run(lambda: None)
+            assert len(publisher.received()) == 5
+            assert take(local, storage, 35) == list(range(35))
+            on_disk(local, storage)
+            local.run(lambda: None)
+            assert len(publisher.received()) == 5
+
+
+def test_a_session_that_ends(tmp_path: Path) -> None:
+    """FC-24: the room of deliveries on disk is free when their session ends, and nothing of it stays in the journal."""
+    rules = [{"match": "high", "max_size_bytes": "1MiB"}]
+    with ExitStack() as stack:
+        session = {"max_mqueue_len": 0, "mqueue_priorities": PRIORITIES}
+        both = Brokers(stack, tmp_path, session=session, addresses=rules)
+        both.publish("high", 0, 20)
+        both.publish("low", 20, 20)
+        for local, storage in both.running:
+            local.client().send(Connect("away", True, 0, version=5))
+            on_disk(local, storage)
+            assert not any(frame.live or frame.evicted for frame in storage.journal.frames.values())
+        assert both.held() == [[0, 0, 0]] * 2
+
+
+def test_each_weight_has_an_index() -> None:
+    """A delivery is found, moved and removed by its number, whatever its weight."""
+    evicted = Evicted()
+    for number in range(6):
+        evicted.index(number % 3).add(Entry(number, 1, 16, 100, 1, 0))
+    assert evicted.length == 6
+    assert sorted(evicted.weights()) == [0, 1, 2]
+    assert [entry.delivery for entry in evicted.entries()] == [0, 3, 1, 4, 2, 5]
+    assert evicted.move(4, 7, 8) == Entry(4, 1, 16, 100, 1, 0)
+    assert evicted.find(4) == evicted.index(1).last() == Entry(4, 7, 8, 100, 1, 0)
+    assert evicted.remove(4) is not None
+    assert evicted.find(4) is evicted.remove(4) is evicted.move(4, 1, 1) is None
+    assert evicted.index(1).last().delivery == 1
