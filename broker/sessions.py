@@ -87,8 +87,8 @@ class Sessions:
         kept = client.kept
         if journal is None:
             return 0
-        if client.expiry_interval == 0:
-            client.kept = None
+        if client.expiry_interval == 0 and (kept is None or not kept.evicted.length):
+            client.kept = None  # else it keeps what is on disk only until its connection has ended
             client.session.keep(None)
             if kept is not None:
                 self._last_end = kept.end()

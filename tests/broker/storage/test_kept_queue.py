@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from broker.storage.compaction import Compaction
 from broker.storage.database import NAME
-from broker.storage.kept_queue import KEPT_BYTES
+from broker.storage.kept_queue import KEPT_BYTES, READ_DELIVERIES
 from broker.storage.message import OVERHEAD
 from broker.storage.storage import Storage
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
@@ -165,6 +165,30 @@ def test_overflow_in_memory(tmp_path: Path) -> None:
         back = come_back(local, "away")
         wanted = [*range(1, MANY - 3), *range(MANY, MANY + 4)]
         assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
+
+
+def test_a_session_that_is_to_end_with_its_connection(tmp_path: Path) -> None:
+    """A client that comes back with a Session Expiry Interval of 0 gets what waited, and nothing stays."""
+    many = 3 * READ_DELIVERIES
+    for stops in (False, True):
+        with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+            connected(local, storage, "away", "t").drop()
+            publish(local, storage, connected(local, storage, "publisher"), range(many))
+            back = local.client()
+            back.send(Connect("away", False, 0, version=5))
+            on_disk(local, storage)
+            compaction = Compaction(storage)
+            while len(storage.journal.frames) > 3:
+                local.complete(compaction.remove_oldest())
+            if not stops:
+                assert take(local, storage, back, lambda came: len(came) == many) == list(range(many))
+                back.drop()
+                on_disk(local, storage)
+            assert (local.broker.clients.get("away") is None) == (not stops)
+        with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+            assert local.broker.clients.get("away") is None
+            on_disk(local, storage)
+            assert on_disk_only(storage) == 0
 
 
 def test_ended_session(tmp_path: Path) -> None:
