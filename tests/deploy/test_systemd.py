@@ -1,4 +1,4 @@
-"""The systemd service and its timer."""
+"""The systemd services, and the timer of the report."""
 
 import re
 import shutil
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import config
 from tests.deploy.conftest import Run
 
 pytestmark = pytest.mark.once
@@ -20,7 +21,8 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 def units(deploy: Path, tmp_path: Path) -> list[Path]:
     """The units, with an existing command."""
     made = []
-    for path in sorted((deploy / "systemd").glob("sluice-report.*")):
+    paths = [path for path in (deploy / "systemd").iterdir() if path.suffix in {".service", ".timer"}]
+    for path in sorted(paths):
         text = re.sub("^ExecStart=.*", "ExecStart=/bin/true", path.read_text(), flags=re.MULTILINE)
         made.append(tmp_path / path.name)
         made[-1].write_text(text)
@@ -32,17 +34,30 @@ def test_units_are_valid(units: list[Path]) -> None:
     """systemd reports no problems."""
     command = ["systemd-analyze", "verify", "--man=no", *map(str, units)]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
-    complaints = [line for line in checked.stderr.splitlines() if "sluice-report" in line]
+    complaints = [line for line in checked.stderr.splitlines() if "sluice" in line]
     assert (checked.returncode, complaints) == (0, [])
 
 
 @needs_systemd
-def test_service_is_hardened(units: list[Path]) -> None:
-    """systemd rates the exposure of the service at most 2 of 10."""
-    service = next(path for path in units if path.suffix == ".service")
-    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", str(service)]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+def test_services_are_hardened(units: list[Path]) -> None:
+    """systemd rates the exposure of each service at most 2 of 10."""
+    services = [path for path in units if path.suffix == ".service"]
+    assert len(services) == 2
+    for service in services:
+        command = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", str(service)]
+        checked = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_broker_keeps_what_it_acknowledges(deploy: Path) -> None:
+    """FC-27: the service has a journal, in the one directory that it may write to."""
+    service = (deploy / "systemd" / "sluice.service").read_text()
+    settings = config.load(deploy / "systemd" / "sluice.yaml", {}).config
+    assert re.findall("^StateDirectory=(.*)", service, flags=re.MULTILINE) == ["sluice"]
+    for directory in (settings.persistence.directory, settings.metrics.directory):
+        assert directory is not None
+        assert directory.parent == Path("/var/lib/sluice")
+    assert settings.admin.socket == "/run/sluice/admin.sock"
 
 
 @needs_systemd
