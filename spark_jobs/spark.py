@@ -267,12 +267,12 @@ def _launch(master: str, folder: Path, settings: dict[str, str]) -> "SparkSessio
         # Spark's own handler calls Java in the middle of other calls.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     spark.sparkContext.setLogLevel(_log_level())
-    if not master.startswith("local"):
+    if master != "local" and not master.startswith("local["):
         # The workers run our code, and have their own Python's path.
         from spark_jobs.bundle import ARCHIVE, write_bundle
 
         write_bundle(str(folder))
-        spark.addArtifacts(str(folder / ARCHIVE), pyfile=True)
+        spark.sparkContext.addPyFile(str(folder / ARCHIVE))
     return spark
 
 

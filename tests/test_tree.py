@@ -45,6 +45,8 @@ TESTED_WITH: Final = {
     "broker/storage/saved_message": "broker/storage/test_message_record.py",
     "broker/storage/kept_session": "broker/storage/test_compaction.py",
     "broker/telemetry/collector": "broker/telemetry/test_exporter.py",
+    "broker/telemetry/interval_row": "spark_jobs/compaction/test_kernel.py",
+    "broker/telemetry/pending": "broker/telemetry/test_quarter.py",
     "broker/telemetry/wall": "broker/telemetry/test_schema.py",
     "session/group_members": "session/test_shared_queue.py",
     "session/tail": "broker/storage/test_kept_queue.py",
