@@ -40,7 +40,7 @@ def test_names_lead_to_keys(name: str) -> None:
         ("listeners: [{bind: '127.0.0.1:1', certfile: x}]", "did you mean listeners[].tls.certfile?"),
         ("listeners: [{bind: '127.0.0.1:1', allow_anonymous: true}]", "did you mean allow_anonymous at the top of"),
         ("paging: {directory: pages}", "did you mean persistence.directory?"),
-        ("acl_file: x", "did you mean authorization.deny_publish or authorization.deny_subscribe?"),
+        ("acl_file: x", "did you mean authorization.acl_file?"),
     ],
 )
 def test_suggestions(tmp_path: Path, text: str, message: str) -> None:
