@@ -302,7 +302,7 @@ class Outbound(Consumer):
         publisher = self.publisher
         if publisher is None:
             publisher = self.publisher = Publisher(sender.host, self.sender.limits.overflow_patience, now)
-        if not pacing.hold(publisher, now):
+        if not pacing.pause(publisher, now):
             return False
         sender.arm(publisher.check_at(pacing, now))
         return True

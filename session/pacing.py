@@ -25,23 +25,23 @@ class Publisher:
         self.host = host
         """The connection of its client, which reads its PUBLISHes."""
         self.patience = Patience(patience, now)
-        self._held_by: dict[Pacing, None] = {}
+        self._paused_by: dict[Pacing, None] = {}
 
     def is_impatient(self, now: int) -> bool:
         """Whether its patience is used up."""
         return self.patience.left(now) < TIMER_DELAY
 
-    def hold(self, pacing: "Pacing", now: int) -> None:
+    def pause(self, pacing: "Pacing", now: int) -> None:
         """Pace it for one more queue. The number of queues does not change how fast its patience is used up."""
-        if not self._held_by:
+        if not self._paused_by:
             self.patience.start(now)
             self.host.pause_publishing()
-        self._held_by[pacing] = None
+        self._paused_by[pacing] = None
 
-    def release(self, pacing: "Pacing", now: int) -> None:
+    def resume(self, pacing: "Pacing", now: int) -> None:
         """A queue no longer paces it."""
-        del self._held_by[pacing]
-        if not self._held_by:
+        del self._paused_by[pacing]
+        if not self._paused_by:
             self.patience.stop(now)
             self.host.resume_publishing()
 
@@ -49,21 +49,21 @@ class Publisher:
         """When `check` is due for one more queue; the timers of the other queues are set already."""
         return min(self.patience.lasts_until(TIMER_DELAY, now), pacing.ends_at(now))
 
-    def release_all(self, now: int) -> None:
+    def resume_all(self, now: int) -> None:
         """Its connection is closed, or its patience is used up."""
-        for pacing in list(self._held_by):
-            pacing.release(self, now)
+        for pacing in list(self._paused_by):
+            pacing.resume(self, now)
 
     def check(self, now: int) -> int:
-        """Release it if its patience, or that of a queue, is used up. Returns when to call again, 0 = never."""
-        for pacing in list(self._held_by):
+        """Resume it if its patience, or that of a queue, is used up. Returns when to call again, 0 = never."""
+        for pacing in list(self._paused_by):
             pacing.check(now)
         if self.is_impatient(now):
-            self.release_all(now)
-        if not self._held_by:
+            self.resume_all(now)
+        if not self._paused_by:
             return 0
         at = self.patience.lasts_until(TIMER_DELAY, now)
-        for pacing in self._held_by:
+        for pacing in self._paused_by:
             at = min(at, pacing.ends_at(now))
         return at
 
@@ -72,7 +72,7 @@ class Publisher:
 class Pacing:
     """A queue that paces the publishers whose deliveries would overflow it.
 
-    While it is `active`, the caller drops nothing, and calls `hold` with the publisher of each delivery.
+    While it is `active`, the caller drops nothing, and calls `pause` with the publisher of each delivery.
     """
 
     def __init__(self, patience: int, now: int) -> None:
@@ -82,7 +82,7 @@ class Pacing:
         """When the queue last drained a delivery, had one acknowledged, or got its first one."""
         self._host: Host | None = None
         self._exhausted = False  # until the queue is empty, so that a full queue does not pace again and again
-        self._held: dict[Publisher, None] = {}
+        self._paused: dict[Publisher, None] = {}
 
     def begin(self, host: Host, now: int) -> bool:
         """A delivery would overflow the queue; returns whether it may wait, and publishers are paced.
@@ -100,18 +100,18 @@ class Pacing:
             self.active = True
         return True
 
-    def hold(self, publisher: Publisher, now: int) -> bool:
+    def pause(self, publisher: Publisher, now: int) -> bool:
         """Pace the publisher of a delivery; returns False if that is not possible."""
-        if publisher in self._held:
+        if publisher in self._paused:
             return True
         self.check(now)
-        if self.active and not self._held and publisher.is_impatient(now):
+        if self.active and not self._paused and publisher.is_impatient(now):
             self._exhaust(now)
         if not self.active or publisher.is_impatient(now):
             return False
         self.patience.start(now)
-        self._held[publisher] = None
-        publisher.hold(self, now)
+        self._paused[publisher] = None
+        publisher.pause(self, now)
         return True
 
     def check(self, now: int) -> None:
@@ -127,18 +127,18 @@ class Pacing:
         """When `check` is due, unless the queue moves."""
         return min(self.patience.lasts_until(TIMER_DELAY, now), self.moved_at + STALLED)
 
-    def release(self, publisher: Publisher, now: int) -> None:
+    def resume(self, publisher: Publisher, now: int) -> None:
         """Stop pacing one publisher. If it is the last and its patience is used up, pacing ends."""
         self._let_go(publisher, now)
-        if not self._held and publisher.is_impatient(now):
+        if not self._paused and publisher.is_impatient(now):
             self._exhaust(now)
 
     def end(self, now: int) -> None:
-        """End pacing: release all publishers."""
+        """End pacing: resume all publishers."""
         if not self.active:
             return
         self.active = False
-        for publisher in list(self._held):
+        for publisher in list(self._paused):
             self._let_go(publisher, now)
         if self._host is not None:
             self._host.wake()
@@ -148,10 +148,10 @@ class Pacing:
         self._exhausted = False
 
     def _let_go(self, publisher: Publisher, now: int) -> None:
-        del self._held[publisher]
-        if not self._held:
+        del self._paused[publisher]
+        if not self._paused:
             self.patience.stop(now)
-        publisher.release(self, now)
+        publisher.resume(self, now)
 
     def _exhaust(self, now: int) -> None:
         self._exhausted = True
@@ -166,7 +166,7 @@ def end_pacing(pacing: Pacing | None, publisher: Publisher | None, now: int) -> 
     if pacing is not None:
         pacing.end(now)
     if publisher is not None:
-        publisher.release_all(now)
+        publisher.resume_all(now)
 
 
 def has_relief(mqueue: MQueue, behind: int, limits: Limits) -> bool:

@@ -1,5 +1,7 @@
-"""The tests of broker/ and session/ are where the code is: a folder for each room, and in it a file for each module."""
+"""The tests of the packages are where the code is: a folder for each room, and in it a file for each module."""
 
+import ast
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -8,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.once
 
 ROOT: Final = Path(__file__).parent.parent
-PACKAGES: Final = ("broker", "session")
+PACKAGES: Final = ("broker", "session", "protocol", "config")
 
 TESTED_WITH: Final = {
     "broker/broker": "by everything that starts one",
@@ -48,6 +50,23 @@ TESTED_WITH: Final = {
     "broker/telemetry/interval_row": "spark_jobs/compaction/test_kernel.py",
     "broker/telemetry/pending": "broker/telemetry/test_quarter.py",
     "broker/telemetry/wall": "broker/telemetry/test_schema.py",
+    "config/access": "config/test_models.py",
+    "config/address_settings": "config/test_models.py",
+    "config/admin": "config/test_models.py",
+    "config/errors": "config/test_load.py",
+    "config/layers": "config/test_load.py",
+    "config/messages": "config/test_load.py",
+    "config/mqtt": "config/test_models.py",
+    "config/partial": "config/test_rules.py",
+    "config/persistence": "config/test_models.py",
+    "config/schema": "config/test_models_default_file.py",
+    "config/session": "config/test_models.py",
+    "config/value_types": "config/test_models.py",
+    "protocol/errors": "protocol/test_decoder_malformed.py",
+    "protocol/packet": "by everything that sends a packet",
+    "protocol/ping": "protocol/test_decoder_round_trip.py",
+    "protocol/publish_decoder": "protocol/test_publish.py",
+    "protocol/publish_encoder": "protocol/test_publish.py",
     "session/group_members": "session/test_shared_queue.py",
     "session/tail": "broker/storage/test_kept_queue.py",
     "session/holder": "session/test_address.py",
@@ -88,6 +107,14 @@ def test_each_module_has_its_tests() -> None:
     tested = {_module_of(test) for test in _tests()}
     assert _modules() - tested == set(TESTED_WITH)
     assert [where for where in TESTED_WITH.values() if not where.startswith("by ") and not _there(where)] == []
+
+
+def test_class_names_differ() -> None:
+    """One class of the broker has a name; the sections of config/ have their own, which are those of the file."""
+    files = (path for package in ("protocol", "session", "broker") for path in (ROOT / package).rglob("*.py"))
+    statements = (each for file in files for each in ast.parse(file.read_text()).body)
+    names = Counter(each.name for each in statements if isinstance(each, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def _there(test: str) -> bool:

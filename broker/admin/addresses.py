@@ -16,7 +16,7 @@ _KEYS: Final[dict[str, Key[Address]]] = {
 }
 
 
-class Addresses(Listing[Address]):
+class AddressListing(Listing[Address]):
     """All addresses in use, and some that are no longer in use."""
 
     columns = (

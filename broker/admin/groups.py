@@ -40,7 +40,7 @@ _KEYS: Final[dict[str, Key[SharedQueue]]] = {
 }
 
 
-class Groups(Listing[SharedQueue]):
+class GroupListing(Listing[SharedQueue]):
     """All groups with members."""
 
     columns = ("group", "members", "mqueue_len", "mqueue_bytes", "offered", "sent", "dropped", "paced_for_us")

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from broker.admin.addresses import Addresses
-from broker.admin.groups import Groups
+from broker.admin.addresses import AddressListing
+from broker.admin.groups import GroupListing
 from broker.admin.listing import Listing
 from broker.admin.requests import RequestError, answer, error, parse
 from broker.admin.scan import TopList
-from broker.admin.sessions import Sessions
+from broker.admin.sessions import SessionListing
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, peer_uid, place
 from config.admin import CHOSEN
 from config.models import Config
@@ -40,9 +40,9 @@ class AdminServer:
         self._node_name = node_name
         self._opened = opened
         self._listings: dict[str, Listing[Any]] = {
-            "sessions": Sessions(clients),
-            "groups": Groups(router.shared),
-            "addresses": Addresses(router.addresses),
+            "sessions": SessionListing(clients),
+            "groups": GroupListing(router.shared),
+            "addresses": AddressListing(router.addresses),
         }
         self._tops = {command: TopList(listing) for command, listing in self._listings.items()}
         self._connections: set[asyncio.Task[None]] = set()

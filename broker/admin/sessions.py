@@ -49,7 +49,7 @@ _KEYS: Final[dict[str, Key[Client]]] = {
 }
 
 
-class Sessions(Listing[Client]):
+class SessionListing(Listing[Client]):
     """All sessions."""
 
     columns = (

@@ -27,7 +27,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 
 @dataclass(frozen=True)
-class Place:
+class SocketPlace:
     """A path, and whether it is a default path."""
 
     path: Path
@@ -55,7 +55,7 @@ class OpenSocket:
             pass  # the next broker removes it as stale
 
 
-def open_socket(place: Place) -> OpenSocket:
+def open_socket(place: SocketPlace) -> OpenSocket:
     """Listen on a path. Raises SocketInUseError if another broker does, OSError for any other obstacle."""
     path = place.path.absolute()  # valid even if the process changes its directory
     check_length(path)
@@ -149,14 +149,14 @@ def _kind(mode: int) -> str:
     return "a directory" if stat.S_ISDIR(mode) else "a file"
 
 
-def place(config: Config) -> Place | None:
+def place(config: Config) -> SocketPlace | None:
     """Where this configuration puts the socket; None = it has none. Raises OSError if there is no directory for it."""
     wanted = config.admin.socket
     if wanted is None:
         return None
     if wanted != CHOSEN:
-        return Place(Path(wanted))
-    return Place(default_places(config.node_name)[0], chosen=True)
+        return SocketPlace(Path(wanted))
+    return SocketPlace(default_places(config.node_name)[0], chosen=True)
 
 
 def default_places(node_name: str) -> list[Path]:

@@ -23,7 +23,7 @@ from protocol.subscribe import Subscription
 class SavedRetained:
     """A retained message, and where it is in the journal."""
 
-    def __init__(self, saved: SavedMessage, publish: Publish, place: "Place") -> None:
+    def __init__(self, saved: SavedMessage, publish: Publish, place: "RecordPlace") -> None:
         self.saved = saved
         self.publish = publish
         self.place = place
@@ -31,7 +31,7 @@ class SavedRetained:
 
 @mypyc_attr(acyclic=True)
 @final
-class Place:
+class RecordPlace:
     """Where a message is: its frame, and the position and bytes of its record in it. All its deliveries share it."""
 
     def __init__(self, frame: int, offset: int, length: int, size: int, topic: bytes) -> None:
@@ -96,8 +96,8 @@ class SavedSession:
         """Microseconds since 1970 UTC; 0 = its client was connected when the broker ended."""
         self.next_delivery = 0
         self.subscriptions: dict[str, Subscription] = {}
-        self.qos1: dict[int, Place] = {}
-        self.qos2: dict[int, Place] = {}
+        self.qos1: dict[int, RecordPlace] = {}
+        self.qos2: dict[int, RecordPlace] = {}
         """Deliveries, by number. A message may be in a later frame than what is known of them."""
         self.inflight: dict[int, int] = {}
         """Packet ids of deliveries that have been sent, in that order."""
@@ -135,7 +135,7 @@ class SavedSession:
         return [Entry(number, place.frame, place.offset, place.length, 1, 0) for number, place in places]
 
 
-def _entry(number: int, place: Place, qos: int, received_at: int) -> Entry:
+def _entry(number: int, place: RecordPlace, qos: int, received_at: int) -> Entry:
     return Entry(number, place.frame, place.offset, place.size, qos, received_at)
 
 
@@ -215,7 +215,7 @@ class Saved:
         if self._topics is not None:
             topic = content[scanned.topic_at : scanned.topic_end]
             topic = self._topics.setdefault(topic, topic)  # many messages have the same one
-        place = Place(self._frame.number, offset, end - offset, scanned.size, topic)
+        place = RecordPlace(self._frame.number, offset, end - offset, scanned.size, topic)
         for number, delivery, qos in scanned.targets:
             session = self._session_of(number)
             session.next_delivery = max(session.next_delivery, delivery + 1)

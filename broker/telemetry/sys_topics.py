@@ -42,7 +42,7 @@ _COUNTED: Final = {
 MINUTES: Final = (1, 5, 15)
 
 
-class Snapshot:
+class TotalsSnapshot:
     """Sums over all sessions and shared groups."""
 
     def __init__(self) -> None:
@@ -114,11 +114,11 @@ class SysTopics:
                 self._publish(topic, value)
                 await asyncio.sleep(0)
 
-    async def _walk(self) -> Snapshot:
+    async def _walk(self) -> TotalsSnapshot:
         """Sum up all sessions, in slices; a session that ends meanwhile is in `taken`, or already in the sum."""
         totals = self._totals
         clients = self._clients
-        snapshot = Snapshot()
+        snapshot = TotalsSnapshot()
         walk = totals.begin_walk()
         left = SLICE
         for client in clients.known():
@@ -132,7 +132,7 @@ class SysTopics:
         await self._walk_groups(snapshot)
         return snapshot
 
-    async def _walk_groups(self, snapshot: Snapshot) -> None:
+    async def _walk_groups(self, snapshot: TotalsSnapshot) -> None:
         """Add the backlogs and drops of shared groups (FC-13), in slices."""
         shared = self._messages.router.shared
         dropped = shared.dropped
@@ -145,7 +145,7 @@ class SysTopics:
         self._dropped_by_groups = max(self._dropped_by_groups, dropped)  # a group may end before it is counted
         snapshot.sums.dropped += self._dropped_by_groups
 
-    def _values(self, snapshot: Snapshot, now: int) -> dict[str, str]:
+    def _values(self, snapshot: TotalsSnapshot, now: int) -> dict[str, str]:
         """All topics, without PREFIX, with their current values."""
         clients = self._clients
         totals = self._totals
@@ -180,7 +180,7 @@ class SysTopics:
         values |= {_COUNTED[name]: str(count) for name, count in counts.items() if name in _COUNTED}
         return values | self._load(counts, now)
 
-    def _counts(self, snapshot: Snapshot) -> dict[str, int]:
+    def _counts(self, snapshot: TotalsSnapshot) -> dict[str, int]:
         """The totals that have load averages, by their names there."""
         totals = self._totals
         sums = snapshot.sums

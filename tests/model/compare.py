@@ -77,12 +77,13 @@ def compare_pacing(model: Pacer, pacing: Pacing | None, sources: list[Source]) -
     _agree("whether it paces", model.on, pacing is not None and pacing.active)
     _agree("whom it holds back", [s.name for s in sources if s.model in model.held], _held_by(pacing, sources))
     if pacing is not None:
-        _agree("how many it holds back", len(model.held), len(pacing._held))
+        _agree("how many it holds back", len(model.held), len(pacing._paused))
         _agree("its patience", model.bucket.level.__floor__(), pacing.patience.left(model.now))
 
 
 def _held_by(pacing: Pacing | None, sources: list[Source]) -> list[str]:
-    return [source.name for source in sources if pacing is not None and source.real.outbound.publisher in pacing._held]
+    paused = pacing._paused if pacing is not None else {}
+    return [source.name for source in sources if source.real.outbound.publisher in paused]
 
 
 def _entry(inflight: Inflight) -> tuple[int, str, str, int]:

@@ -1,4 +1,4 @@
-"""The session holds to the model, and the comparison would see it if it did not."""
+"""The session behaves as the model, and the comparison notices a session or model that breaks a rule."""
 
 import random
 from collections.abc import Callable
@@ -38,19 +38,19 @@ SOON = 3
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_steps(seed: int) -> None:
-    """FC-1 to FC-16 and FC-20 to FC-22: a session does what the model does, whatever happens."""
+    """FC-1 to FC-16 and FC-20 to FC-22: a session behaves as the model after any steps."""
     drive(STEPS, random.Random(seed))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_steps_of_groups(seed: int) -> None:
-    """FC-13, FC-16: members get from a group what they get in the model, and the group's books balance."""
+    """FC-13, FC-16: the members of a group get what they get in the model, and its counters balance."""
     drive_groups(STEPS, random.Random(seed))
 
 
 @pytest.mark.timeout(600)  # a failure takes its time to be made small
 def test_hypothesis_finds_nothing() -> None:
-    """FC-1 to FC-16 and FC-20 to FC-22: nor does hypothesis find a way to tell them apart."""
+    """FC-1 to FC-16 and FC-20 to FC-22: hypothesis finds no steps after which they differ."""
     run_state_machine_as_test(
         ModelMachine,
         settings=settings(
@@ -65,7 +65,7 @@ def test_hypothesis_finds_nothing() -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_broken_model_is_found(model: type[Model]) -> None:
-    """A model that breaks one rule disagrees with the session before long."""
+    """A model that breaks one rule differs from the session after few steps."""
 
     class Broken(World):
         model_type = model
@@ -77,7 +77,7 @@ def test_broken_model_is_found(model: type[Model]) -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_broken_group_is_found(group: type[Group]) -> None:
-    """A model of groups that breaks one rule disagrees with the session before long."""
+    """A model of groups that breaks one rule differs from the session after few steps."""
 
     class Broken(GroupWorld):
         group_type = group
@@ -113,14 +113,14 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 def _pay_for_each(patch: pytest.MonkeyPatch) -> None:
     """FC-16: a publisher pays for each queue that holds it back."""
-    hold_once = RealPublisher.hold
+    pause_once = RealPublisher.pause
 
-    def hold(self: RealPublisher, pacing: session.pacing.Pacing, now: int) -> None:
-        hold_once(self, pacing, now)
-        if len(self._held_by) > 1:
+    def pause(self: RealPublisher, pacing: session.pacing.Pacing, now: int) -> None:
+        pause_once(self, pacing, now)
+        if len(self._paused_by) > 1:
             self.patience._level -= 20_000
 
-    patch.setattr(RealPublisher, "hold", hold)
+    patch.setattr(RealPublisher, "pause", pause)
 
 
 GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
@@ -137,7 +137,7 @@ COMPILED = not session.outbound.__file__.endswith(".py")
 @pytest.mark.skipif(COMPILED, reason="what is compiled cannot be broken")
 @pytest.mark.parametrize("name", GROUP_BREAKS)
 def test_broken_shared_queue_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shared queue that breaks one rule disagrees with the model before long."""
+    """A shared queue that breaks one rule differs from the model after few steps."""
     GROUP_BREAKS[name](monkeypatch)
 
     with pytest.raises(Disagreement):
@@ -148,7 +148,7 @@ def test_broken_shared_queue_is_found(name: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.skipif(COMPILED, reason="what is compiled cannot be broken")
 @pytest.mark.parametrize("name", BREAKS)
 def test_broken_session_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that breaks one rule disagrees with the model before long."""
+    """A session that breaks one rule differs from the model after few steps."""
     BREAKS[name](monkeypatch)
 
     with pytest.raises(Disagreement):

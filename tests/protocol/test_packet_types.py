@@ -21,3 +21,8 @@ def test_numbers_are_pahos() -> None:
 def test_flags() -> None:
     """PUBREL, SUBSCRIBE and UNSUBSCRIBE have flags 2, PUBLISH its own, all others 0 [MQTT-2.1.3-1]."""
     assert packet_types.FLAGS == (0, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
+
+
+def test_names_in_messages() -> None:
+    """Messages name a packet type as the standard does."""
+    assert packet_types.NAMES[packet_types.PUBCOMP] == "PUBCOMP"

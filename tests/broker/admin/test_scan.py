@@ -1,4 +1,4 @@
-"""The walk that finds the top of a list: who comes first, how often it walks, and how long it holds the loop."""
+"""The scan that finds the top rows of a list: their order, how often it runs, and how long it holds the loop."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ import pytest
 
 from broker.admin import scan
 from broker.admin.scan import REST, Top, TopList
-from broker.admin.sessions import Sessions
+from broker.admin.sessions import SessionListing
 from broker.clients import Client
 from broker.runtime.clock import monotonic_us
 from tests.support.broker.exporting import until
@@ -36,7 +36,7 @@ class Clock:
         return self.now
 
 
-class Listed(Sessions):
+class Listed(SessionListing):
     """The sessions of a broker without sockets; counts walks."""
 
     def __init__(self, local: LocalBroker) -> None:
@@ -95,21 +95,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.mark.parametrize("sort", ["mqueue", "bytes", "drops", "window_full", "mailbox"])
 def test_equals_in_order(bench: Bench, sort: str) -> None:
-    """Of those that have the same, who was there first comes first."""
+    """Rows with equal values are listed in the order of the registry."""
     for number in range(30):
         bench.client(f"c{number}")
     assert bench.top(sort, 3) == ["c0", "c1", "c2"]
 
 
 def test_highest_first(bench: Bench) -> None:
-    """Whoever has most comes first, wherever in the walk it is found."""
+    """The row with the highest value comes first, wherever the scan finds it."""
     for number in (3, 9, 1, 7, 5, 8, 2, 6, 4):
         bench.client(str(number), waiting=number)
     assert bench.top("mqueue", 4) == ["9", "8", "7", "6"]
 
 
 def test_mailbox(bench: Bench) -> None:
-    """What a session has not taken up is what `mailbox` sorts by."""
+    """`mailbox` sorts by the length of the mailbox."""
     bench.client("queue", waiting=9)
     bench.client("one", in_mailbox=1)
     bench.client("three", in_mailbox=3)
@@ -117,7 +117,7 @@ def test_mailbox(bench: Bench) -> None:
 
 
 def test_who_waits_shares_a_walk(bench: Bench) -> None:
-    """All that ask at once, whatever for, are answered by one walk."""
+    """One scan answers all requests that arrive at once, whatever they sort by."""
     bench.client("many", waiting=3)
     bench.client("large", waiting=1, size=100)
 
@@ -131,7 +131,7 @@ def test_who_waits_shares_a_walk(bench: Bench) -> None:
 
 
 def test_rest_between_walks(bench: Bench, clock: Clock) -> None:
-    """Who asks again within a second is told the same; later it is walked again."""
+    """A request within a second of a scan gets the same answer; a later one causes a scan."""
     bench.client("a")
     assert bench.top() == ["a"]
     bench.client("b", waiting=1)
@@ -143,7 +143,7 @@ def test_rest_between_walks(bench: Bench, clock: Clock) -> None:
 
 
 def test_another_question_waits_for_the_rest(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the last walk has not looked for has to wait until there may be another."""
+    """A request for what the last scan did not look for waits until the next scan may begin."""
     monkeypatch.setattr(scan, "REST", 1_000)
     for number in range(5):
         bench.client(str(number), waiting=number)
@@ -154,7 +154,7 @@ def test_another_question_waits_for_the_rest(bench: Bench, monkeypatch: pytest.M
 
 
 def test_long_walks_are_rare(bench: Bench, clock: Clock) -> None:
-    """However many sessions there are, walks take a tenth of the time."""
+    """Scans take at most a tenth of the time, however many sessions there are."""
     for number in range(1_000):
         bench.client(str(number))
     clock.step = 100_000
@@ -171,7 +171,7 @@ def test_long_walks_are_rare(bench: Bench, clock: Clock) -> None:
 
 
 def test_the_loop_has_its_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A walk gives way after each slice of sessions, and of rows."""
+    """A scan yields to the loop after each slice of sessions and of rows."""
     monkeypatch.setattr(scan, "SLICE", 10)
     monkeypatch.setattr(scan, "ROWS", 5)
     for number in range(100):
@@ -194,7 +194,7 @@ def test_the_loop_has_its_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that ends while it is walked is not in the list, and one whose client id another has taken neither."""
+    """A session that ends or is replaced during the scan is not listed."""
     monkeypatch.setattr(scan, "SLICE", 1)
     broker = bench.local.broker
     clients = [bench.client(str(number), waiting=number + 1) for number in range(6)]
@@ -212,7 +212,7 @@ def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_who_has_ended_takes_nobodys_place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a session has dropped by ending does not bring it to the top in place of one that is there."""
+    """A session that has ended takes no place in the list from one that is present."""
     monkeypatch.setattr(scan, "SLICE", 1)
     bench.client("there").session.outbound.sender.counters.count_drop("too_large", 1)
     ended = bench.client("ended", waiting=5)
@@ -227,7 +227,7 @@ def test_who_has_ended_takes_nobodys_place(bench: Bench, monkeypatch: pytest.Mon
 
 
 def test_who_goes_away_takes_it_from_nobody(bench: Bench) -> None:
-    """When somebody does not wait for the walk, the others get their answers."""
+    """The others get their answers when one that waits for the scan gives up."""
     bench.client("a")
 
     async def ask() -> Top:
@@ -241,7 +241,7 @@ def test_who_goes_away_takes_it_from_nobody(bench: Bench) -> None:
 
 
 def test_a_failed_walk_is_not_the_last(bench: Bench, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for a walk that fails learns of it; the next one is another."""
+    """Those that wait for a scan that fails get its error, and the next request starts another scan."""
     bench.client("a")
     with monkeypatch.context() as context:
         context.setattr(bench.listed, "is_there", lambda _: 1 / 0)

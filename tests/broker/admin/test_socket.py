@@ -1,4 +1,4 @@
-"""Where the admin socket is, who may open it, and what the broker does about what it finds in its place."""
+"""The admin socket: its path, its rights, and what the broker does if something else is at its path."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ import pytest
 
 from broker.admin.client import AdminError
 from broker.admin.client import ask as ask_it
-from broker.admin.socket import Place, SocketInUseError, default_places, is_trusted, open_socket, place
+from broker.admin.socket import SocketInUseError, SocketPlace, default_places, is_trusted, open_socket, place
 from config.models import Config
 from tests.broker.conftest import Start
 from tests.support.broker.admin import ask
@@ -82,7 +82,7 @@ def as_nobody(code: str) -> str:
 
 
 def test_in_the_runtime_directory(start: Start, tmp_path: Path) -> None:
-    """By default it is in $XDG_RUNTIME_DIR/sluice, named like the node, and the log says so."""
+    """By default the socket is in $XDG_RUNTIME_DIR/sluice, named after the node, and the log has its path."""
     with with_socket(start, DEFAULT, XDG_RUNTIME_DIR=str(tmp_path)) as broker:
         path = tmp_path / "sluice" / "test.sock"
         assert events(broker, "admin_socket")[0]["path"] == str(path)
@@ -91,34 +91,34 @@ def test_in_the_runtime_directory(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("runtime", ["", "relative", "/nonexistent"])
 def test_in_the_temporary_directory(start: Start, tmp_path: Path, runtime: str) -> None:
-    """Without a usable $XDG_RUNTIME_DIR it is in a directory of the user's own for temporary files."""
+    """Without a usable $XDG_RUNTIME_DIR the socket is in a directory of the user in the folder for temporary files."""
     with with_socket(start, DEFAULT, XDG_RUNTIME_DIR=runtime, TMPDIR=str(tmp_path)):
         assert ask(tmp_path / f"sluice-{os.geteuid()}" / "test.sock") == []
 
 
 @needs_root
 def test_runtime_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An $XDG_RUNTIME_DIR that `su` has left behind is not used."""
+    """The broker does not use an $XDG_RUNTIME_DIR of another user, as `su` leaves it."""
     os.chown(tmp_path, NOBODY, NOBODY)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert not any(path.is_relative_to(tmp_path) for path in default_places("test"))
 
 
 def test_configured(start: Start, tmp_path: Path) -> None:
-    """A path that is written down is the one; its directory is made, for the owner alone."""
+    """The broker uses a configured path and creates its directory with rights for the owner only."""
     with with_socket(start, configured(tmp_path / "mine" / "a.sock")):
         assert ask(tmp_path / "mine" / "a.sock") == []
         assert mode(tmp_path / "mine") == 0o700
 
 
 def test_relative_path(start: Start, tmp_path: Path) -> None:
-    """A relative path counts from the working directory, as all paths of the configuration do."""
+    """A relative path is relative to the working directory, as all paths of the configuration are."""
     with with_socket(start, configured(Path("a.sock"))):
         assert ask(tmp_path / "a.sock") == []
 
 
 def test_none(start: Start, tmp_path: Path) -> None:
-    """With null there is no socket, and nothing about it in the log."""
+    """With null there is no socket and no log line about it."""
     with start(sections={"admin": {"socket": None}}, env={"XDG_RUNTIME_DIR": str(tmp_path)}) as broker:
         assert not (tmp_path / "sluice").exists()
         assert [event for event in events(broker) if "admin" in event["event"]] == []
@@ -126,7 +126,7 @@ def test_none(start: Start, tmp_path: Path) -> None:
 
 
 def test_removed_at_the_end(tmp_path: Path) -> None:
-    """The broker removes its socket when it stops, but not what somebody else has put in its place."""
+    """The broker removes its own socket when it stops, and not a file that has replaced it."""
     path = tmp_path / "a.sock"
     with start_sluice(tmp_path, sections=configured(path)) as broker:
         wait_for_event(broker, "admin_socket")
@@ -143,7 +143,7 @@ def test_removed_at_the_end(tmp_path: Path) -> None:
 
 
 def test_only_the_owner(start: Start, tmp_path: Path) -> None:
-    """Socket and directory are for their owner alone, whatever the umask."""
+    """Socket and directory have rights for their owner only, whatever the umask is."""
     before = os.umask(0)
     try:
         with_socket(start, DEFAULT, XDG_RUNTIME_DIR=str(tmp_path))
@@ -154,7 +154,7 @@ def test_only_the_owner(start: Start, tmp_path: Path) -> None:
 
 @needs_root
 def test_other_users_cannot_connect(start: Start, open_folder: Path) -> None:
-    """Another user cannot open it, even where its directory is open."""
+    """Another user cannot open the socket, even in a directory that is open to all."""
     path = open_folder / "a.sock"
     with_socket(start, configured(path))
     assert "PermissionError" in as_nobody(CONNECT.format(str(path)))
@@ -162,7 +162,7 @@ def test_other_users_cannot_connect(start: Start, open_folder: Path) -> None:
 
 @needs_root
 def test_other_users_are_refused(start: Start, open_folder: Path) -> None:
-    """Another user who has got in nevertheless, because somebody has changed its mode, is answered with a refusal."""
+    """The broker refuses another user whom the mode of the socket would let in."""
     path = open_folder / "a.sock"
     broker = with_socket(start, configured(path))
     path.chmod(0o777)
@@ -172,13 +172,13 @@ def test_other_users_are_refused(start: Start, open_folder: Path) -> None:
 
 
 def test_who_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker's own user and root are, nobody else is; where the system does not say, the socket's mode decides."""
+    """The broker trusts its own user and root only; where the system does not tell the user, the mode decides."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert [is_trusted(uid) for uid in (1000, 0, 1001, None)] == [True, True, False, True]
 
 
 def test_answers_of_somebody_else_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks takes no answer from a socket that another user has put there."""
+    """`sluice top` refuses a socket that another user has opened."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr("broker.admin.client.peer_uid", lambda _: 1001)
     path = tmp_path / "a.sock"
@@ -193,7 +193,7 @@ def test_answers_of_somebody_else_are_not_taken(tmp_path: Path, monkeypatch: pyt
 
 
 def test_stale_socket(tmp_path: Path) -> None:
-    """A socket that a killed broker has left behind is replaced."""
+    """The broker replaces a socket that a killed broker has left."""
     path = tmp_path / "a.sock"
     first = start_sluice(tmp_path, sections=configured(path))
     wait_for_event(first, "admin_socket")
@@ -206,7 +206,7 @@ def test_stale_socket(tmp_path: Path) -> None:
 
 
 def test_two_brokers(start: Start, tmp_path: Path) -> None:
-    """A second broker of the same name leaves the socket to the first, says so, and serves its clients without."""
+    """A second broker of the same name logs that the socket is in use, and serves its clients without one."""
     env = {"XDG_RUNTIME_DIR": str(tmp_path)}
     path = tmp_path / "sluice" / "test.sock"
     first = with_socket(start, DEFAULT, **env)
@@ -219,7 +219,7 @@ def test_two_brokers(start: Start, tmp_path: Path) -> None:
 
 
 def test_two_brokers_with_a_configured_path(start: Start, tmp_path: Path) -> None:
-    """A path that is written down is an error when another broker has it, as with a listener."""
+    """A configured path that another broker uses is an error, as with a listener."""
     path = tmp_path / "a.sock"
     with_socket(start, configured(path))
     assert refusal(tmp_path, path) == f"sluice: admin.socket: cannot listen on {path}: another broker listens on {path}"
@@ -235,7 +235,7 @@ def unavailable(broker: BrokerProcess) -> str:
 
 @pytest.mark.parametrize("kind", ["open", "link", "file"])
 def test_directory_of_our_choosing(start: Start, tmp_path: Path, kind: str) -> None:
-    """A default directory that others could put something into is refused; the broker serves without a socket."""
+    """The broker refuses a default directory that others can write to, and serves without a socket."""
     folder = tmp_path / f"sluice-{os.geteuid()}"
     if kind == "open":
         folder.mkdir()
@@ -253,7 +253,7 @@ def test_directory_of_our_choosing(start: Start, tmp_path: Path, kind: str) -> N
 
 @needs_root
 def test_directory_of_somebody_else(start: Start, tmp_path: Path) -> None:
-    """The same for a directory that somebody else has made first."""
+    """The broker refuses a default directory of another user, and serves without a socket."""
     folder = tmp_path / f"sluice-{os.geteuid()}"
     folder.mkdir(mode=0o700)
     os.chown(folder, NOBODY, NOBODY)
@@ -262,7 +262,7 @@ def test_directory_of_somebody_else(start: Start, tmp_path: Path) -> None:
 
 
 def test_default_path_too_long(start: Start, tmp_path: Path) -> None:
-    """A default path that is too long for a socket costs the socket, not the broker."""
+    """A default path that is too long for a socket is logged, and the broker serves without a socket."""
     deep = tmp_path / ("x" * 60) / ("y" * 60)
     deep.mkdir(parents=True)
     detail = unavailable(start(sections=DEFAULT, env={"XDG_RUNTIME_DIR": str(deep)}))
@@ -270,7 +270,7 @@ def test_default_path_too_long(start: Start, tmp_path: Path) -> None:
 
 
 def test_something_else_in_its_place(tmp_path: Path) -> None:
-    """A file, directory or link at a path that is written down is named and left as it is."""
+    """The broker names a file, directory or link at a configured path, and leaves it as it is."""
     for name, make in (("file", Path.touch), ("directory", Path.mkdir)):
         path = tmp_path / name
         make(path)
@@ -284,7 +284,7 @@ def test_something_else_in_its_place(tmp_path: Path) -> None:
 
 
 def test_socket_that_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A socket whose owner has no time to take connections is not stale."""
+    """A socket whose owner accepts no connections at the moment is not stale."""
     monkeypatch.setattr("broker.admin.socket.PROBE_TIMEOUT", 0.1)
     path = tmp_path / "a.sock"
     with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:
@@ -292,12 +292,12 @@ def test_socket_that_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         busy.listen(0)
         waiting.connect(str(path))
         with pytest.raises(SocketInUseError):
-            open_socket(Place(path))
+            open_socket(SocketPlace(path))
     assert path.is_socket()
 
 
 def test_brokers_that_start_at_once(tmp_path: Path) -> None:
-    """Of several that find the same stale socket, one gets it, and the others say that it is in use."""
+    """Of several brokers that find the same stale socket one gets it; the others say that it is in use."""
     path = tmp_path / "sluice" / "a.sock"
     path.parent.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as stale:
@@ -308,7 +308,7 @@ def test_brokers_that_start_at_once(tmp_path: Path) -> None:
         "remove = module._remove_stale\n"
         "module._remove_stale = lambda path: (remove(path), time.sleep(0.3))\n"  # as long as it takes to get it wrong
         "sys.stdin.readline()\n"
-        f"try: opened = open_socket(Place(Path({str(path)!r}), True))\n"
+        f"try: opened = open_socket(SocketPlace(Path({str(path)!r}), True))\n"
         "except SocketInUseError: print('in use', flush=True)\n"
         "else: print('open', flush=True); sys.stdin.readline()\n"
     )
@@ -329,7 +329,7 @@ def test_brokers_that_start_at_once(tmp_path: Path) -> None:
 
 
 def test_no_broker(tmp_path: Path) -> None:
-    """Who asks is told what is wrong with the path."""
+    """`sluice top` says what is wrong with a path at which no broker listens."""
     path = tmp_path / "a.sock"
     with pytest.raises(AdminError, match="there is no such socket"):
         ask_it(path, "sessions", "mqueue", 1)
@@ -343,7 +343,7 @@ def test_no_broker(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"hello\n", b"[]\n", b'{"version": 2, "rows": []}\n', b"x" * 100_000])
 def test_not_a_broker(tmp_path: Path, said: bytes) -> None:
-    """What answers in another way than a broker of this version is not believed."""
+    """`sluice top` refuses answers that are not those of a broker of this version."""
     path = tmp_path / "a.sock"
     code = (
         "import socket; s = socket.socket(socket.AF_UNIX); "

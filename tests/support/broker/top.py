@@ -5,7 +5,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from broker.admin.sessions import Sessions
+from broker.admin.sessions import SessionListing
 from broker.cli.main import app
 
 
@@ -27,7 +27,7 @@ def answer(*rows: list[Any], clock_us: int = 0, sort: str = "mqueue") -> dict[st
         "total": 1000,
         "time_us": 0,
         "clock_us": clock_us,
-        "columns": Sessions.columns,
+        "columns": SessionListing.columns,
         "rows": list(rows),
     }
 

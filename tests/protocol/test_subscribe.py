@@ -1,11 +1,8 @@
-"""SUBSCRIBE, UNSUBSCRIBE, DISCONNECT and AUTH: bytes of the standard and what is not encoded."""
+"""SUBSCRIBE: bytes of the standard, and what is not encoded."""
 
 import pytest
 
-from protocol.auth import Auth
-from protocol.disconnect import Disconnect
 from protocol.subscribe import Subscribe, Subscription
-from protocol.unsubscribe import Unsubscribe
 from tests.support.protocol.packets import decode_one
 
 
@@ -31,24 +28,6 @@ def test_shared_subscriptions_in_3_1_1_are_plain_filters() -> None:
 
 
 def test_nothing_to_subscribe_to() -> None:
-    """SUBSCRIBE and UNSUBSCRIBE without topic filters are not encoded [MQTT-3.8.3-2] [MQTT-3.10.3-2]."""
+    """SUBSCRIBE without topic filters is not encoded [MQTT-3.8.3-2]."""
     with pytest.raises(ValueError, match="at least one"):
         Subscribe(1, []).encode(5)
-    with pytest.raises(ValueError, match="at least one"):
-        Unsubscribe(1, []).encode(5)
-
-
-def test_disconnect_in_its_shortest_form() -> None:
-    """What may be left out is left out (section 3.14.2), and read when it is missing."""
-    assert Disconnect().encode(5) == Disconnect(0x8E).encode(4) == b"\xe0\x00"
-    assert Disconnect(0x8E).encode(5) == b"\xe0\x01\x8e"
-    packet = decode_one(b"\xe0\x01\x04", 5)
-    assert isinstance(packet, Disconnect)
-    assert packet.reason_code == 4
-
-
-def test_auth_in_its_shortest_form() -> None:
-    """An empty AUTH is Success (section 3.15.2.1); 3.1.1 has no AUTH."""
-    assert Auth().encode(5) == b"\xf0\x00"
-    with pytest.raises(ValueError, match="no such packet"):
-        Auth().encode(4)
