@@ -66,7 +66,7 @@ def sections(directory: Path) -> dict[str, object]:
     ],
 )
 def test_damaged(start: Start, tmp_path: Path, damage: str) -> None:
-    """A damaged journal stops the broker with what and where, and is left as it is."""
+    """A broker refuses to start on a damaged journal, names the damage and its place, and leaves it unchanged."""
     journal = tmp_path / "journal"
     broker = start(sections=sections(journal))
     with WireClient(broker.address(), 5) as client:
@@ -85,14 +85,14 @@ def test_damaged(start: Start, tmp_path: Path, damage: str) -> None:
 
 
 def test_a_second_broker(start: Start, tmp_path: Path) -> None:
-    """A journal that is in use keeps another broker out, which says so."""
+    """A broker refuses to start on a journal that another one uses, and says so."""
     start(sections=sections(tmp_path / "journal"))
     with pytest.raises(BrokerError, match=r"sluice: persistence.directory .*: another broker uses it"):
         start(sections=sections(tmp_path / "journal"))
 
 
 def test_a_commit_fails(start: Start, tmp_path: Path) -> None:
-    """Nothing more is acknowledged, the broker ends with status 74, and what was on disk is there at the next start."""
+    """After a failed commit nothing is acknowledged, the broker ends with 74, and what was committed is restored."""
     broker = start(sections=sections(tmp_path / "journal"), command=(SLUICE[0], "-c", FAILING))
     with WireClient(broker.address(), 5) as client, connected(broker.address(), 5) as publisher:
         client.connect("kept", clean_start=False, properties=KEPT)
@@ -111,7 +111,7 @@ def test_a_commit_fails(start: Start, tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full(start: Start, tmp_path: Path) -> None:
-    """While there is no room publishers get 0x97 and others go on; when there is room, it goes on by itself."""
+    """While the disk is full publishers get 0x97 and other clients are served; with room it continues."""
     limit = tmp_path / "limit"
     limit.write_text(PLENTY)
     command = (SLUICE[0], "-c", LIMITED.format(limit=str(limit)))

@@ -1,4 +1,4 @@
-"""FC-27: what is on disk when the broker is killed is there when it has started again."""
+"""FC-27: what is on disk when the broker is killed is restored at its next start."""
 
 import signal
 import time
@@ -78,7 +78,7 @@ def payloads(client: WireClient, count: int) -> list[bytes]:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("version", [4, 5])
 def test_what_waited(run: Restart, how: signal.Signals, version: int) -> None:
-    """A kept session gets, in order, what was acknowledged while it was away; and what comes from then on."""
+    """A kept session gets, in order, what was acknowledged while it was offline, and then later messages."""
     broker = run()
     leave(broker, "away", "t/#", version=version)
     with connected(broker.address(), version) as publisher:
@@ -91,7 +91,7 @@ def test_what_waited(run: Restart, how: signal.Signals, version: int) -> None:
 
 
 def test_in_flight(run: Restart) -> None:
-    """What had been sent is sent again with its packet id and DUP; after PUBREC it is PUBREL [MQTT-4.4.0-1]."""
+    """Deliveries in flight are resent with their packet id and DUP, after PUBREC as PUBREL [MQTT-4.4.0-1]."""
     broker = run()
     leave(broker, "away", "t", qos=2)
     client = come_back(broker, "away")
@@ -120,7 +120,7 @@ def test_in_flight(run: Restart) -> None:
 
 
 def test_a_qos_2_publish_is_routed_once(run: Restart) -> None:
-    """A PUBLISH that comes again after PUBREC is not routed again, until PUBREL has ended the exchange (FC-21)."""
+    """A QoS 2 PUBLISH that is resent after PUBREC is not routed again before its PUBREL (FC-21)."""
     broker = run()
     leave(broker, "away", "t")
     leave(broker, "publisher", "none")
@@ -143,7 +143,7 @@ def test_a_qos_2_publish_is_routed_once(run: Restart) -> None:
 
 
 def test_subscriptions(run: Restart) -> None:
-    """Subscriptions come back with options and identifiers, without those that have ended."""
+    """Subscriptions are restored with options and identifiers; ended ones are not."""
     broker = run()
     with WireClient(broker.address(), 5) as client:
         client.connect("away", clean_start=False, properties=KEPT)
@@ -163,7 +163,7 @@ def test_subscriptions(run: Restart) -> None:
 
 
 def test_retained(run: Restart) -> None:
-    """Retained messages of any QoS come back, the last one of each topic; what was cleared does not."""
+    """The last retained message of each topic is restored, of any QoS; cleared ones are not."""
     broker = run()
     with connected(broker.address(), 5) as client:
         for payload in (b"old", b"new"):
@@ -183,7 +183,7 @@ def test_retained(run: Restart) -> None:
 
 
 def test_what_has_expired_while_the_broker_was_down(run: Restart) -> None:
-    """Sessions and messages expire by the time of day."""
+    """Sessions and messages expire while the broker is down, by the time of day."""
     broker = run()
     with WireClient(broker.address(), 5) as client:
         client.connect("short", clean_start=False, properties={props.SESSION_EXPIRY_INTERVAL: 1})
@@ -204,7 +204,7 @@ def test_what_has_expired_while_the_broker_was_down(run: Restart) -> None:
 
 
 def test_shared_subscription(run: Restart) -> None:
-    """What waits for a group with a kept member comes back, each message for one member."""
+    """The queue of a group with a kept member is restored, each message for one member."""
     broker = run()
     for name in ("one", "two"):
         leave(broker, name, "$share/group/t")
@@ -220,7 +220,7 @@ def test_shared_subscription(run: Restart) -> None:
 
 
 def test_delayed_will(run: Restart) -> None:
-    """A delayed will that waits, or one of a client that is connected, is published after the restart."""
+    """The will of a connected client, and a delayed will that waits, are published after the restart."""
     broker = run()
     properties: Properties = {props.WILL_DELAY_INTERVAL: 1}
     with WireClient(broker.address(), 5) as client:
@@ -238,7 +238,7 @@ def test_delayed_will(run: Restart) -> None:
 
 
 def test_sessions_that_end_write_nothing(run: Restart, tmp_path: Path) -> None:
-    """Clients without a kept session, and what is published to them, leave no trace on the disk."""
+    """Clients without a kept session, and what is published to them, write nothing to the disk."""
     broker = run()
     with connected(broker.address(), 5) as subscriber, connected(broker.address(), 4) as publisher:
         subscriber.subscribe("t", qos=2)
@@ -253,7 +253,7 @@ def test_sessions_that_end_write_nothing(run: Restart, tmp_path: Path) -> None:
 
 
 def test_a_session_that_has_ended_is_gone(run: Restart) -> None:
-    """A clean start, and an expiry of zero, end a kept session on the disk too."""
+    """A clean start, and an expiry of zero, remove a kept session from the disk."""
     broker = run()
     leave(broker, "cleaned", "t")
     leave(broker, "zero", "t")

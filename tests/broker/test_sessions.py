@@ -1,4 +1,4 @@
-"""Sessions over time, with the clock in the test's hand: expiry, wills, resending."""
+"""Sessions over time, on a clock that the test sets: expiry, wills, resending."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_session_expires() -> None:
 
 
 def test_an_older_expiry_does_not_end_a_newer_one() -> None:
-    """Coming back starts the interval anew; the interval of the time before has no say."""
+    """A reconnect starts the expiry interval anew; the earlier one has no effect."""
     with LocalBroker() as local:
         client = local.client(5)
         client.connect("kept", properties=expiring(5))
@@ -77,7 +77,7 @@ def test_an_older_expiry_does_not_end_a_newer_one() -> None:
 
 
 def test_session_for_ever() -> None:
-    """An expiry interval of 0xFFFFFFFF never ends [MQTT5 3.1.2.11.2]."""
+    """A session with an expiry interval of 0xFFFFFFFF does not end [MQTT5 3.1.2.11.2]."""
     with LocalBroker() as local:
         client = local.client(5)
         client.connect("kept", properties=expiring(FOR_EVER))
@@ -87,7 +87,7 @@ def test_session_for_ever() -> None:
 
 
 def test_v4_session_expires() -> None:
-    """A 3.1.1 session without clean session lives for the configured time; fractions are not cut off."""
+    """A 3.1.1 session without clean session lives for the configured time, fractions of seconds included."""
     with LocalBroker(mqtt={"session_expiry_interval": 0.5}) as local:
         client = local.client(4)
         client.connect("kept", clean_start=False)
@@ -98,7 +98,7 @@ def test_v4_session_expires() -> None:
 
 
 def test_expiry_is_capped() -> None:
-    """max_session_expiry_interval holds for CONNECT (the client is told) and for DISCONNECT (section 3.2.2.3.2)."""
+    """max_session_expiry_interval caps the intervals of CONNECT (CONNACK has it) and DISCONNECT (section 3.2.2.3.2)."""
     with LocalBroker(mqtt={"max_session_expiry_interval": 50.0}) as local:
         client = local.client(5)
         connack = client.connect("kept", properties=expiring(100))
@@ -110,7 +110,7 @@ def test_expiry_is_capped() -> None:
 
 
 def test_disconnect_changes_expiry() -> None:
-    """DISCONNECT may set another expiry interval, 0 too: then the session ends at once."""
+    """DISCONNECT may set another expiry interval; with 0 the session ends at once."""
     with LocalBroker() as local:
         client = local.client(5)
         client.connect("kept", properties=expiring(100))
@@ -119,7 +119,7 @@ def test_disconnect_changes_expiry() -> None:
 
 
 def test_disconnect_cannot_give_an_expiry() -> None:
-    """A session that ends with its connection stays so: anything else is a protocol error (section 3.14.2.2.2)."""
+    """A DISCONNECT with an expiry after a CONNECT with 0 is a protocol error (section 3.14.2.2.2)."""
     with LocalBroker() as local:
         seen = watcher(local, "will")
         client = local.client(5)
@@ -131,7 +131,7 @@ def test_disconnect_cannot_give_an_expiry() -> None:
 
 
 def test_disconnect_repeats_what_was_not_given() -> None:
-    """Who asked for an expiry in CONNECT may in DISCONNECT too, even where nobody gets one (section 3.14.2.2.2)."""
+    """A client that asked for an expiry may name one in DISCONNECT, even if it was capped to 0 (section 3.14.2.2.2)."""
     with LocalBroker(mqtt={"max_session_expiry_interval": 0.0}) as local:
         seen = watcher(local, "will")
         client = local.client(5)
@@ -147,7 +147,7 @@ def test_disconnect_repeats_what_was_not_given() -> None:
 
 
 def test_will_delay() -> None:
-    """A will waits for its delay [MQTT-3.1.2-8]."""
+    """A delayed will is published after its delay [MQTT-3.1.2-8]."""
     with LocalBroker() as local:
         seen = watcher(local, "will")
         client = local.client(5)
@@ -164,7 +164,7 @@ def test_will_delay() -> None:
 
 
 def test_will_is_cancelled_by_coming_back() -> None:
-    """A client that is back before the delay is over has no will published [MQTT-3.1.3-9]."""
+    """A reconnect before the delay is over cancels the will [MQTT-3.1.3-9]."""
     with LocalBroker() as local:
         seen = watcher(local, "will")
         client = local.client(5)
@@ -178,7 +178,7 @@ def test_will_is_cancelled_by_coming_back() -> None:
 
 @pytest.mark.parametrize("how", ["expiry", "clean start"])
 def test_will_at_the_end_of_the_session(how: str) -> None:
-    """The end of the session publishes the will, however long its delay [MQTT5 3.1.3.2.2]."""
+    """The end of the session publishes the will, however long its delay is [MQTT5 3.1.3.2.2]."""
     with LocalBroker() as local:
         seen = watcher(local, "will")
         client = local.client(5)
@@ -196,7 +196,7 @@ def test_will_at_the_end_of_the_session(how: str) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_will_with_too_many_levels(version: int) -> None:
-    """A will that could never be published is refused with its CONNECT."""
+    """A CONNECT with a will topic that has too many levels is refused."""
     with LocalBroker(mqtt={"max_topic_levels": 3}) as local:
         client = local.client(version)
         client.send(Connect("c", will=Will(b"a/b/c/d", b"gone", 0, False, None), version=version))
@@ -213,7 +213,7 @@ def test_will_with_too_many_levels(version: int) -> None:
 
 
 def test_resending_goes_on_after_a_reconnect() -> None:
-    """FC-8: a 3.1.1 client that comes back and stays silent is sent its window again at each retry_interval."""
+    """FC-8: after a reconnect the window of a silent 3.1.1 client is resent at each retry_interval."""
     with LocalBroker(session={"retry_interval": 20.0}) as local:
         client = local.client(4)
         client.connect("kept", clean_start=False)

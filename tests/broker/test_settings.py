@@ -1,4 +1,4 @@
-"""What the configuration says of flow control, as sessions get it."""
+"""The settings of flow control that sessions get from the configuration."""
 
 import inspect
 
@@ -17,14 +17,14 @@ def limits(**session: object) -> Limits:
 
 
 def test_the_defaults_are_the_same_on_both_sides() -> None:
-    """A session with the limits of an empty configuration works as one without any configuration."""
+    """The limits of an empty configuration are the defaults of a session."""
     configured, default = limits(), Limits()
     for name in inspect.signature(Limits).parameters:
         assert getattr(configured, name) == getattr(default, name), name
 
 
 def test_byte_window_and_rate() -> None:
-    """FC-10, FC-11: a window of 0 stays one, and a rate without a limit is 0."""
+    """FC-10, FC-11: a byte window of 0 stays 0; a rate without a limit is 0."""
     assert limits(consumer_window_size=0, consumer_max_rate=500).consumer_window_size == 0
     assert limits(consumer_window_size="1KiB").consumer_window_size == 1024
     assert limits(consumer_max_rate=500).consumer_max_rate == 500
@@ -32,7 +32,7 @@ def test_byte_window_and_rate() -> None:
 
 
 def test_priorities() -> None:
-    """FC-12: the weights of topics, and none at all where none are configured."""
+    """FC-12: the weights of topics are those configured, and absent if none are."""
     priorities = limits(mqueue_priorities=[{"match": "a/#", "weight": 9}, {"match": "a/+", "weight": 7}]).priorities
     assert priorities is not None
     assert [priorities.weight(topic) for topic in (b"a/b/c", b"a/b", b"b")] == [9, 7, 1]
@@ -40,7 +40,7 @@ def test_priorities() -> None:
 
 
 def test_slow_consumers() -> None:
-    """FC-14: times are microseconds, and never is 0."""
+    """FC-14: times are in microseconds, and 0 stands for never."""
     slow = limits(
         slow_consumer={"threshold": 0.5, "check_period": "2s", "policy": "disconnect"}, stalled_window="infinity"
     )
@@ -51,6 +51,6 @@ def test_slow_consumers() -> None:
 
 @pytest.mark.parametrize(("threshold", "rate", "applied"), [(1_000, 20, 10), (5, 20, 5), (1_000, -1, 1_000)])
 def test_a_rate_limit_lowers_the_threshold(threshold: int, rate: int, applied: int) -> None:
-    """FC-14: a client that gets no more than `consumer_max_rate` allows is slow only below half of that."""
+    """FC-14: with `consumer_max_rate` a client is slow only below half of that rate."""
     slow = limits(slow_consumer={"threshold": threshold}, consumer_max_rate=rate)
     assert slow.slow_threshold == applied

@@ -32,7 +32,7 @@ ENDINGS: dict[str, Callable[[WireClient], None]] = {
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_published(address: Address, ending: str, version: int) -> None:
-    """A connection that ends without DISCONNECT has its will published [MQTT-3.1.2-8]."""
+    """The will of a connection that ends without DISCONNECT is published [MQTT-3.1.2-8]."""
     topic = f"will/{ending}/{version}"
     with connected(address, 5) as watcher, WireClient(address, version) as client:
         watcher.subscribe("will/#", qos=2)
@@ -43,7 +43,7 @@ def test_published(address: Address, ending: str, version: int) -> None:
 
 
 def test_keepalive(address: Address) -> None:
-    """Silence beyond the keepalive is such an end too."""
+    """The will of a client whose keep-alive has ended is published."""
     with connected(address, 5) as watcher, WireClient(address, 4) as client:
         watcher.subscribe("will/silent")
         client.connect(keep_alive=1, will=Will(b"will/silent", b"gone", 0, False, None))
@@ -52,7 +52,7 @@ def test_keepalive(address: Address) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_not_after_disconnect(address: Address, version: int) -> None:
-    """DISCONNECT takes the will away [MQTT-3.14.4-3]."""
+    """DISCONNECT cancels the will [MQTT-3.14.4-3]."""
     with connected(address, 5) as watcher, WireClient(address, version) as client:
         watcher.subscribe("will/none")
         client.connect(will=Will(b"will/none", b"gone", 0, False, None))
@@ -62,7 +62,7 @@ def test_not_after_disconnect(address: Address, version: int) -> None:
 
 
 def test_disconnect_with_will(address: Address) -> None:
-    """An MQTT 5 client may take leave and have its will published, 0x04."""
+    """A DISCONNECT with 0x04 of MQTT 5 publishes the will."""
     with connected(address, 5) as watcher, WireClient(address, 5) as client:
         watcher.subscribe("will/leave")
         client.connect(will=Will(b"will/leave", b"gone", 0, False, None))
@@ -72,7 +72,7 @@ def test_disconnect_with_will(address: Address) -> None:
 
 @pytest.mark.parametrize("retain", [False, True])
 def test_properties_and_retain(address: Address, retain: bool) -> None:
-    """A will is published with its properties but the delay, and kept if it says so [MQTT-3.1.2-14, -15]."""
+    """A will is published with its properties except the delay, and retained if it has RETAIN [MQTT-3.1.2-14, -15]."""
     properties: Properties = {
         props.WILL_DELAY_INTERVAL: 1,
         props.CONTENT_TYPE: "text/plain",
@@ -99,7 +99,7 @@ def test_properties_and_retain(address: Address, retain: bool) -> None:
 
 
 def test_cancelled_by_coming_back(address: Address) -> None:
-    """A client that comes back before the delay is over is not reported gone [MQTT-3.1.3-9]."""
+    """A reconnect before the delay is over cancels the will [MQTT-3.1.3-9]."""
     delayed = Will(b"will/back", b"first", 0, False, {props.WILL_DELAY_INTERVAL: 1})
     later = Will(b"will/back", b"second", 0, False, {props.WILL_DELAY_INTERVAL: 2})
     with connected(address, 5) as watcher:
@@ -114,7 +114,7 @@ def test_cancelled_by_coming_back(address: Address) -> None:
 
 
 def test_to_a_session_that_is_away(address: Address) -> None:
-    """A will reaches kept sessions like any message."""
+    """A will is queued for offline sessions as any message."""
     with WireClient(address, 4) as away:
         away.connect("away", clean_start=False)
         away.subscribe("will/away", qos=1)
@@ -128,7 +128,7 @@ def test_to_a_session_that_is_away(address: Address) -> None:
 
 
 def test_at_a_stop(start: Start) -> None:
-    """A broker that stops publishes the wills of whom it closes, to those that are still there to read."""
+    """A broker that stops publishes the wills of the clients that it disconnects to those still connected."""
     with start() as broker, connected(broker.address(), 4) as keeper:
         keeper.subscribe("will/#")
         with WireClient(broker.address(), 5) as client:

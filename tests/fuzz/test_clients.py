@@ -1,4 +1,4 @@
-"""Several clients do anything in any order, as hypothesis has it: the broker stands it, and the honest are served."""
+"""Several clients do anything in any order, as hypothesis chooses: the broker keeps serving honest clients."""
 
 import random
 from typing import Final
@@ -104,7 +104,7 @@ class Clients(RuleBasedStateMachine):
 
 @pytest.mark.usefixtures("in_peace")
 def test_clients_may_do_anything() -> None:
-    """Whatever clients do, only MQTTError is raised, the refused are told why, nothing stays, and the books balance."""
+    """Only MQTTError is raised, refusals have reasons, nothing is left over, and the counters balance."""
     phases = [Phase.explicit, Phase.reuse, Phase.generate]
     chosen = settings(max_examples=80, stateful_step_count=30, deadline=None, phases=phases)
     run_state_machine_as_test(Clients, settings=chosen)

@@ -1,4 +1,4 @@
-"""A broker under attack goes on serving, and is afterwards what it was before."""
+"""A broker under attack continues to serve, and has the same memory and connections afterwards."""
 
 from pathlib import Path
 

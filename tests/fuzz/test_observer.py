@@ -1,4 +1,4 @@
-"""The strict client notices what a broker must not send: otherwise fuzzing would find nothing."""
+"""The strict client notices packets that a broker must not send."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def connected(version: int = 5) -> Observer:
 
 
 def test_an_honest_exchange_is_right() -> None:
-    """Answers to what was asked, deliveries one after the other, and a reason at the end."""
+    """Requested answers, deliveries in sequence, and a reason at the end are accepted."""
     observer = connected()
     for said in (Subscribe(1, [Subscription("a", 2)]), Publish(b"a", b"", 1, packet_id=1), Pingreq()):
         observer.says(said.encode(5))
@@ -56,20 +56,20 @@ def test_an_honest_exchange_is_right() -> None:
     ],
 )
 def test_a_wrong_packet_is_noticed(packets: list[Packet]) -> None:
-    """Each of these breaks a rule for servers."""
+    """A packet that breaks a rule for servers is noticed."""
     observer = connected()
     with pytest.raises(AssertionError):
         observer.hears(b"".join(packet.encode(5) for packet in packets))
 
 
 def test_a_packet_that_is_too_large_is_noticed() -> None:
-    """The client's Maximum Packet Size holds for all that follows CONNACK."""
+    """A packet after CONNACK above the client's Maximum Packet Size is noticed."""
     with pytest.raises(PacketTooLarge):
         connected().hears(Publish(b"a", bytes(60)).encode(5))
 
 
 def test_suback_has_a_code_for_each_filter() -> None:
-    """A SUBACK that leaves a filter out is noticed."""
+    """A SUBACK without a code for each filter is noticed."""
     observer = connected()
     observer.says(Subscribe(1, [Subscription("a"), Subscription("b")]).encode(5))
     with pytest.raises(AssertionError):
@@ -77,7 +77,7 @@ def test_suback_has_a_code_for_each_filter() -> None:
 
 
 def test_closing_without_a_reason_is_noticed() -> None:
-    """An MQTT 5 client is told why; one of 3.1.1 cannot be, and one that has said DISCONNECT knows."""
+    """Closing an MQTT 5 connection without a reason is noticed, unless the client sent DISCONNECT."""
     with pytest.raises(AssertionError):
         connected().closed(waited=False)
     connected(4).closed(waited=False)

@@ -1,4 +1,4 @@
-"""A run that finds something keeps it, small, where the next run and the ordinary tests try it again."""
+"""A run that finds a failure stores its smallest input where the next run and the ordinary tests try it again."""
 
 import random
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Picky(Codec):
 
 
 def test_a_find_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file holds the smallest input that fails, says how it fails, and how to see it again."""
+    """The file has the smallest failing input, the failure, and the command that repeats it."""
     (tmp_path / "codec").mkdir()
     monkeypatch.setattr(target, "CORPUS", tmp_path)
     monkeypatch.setattr(run, "ROOT", tmp_path)
@@ -50,7 +50,7 @@ def test_a_seed_repeats_a_run() -> None:
 
 
 def test_progress_of_libfuzzer(capsys: pytest.CaptureFixture[str]) -> None:
-    """What libFuzzer says of its progress is told in one line; the rest is left to others."""
+    """A progress line of libFuzzer is shown in short; its other output is passed on."""
     progress = Progress("codec")
     assert progress.read("#29\tNEW    cov: 77 ft: 80 corp: 5/21b lim: 4 exec/s: 0 rss: 44Mb L: 9/9 MS: 1 Custom-")
     assert progress.read("tried 12000")

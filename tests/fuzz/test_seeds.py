@@ -1,4 +1,4 @@
-"""Inputs that are kept, and for a few seconds others like them. `make fuzz` does the same for as long as one likes.
+"""Stored inputs, and for a few seconds inputs like them. `make fuzz` does the same for longer.
 
 SLUICE_FUZZ_SECONDS sets how long each target is tried (default 2).
 """
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.usefixtures("in_peace")
 
 @pytest.mark.parametrize(("target", "data"), KEPT)
 def test_kept_inputs(target: Target, data: bytes) -> None:
-    """Each input in the corpus keeps all promises."""
+    """Each input in the corpus keeps all properties."""
     target.check(data)
 
 
 @NAMED
 def test_kept_inputs_say_what_they_do(target: Target) -> None:
-    """The files are what the fuzzer itself would write, so each can be read, written and read again."""
+    """Each file is as the fuzzer writes it, and can be read, written and read again."""
     for path in (CORPUS / target.name).glob("*.txt"):
         data = read_seed(target, path)
         comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
@@ -45,7 +45,7 @@ def test_kept_inputs_say_what_they_do(target: Target) -> None:
 
 @NAMED
 def test_changed_inputs(target: Target) -> None:
-    """Inputs that are like those, but changed at random, keep all promises."""
+    """Random changes of these inputs keep all properties."""
     try:
         count = blind.fuzz(target, SECONDS, SEED)
     except blind.FailureError as failure:
@@ -57,7 +57,7 @@ def test_changed_inputs(target: Target) -> None:
 
 @NAMED
 def test_any_input_is_taken(target: Target) -> None:
-    """The fuzzer may make any bytes of an input: they are tried, or left out, but never a mistake."""
+    """Any bytes are an input: parts that mean nothing are left out."""
     source = random.Random(SEED)
     for length in range(40):
         data = source.randbytes(length)

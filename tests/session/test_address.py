@@ -61,13 +61,13 @@ def address_of(size: int = 0, limit: int = 100) -> Address:
     ("held", "size", "fits"), [(0, 1000, True), (1, 99, True), (1, 100, False), (100, 0, True), (200, 0, True)]
 )
 def test_takes(held: int, size: int, fits: bool) -> None:
-    """FC-24: what stays within the limit fits, and so does what needs no room, and what is too large but alone."""
+    """FC-24: a delivery fits within the limit, without a payload, or if it is too large and the only one."""
     assert address_of(held).fits(size) == fits
 
 
 @given(st.integers(1, 150), st.lists(st.integers(1, 30), min_size=1, max_size=10))
 def test_watched(wanted: int, held: list[int]) -> None:
-    """FC-25: who waits is told at each release after which what it waits for fits, and at no other."""
+    """FC-25: an address tells a parked PUBLISH of each release after which it fits, and of no other."""
     address = address_of(sum(held))
     watcher = Noting()
     address.watcher = watcher
@@ -79,7 +79,7 @@ def test_watched(wanted: int, held: list[int]) -> None:
 
 
 def test_not_watched() -> None:
-    """FC-25: nobody is told who does not wait."""
+    """FC-25: an address without parked PUBLISHes tells nobody."""
     address = address_of(10)
     watcher = Noting()
     address.watcher = watcher

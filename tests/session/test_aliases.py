@@ -1,4 +1,4 @@
-"""Topic aliases towards a client: who gets them, and that what is sent can be understood."""
+"""Topic aliases towards a client: which topics get them, and that the client can resolve each."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ topics = st.lists(st.sampled_from([b"topic/%d" % number for number in range(12)]
 
 @given(used=topics, maximum=st.integers(1, 5))
 def test_client_always_knows(used: list[bytes], maximum: int) -> None:
-    """An alias that is used without its topic is one that the client was last told for it, within its maximum."""
+    """An alias that is sent without its topic was last sent with that topic, within the client's maximum."""
     aliases = Aliases(maximum)
     aliases._left = 50  # reviews come often
     told: dict[int, bytes] = {}
@@ -31,7 +31,7 @@ def use(aliases: Aliases, topic: bytes) -> int:
 
 
 def test_first_come_then_most_used() -> None:
-    """While aliases are free each new topic gets one; later those used most take them over."""
+    """While aliases are free each new topic gets one; later the topics that are used most get them."""
     aliases = Aliases(2)
     assert [use(aliases, topic) for topic in (b"rare/1", b"rare/2", b"often/1")] == [1, 2, 0]
     for _ in range(PERIOD):
@@ -43,7 +43,7 @@ def test_first_come_then_most_used() -> None:
 
 
 def test_equals_do_not_take_turns() -> None:
-    """Topics that are used alike keep what they have: each change costs sending the topic again."""
+    """Topics of equal use keep their aliases, because each change costs sending the topic again."""
     aliases = Aliases(2)
     names = [b"topic/%d" % number for number in range(4)]
     first = [use(aliases, name) for name in names]
@@ -54,7 +54,7 @@ def test_equals_do_not_take_turns() -> None:
 
 
 def test_short_topics_have_none() -> None:
-    """A topic that is no longer than an alias goes as it is."""
+    """A topic that is no longer than an alias is sent without one."""
     aliases = Aliases(10)
     assert use(aliases, b"abc") == 0
     assert use(aliases, b"abcd") == 1

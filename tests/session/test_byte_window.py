@@ -1,4 +1,4 @@
-"""FC-10: the byte window by itself, held to a list of what is on its way."""
+"""FC-10: the byte window by itself, compared with a plain list of what is under way."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ def sized(size: int, qos: int = 1) -> Publish:
 
 
 def test_stays_within_its_size() -> None:
-    """FC-10: what fits exactly may go, one byte more may not."""
+    """FC-10: a delivery that fits exactly is sent, one byte more is not."""
     window = ByteWindow(100)
     window.sent(sized(60))
 
@@ -24,7 +24,7 @@ def test_stays_within_its_size() -> None:
 
 
 def test_acknowledged_bytes_are_free() -> None:
-    """FC-10: an acknowledgement gives back the bytes of its delivery."""
+    """FC-10: an acknowledgement frees the bytes of its delivery."""
     window = ByteWindow(100)
     first, second = sized(60), sized(40)
     window.sent(first)
@@ -38,7 +38,7 @@ def test_acknowledged_bytes_are_free() -> None:
 
 
 def test_qos0_counts_until_written() -> None:
-    """FC-10: QoS 0 counts while it may wait in the transport; QoS 1 and 2 go on counting when that is empty."""
+    """FC-10: QoS 0 counts until the transport is empty; QoS 1 and 2 until acknowledged."""
     window = ByteWindow(100)
     window.sent(sized(60, qos=0))
     window.sent(sized(30, qos=2))
@@ -55,7 +55,7 @@ def test_qos0_counts_until_written() -> None:
 @pytest.mark.parametrize("size", [0, 100])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_larger_than_the_window_goes_alone(size: int, qos: int) -> None:
-    """FC-10: a delivery larger than the window waits for all that counts, then goes, and nothing goes beside it."""
+    """FC-10: a delivery larger than the window is sent alone."""
     window = ByteWindow(size)
     small, large = sized(10), sized(1_000, qos)
     assert not window.closed(large)
@@ -72,7 +72,7 @@ def test_larger_than_the_window_goes_alone(size: int, qos: int) -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize("size", [0, 10])
 def test_one_at_a_time(qos: int, size: int) -> None:
-    """FC-10: with 0 the next delivery goes when the one before is done, also if it has no payload at all."""
+    """FC-10: with 0 a delivery is sent when the one before is done, also one without a payload."""
     window = ByteWindow(0)
     delivery = sized(size, qos)
     assert not window.closed(delivery)

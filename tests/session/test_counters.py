@@ -1,4 +1,4 @@
-"""The books: what is countable of a session, interval by interval."""
+"""The counters of a session, interval by interval."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_next_interval_begins_with_what_waits() -> None:
 
 
 def test_mailbox_over_many_intervals() -> None:
-    """A mailbox that no pass takes up is offered once, whatever the number of intervals, also halfway through."""
+    """A delivery in the mailbox is offered once, however many intervals end before a pass takes it."""
     peer = Peer()
     peer.publish(*range(250), qos=0)
     rows = [peer.take_counters(), peer.take_counters()]
@@ -108,7 +108,7 @@ def test_every_end_of_a_delivery_balances() -> None:
 
 
 def test_highest_lengths() -> None:
-    """Window, mqueue and its bytes: how long now, and the most in the interval; the next begins with now."""
+    """The lengths of window and mqueue and its bytes: now, and the highest in the interval, which begins with now."""
     peer = Peer(Limits(max_inflight=4))
     peer.deliver(*range(7), qos=1, size=10)
     peer.puback(1, 2)
@@ -135,7 +135,7 @@ def test_gauges_of_what_waits() -> None:
 
 
 def test_window_full_time() -> None:
-    """How long the window was full, split at the interval's end."""
+    """The time of a full window is split at the interval's end."""
     peer = Peer(Limits(max_inflight=2))
     peer.deliver("a", qos=1)
     peer.advance(1)
@@ -150,7 +150,7 @@ def test_window_full_time() -> None:
 
 
 def test_window_full_time_and_connections() -> None:
-    """A full window counts while the client is there; a smaller or larger one decides anew at the reconnect."""
+    """A full window counts while the client is online, and anew with another size after a reconnect."""
     peer = Peer(Limits(max_inflight=2), 5)
     peer.deliver("a", "b", qos=1)
     peer.advance(1)
@@ -168,7 +168,7 @@ def test_window_full_time_and_connections() -> None:
 
 
 def test_congested_time() -> None:
-    """How long the send path was congested, until it went on or the client left."""
+    """The time of a congested send path counts until it is free or the client has gone."""
     peer = Peer()
     peer.pause()
     peer.advance(1)
@@ -185,7 +185,7 @@ def test_congested_time() -> None:
 
 
 def test_reading_paused_time() -> None:
-    """How long the connection was not read, until it went on or the client left."""
+    """The time without reading counts until reading resumes or the client has gone."""
     peer = Peer()
     peer.session.reading_paused_time.start(peer.now)
     peer.advance(2)
@@ -197,7 +197,7 @@ def test_reading_paused_time() -> None:
 
 
 def test_acknowledged_and_how_long_it_took() -> None:
-    """What the client completes is counted by QoS, with the time since it was first sent, resends or not."""
+    """Completed deliveries are counted by QoS, with the time since they were first sent."""
     peer = Peer(Limits(retry_interval=SECOND // 100))
     peer.deliver("a", qos=1)
     peer.deliver("b", "c", qos=2)
@@ -219,7 +219,7 @@ def test_acknowledged_and_how_long_it_took() -> None:
 
 
 def test_refusing_pubrec_is_acknowledged() -> None:
-    """A QoS 2 delivery that the client refuses with PUBREC is completed by it."""
+    """A PUBREC with an error completes a QoS 2 delivery."""
     peer = Peer(version=5)
     peer.deliver("a", qos=2)
 
@@ -230,7 +230,7 @@ def test_refusing_pubrec_is_acknowledged() -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_time_from_routed_to_sent(qos: int) -> None:
-    """The wait from routed to first sent is in a histogram of its QoS, the time away from the broker included."""
+    """The time from routed to first sent is in a histogram of the QoS, offline time included."""
     peer = Peer()
     peer.publish("a", qos=qos)
     peer.now += 100
@@ -247,7 +247,7 @@ def test_time_from_routed_to_sent(qos: int) -> None:
 
 
 def test_intervals_follow_one_another() -> None:
-    """Each interval begins empty when the one before it was taken, the first when the session was created."""
+    """Each interval begins where the last one ended, the first at the creation of the session."""
     peer = Peer()
     assert peer.outbound.sender.counters.interval_start == START
     peer.deliver("a", qos=1)
@@ -265,7 +265,7 @@ def test_intervals_follow_one_another() -> None:
 
 
 def test_gauge_of_awaiting_rel() -> None:
-    """How many packet ids wait for PUBREL when the interval ends."""
+    """The interval has the number of packet ids that wait for PUBREL at its end."""
     peer = Peer()
     peer.send(from_client(1, 2), from_client(2, 2))
     assert peer.take_counters().awaiting_rel_len == 2

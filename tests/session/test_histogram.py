@@ -54,13 +54,13 @@ def test_a_histogram_counts_where_the_definition_says(value: int) -> None:
 
 
 def test_negative_values_are_counted() -> None:
-    """A value below 0 ends up in the first bucket, whatever was counted before it."""
+    """A value below 0 is counted in the first bucket, whatever was counted before."""
     assert filled([5, -3, -3, 0, 5]).counts() == naive([5, 0, 0, 0, 5])
 
 
 @given(st.lists(st.tuples(VALUES, st.integers(1, 5))))
 def test_runs_equal_the_naive_counts(runs: list[tuple[int, int]]) -> None:
-    """However values follow one another, the counts are those of looking at each by itself."""
+    """The counts equal those of counting each value by itself, in any order of values."""
     values = [value for value, times in runs for _ in range(times)]
 
     assert filled(values).counts() == naive(values)
@@ -68,7 +68,7 @@ def test_runs_equal_the_naive_counts(runs: list[tuple[int, int]]) -> None:
 
 @given(st.lists(VALUES), st.lists(VALUES))
 def test_counts_may_be_read_at_any_time(first: list[int], second: list[int]) -> None:
-    """Reading the counts ends nothing: what is added afterwards is counted too."""
+    """Reading the counts does not change them, nor what is added later."""
     histogram = filled(first)
     assert histogram.counts() == naive(first)
 

@@ -1,4 +1,4 @@
-"""FC-21 and FC-22: what a client sends is acknowledged, at QoS 2 routed once, and remembered within bounds."""
+"""FC-21 and FC-22: what a client publishes is acknowledged, routed once at QoS 2, and remembered within bounds."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_qos1_is_routed_and_acknowledged(version: int, dup: bool) -> None:
 
 
 def test_qos0_is_routed_without_an_answer() -> None:
-    """FC-21: QoS 0 has no acknowledgement."""
+    """FC-21: QoS 0 is routed and not acknowledged."""
     peer = Peer()
 
     assert peer.send(from_client(0, 0)) == []
@@ -45,7 +45,7 @@ def test_qos2_is_routed_once(version: int) -> None:
 
 
 def test_pubrel_forgets_the_id() -> None:
-    """FC-21: after PUBREL the packet id stands for a new message, DUP or not."""
+    """FC-21: after PUBREL the packet id is that of a new message, DUP or not."""
     peer = Peer()
     peer.send(from_client(7, 2, "a"))
 
@@ -81,7 +81,7 @@ def test_qos2_ids_outlive_the_connection() -> None:
 
 @pytest.mark.parametrize(("version", "reason_code"), [(4, 0), (5, reason_codes.NO_MATCHING_SUBSCRIBERS)])
 def test_nobody_subscribed(version: int, reason_code: int) -> None:
-    """FC-21: what nobody is subscribed to is acknowledged all the same; MQTT 5 clients are told."""
+    """FC-21: a message without subscribers is acknowledged; MQTT 5 clients get 0x10."""
     peer = Peer(version=version)
 
     sent = peer.send(from_client(1, 1), from_client(2, 2), from_client(0, 0), matched=False)
@@ -91,7 +91,7 @@ def test_nobody_subscribed(version: int, reason_code: int) -> None:
 
 @pytest.mark.parametrize(("version", "reason_code"), [(4, 0), (5, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)])
 def test_unknown_pubrec_is_answered(version: int, reason_code: int) -> None:
-    """FC-21: a PUBREC for an unknown packet id gets a PUBREL, with 0x92 in MQTT 5, so that the client can let go."""
+    """FC-21: a PUBREC for an unknown packet id gets a PUBREL, with 0x92 in MQTT 5."""
     peer = Peer(version=version)
 
     assert answers(peer.pubrec(9)) == [(packet_types.PUBREL, 9, reason_code)]
@@ -115,7 +115,7 @@ def test_awaiting_rel_default(version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_parked_until_an_id_is_free(version: int) -> None:
-    """FC-22: what exceeds max_awaiting_rel is parked, counted, and let in by one PUBREL each, first in, first out."""
+    """FC-22: PUBLISHes above max_awaiting_rel are parked, and each PUBREL accepts the next one."""
     peer = Peer(Limits(max_awaiting_rel=2), version)
 
     assert answers(peer.send(*[from_client(n, 2, str(n)) for n in range(1, 7)])) == [pubrec(1), pubrec(2)]
@@ -145,7 +145,7 @@ def test_parked_are_counted() -> None:
 
 
 def test_parked_id_again() -> None:
-    """FC-21, FC-22: a PUBLISH that is parked and comes again is not parked a second time, and is answered once."""
+    """FC-21, FC-22: a parked PUBLISH that is sent again is parked once and answered once."""
     peer = Peer(Limits(max_awaiting_rel=1))
     peer.send(from_client(1, 2), from_client(2, 2), from_client(2, 2, dup=True))
 
@@ -155,7 +155,7 @@ def test_parked_id_again() -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(4, 0), (5, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)])
 def test_pubrel_for_a_parked_id(version: int, code: int) -> None:
-    """FC-22: a PUBREL for an id that has had no PUBREC is one for an unknown id; the message is not lost."""
+    """FC-22: a PUBREL before PUBREC is one for an unknown id; the parked message is not lost."""
     peer = Peer(Limits(max_awaiting_rel=1), version)
     peer.send(from_client(1, 2), from_client(2, 2, "kept"))
 
@@ -176,7 +176,7 @@ def test_parked_ids_use_credit() -> None:
 
 @pytest.mark.parametrize(("size", "fit"), [(1, 4), (100, 3), (1000, 1)])
 def test_too_much_is_parked(size: int, fit: int) -> None:
-    """FC-22: when what is parked weighs as much as producer_window_size, the next one ends the connection, in words."""
+    """FC-22: a PUBLISH beyond producer_window_size ends the connection, with a reason."""
     peer = Peer(Limits(max_awaiting_rel=1, producer_window_size=4 * 65))
     packets = [from_client(n, 2, "x" * size) for n in range(1, fit + 3)]
     peer.send(*packets[:-1])
@@ -187,7 +187,7 @@ def test_too_much_is_parked(size: int, fit: int) -> None:
 
 
 def test_parked_are_forgotten_with_the_connection() -> None:
-    """FC-22: nothing of what is parked was acknowledged: the client sends it again, on whatever connection."""
+    """FC-22: parked PUBLISHes are discarded at a disconnect, and the client sends them again."""
     peer = Peer(Limits(max_awaiting_rel=1))
     peer.send(from_client(1, 2), from_client(2, 2))
     peer.disconnect()
@@ -199,7 +199,7 @@ def test_parked_are_forgotten_with_the_connection() -> None:
 
 
 def test_ids_that_expire_let_in() -> None:
-    """FC-22: an id that is forgotten after await_rel_timeout lets in what waits, like one that is released."""
+    """FC-22: an id that is forgotten after await_rel_timeout makes room for a parked PUBLISH."""
     peer = Peer(Limits(max_awaiting_rel=1, await_rel_timeout=10 * SECOND))
     peer.send(from_client(1, 2), from_client(2, 2))
 
@@ -209,7 +209,7 @@ def test_ids_that_expire_let_in() -> None:
 
 
 def test_refused_at_an_address_lets_in() -> None:
-    """FC-22, FC-25: a PUBLISH that waits for room in its address and is refused leaves its id to one that waits."""
+    """FC-22, FC-25: a PUBLISH refused at a full address makes its id free for a parked one."""
     peer = Peer(Limits(max_awaiting_rel=1), 5)
     full = from_client(1, 2)
     assert peer.session.inbound.accept(full)
@@ -236,14 +236,14 @@ def test_known_ids_pass_the_bound(version: int) -> None:
 
 
 def test_no_bound() -> None:
-    """FC-22: max_awaiting_rel 0 is none."""
+    """FC-22: max_awaiting_rel 0 is no limit."""
     peer = Peer(Limits(max_awaiting_rel=0))
 
     assert len(peer.send(*[from_client(n, 2) for n in range(1, 1001)])) == 1000
 
 
 def test_forgotten_after_the_timeout() -> None:
-    """FC-22: an id that has waited await_rel_timeout for PUBREL is forgotten, and counted; not a moment earlier."""
+    """FC-22: an id is forgotten and counted after await_rel_timeout without PUBREL, and not earlier."""
     peer = Peer(version=5)
     peer.send(from_client(1, 2))
     peer.advance(100)
@@ -261,7 +261,7 @@ def test_forgotten_after_the_timeout() -> None:
 
 
 def test_not_forgotten_together() -> None:
-    """FC-22: of two ids that came a moment apart, the younger one is forgotten that moment later."""
+    """FC-22: each id has its own timeout."""
     peer = Peer()
     peer.send(from_client(1, 2))
     peer.advance(0.000001)
@@ -274,7 +274,7 @@ def test_not_forgotten_together() -> None:
 
 
 def test_released_ids_do_not_expire() -> None:
-    """FC-22: an id that was released in time is not counted; one that came again waits from then on."""
+    """FC-22: a released id does not time out; used again it has a new timeout."""
     peer = Peer(Limits(await_rel_timeout=10 * SECOND))
     peer.send(from_client(1, 2))
     peer.advance(5)
@@ -289,7 +289,7 @@ def test_released_ids_do_not_expire() -> None:
 
 
 def test_answered_again_without_a_new_timeout() -> None:
-    """FC-22: a PUBLISH that comes again does not make its id wait longer."""
+    """FC-22: a PUBLISH that is sent again does not extend the timeout of its id."""
     peer = Peer(Limits(await_rel_timeout=10 * SECOND))
     peer.send(from_client(1, 2))
     peer.advance(9)
@@ -314,7 +314,7 @@ def test_forgotten_while_offline() -> None:
 
 
 def test_never_forgotten_with_infinity() -> None:
-    """FC-22: with await_rel_timeout `infinity` nothing is forgotten and no timer is asked for."""
+    """FC-22: with await_rel_timeout `infinity` no id is forgotten and no timer is set."""
     peer = Peer(Limits(await_rel_timeout=NEVER))
     peer.send(from_client(1, 2))
 
@@ -325,7 +325,7 @@ def test_never_forgotten_with_infinity() -> None:
 
 
 def test_received_is_counted_by_qos() -> None:
-    """What is accepted is counted by QoS and payload bytes; a QoS 2 that comes again is not."""
+    """Accepted PUBLISHes are counted by QoS and payload bytes; a repeated QoS 2 is not."""
     peer = Peer()
 
     peer.send(

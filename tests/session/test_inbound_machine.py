@@ -1,4 +1,4 @@
-"""Anything that a client may send, in any order: each message is routed as often as its QoS allows, and answered."""
+"""Anything that a client may send, in any order: each message is routed as its QoS demands, and answered."""
 
 from typing import Any
 

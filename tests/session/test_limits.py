@@ -7,7 +7,7 @@ from tests.support.session.messages import SECOND
 
 
 def test_defaults() -> None:
-    """FC-1, FC-5, FC-7, FC-8, FC-20, FC-22: a session that nobody configured has the limits that the rules name."""
+    """FC-1, FC-5, FC-7, FC-8, FC-20, FC-22: without configuration a session has the defaults of the rules."""
     limits = Limits()
 
     assert limits.max_inflight == 32

@@ -1,4 +1,4 @@
-"""Which of several matching filters says most about a topic, held to the definition level by level."""
+"""Which of several matching filters is the most specific, compared with the definition."""
 
 import sys
 
@@ -45,7 +45,7 @@ def more_specific(one: str, other: str) -> bool:
     ],
 )
 def test_level_by_level(filters: list[str], topic: str, applies: str) -> None:
-    """From the left a name says more than `+`, and `+` more than `#`; the order of the filters says nothing."""
+    """From the left a name precedes `+`, and `+` precedes `#`; the order of the filters has no effect."""
     assert filters[MostSpecific(filters).find(topic.encode())] == applies
     filters = filters[::-1]
     assert filters[MostSpecific(filters).find(topic.encode())] == applies
@@ -53,13 +53,13 @@ def test_level_by_level(filters: list[str], topic: str, applies: str) -> None:
 
 @pytest.mark.parametrize(("filters", "topic"), [([], "a"), (["b", "a/b"], "a"), (["#", "+/a"], "$SYS/a")])
 def test_none_matches(filters: list[str], topic: str) -> None:
-    """Where no filter matches there is no number, also not for `$` topics behind a leading wildcard [MQTT-4.7.2-1]."""
+    """Without a matching filter there is no result, also for `$` topics and a leading wildcard [MQTT-4.7.2-1]."""
     assert MostSpecific(filters).find(topic.encode()) == NONE
 
 
 @given(st.lists(st.one_of(short_filters, topic_filters()), unique=True, max_size=8), st.one_of(short_topics, topics))
 def test_equals_the_definition(filters: list[str], topic: str) -> None:
-    """What is found matches, and says more than every other filter that matches; asking twice changes nothing."""
+    """The result matches, and is more specific than every other matching filter, also when asked again."""
     found = MostSpecific(filters)
     number = found.find(topic.encode())
     matching = [topic_filter for topic_filter in filters if matches(topic_filter, topic)]
@@ -74,7 +74,7 @@ def test_equals_the_definition(filters: list[str], topic: str) -> None:
 
 @pytest.mark.parametrize("length", [1, 30_000])
 def test_bounded_memory(length: int) -> None:
-    """Neither many topics nor long ones are remembered without end, and what was forgotten is found again."""
+    """The cache is bounded by the number and length of topics, and results stay right."""
     found = MostSpecific(["+/a/#"])
     first = b"first/a/" + b"x" * length
     unknown = sys.getrefcount(first)

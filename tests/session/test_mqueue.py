@@ -1,4 +1,4 @@
-"""The mqueue by itself: first in, first out, what fits, and what each policy drops (FC-4, FC-5)."""
+"""The mqueue by itself: order, what fits, and what each policy drops (FC-4, FC-5)."""
 
 from collections.abc import Iterable
 
@@ -53,7 +53,7 @@ def test_fits_by_bytes(size: int, fits: bool) -> None:
 
 
 def test_zero_is_no_limit() -> None:
-    """FC-5: a limit of 0 is none, of length and of bytes."""
+    """FC-5: a limit of 0 is no limit, of length and of bytes."""
     mqueue = queue_of([0] * 2000, size=100)
 
     assert mqueue.fits(message("new", size=10**6), Limits(max_mqueue_len=0, max_mqueue_bytes=0))
@@ -74,7 +74,7 @@ def test_zero_is_no_limit() -> None:
     ],
 )
 def test_victim(policy: str, waiting: list[int], newcomer: int, dropped: str, left: str) -> None:
-    """FC-5: drop_oldest takes the head, drop_newest the newcomer, drop_oldest_qos0 the first QoS 0 if there is one."""
+    """FC-5: drop_oldest takes the head, drop_newest the new delivery, drop_oldest_qos0 the first QoS 0 if any."""
     mqueue = queue_of(waiting)
 
     victim = mqueue.victim(message("new", newcomer), Limits(mqueue_overflow=policy))
@@ -86,7 +86,7 @@ def test_victim(policy: str, waiting: list[int], newcomer: int, dropped: str, le
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("qos", [0, 1])
 def test_larger_than_the_byte_limit(policy: str, qos: int) -> None:
-    """FC-5: a delivery larger than max_mqueue_bytes is itself the victim: nothing else is dropped in vain."""
+    """FC-5: a delivery larger than max_mqueue_bytes is dropped itself, and no other for it."""
     mqueue = queue_of([0, 1, 2])
     newcomer = message("new", qos, size=11)
 
@@ -95,7 +95,7 @@ def test_larger_than_the_byte_limit(policy: str, qos: int) -> None:
 
 
 def test_exactly_the_byte_limit() -> None:
-    """FC-5: a delivery of just max_mqueue_bytes can wait, alone."""
+    """FC-5: a delivery of exactly max_mqueue_bytes can wait, alone."""
     limits = Limits(max_mqueue_bytes=10)
     mqueue = queue_of([1, 1], size=5)
     newcomer = message("new", 1, size=10)
@@ -106,7 +106,7 @@ def test_exactly_the_byte_limit() -> None:
 
 
 def test_oldest_qos0_is_found_again() -> None:
-    """FC-5: drop_oldest_qos0 finds the oldest QoS 0 also after others were dropped or sent from before it."""
+    """FC-5: drop_oldest_qos0 finds the oldest QoS 0 after others before it were dropped or sent."""
     limits = Limits(mqueue_overflow=DROP_OLDEST_QOS0)
     mqueue = queue_of([1, 1, 1, 0, 2])
     assert text_of(mqueue.victim(message("new", 1), limits)) == "3"

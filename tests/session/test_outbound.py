@@ -47,7 +47,7 @@ def test_tail_behind_waiting_qos1_and_2(waiting: int, qos: int) -> None:
 
 
 def test_qos0_backlog_does_not_hold_back_qos1() -> None:
-    """FC-2: QoS 0 that waits does not keep QoS 1 and 2 from being sent."""
+    """FC-2: waiting QoS 0 does not hold back QoS 1 and 2."""
     peer = Peer()
     peer.pause()
     peer.deliver("zero", qos=0)
@@ -60,7 +60,7 @@ def test_qos0_backlog_does_not_hold_back_qos1() -> None:
 
 
 def test_acknowledgement_drains() -> None:
-    """FC-4: an acknowledgement lets the mqueue drain, first in, first out, as far as the window goes."""
+    """FC-4: an acknowledgement drains the mqueue, first in, first out, as far as the window allows."""
     peer = Peer(Limits(max_inflight=2))
     peer.deliver(1, 2, 3, 4, 5, qos=1)
 
@@ -69,7 +69,7 @@ def test_acknowledgement_drains() -> None:
 
 
 def test_transport_resuming_drains() -> None:
-    """FC-4: the transport resuming lets QoS 0 go."""
+    """FC-4: QoS 0 is sent when the transport resumes."""
     peer = Peer()
     peer.pause()
     peer.deliver("a", "b", qos=0)
@@ -89,7 +89,7 @@ def test_congestion_does_not_hold_back_qos1(qos: int) -> None:
 
 
 def test_end_of_pass_drains() -> None:
-    """FC-4: the end of a pass drains what the pass has queued, if the way is free by then."""
+    """FC-4: the end of a pass sends what the pass has queued, if it can be sent by then."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("one", qos=1)
 
@@ -97,7 +97,7 @@ def test_end_of_pass_drains() -> None:
 
 
 def test_qos0_head_needs_no_window() -> None:
-    """FC-4: a QoS 0 head goes though the window is full."""
+    """FC-4: a QoS 0 head is sent though the window is full."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("one", qos=1)
     peer.pause()
@@ -133,7 +133,7 @@ def test_congestion_holds_a_qos0_head_and_what_follows() -> None:
 
 
 def test_reconnect_drains() -> None:
-    """FC-4, FC-8: what has waited for the client is sent when it is back, in order."""
+    """FC-4, FC-8: what waited for the client is sent after its reconnect, in order."""
     peer = Peer(online=False)
     peer.publish("a", qos=1)
     peer.publish("b", qos=0)
@@ -146,7 +146,7 @@ def test_reconnect_drains() -> None:
 
 
 def test_pass_takes_at_most_100() -> None:
-    """A pass takes at most 100 deliveries from the mailbox, and says that there is more to do."""
+    """A pass takes at most 100 deliveries from the mailbox, and asks for another pass."""
     peer = Peer()
     peer.publish(*range(PASS_DELIVERIES + 1), qos=0)
 
@@ -172,7 +172,7 @@ def test_pass_ends_when_its_bytes_are_many() -> None:
 
 
 def test_drain_ends_when_its_bytes_are_many() -> None:
-    """FC-4: draining stops at a pass's bytes too, and says that more could go."""
+    """FC-4: draining stops at 64 KiB too, and asks for another pass."""
     peer = Peer(Limits(max_inflight=0))
     peer.disconnect()
     peer.publish(*range(20), qos=1, size=10_000)

@@ -34,7 +34,7 @@ def test_unstored_qos0_is_counted() -> None:
 
 @pytest.mark.parametrize("store", [True, False])
 def test_mailbox_at_the_disconnect(store: bool) -> None:
-    """FC-7, FC-9: what no pass had taken up when the client left is stored in its order, like what comes later."""
+    """FC-7, FC-9: deliveries in the mailbox at a disconnect are stored in order, as later ones are."""
     peer = Peer(Limits(mqueue_store_qos0=store))
     peer.publish(*range(102), qos=0)
     peer.publish("one", qos=1)
@@ -49,7 +49,7 @@ def test_mailbox_at_the_disconnect(store: bool) -> None:
 
 
 def test_gate_has_no_say_offline() -> None:
-    """FC-7: a window that is full and a congested send path keep no QoS 0 from being stored, nor count it as gated."""
+    """FC-7: a full window and a congested send path neither keep QoS 0 from being stored nor count it as gated."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("one", qos=1)
     peer.pause()
@@ -64,7 +64,7 @@ def test_gate_has_no_say_offline() -> None:
 
 
 def test_setting_has_no_say_online() -> None:
-    """FC-7: mqueue_store_qos0 does not touch QoS 0 of a connected session that the gate queues."""
+    """FC-7: mqueue_store_qos0 has no effect on QoS 0 that the gate queues for a connected session."""
     peer = Peer(Limits(mqueue_store_qos0=False))
     peer.pause()
 
@@ -74,7 +74,7 @@ def test_setting_has_no_say_online() -> None:
 
 
 def test_queued_online_stays_offline() -> None:
-    """FC-7: QoS 0 that was queued while online stays queued when the client leaves."""
+    """FC-7: QoS 0 that was queued while online stays queued when the client disconnects."""
     peer = Peer(Limits(mqueue_store_qos0=False))
     peer.pause()
     peer.deliver("a", qos=0)
@@ -105,7 +105,7 @@ def test_nothing_is_sent_offline() -> None:
 
 
 def test_offline_storing_leaves_the_mailbox_idle() -> None:
-    """FC-7: after storing, the next delivery wakes the stand-in for the client again."""
+    """FC-7: after a delivery was stored, the next one wakes the offline session again."""
     peer = Peer(online=False)
 
     peer.publish("a", qos=1)

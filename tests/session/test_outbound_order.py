@@ -28,7 +28,7 @@ def test_the_example_of_s2() -> None:
 
 
 def test_the_example_with_a_reconnect() -> None:
-    """FC-9, S2: the same by way of a reconnect in MQTT 5."""
+    """FC-9, S2: the same example with a reconnect in MQTT 5."""
     peer = Peer(Limits(max_inflight=2), 5)
 
     peer.deliver(1, 2, 3, 4, qos=1)

@@ -1,4 +1,4 @@
-"""What a delivery looks like on the wire: shared pieces, message expiry, Maximum Packet Size."""
+"""The packets of deliveries: shared pieces, message expiry, Maximum Packet Size."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def taken(outbox: Outbox) -> bytes:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_pieces_are_shared(version: int) -> None:
-    """One message goes to many sessions as the same objects: nothing is built or copied per receiver."""
+    """The packets of one message to many sessions share their objects: nothing is copied for each."""
     zero, one = message("a", 0), message("b", 1)
     boxes = [Outbox(), Outbox()]
     for number, outbox in enumerate(boxes):
@@ -40,7 +40,7 @@ def test_pieces_are_shared(version: int) -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize("text", ["", "payload"])
 def test_packet_size_is_what_is_written(version: int, qos: int, text: str) -> None:
-    """packet_size says beforehand how long the packet will be, for each version, QoS and payload."""
+    """packet_size equals the length of the encoded packet, for each version, QoS and payload."""
     outbox = Outbox()
     outbox.version = version
     publish = message(text, qos, "a/b", expiry=60)
@@ -52,7 +52,7 @@ def test_packet_size_is_what_is_written(version: int, qos: int, text: str) -> No
 
 
 def test_take_empties() -> None:
-    """What was taken is not written twice, and counts no longer."""
+    """Packets that were taken from the outbox are not written again, and no longer count."""
     outbox = Outbox()
     outbox.add_publish(message("a"), 0, 0)
     outbox.add_acknowledgement(PUBREL_HEAD, 5)
@@ -63,7 +63,7 @@ def test_take_empties() -> None:
 
 
 def test_foreign_properties_do_not_travel() -> None:
-    """A delivery carries neither the publisher's topic alias nor a subscription identifier, first or resent."""
+    """A delivery has neither the publisher's topic alias nor its subscription identifier."""
     peer = Peer(version=5)
     properties: dict[int, int | str | bytes | list[tuple[str, str]] | list[int]] = {
         TOPIC_ALIAS: 3,
@@ -90,7 +90,7 @@ def expiry_of(publish: Publish) -> object:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_expired_messages_are_dropped(version: int, qos: int) -> None:
-    """A message whose expiry has passed before it is sent is not sent, and counted [MQTT-3.3.2-5]."""
+    """A message that has expired is not sent, and is counted [MQTT-3.3.2-5]."""
     peer = Peer(Limits(max_inflight=1), version, online=False)
     peer.publish("old", qos=qos, expiry=10)
     peer.publish("young", qos=qos, expiry=11)
@@ -113,7 +113,7 @@ def test_expired_in_the_mailbox() -> None:
 
 
 def test_expired_head_frees_the_way() -> None:
-    """An expired head takes no place in the window: what is behind it is sent at once."""
+    """An expired head takes no slot: the delivery behind it is sent at once."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("sent", qos=1)
     peer.deliver("old", qos=1, expiry=1)
@@ -126,7 +126,7 @@ def test_expired_head_frees_the_way() -> None:
 @pytest.mark.parametrize(("waited", "left"), [(0, 10), (0.5, 10), (1, 9), (3.2, 7), (9.999, 1)])
 @pytest.mark.parametrize("qos", [0, 1])
 def test_expiry_is_counted_down(waited: float, left: int, qos: int) -> None:
-    """The client is told what is left of the Message Expiry Interval, never 0 seconds [MQTT-3.3.2-6]."""
+    """The client gets the rest of the Message Expiry Interval, never 0 seconds [MQTT-3.3.2-6]."""
     peer = Peer(version=5, online=False)
     peer.publish("a", qos=qos, expiry=10)
     peer.advance(waited)
@@ -138,7 +138,7 @@ def test_expiry_is_counted_down(waited: float, left: int, qos: int) -> None:
 
 
 def test_expiry_of_a_resent_message() -> None:
-    """What is in the window is resent though it has expired, as delivery has begun: then nothing is left of it."""
+    """An expired message in the window is resent without remaining time, as its delivery has begun."""
     peer = Peer(version=5)
     peer.deliver("a", qos=1, expiry=10)
     peer.disconnect()
@@ -151,7 +151,7 @@ def test_expiry_of_a_resent_message() -> None:
 
 
 def test_311_is_told_no_expiry() -> None:
-    """3.1.1 has no properties: the message comes as it is while it lives."""
+    """3.1.1 has no properties: the message is sent until it expires."""
     peer = Peer(online=False)
     peer.publish("a", qos=1, expiry=10)
 
@@ -183,7 +183,7 @@ def test_maximum_packet_size(qos: int, spare: int, arrives: bool) -> None:
 
 
 def test_too_large_head_frees_the_way() -> None:
-    """What is too large for the client is let go as if sent: the queue goes on behind it [MQTT-3.1.2-25]."""
+    """A head that is too large for the client is dropped, and the queue continues [MQTT-3.1.2-25]."""
     peer = Peer(Limits(max_inflight=1), 5, maximum_packet_size=50)
     peer.deliver("a", qos=1)
     peer.deliver("big", qos=1, size=100)
@@ -193,7 +193,7 @@ def test_too_large_head_frees_the_way() -> None:
 
 
 def test_too_large_for_the_new_connection() -> None:
-    """FC-8: what the new connection's Maximum Packet Size forbids is not resent, but let go as if completed."""
+    """FC-8: a delivery above the new Maximum Packet Size is not resent, and counts as completed."""
     peer = Peer(version=5)
     peer.deliver("big", qos=1, size=100)
     peer.deliver("a", qos=1)
@@ -211,7 +211,7 @@ def test_too_large_for_the_new_connection() -> None:
 
 
 def test_too_large_makes_room_for_what_is_held_back() -> None:
-    """FC-1, FC-8: what is let go for its size takes no place of a smaller window."""
+    """FC-1, FC-8: a delivery that is dropped for its size takes no slot of a smaller window."""
     peer = Peer(version=5)
     peer.deliver("big", qos=1, size=100)
     peer.deliver("a", "b", qos=1)
@@ -222,7 +222,7 @@ def test_too_large_makes_room_for_what_is_held_back() -> None:
 
 
 def test_limit_is_the_connections() -> None:
-    """A Maximum Packet Size holds for the connection that stated it, not for the next."""
+    """A Maximum Packet Size applies to its own connection, not to the next."""
     peer = Peer(version=5, maximum_packet_size=50)
     assert peer.deliver("a", qos=1, size=100) == []
     peer.disconnect()
@@ -232,7 +232,7 @@ def test_limit_is_the_connections() -> None:
 
 
 def test_decoder_agrees_with_the_limit() -> None:
-    """The sizes that these tests speak of are what a decoder with that limit accepts."""
+    """A decoder with that limit accepts exactly the sizes of these tests."""
     publish = message("a", 1, size=100)
     decoder = Decoder(size_of(publish), version=5)
     outbox = Outbox()

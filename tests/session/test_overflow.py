@@ -1,4 +1,4 @@
-"""FC-5 and FC-6: what an overflow drops, how it is counted and reported, and that nothing is dropped needlessly."""
+"""FC-5 and FC-6: what an overflow drops, counts and reports, and that nothing is dropped that could be sent."""
 
 import pytest
 from hypothesis import given, settings
@@ -54,7 +54,7 @@ def test_policies_by_bytes(policy: str, left: list[str]) -> None:
 
 
 def test_counted_at_its_own_qos() -> None:
-    """FC-5: what is dropped is counted at the QoS that it had, not at that of what it made room for."""
+    """FC-5: a drop is counted at the QoS of the dropped delivery."""
     peer = blocked_peer(max_mqueue_len=3)
     for qos in (0, 1, 2, 2, 2, 1):
         peer.deliver(qos, qos=qos)
@@ -63,7 +63,7 @@ def test_counted_at_its_own_qos() -> None:
 
 
 def test_default_length() -> None:
-    """FC-5: without configuration 1000 deliveries wait, and the oldest makes room for the next."""
+    """FC-5: by default 1000 deliveries wait, and the oldest is dropped for the next."""
     peer = Peer(online=False)
 
     peer.publish(*range(1001), qos=1)
@@ -83,7 +83,7 @@ def test_no_limit() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_larger_than_the_byte_limit(policy: str, qos: int) -> None:
-    """FC-5: what could never wait is dropped itself, whatever the policy, and pushes nothing out."""
+    """FC-5: a delivery that can never fit is dropped itself, whatever the policy, and no other."""
     peer = blocked_peer(max_mqueue_bytes=10, mqueue_overflow=policy)
     peer.deliver("a", qos=0)
     peer.deliver("b", qos=1)
@@ -142,7 +142,7 @@ def test_offline_overflow_is_reported_once() -> None:
 
 
 def test_oversized_deliveries_are_one_episode() -> None:
-    """FC-5: deliveries that could never wait are reported once too, not each, though they leave the queue empty."""
+    """FC-5: deliveries that can never fit are reported once, though the queue stays empty."""
     peer = blocked_peer(max_mqueue_bytes=10)
 
     for _ in range(10):
@@ -172,7 +172,7 @@ def test_sent_before_anything_is_dropped(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_window_is_used_before_anything_is_dropped(policy: str) -> None:
-    """FC-6: what the window allows is sent too before an overflow drops anything."""
+    """FC-6: before an overflow drops anything, what the window allows is sent."""
     peer = Peer(Limits(max_inflight=20, max_mqueue_len=10, mqueue_overflow=policy))
     peer.disconnect()
     peer.publish(*range(10), qos=1, size=10_000)
@@ -186,7 +186,7 @@ def test_window_is_used_before_anything_is_dropped(policy: str) -> None:
 
 
 def test_oversized_qos0_is_sent_if_it_can_be() -> None:
-    """FC-6: a QoS 0 that is too large to wait is sent when nothing but a busy mailbox is in its way."""
+    """FC-6: a QoS 0 that can never fit is sent if only the busy mailbox holds it back."""
     peer = Peer(Limits(max_mqueue_bytes=10))
 
     received = peer.deliver(*range(150), qos=0, size=20)
@@ -196,7 +196,7 @@ def test_oversized_qos0_is_sent_if_it_can_be() -> None:
 
 
 def test_oversized_qos1_is_sent_if_it_can_be() -> None:
-    """FC-6: a QoS 1 that is too large to wait is sent if those before it go and the window still has room."""
+    """FC-6: a QoS 1 that can never fit is sent if those before it are and the window has room."""
     peer = Peer(Limits(max_inflight=20, max_mqueue_bytes=100_000))
     peer.disconnect()
     peer.publish(*range(10), qos=1, size=10_000)
@@ -209,7 +209,7 @@ def test_oversized_qos1_is_sent_if_it_can_be() -> None:
 
 
 def test_oversized_is_sent_in_order() -> None:
-    """FC-6, FC-9: what is too large to wait never overtakes what waits: if that cannot go, it is dropped."""
+    """FC-6, FC-9: a delivery that can never fit overtakes none that waits: if those stay, it is dropped."""
     peer = Peer(Limits(max_inflight=1, max_mqueue_bytes=10))
     peer.deliver("a", "b", qos=1)
 
@@ -219,7 +219,7 @@ def test_oversized_is_sent_in_order() -> None:
 
 
 def test_full_window_may_cost_qos0() -> None:
-    """FC-6: behind a QoS 1 head that waits for the window QoS 0 may overflow: the promise needs room there."""
+    """FC-6: QoS 0 behind a QoS 1 head that waits for the window may be dropped."""
     peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=DROP_NEWEST))
     peer.deliver("a", "b", qos=1)
 
@@ -238,7 +238,7 @@ def test_full_window_may_cost_qos0() -> None:
 def test_no_burst_costs_qos0(
     max_mqueue_len: int, max_mqueue_bytes: int, policy: str, bursts: list[tuple[int, int]]
 ) -> None:
-    """FC-6: with a free send path and room in the window no QoS 0 is lost, large bursts and small limits or not."""
+    """FC-6: with a free send path and room in the window no QoS 0 is dropped, for any burst and limits."""
     peer = Peer(Limits(max_mqueue_len=max_mqueue_len, max_mqueue_bytes=max_mqueue_bytes, mqueue_overflow=policy))
     sent: list[str] = []
     for count, size in bursts:
@@ -254,7 +254,7 @@ def test_no_burst_costs_qos0(
 
 
 def test_report_says_how_much_and_which_limit() -> None:
-    """FC-5: the report has how much waits, the limit that is reached, its key, and what is dropped."""
+    """FC-5: the report has the length, the limit that is reached, its key, and the policy."""
     by_length = blocked_peer(max_mqueue_len=2, mqueue_overflow="drop_newest")
     by_length.deliver("a", "b", "c", qos=1)
     assert by_length.host.details == [

@@ -9,7 +9,7 @@ SECOND = 1_000_000
 
 
 def test_emptied_while_somebody_is_held_back() -> None:
-    """FC-16: it is full at first, loses 19 twentieths of the time while somebody is held back, and gains one after."""
+    """FC-16: a full bucket loses 19 twentieths of the time while pacing, and gains a twentieth after."""
     patience = Patience(5 * SECOND, 0)
     assert patience.left(60 * SECOND) == 5 * SECOND
 
@@ -22,7 +22,7 @@ def test_emptied_while_somebody_is_held_back() -> None:
 
 
 def test_started_twice_is_emptied_once() -> None:
-    """FC-16: however many are held back, the time counts once."""
+    """FC-16: the time counts once, however many publishers are paced."""
     patience = Patience(5 * SECOND, 0)
     patience.start(0)
     patience.start(1 * SECOND)
@@ -52,7 +52,7 @@ def test_when_it_runs_out(used: int, at: int, rest: int) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 3 * SECOND)), max_size=60), st.integers(1, 5 * SECOND))
 def test_bound(stretches: list[tuple[bool, int]], capacity: int) -> None:
-    """FC-16: who stops at an empty bucket has used no more than the capacity and a twentieth of the time."""
+    """FC-16: pacing that stops at an empty bucket has lasted at most the capacity and a twentieth of the time."""
     patience = Patience(capacity, 0)
     now = used = 0
     for held, length in stretches:

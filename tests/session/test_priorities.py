@@ -24,19 +24,19 @@ RULES = [("#", 2), ("alarm/#", 200), ("alarm/test", 5), ("+/temperature", 30), (
     ],
 )
 def test_most_specific_rule(topic: str, weight: int) -> None:
-    """FC-12: of the filters that match a topic the most specific one gives the weight, wherever it stands."""
+    """FC-12: the most specific matching filter gives the weight, wherever it is in the list."""
     assert Priorities(RULES).weight(topic.encode()) == weight
     assert Priorities(RULES[::-1]).weight(topic.encode()) == weight
 
 
 @pytest.mark.parametrize("rules", [[], [("a", 255)]])
 def test_unlisted(rules: list[tuple[str, int]]) -> None:
-    """FC-12: a topic that no rule speaks of has the lightest weight, 1."""
+    """FC-12: a topic without a matching filter has the lowest weight, 1."""
     assert Priorities(rules).weight(b"b") == UNLISTED == 1
 
 
 def test_session_serves_the_heavier_first() -> None:
-    """FC-12: what waits for a session leaves by the weight of its topic; without weights it leaves as it came."""
+    """FC-12: a session sends by the weight of topics; without weights in order of arrival."""
     for priorities, left in [(Priorities(RULES), ["fire", "news"]), (None, ["news", "fire"])]:
         peer = Peer(Limits(max_inflight=2, priorities=priorities))
         peer.deliver("a", "b", qos=1)

@@ -68,7 +68,7 @@ def test_no_bypass_when_backlog() -> None:
 
 
 def test_fast_path_without_pressure() -> None:
-    """FC-3, S3: without pressure QoS 0 is sent at once, past no queue."""
+    """FC-3, S3: without pressure QoS 0 is sent at once, without being queued."""
     peer = Peer()
     peer.deliver("one", qos=1)
 
@@ -79,7 +79,7 @@ def test_fast_path_without_pressure() -> None:
 
 @pytest.mark.parametrize(("store", "kept"), [(True, ["a", "b"]), (False, [])])
 def test_offline_is_unchanged(store: bool, kept: list[str]) -> None:
-    """FC-3, FC-7, S3: offline, mqueue_store_qos0 alone decides, and nothing is counted as gated."""
+    """FC-3, FC-7, S3: offline only mqueue_store_qos0 decides, and nothing is counted as gated."""
     peer = Peer(Limits(mqueue_store_qos0=store))
     peer.disconnect()
 
@@ -93,7 +93,7 @@ def test_offline_is_unchanged(store: bool, kept: list[str]) -> None:
 
 
 def test_congested_send_path_gates() -> None:
-    """FC-3: QoS 0 is queued while the send path is congested, until the transport says that it may go on."""
+    """FC-3: QoS 0 is queued while the send path is congested, until the transport resumes."""
     peer = Peer()
     peer.pause()
 
@@ -105,7 +105,7 @@ def test_congested_send_path_gates() -> None:
 
 
 def test_gate_does_not_touch_qos1_and_2() -> None:
-    """FC-3: the gate is for QoS 0; QoS 1 and 2 know the window only (FC-2)."""
+    """FC-3: the gate holds back QoS 0 only; for QoS 1 and 2 the window decides (FC-2)."""
     peer = Peer()
     peer.pause()
 
@@ -115,7 +115,7 @@ def test_gate_does_not_touch_qos1_and_2() -> None:
 
 
 def test_switched_off_for_the_experiment() -> None:
-    """FC-3: with the gate switched off QoS 0 runs past everything, which is what the experiment compares with."""
+    """FC-3: with the gate switched off QoS 0 is sent at once, for the experiment."""
     peer = Peer(Limits(max_inflight=1, gate=False))
     peer.deliver("one", "two", qos=1)
     peer.pause()
@@ -126,7 +126,7 @@ def test_switched_off_for_the_experiment() -> None:
 
 
 def test_switched_off_after_a_reconnect() -> None:
-    """FC-8: with the gate switched off too, what a smaller new window still holds back goes before new QoS 0."""
+    """FC-8: with the gate switched off, resends that a smaller window holds back precede new QoS 0."""
     peer = Peer(Limits(max_inflight=2, gate=False), 5)
     peer.deliver("one", "two", qos=1)
     peer.disconnect()
@@ -137,7 +137,7 @@ def test_switched_off_after_a_reconnect() -> None:
 
 
 def test_switched_off_keeps_order() -> None:
-    """FC-9: with the gate switched off too, QoS 0 does not overtake the QoS 0 that was queued while offline."""
+    """FC-9: with the gate switched off, QoS 0 does not overtake QoS 0 that was queued while offline."""
     peer = Peer(Limits(max_inflight=1, gate=False))
     peer.deliver("one", "two", qos=1)
     peer.disconnect()
@@ -174,7 +174,7 @@ def test_first_reason_that_holds(congested: bool, window_full: bool, busy: bool,
 
 
 def test_counted_once_under_the_first_reason() -> None:
-    """FC-3: with all four reasons at work, each delivery is counted once, under the first that holds at that moment."""
+    """FC-3: with all four reasons each delivery is counted once, under the first."""
     peer = Peer(Limits(max_inflight=1))
     peer.publish(*range(119), qos=0)
     peer.publish("one", "two", qos=1)
@@ -211,7 +211,7 @@ def test_counted_once_under_the_first_reason() -> None:
     ],
 )
 def test_hysteresis(was_busy: bool, length: int, busy: bool) -> None:
-    """FC-3: above 10 sets busy, 5 or below clears it, and in between it stays as it was."""
+    """FC-3: above 10 the mailbox is busy, at 5 or below it is not, in between it stays as it was."""
     assert qos0_gate.mailbox_busy(was_busy, length) is busy
 
 
@@ -250,7 +250,7 @@ def test_sampled_every_100_sends() -> None:
 
 
 def test_not_sampled_before_100_sends() -> None:
-    """FC-3: 99 sends in a pass bring no sample but that of its end."""
+    """FC-3: 99 sends in a pass cause no sample but that at its end."""
     peer = Peer()
 
     peer.deliver(*range(99), qos=0)
@@ -259,7 +259,7 @@ def test_not_sampled_before_100_sends() -> None:
 
 
 def test_sends_from_the_mqueue_count_too() -> None:
-    """FC-3: the hundred sends are any sends: those that drain the mqueue sample as well."""
+    """FC-3: deliveries sent from the mqueue count for the hundred sends."""
     peer = Peer()
     peer.disconnect()
     peer.publish(*range(250), qos=0)
@@ -283,7 +283,7 @@ def test_busy_ends_with_the_burst() -> None:
 
 
 def test_busy_samples_are_counted() -> None:
-    """FC-3: samples, busy samples and the longest mailbox are in the books."""
+    """FC-3: samples, busy samples and the highest length of the mailbox are counted."""
     peer = Peer()
     peer.publish(*range(150), qos=0)
 
@@ -298,7 +298,7 @@ def test_busy_samples_are_counted() -> None:
 
 
 def test_reconnect_clears_the_marks() -> None:
-    """FC-3: a new connection is neither busy nor congested from the start."""
+    """FC-3: a new connection begins neither busy nor congested."""
     peer = Peer()
     make_busy(peer)
     peer.pause()

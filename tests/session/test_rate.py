@@ -31,7 +31,7 @@ def tick_after(moment: int) -> int:
     [(1, 1), (4, 1), (5, 1), (9, 1), (10, 2), (14, 2), (15, 3), (100, 20), (1_000_000, 200_000)],
 )
 def test_full_at_the_start(per_second: int, tokens: int) -> None:
-    """FC-11: at first there is a fifth of a second's worth, at least one, and never more however long nobody asks."""
+    """FC-11: the bucket starts with a fifth of a second's worth, at least one, and never holds more."""
     rate = Rate(per_second, START)
 
     assert take_all(rate, START) == tokens
@@ -40,7 +40,7 @@ def test_full_at_the_start(per_second: int, tokens: int) -> None:
 
 @pytest.mark.parametrize("per_second", RATES)
 def test_the_rate_is_reached(per_second: int) -> None:
-    """FC-11: over time it is exactly the rate, though whoever waits for a token only comes at the next tick."""
+    """FC-11: over time exactly the rate is reached, though tokens are taken at ticks only."""
     rate = Rate(per_second, START)
     now = START
     taken = take_all(rate, START)
@@ -55,7 +55,7 @@ def test_the_rate_is_reached(per_second: int) -> None:
 
 @given(st.sampled_from(RATES), st.lists(st.tuples(st.integers(0, SECOND), st.integers(1, 2_000)), max_size=60))
 def test_never_more_than_the_rate_allows(per_second: int, steps: list[tuple[int, int]]) -> None:
-    """FC-11: in no second more than 1.2 times the rate, or one more than the rate, whichever is more."""
+    """FC-11: in no second more than 1.2 times the rate, or one more than it, is taken."""
     rate = Rate(per_second, START)
     now = START
     taken: list[int] = []
@@ -69,7 +69,7 @@ def test_never_more_than_the_rate_allows(per_second: int, steps: list[tuple[int,
 
 
 def test_the_most_in_a_second() -> None:
-    """FC-11: who has saved up and then takes all that comes gets 1.2 times the rate in the first second."""
+    """FC-11: a full bucket and a second's tokens are 1.2 times the rate."""
     rate = Rate(100, START)
 
     assert sum(take_all(rate, START + at) for at in range(0, SECOND + 1, 1_000)) == 120
@@ -77,7 +77,7 @@ def test_the_most_in_a_second() -> None:
 
 @given(st.integers(1, 1_000_000), st.lists(st.integers(-50_000, SECOND), max_size=40))
 def test_next_at_is_the_first_moment(per_second: int, waits: list[int]) -> None:
-    """FC-11: there is a token at the moment that is named, and none before: a timer for it is not early."""
+    """FC-11: there is a token at the returned time and none before."""
     rate = Rate(per_second, START)
     now = START
     for wait in waits:
@@ -92,7 +92,7 @@ def test_next_at_is_the_first_moment(per_second: int, waits: list[int]) -> None:
 
 
 def test_asking_takes_nothing() -> None:
-    """FC-11: `available` and `next_at` leave the token where it is; `take` takes it, once."""
+    """FC-11: `available` and `next_at` take no token; `take` takes one."""
     rate = Rate(1, START)
 
     assert all(rate.available(START) for _ in range(3))
@@ -104,7 +104,7 @@ def test_asking_takes_nothing() -> None:
 
 @pytest.mark.parametrize("back", [0, 1, TICK, 30 * SECOND])
 def test_a_clock_that_stands_still_or_goes_back(back: int) -> None:
-    """FC-11: a clock that does not go on brings no tokens, and what has been taken once is not there again."""
+    """FC-11: a clock that stands still or goes back brings no tokens."""
     rate = Rate(10, START)
     assert take_all(rate, START) == 2
 
@@ -116,7 +116,7 @@ def test_a_clock_that_stands_still_or_goes_back(back: int) -> None:
 
 @pytest.mark.parametrize("per_second", [1, 10, 1_000])
 def test_debt(per_second: int) -> None:
-    """FC-23: what has been read already is always handled; what that is ahead of the rate is waited for later."""
+    """FC-23: PUBLISHes that were already read are handled; what exceeds the rate is waited for afterwards."""
     rate = Rate(per_second, START)
     at_first = take_all(rate, START)
     rate = Rate(per_second, START)
@@ -131,7 +131,7 @@ def test_debt(per_second: int) -> None:
 
 
 def test_spending_what_is_there() -> None:
-    """FC-23: within the rate, spending is the same as taking."""
+    """FC-23: within the rate `spend` equals `take`."""
     taking, spending = Rate(50, START), Rate(50, START)
     for step in range(100):
         now = START + step * SECOND // 50

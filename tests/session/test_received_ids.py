@@ -12,7 +12,7 @@ from tests.support.session.peer import Peer
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_receive_maximum_is_accepted(qos: int) -> None:
-    """FC-20: as many unacknowledged PUBLISHes as receive_maximum says are accepted."""
+    """FC-20: receive_maximum unacknowledged PUBLISHes are accepted."""
     peer = Peer(Limits(receive_maximum=3), 5)
 
     assert len(answers(peer.send(*[from_client(n, qos) for n in (1, 2, 3)]))) == 3
@@ -20,14 +20,14 @@ def test_receive_maximum_is_accepted(qos: int) -> None:
 
 
 def test_answered_burst() -> None:
-    """FC-20: a PUBACK that has been produced counts as sent: a burst of QoS 1 in one chunk breaks nothing."""
+    """FC-20: a PUBACK counts as sent when it is produced, so a burst of QoS 1 in one chunk is accepted."""
     peer = Peer(Limits(receive_maximum=2), 5)
 
     assert len(answers(peer.send(*[from_client(n, 1) for n in range(1, 1001)]))) == 1000
 
 
 def test_released_burst() -> None:
-    """FC-20: so does a PUBCOMP: PUBLISH and PUBREL at QoS 2, a thousand times in one chunk."""
+    """FC-20: a PUBCOMP counts as sent when it is produced: a thousand exchanges in one chunk are accepted."""
     peer = Peer(Limits(receive_maximum=1), 5)
 
     for packet_id in range(1, 1001):
@@ -40,7 +40,7 @@ def test_released_burst() -> None:
 
 @pytest.mark.parametrize("qos", [(2, 2, 2), (2, 2, 1)])
 def test_past_receive_maximum(qos: tuple[int, int, int]) -> None:
-    """FC-20: past it, QoS 1 and 2 counted together, the connection ends with 0x93."""
+    """FC-20: past the sum of QoS 1 and 2, the connection ends with 0x93."""
     peer = Peer(Limits(receive_maximum=2), 5)
 
     with pytest.raises(MQTTError, match="Receive Maximum") as error:
@@ -61,7 +61,7 @@ def test_tolerated_past_receive_maximum() -> None:
 
 
 def test_written_puback_gives_quota_back() -> None:
-    """FC-20: a PUBACK that has been written gives the client its quota back."""
+    """FC-20: a PUBACK frees the client's quota."""
     peer = Peer(Limits(receive_maximum=2), 5)
 
     for packet_id in range(1, 20, 2):
@@ -71,7 +71,7 @@ def test_written_puback_gives_quota_back() -> None:
 
 
 def test_pubrel_gives_quota_back() -> None:
-    """FC-20: a QoS 2 PUBLISH is unacknowledged until PUBREL is answered with PUBCOMP; PUBREC gives nothing back."""
+    """FC-20: a QoS 2 PUBLISH is unacknowledged until PUBCOMP; PUBREC frees nothing."""
     peer = Peer(Limits(receive_maximum=1), 5)
     peer.send(from_client(1, 2))
     peer.pubrel(1)
@@ -82,7 +82,7 @@ def test_pubrel_gives_quota_back() -> None:
 
 
 def test_qos0_uses_no_quota() -> None:
-    """FC-20: the quota is for QoS 1 and 2."""
+    """FC-20: QoS 0 uses no quota."""
     peer = Peer(Limits(receive_maximum=1), 5)
 
     peer.send(*[from_client(0, 0) for _ in range(10)], from_client(1, 1))
@@ -91,7 +91,7 @@ def test_qos0_uses_no_quota() -> None:
 
 
 def test_resent_qos2_uses_no_further_quota() -> None:
-    """FC-20: a PUBLISH whose packet id is remembered is the same one again, and never past the limit."""
+    """FC-20: a PUBLISH with a remembered packet id uses no further quota."""
     peer = Peer(Limits(receive_maximum=1), 5)
 
     peer.send(from_client(1, 2))
@@ -100,14 +100,14 @@ def test_resent_qos2_uses_no_further_quota() -> None:
 
 
 def test_no_receive_maximum_in_311() -> None:
-    """FC-20: 3.1.1 knows no Receive Maximum."""
+    """FC-20: 3.1.1 has no Receive Maximum."""
     peer = Peer(Limits(receive_maximum=1))
 
     assert len(answers(peer.send(*[from_client(n, 1) for n in range(1, 50)]))) == 49
 
 
 def test_not_mixed_with_the_window() -> None:
-    """FC-20: receive_maximum is a knob of its own: neither max_inflight nor the client's Receive Maximum touches it."""
+    """FC-20: neither max_inflight nor the client's Receive Maximum affects receive_maximum."""
     peer = Peer(Limits(max_inflight=1, receive_maximum=5), 5, receive_maximum=1)
     peer.deliver("a", "b", qos=1)
 
@@ -118,7 +118,7 @@ def test_not_mixed_with_the_window() -> None:
 
 
 def test_quota_begins_anew_at_the_reconnect() -> None:
-    """FC-20: QoS 2 ids that an earlier connection left behind take nothing from the quota of the next [MQTT5 4.9]."""
+    """FC-20: QoS 2 ids of an earlier connection use no quota of the next [MQTT5 4.9]."""
     peer = Peer(Limits(receive_maximum=2), 5)
     peer.send(from_client(1, 2), from_client(2, 2))
     peer.disconnect()
@@ -131,7 +131,7 @@ def test_quota_begins_anew_at_the_reconnect() -> None:
 
 
 def test_resent_publish_counts_on_its_new_connection() -> None:
-    """FC-20: a PUBLISH that the client sends again after the reconnect is one of the new quota."""
+    """FC-20: a PUBLISH that is resent after a reconnect uses the new quota."""
     peer = Peer(Limits(receive_maximum=2), 5)
     peer.send(from_client(1, 2), from_client(2, 2))
     peer.disconnect()
@@ -144,7 +144,7 @@ def test_resent_publish_counts_on_its_new_connection() -> None:
 
 
 def test_forgotten_ids_of_earlier_connections() -> None:
-    """FC-20, FC-22: an id of an earlier connection that is forgotten in time leaves the quota as it is."""
+    """FC-20, FC-22: forgetting an id of an earlier connection leaves the quota unchanged."""
     peer = Peer(Limits(receive_maximum=1, await_rel_timeout=10 * SECOND), 5)
     peer.send(from_client(1, 2))
     peer.disconnect()

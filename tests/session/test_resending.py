@@ -26,7 +26,7 @@ def test_qos2_publish_is_resent() -> None:
 
 
 def test_pubrel_is_resent() -> None:
-    """FC-8: after PUBREC it is the PUBREL that is sent again, not the PUBLISH."""
+    """FC-8: after PUBREC the PUBREL is resent, not the PUBLISH."""
     peer = Peer()
     peer.deliver("a", qos=2)
     peer.pubrec(1)
@@ -35,7 +35,7 @@ def test_pubrel_is_resent() -> None:
 
 
 def test_only_from_the_window() -> None:
-    """FC-8: QoS 0, what is acknowledged, and what waits in the mqueue are never resent."""
+    """FC-8: QoS 0, acknowledged and queued deliveries are never resent."""
     peer = Peer(Limits(max_inflight=2))
     peer.deliver("zero", qos=0)
     peer.deliver("acked", "kept", "next", "waits", qos=1)
@@ -46,7 +46,7 @@ def test_only_from_the_window() -> None:
 
 
 def test_order_first_sent() -> None:
-    """FC-8: what is resent together goes in the order first sent, PUBLISHes and PUBRELs alike."""
+    """FC-8: PUBLISHes and PUBRELs are resent in the order first sent."""
     peer = Peer()
     peer.deliver("a", qos=1)
     peer.deliver("b", qos=2)
@@ -80,7 +80,7 @@ def test_each_after_its_own_last_send() -> None:
 
 
 def test_not_while_congested() -> None:
-    """FC-8: nothing is resent behind what the client has not taken yet, or it would pile up; afterwards it is."""
+    """FC-8: nothing is resent while the send path is congested; afterwards it is."""
     peer = Peer()
     peer.deliver("a", qos=1)
     peer.pause()
@@ -91,7 +91,7 @@ def test_not_while_congested() -> None:
 
 
 def test_not_together_with_what_is_due() -> None:
-    """FC-8: what is due a moment later than another is resent that moment later, not along with it."""
+    """FC-8: each delivery is resent when it is due itself, not along with an earlier one."""
     peer = Peer()
     peer.deliver("a", qos=1)
     peer.advance(0.000001)
@@ -122,7 +122,7 @@ def test_configured_interval() -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_never_with_infinity(qos: int) -> None:
-    """FC-8: with retry_interval `infinity` nothing is resent while connected, and no timer is asked for."""
+    """FC-8: with retry_interval `infinity` nothing is resent while connected, and no timer is set."""
     peer = Peer(Limits(retry_interval=NEVER))
     peer.deliver("a", qos=qos)
 
@@ -145,7 +145,7 @@ def test_mqtt5_never_resends_while_connected(qos: int) -> None:
 
 
 def test_upgrade_to_mqtt5_ends_resending() -> None:
-    """FC-8: a timer from the 3.1.1 connection resends nothing once the client is back with MQTT 5."""
+    """FC-8: a timer of a 3.1.1 connection resends nothing after a reconnect with MQTT 5."""
     peer = Peer()
     peer.deliver("a", qos=1)
     peer.disconnect()
@@ -155,7 +155,7 @@ def test_upgrade_to_mqtt5_ends_resending() -> None:
 
 
 def test_downgrade_to_311_begins_resending() -> None:
-    """FC-8: what MQTT 5 left in the window is resent each retry_interval once the client is back with 3.1.1."""
+    """FC-8: the window of an MQTT 5 connection is resent by time after a reconnect with 3.1.1."""
     peer = Peer(version=5)
     peer.deliver("a", qos=1)
     peer.disconnect()
@@ -178,7 +178,7 @@ def test_not_while_offline() -> None:
 
 
 def test_acknowledged_in_time() -> None:
-    """FC-8: nothing is resent of an empty window, and the timer rests until there is something in it again."""
+    """FC-8: with an empty window there is no timer, until something is in it again."""
     peer = Peer()
     peer.deliver("a", qos=1)
     peer.puback(1)
@@ -190,7 +190,7 @@ def test_acknowledged_in_time() -> None:
 
 
 def test_timer_is_asked_for_once() -> None:
-    """FC-8: one timer serves the whole window; the host is not asked again for each delivery."""
+    """FC-8: one timer serves the whole window and is set once."""
     peer = Peer()
 
     peer.deliver(*range(20), qos=1)
@@ -239,7 +239,7 @@ def test_held_back_deliveries_do_not_resend() -> None:
 
 
 def test_resends_are_counted() -> None:
-    """FC-8: resends are counted by kind, and are no further sends in the books."""
+    """FC-8: resends are counted by kind, and not as sent deliveries."""
     peer = Peer()
     peer.deliver("a", "b", qos=1)
     peer.deliver("c", qos=2)

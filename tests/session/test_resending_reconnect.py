@@ -24,7 +24,7 @@ def test_window_is_resent(version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_before_anything_new(version: int) -> None:
-    """FC-8: the window goes before what waited in the mqueue, and that before what comes now."""
+    """FC-8: the window is resent before the mqueue, and that is sent before new deliveries."""
     peer = Peer(Limits(max_inflight=3), version)
     peer.deliver("a", "b", qos=1)
     peer.disconnect()
@@ -50,7 +50,7 @@ def test_every_reconnect_resends(version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_pubrel_phase_is_kept(version: int) -> None:
-    """FC-8: the PUBREL phase outlives the connection, PUBCOMP ends it, and the PUBLISH never comes again."""
+    """FC-8: after a reconnect PUBREL is resent until PUBCOMP, and the PUBLISH never again."""
     peer = Peer(version=version)
     peer.deliver("a", qos=2)
     peer.pubrec(1)
@@ -65,7 +65,7 @@ def test_pubrel_phase_is_kept(version: int) -> None:
 
 
 def test_unwritten_first_transmission() -> None:
-    """FC-8: what was in the outbox when the connection broke is in the window, so it is resent like the rest."""
+    """FC-8: deliveries in the outbox at a disconnect are in the window, and resent."""
     peer = Peer()
     peer.publish("a", qos=1)
     peer.outbound.run_pass(peer.now)
@@ -75,7 +75,7 @@ def test_unwritten_first_transmission() -> None:
 
 
 def test_unwritten_control_packets_are_gone() -> None:
-    """What was meant for the old connection is not written to the new one."""
+    """Control packets in the outbox at a disconnect are not written to the new connection."""
     peer = Peer()
     peer.outbound.sender.outbox.add_control(b"\xd0\x00")
     peer.disconnect()
@@ -84,7 +84,7 @@ def test_unwritten_control_packets_are_gone() -> None:
 
 
 def test_infinity_still_resends_at_reconnect() -> None:
-    """FC-8: retry_interval `infinity` concerns connected sessions only."""
+    """FC-8: with retry_interval `infinity` a reconnect resends the window nevertheless."""
     peer = Peer(Limits(retry_interval=NEVER))
     peer.deliver("a", qos=1)
     peer.disconnect()

@@ -1,4 +1,4 @@
-"""The session as a whole: one timer for two purposes, and what makes an interval worth a row."""
+"""The session as a whole: one timer for two purposes, and which intervals have a row."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.session.peer import START, Peer
 
 
 def test_one_timer_serves_both_directions() -> None:
-    """FC-8, FC-22: the earlier of the next resend and the next id to forget is when the host is asked to call."""
+    """FC-8, FC-22: the timer is set for the earlier of the next resend and the next id to forget."""
     peer = Peer(Limits(retry_interval=30 * SECOND, await_rel_timeout=50 * SECOND))
     peer.send(from_client(1, 2))
     assert peer.outbound.sender.timer_at == START + 50 * SECOND
@@ -25,7 +25,7 @@ def test_one_timer_serves_both_directions() -> None:
 
 @pytest.mark.parametrize(("retry", "forget"), [(10, 0), (0, 10)])
 def test_timer_of_one_direction(retry: int, forget: int) -> None:
-    """FC-8, FC-22: where one of the two never comes due, the other keeps its timer."""
+    """FC-8, FC-22: where one of the two is never due, the timer is set for the other."""
     peer = Peer(Limits(retry_interval=retry * SECOND, await_rel_timeout=forget * SECOND))
     peer.send(from_client(1, 2))
     peer.deliver("a", qos=1)
@@ -40,7 +40,7 @@ def test_timer_of_one_direction(retry: int, forget: int) -> None:
 
 
 def test_ended_session_asks_for_nothing() -> None:
-    """FC-8, FC-22: a session that is over has no timer, and does nothing when one comes late."""
+    """FC-8, FC-22: a session that has ended has no timer, and a late one does nothing."""
     peer = Peer()
     peer.send(from_client(1, 2), from_client(2, 2))
     peer.deliver("a", qos=1)
@@ -54,12 +54,12 @@ def test_ended_session_asks_for_nothing() -> None:
 
 
 def test_new_session_is_quiet() -> None:
-    """A session to which nothing has happened gives no row."""
+    """A session without events has no row."""
     assert not Peer().session.active()
 
 
 def test_what_happens_makes_it_active() -> None:
-    """Each kind of event makes the interval worth a row, once."""
+    """Each kind of event gives its interval a row, and the next interval none."""
     peer = Peer(Limits(max_awaiting_rel=1, await_rel_timeout=10 * SECOND))
     peer.deliver("a", qos=1)
     assert active_once(peer)
@@ -78,7 +78,7 @@ def test_what_happens_makes_it_active() -> None:
 
 
 def test_mailbox_makes_it_active() -> None:
-    """What waits in the mailbox is in the row of this interval."""
+    """A delivery in the mailbox gives the interval a row."""
     peer = Peer()
     peer.publish("a", qos=0)
 
@@ -88,7 +88,7 @@ def test_mailbox_makes_it_active() -> None:
 
 
 def test_conditions_make_it_active() -> None:
-    """As long as the window is full or the send path congested every interval is worth a row: the time counts."""
+    """Every interval with a full window or a congested send path has a row."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("a", qos=1)
     peer.take_counters()

@@ -23,7 +23,7 @@ def stuck_peer() -> Peer:
 
 
 def test_control_packets_pass_a_stuck_session() -> None:
-    """FC-15: PINGRESP and the answers to the client's own PUBLISHes go out though no data may."""
+    """FC-15: PINGRESP and acknowledgements are sent though no delivery may be."""
     peer = stuck_peer()
 
     peer.outbound.sender.outbox.add_control(PINGRESP)
@@ -35,14 +35,14 @@ def test_control_packets_pass_a_stuck_session() -> None:
 
 
 def test_pubrel_passes_a_stuck_session() -> None:
-    """FC-15: PUBREL answers PUBREC at once, congested or not."""
+    """FC-15: PUBREC is answered with PUBREL at once, congested or not."""
     peer = stuck_peer()
 
     assert [type(packet) for packet in peer.pubrec(1)] == [Pubrel]
 
 
 def test_control_packets_are_not_delayed_by_a_full_pass() -> None:
-    """FC-15: a pass that has reached its bytes holds back deliveries, no control packet."""
+    """FC-15: a pass that has reached its bytes holds back deliveries only."""
     peer = Peer()
     peer.publish(*range(10), qos=0, size=PASS_BYTES)
     peer.outbound.run_pass(peer.now)
@@ -54,7 +54,7 @@ def test_control_packets_are_not_delayed_by_a_full_pass() -> None:
 
 
 def test_control_packets_take_no_bytes_from_data() -> None:
-    """FC-15: what is counted towards a pass's bytes is deliveries only."""
+    """FC-15: control packets do not count towards a pass's bytes."""
     peer = Peer()
     peer.outbound.sender.outbox.add_control(b"\x90\x03\x00\x01\x00" * PASS_BYTES)
     peer.outbound.sender.outbox.add_acknowledgement(PUBACK_HEAD, 1)
@@ -63,7 +63,7 @@ def test_control_packets_take_no_bytes_from_data() -> None:
 
 
 def test_order_of_control_packets_and_deliveries() -> None:
-    """FC-15: a control packet stands where it was written, between the deliveries before and after it."""
+    """FC-15: packets are sent in the order in which they were written."""
     peer = Peer()
     peer.publish("a", qos=0)
     peer.outbound.run_pass(peer.now)
@@ -77,7 +77,7 @@ def test_order_of_control_packets_and_deliveries() -> None:
 @pytest.mark.parametrize("policy", ["drop_oldest", "drop_oldest_qos0", "drop_newest"])
 @pytest.mark.parametrize("online", [True, False])
 def test_inflight_is_never_dropped(policy: str, online: bool) -> None:
-    """FC-15: an overflow, by length or bytes, online or offline, never touches what is in the window."""
+    """FC-15: no overflow drops a delivery in the window, by length or bytes, online or offline."""
     peer = Peer(Limits(max_inflight=2, max_mqueue_len=2, max_mqueue_bytes=50, mqueue_overflow=policy))
     peer.deliver("a", qos=1)
     peer.deliver("b", qos=2)

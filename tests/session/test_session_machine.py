@@ -1,4 +1,4 @@
-"""Anything that can happen to a session, in any order: its books, bounds and order hold throughout."""
+"""Anything that can happen to a session, in any order: counters, bounds and order hold."""
 
 from typing import Any
 
@@ -271,7 +271,7 @@ class SessionMachine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(600)  # a failure takes its time to be made small
 def test_anything_may_happen() -> None:
-    """FC-1 to FC-9: books, bounds, order, packet ids and resends hold whatever happens to a session."""
+    """FC-1 to FC-9: counters, bounds, order, packet ids and resends hold after any events of a session."""
     run_state_machine_as_test(
         SessionMachine,
         settings=settings(

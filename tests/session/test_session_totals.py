@@ -1,4 +1,4 @@
-"""The totals of a session: what the metrics take away is not lost for who looks at the whole."""
+"""The totals of a session: counters of exported intervals stay in them."""
 
 from session.counters import SessionTotals
 from session.limits import Limits
@@ -12,7 +12,7 @@ def sums(totals: SessionTotals) -> tuple[int, int, int, float]:
 
 
 def test_totals_span_intervals() -> None:
-    """What a session has sent, had acknowledged and dropped adds up, however often its counters are taken."""
+    """Sent, acknowledged and dropped deliveries add up over intervals."""
     peer = Peer(Limits(max_inflight=1, max_mqueue_len=1))
     peer.deliver("a", "b", "c", qos=1)
     assert sums(peer.session.totals(peer.now)) == (1, 0, 1, 0)
@@ -28,7 +28,7 @@ def test_totals_span_intervals() -> None:
 
 
 def test_time_of_a_full_window() -> None:
-    """The time for which the window was full counts up to the moment, over intervals and reconnects."""
+    """The time of a full window adds up to the present, over intervals and reconnects."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("a", qos=1)
     peer.now += 2 * SECOND
@@ -44,7 +44,7 @@ def test_time_of_a_full_window() -> None:
 
 
 def test_patience() -> None:
-    """FC-16: the time for which publishers were held back counts up to the moment, over intervals and reconnects."""
+    """FC-16: the time for which publishers were paced adds up to the present, over intervals and reconnects."""
     peer, publisher = Peer(Limits(max_inflight=1, max_mqueue_len=1), patience=5 * SECOND), Peer(patience=5 * SECOND)
     for label in "abc":
         peer.route(message(label, 1, now=peer.now), publisher=publisher)
@@ -65,7 +65,7 @@ def test_patience() -> None:
 
 
 def test_looking_takes_nothing() -> None:
-    """Whoever looks leaves the books as they are."""
+    """Reading the totals does not change the counters."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("a", qos=1)
     peer.now += SECOND

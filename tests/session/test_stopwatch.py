@@ -1,4 +1,4 @@
-"""The stopwatch: how long a condition held, interval by interval."""
+"""The stopwatch: how long a condition held, in each interval."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from session.stopwatch import Stopwatch
 
 
 def test_measures_from_start_to_stop() -> None:
-    """The time between start and stop counts, and is handed out once."""
+    """The time between start and stop is returned once."""
     watch = Stopwatch()
     watch.start(10)
     watch.stop(25)
@@ -42,7 +42,7 @@ def test_start_and_stop_twice() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["start", "stop", "take", "wait"]), st.integers(0, 10))))
 def test_adds_up(steps: list[tuple[str, int]]) -> None:
-    """Over any starts, stops and takes, what was handed out adds up to the time that the condition held."""
+    """Over any starts, stops and takes the returned times add up to the time for which the condition held."""
     watch, now, held, total, taken = Stopwatch(), 0, False, 0, 0
     for step, wait in steps:
         now += wait

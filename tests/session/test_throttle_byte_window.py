@@ -1,4 +1,4 @@
-"""FC-10: `consumer_window_size`, the window in bytes, as a session keeps it."""
+"""FC-10: `consumer_window_size`, the byte window of a session."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.session.peer import Peer
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_unacknowledged_bytes(qos: int) -> None:
-    """FC-10: payload bytes sent and not completed stay within the window; what exceeds it waits, and is not lost."""
+    """FC-10: unacknowledged payload bytes stay within the window; more waits, and is not lost."""
     peer = Peer(Limits(consumer_window_size=100))
 
     assert peer.deliver("a", "b", "c", qos=qos, size=40) == ["a", "b"]
@@ -22,7 +22,7 @@ def test_unacknowledged_bytes(qos: int) -> None:
 
 
 def test_larger_than_the_window_goes_alone() -> None:
-    """FC-10: a delivery larger than the window goes when nothing else is under way, and nothing goes with it."""
+    """FC-10: a delivery larger than the window is sent alone."""
     peer = Peer(Limits(consumer_window_size=100))
     peer.deliver("a", qos=1, size=10)
 
@@ -33,7 +33,7 @@ def test_larger_than_the_window_goes_alone() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 50])
 def test_one_at_a_time(size: int) -> None:
-    """FC-10: with 0 each delivery waits until the one before it is acknowledged, also if it has no bytes."""
+    """FC-10: with 0 each delivery waits for the acknowledgement of the one before, also without payload."""
     peer = Peer(Limits(consumer_window_size=0))
 
     peer.deliver("", "", "", qos=1, size=size)
@@ -44,7 +44,7 @@ def test_one_at_a_time(size: int) -> None:
 
 
 def test_qos0_in_the_transport_counts() -> None:
-    """FC-10: QoS 0 counts as long as the transport holds it: then nothing else goes that would pass the window."""
+    """FC-10: QoS 0 counts until the transport is empty."""
     peer = Peer(Limits(consumer_window_size=100))
     peer.publish("zero", qos=0, size=80)
     peer.outbound.run_pass(peer.now)
@@ -57,7 +57,7 @@ def test_qos0_in_the_transport_counts() -> None:
 
 
 def test_qos0_goes_on_as_it_is_written() -> None:
-    """FC-10: QoS 0 beyond the window goes with the next passes, as what is written leaves the transport."""
+    """FC-10: QoS 0 beyond the window is sent in later passes, when the transport has written."""
     peer = Peer(Limits(consumer_window_size=100))
 
     peer.publish(*range(10), qos=0, size=40)
@@ -69,7 +69,7 @@ def test_qos0_goes_on_as_it_is_written() -> None:
 
 
 def test_qos0_waits_for_acknowledgements() -> None:
-    """FC-10: what QoS 1 and 2 have left unacknowledged leaves less for QoS 0, counted as gated by a full window."""
+    """FC-10: unacknowledged QoS 1 and 2 leave less for QoS 0, counted as gated by a full window."""
     peer = Peer(Limits(consumer_window_size=100))
     peer.deliver("one", qos=1, size=90)
 
@@ -88,7 +88,7 @@ def test_order_holds() -> None:
 
 
 def test_unacknowledged_bytes_outlive_the_connection() -> None:
-    """FC-8, FC-10: the kept window is resent whole, and its bytes still count on the new connection."""
+    """FC-8, FC-10: the kept window is resent, and its bytes count on the new connection."""
     peer = Peer(Limits(consumer_window_size=100))
     peer.deliver("a", "b", "c", qos=1, size=40)
     peer.disconnect()
@@ -99,7 +99,7 @@ def test_unacknowledged_bytes_outlive_the_connection() -> None:
 
 
 def test_too_large_for_the_new_connection() -> None:
-    """FC-10: what is let go because the client takes no packet so large gives its bytes back."""
+    """FC-10: a delivery that is too large for the client after a reconnect frees its bytes."""
     peer = Peer(Limits(consumer_window_size=100))
     peer.deliver("big", "b", qos=1, size=80)
     peer.disconnect()
@@ -112,7 +112,7 @@ def test_too_large_for_the_new_connection() -> None:
 
 
 def test_the_transport_goes_with_its_connection() -> None:
-    """FC-10: what the transport held when the connection broke counts no longer, what is unacknowledged does."""
+    """FC-10: bytes in the transport of a broken connection no longer count; unacknowledged ones do."""
     peer = Peer(Limits(consumer_window_size=100))
     peer.deliver("one", qos=1, size=30)
     peer.publish("zero", size=50)
@@ -124,7 +124,7 @@ def test_the_transport_goes_with_its_connection() -> None:
 
 
 def test_what_has_been_written_does_not_count() -> None:
-    """FC-6, FC-10: a new pass finds the transport empty, so what waits is sent before a full queue drops any of it."""
+    """FC-6, FC-10: a new pass with an empty transport sends before a full queue drops."""
     peer = Peer(Limits(consumer_window_size=0, max_mqueue_len=1))
     peer.publish("a")
     peer.run_pass()
@@ -136,7 +136,7 @@ def test_what_has_been_written_does_not_count() -> None:
 
 
 def test_answers_do_not_count() -> None:
-    """FC-10, FC-15: an answer that has not been written yet keeps no delivery from going."""
+    """FC-10, FC-15: acknowledgements in the transport hold back no delivery."""
     peer = Peer(Limits(consumer_window_size=0))
     peer.publish("a", "b")
     peer.run_pass()
@@ -148,7 +148,7 @@ def test_answers_do_not_count() -> None:
 
 
 def test_nothing_counts_at_the_end() -> None:
-    """FC-10: a session that is over has nothing on its way."""
+    """FC-10: a session that has ended has no bytes under way."""
     peer = Peer(Limits(consumer_window_size=100))
     peer.deliver("a", "b", qos=1, size=60)
     peer.outbound.end(peer.now)
@@ -161,7 +161,7 @@ def test_nothing_counts_at_the_end() -> None:
 
 
 def test_counters() -> None:
-    """FC-10: how long the head of the queue waited for bytes, and how many count at the interval's end, are told."""
+    """FC-10: the counters have the time for which the head waited for bytes, and the bytes under way."""
     peer = Peer(Limits(consumer_window_size=100, retry_interval=0))
     peer.deliver("a", "b", qos=1, size=60)
     peer.advance(3)
@@ -175,7 +175,7 @@ def test_counters() -> None:
 
 
 def test_off_by_default() -> None:
-    """FC-10: without the setting nothing is bounded by bytes, and a session has nothing to do with it."""
+    """FC-10: by default there is no byte window."""
     peer = Peer()
 
     assert len(peer.deliver(*range(32), qos=1, size=1_000_000)) == 32

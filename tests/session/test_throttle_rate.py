@@ -1,4 +1,4 @@
-"""FC-11: `consumer_max_rate`, deliveries a second, as a session keeps it."""
+"""FC-11: `consumer_max_rate`, deliveries a second of a session."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.session.peer import Peer
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_what_exceeds_the_rate_waits(qos: int) -> None:
-    """FC-11: a fifth of a second's worth goes at once, the rest as time passes, in order, and nothing is lost."""
+    """FC-11: a fifth of a second's worth is sent at once, the rest at the rate, in order, none lost."""
     peer = Peer(Limits(consumer_max_rate=10, max_inflight=0, retry_interval=0))
 
     assert peer.deliver(*range(30), qos=qos) == ["0", "1"]
@@ -19,7 +19,7 @@ def test_what_exceeds_the_rate_waits(qos: int) -> None:
 
 
 def test_gated_by_the_rate() -> None:
-    """FC-11: QoS 0 that the gate would have let go is counted under the rate."""
+    """FC-11: QoS 0 that waits only for the rate is counted as gated by it."""
     peer = Peer(Limits(consumer_max_rate=5))
 
     peer.deliver("a", "b", "c", qos=0)
@@ -31,7 +31,7 @@ def test_gated_by_the_rate() -> None:
 
 
 def test_resends_are_free() -> None:
-    """FC-8, FC-11: the rate is of first transmissions; what is resent is sent when it is due."""
+    """FC-8, FC-11: the rate counts first transmissions; resends are sent when they are due."""
     peer = Peer(Limits(consumer_max_rate=5, retry_interval=10 * SECOND))
     peer.deliver("a", qos=1)
     peer.advance(9)
@@ -42,7 +42,7 @@ def test_resends_are_free() -> None:
 
 
 def test_time_is_counted() -> None:
-    """FC-11: how long the head of the queue waited for the rate is told."""
+    """FC-11: the counters have the time for which the head waited for the rate."""
     peer = Peer(Limits(consumer_max_rate=2))
     peer.deliver(*range(5), qos=0)  # one goes at once, four wait half a second each
     peer.advance(10)
@@ -51,7 +51,7 @@ def test_time_is_counted() -> None:
 
 
 def test_timer_goes_on_for_the_rest() -> None:
-    """FC-8, FC-11: the timer for the rate does not make the session forget what it has to resend, or to wait for."""
+    """FC-8, FC-11: the timer of the rate does not replace those of resends and of packet ids."""
     peer = Peer(Limits(consumer_max_rate=5, retry_interval=2 * SECOND, max_inflight=2))
 
     peer.deliver(*range(4), qos=1)
@@ -63,7 +63,7 @@ def test_timer_goes_on_for_the_rest() -> None:
 
 
 def test_overflow_of_what_waits_for_the_rate() -> None:
-    """FC-5, FC-11: the queue of what waits is bounded like any other."""
+    """FC-5, FC-11: deliveries that wait for the rate overflow as others do."""
     peer = Peer(Limits(consumer_max_rate=5, max_mqueue_len=3))
 
     peer.deliver(*range(10), qos=0)

@@ -33,7 +33,7 @@ def test_slow_consumer_is_reported_once() -> None:
 
 @pytest.mark.parametrize(("per_period", "slow"), [(9, True), (10, False)])
 def test_threshold(per_period: int, slow: bool) -> None:
-    """FC-14: at the threshold nobody is slow, below it everybody is."""
+    """FC-14: a client at the threshold is not slow, below it it is."""
     peer = watched(2)
     peer.deliver(*range(50), qos=1)
 
@@ -45,7 +45,7 @@ def test_threshold(per_period: int, slow: bool) -> None:
 
 
 def test_draining_counts() -> None:
-    """FC-14: QoS 0 that drains as fast as that is nobody's shame, though it is never acknowledged."""
+    """FC-14: QoS 0 that is sent at the threshold counts, though it is never acknowledged."""
     peer = watched(2, consumer_max_rate=3)
     peer.deliver(*range(40), qos=0)
 
@@ -55,7 +55,7 @@ def test_draining_counts() -> None:
 
 
 def test_draining_to_make_room_counts() -> None:
-    """FC-6, FC-14: what a newcomer has sent before it can join a full queue has been drained too."""
+    """FC-6, FC-14: deliveries that are sent to make room in a full queue count."""
     peer = watched(2, consumer_max_rate=10, max_mqueue_len=1)
     peer.deliver(*range(3), qos=0)
     for _ in range(PERIOD):
@@ -67,7 +67,7 @@ def test_draining_to_make_room_counts() -> None:
 
 
 def test_backlog_of_one() -> None:
-    """FC-14: a backlog lasts while each newcomer takes the place of what has waited."""
+    """FC-14: a backlog lasts while new deliveries replace those that were sent."""
     peer = watched(max_mqueue_len=1)
     peer.deliver(*range(3), qos=1)
     for number in range(PERIOD):
@@ -78,7 +78,7 @@ def test_backlog_of_one() -> None:
 
 
 def test_no_backlog_no_slow_consumer() -> None:
-    """FC-14: who gets little is not slow: only periods count in which something waited all the time."""
+    """FC-14: only periods in which something waited all the time count."""
     peer = watched(100)
     for _ in range(PERIOD * 4):
         peer.deliver("a", "b", "c", qos=1)
@@ -91,7 +91,7 @@ def test_no_backlog_no_slow_consumer() -> None:
 
 
 def test_backlog_that_has_gone() -> None:
-    """FC-14: once nothing waits any more the client is not slow, however little comes for it from then on."""
+    """FC-14: a client without a backlog is not slow, however little it gets."""
     peer = watched(2)
     peer.deliver(*range(4 * PERIOD), qos=1)
     while peer.window_ids():
@@ -102,7 +102,7 @@ def test_backlog_that_has_gone() -> None:
 
 
 def test_acknowledging_counts() -> None:
-    """FC-14: who acknowledges as fast as that is not slow because QoS 0 waits for the send path."""
+    """FC-14: a client that acknowledges at the threshold is not slow, though QoS 0 waits for its send path."""
     peer = watched(2)
     peer.pause()
     peer.deliver("zero")
@@ -116,7 +116,7 @@ def test_acknowledging_counts() -> None:
 
 
 def test_new_episode_is_reported_again() -> None:
-    """FC-14: when a backlog has gone and another one comes that does not drain, that is news."""
+    """FC-14: a new backlog that does not drain is reported again."""
     peer = watched()
     peer.deliver(*range(4), qos=1)
     peer.advance(PERIOD)
@@ -139,7 +139,7 @@ def test_policy_disconnect() -> None:
 
 
 def test_offline_is_not_slow() -> None:
-    """FC-14: a client that is away has a backlog, but is not slow; it is looked at anew when it is back."""
+    """FC-14: an offline client is not slow; the period begins anew with its reconnect."""
     peer = watched()
     peer.deliver(*range(50), qos=1)
     peer.advance(1)
@@ -167,7 +167,7 @@ def test_stalled_window() -> None:
 
 
 def test_any_acknowledgement_is_progress() -> None:
-    """FC-14: a PUBREC, which gives no place back, shows that the client is alive; the time begins anew."""
+    """FC-14: a PUBREC, which frees no slot, is progress: the time begins anew."""
     peer = watched(0, stalled_window=60 * SECOND)
     peer.deliver("a", "b", qos=2)
 
@@ -180,7 +180,7 @@ def test_any_acknowledgement_is_progress() -> None:
 
 
 def test_acknowledgement_of_a_window_that_stays_full() -> None:
-    """FC-14: a PUBACK is progress also where a kept window has more than the new one holds, and so stays full."""
+    """FC-14: a PUBACK is progress also if the window stays full after a reconnect with a smaller one."""
     peer = watched(0, max_inflight=3, stalled_window=60 * SECOND)
     peer.deliver("a", "b", "c", qos=1)
     peer.disconnect()
@@ -195,7 +195,7 @@ def test_acknowledgement_of_a_window_that_stays_full() -> None:
 
 
 def test_window_that_a_new_connection_fills() -> None:
-    """FC-14: a kept window that had room is watched as soon as a new connection holds no more than it."""
+    """FC-14: a kept window that a smaller new one makes full is watched."""
     peer = watched(0, stalled_window=60 * SECOND)
     peer.deliver("a", qos=1)
     peer.disconnect()
@@ -207,7 +207,7 @@ def test_window_that_a_new_connection_fills() -> None:
 
 
 def test_stalls_again() -> None:
-    """FC-14: a window that has moved on and stalls once more is reported once more; one that has room is not."""
+    """FC-14: a window that stalls again after progress is reported again; one with room is not."""
     peer = watched(0, stalled_window=60 * SECOND)
     peer.deliver("a", "b", "c", qos=1)
     peer.advance(60)
@@ -221,7 +221,7 @@ def test_stalls_again() -> None:
 
 
 def test_time_begins_when_the_window_fills() -> None:
-    """FC-14: what counts is since when the window has been full, not when its last acknowledgement came."""
+    """FC-14: the time counts from when the window became full, not from its last acknowledgement."""
     peer = watched(0, stalled_window=60 * SECOND)
     peer.deliver("a", "b", qos=1)
     peer.puback(1)
@@ -234,7 +234,7 @@ def test_time_begins_when_the_window_fills() -> None:
 
 
 def test_off() -> None:
-    """FC-14: with both switched off nothing is watched, and no timer asked for."""
+    """FC-14: with both switched off nothing is watched, and no timer is set."""
     peer = watched(0)
     peer.deliver(*range(50), qos=1)
 

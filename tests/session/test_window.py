@@ -1,4 +1,4 @@
-"""FC-1: how many deliveries the window holds, and what gives a place back."""
+"""FC-1: how many deliveries the window holds, and what frees a slot."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_no_limit_ends_at_the_packet_ids() -> None:
 
 
 def test_qos0_takes_no_place() -> None:
-    """FC-1: the window holds QoS 1 and 2 only."""
+    """FC-1: QoS 0 takes no slot."""
     peer = Peer(Limits(max_inflight=2))
 
     peer.deliver(*range(5), qos=0)
@@ -58,7 +58,7 @@ def test_qos0_takes_no_place() -> None:
 
 
 def test_puback_gives_the_place_back() -> None:
-    """FC-1: PUBACK gives a place back, and the next delivery goes out."""
+    """FC-1: PUBACK frees a slot, and the next delivery is sent."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("a", "b", qos=1)
 
@@ -66,7 +66,7 @@ def test_puback_gives_the_place_back() -> None:
 
 
 def test_refusing_puback_gives_the_place_back() -> None:
-    """FC-1: a PUBACK with a reason of 0x80 or above ends the delivery too."""
+    """FC-1: a PUBACK with a reason of 0x80 or above frees its slot too."""
     peer = Peer(Limits(max_inflight=1), 5)
     peer.deliver("a", "b", qos=1)
 
@@ -74,7 +74,7 @@ def test_refusing_puback_gives_the_place_back() -> None:
 
 
 def test_pubcomp_gives_the_place_back() -> None:
-    """FC-1: at QoS 2 PUBREC brings PUBREL and keeps the place; PUBCOMP gives it back."""
+    """FC-1: at QoS 2 PUBREC gets PUBREL and keeps the slot; PUBCOMP frees it."""
     peer = Peer(Limits(max_inflight=1))
     peer.deliver("a", "b", qos=2)
 
@@ -85,7 +85,7 @@ def test_pubcomp_gives_the_place_back() -> None:
 
 @pytest.mark.parametrize(("reason_code", "freed"), [(REFUSED, True), (0x97, True), (HIGHEST_SUCCESS, False)])
 def test_refusing_pubrec_gives_the_place_back(reason_code: int, freed: bool) -> None:
-    """FC-1: a PUBREC with a reason of 0x80 or above gives the place back, without PUBREL; one below does not."""
+    """FC-1: a PUBREC of 0x80 or above frees the slot, without PUBREL; one below does not."""
     peer = Peer(Limits(max_inflight=1), 5)
     peer.deliver("a", "b", qos=2)
 
@@ -100,7 +100,7 @@ def test_refusing_pubrec_gives_the_place_back(reason_code: int, freed: bool) -> 
 )
 @pytest.mark.parametrize("reason_code", [OK, REFUSED])
 def test_unknown_acknowledgement_gives_nothing_back(qos: int, packet_type: int, reason_code: int) -> None:
-    """FC-1: an acknowledgement for an unknown packet id frees nothing and sends nothing new."""
+    """FC-1: an acknowledgement for an unknown packet id frees no slot."""
     peer = Peer(Limits(max_inflight=1), 5)
     peer.deliver("a", "b", qos=qos)
 
@@ -127,7 +127,7 @@ def test_unknown_acknowledgement_gives_nothing_back(qos: int, packet_type: int, 
 def test_wrong_acknowledgement_is_an_error(
     qos: int, released: bool, packet_type: int, message: str, version: int, reason_code: int
 ) -> None:
-    """FC-21: an acknowledgement that the delivery does not wait for is a protocol error, and frees nothing."""
+    """FC-21: an acknowledgement of the wrong kind is a protocol error, and frees no slot."""
     peer = Peer(Limits(max_inflight=1), version)
     peer.deliver("a", "b", qos=qos)
     if released:
@@ -141,7 +141,7 @@ def test_wrong_acknowledgement_is_an_error(
 
 
 def test_second_pubrec_brings_pubrel_again() -> None:
-    """FC-21: a PUBREC that comes twice, as after a resent PUBLISH, is answered with PUBREL each time."""
+    """FC-21: a second PUBREC, as after a resent PUBLISH, gets PUBREL again."""
     peer = Peer()
     peer.deliver("a", qos=2)
 
@@ -175,7 +175,7 @@ def test_ids_in_use_are_skipped() -> None:
     ],
 )
 def test_moves(phase: int, packet_type: int, following: int) -> None:
-    """FC-1, FC-21: these four moves are all; any other acknowledgement is unexpected."""
+    """FC-1, FC-21: these four transitions are the only ones; any other acknowledgement is unexpected."""
     for other in (packet_types.PUBACK, packet_types.PUBREC, packet_types.PUBCOMP):
         allowed = other == packet_type or (
             phase == WAIT_PUBCOMP and other in (packet_types.PUBREC, packet_types.PUBCOMP)

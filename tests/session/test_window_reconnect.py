@@ -15,7 +15,7 @@ def peer_with_kept(count: int, *, waiting: int = 0, qos: int = 1) -> Peer:
 
 
 def test_quota_anew_less_what_is_resent() -> None:
-    """FC-1: after a reconnect the places of what is resent are taken, all others are free."""
+    """FC-1: after a reconnect resends take their slots, and all others are free."""
     peer = Peer(Limits(max_inflight=4), 5)
     peer.deliver(1, 2, 3, 4, 5, 6, 7, 8, qos=1)
     peer.puback(1, 2)  # 5 and 6 follow
@@ -27,7 +27,7 @@ def test_quota_anew_less_what_is_resent() -> None:
 
 
 def test_quota_is_not_carried_over() -> None:
-    """FC-1: what was acknowledged or lost on the old connection leaves no trace in the new quota."""
+    """FC-1: what was acknowledged or lost on the old connection does not count in the new quota."""
     peer = Peer(Limits(max_inflight=4), 5, receive_maximum=1)
     peer.deliver(1, 2, 3, 4, 5, 6, qos=1)
     peer.disconnect()
@@ -36,7 +36,7 @@ def test_quota_is_not_carried_over() -> None:
 
 
 def test_larger_receive_maximum_after_reconnect() -> None:
-    """FC-1: a larger Receive Maximum at the reconnect opens the window as soon as the kept part is resent."""
+    """FC-1: a larger Receive Maximum after a reconnect holds once the kept window is resent."""
     peer = Peer(Limits(max_inflight=10), 5, receive_maximum=2)
     peer.deliver(*range(1, 7), qos=1)
     peer.disconnect()
@@ -47,7 +47,7 @@ def test_larger_receive_maximum_after_reconnect() -> None:
 
 
 def test_smaller_receive_maximum_holds_back_resends() -> None:
-    """FC-1: with a Receive Maximum below the kept window, never more PUBLISHes are out than the client allows."""
+    """FC-1: with a smaller Receive Maximum never more PUBLISHes are unacknowledged than it allows."""
     peer = peer_with_kept(5, waiting=2)
 
     assert resent(peer.connect(5, receive_maximum=2)) == [("dup", 1, "1"), ("dup", 2, "2")]
@@ -74,7 +74,7 @@ def test_nothing_new_before_all_is_resent() -> None:
 
 
 def test_waiting_qos0_comes_after_what_is_held_back() -> None:
-    """FC-8: QoS 0 that waits in the mqueue goes out behind the whole kept window, though it needs no place in it."""
+    """FC-8: queued QoS 0 is sent after the whole kept window, though it needs no slot."""
     peer = peer_with_kept(3)
     peer.deliver(4, qos=0)
 
@@ -95,7 +95,7 @@ def test_held_back_once_more() -> None:
 
 
 def test_early_puback_of_what_is_held_back() -> None:
-    """FC-1: a PUBACK for a delivery that is still held back completes it; it is not resent, and the order goes on."""
+    """FC-1: a PUBACK for a delivery that waits to be resent completes it; the order is kept."""
     peer = peer_with_kept(4)
     peer.connect(5, receive_maximum=1)
 
@@ -108,7 +108,7 @@ def test_early_puback_of_what_is_held_back() -> None:
 
 
 def test_early_puback_of_all_that_is_held_back() -> None:
-    """FC-1: when the client acknowledges ahead, the places are free for what is new."""
+    """FC-1: when the client acknowledges before the resend, the slots are free."""
     peer = peer_with_kept(3)
     peer.connect(5, receive_maximum=1)
 
@@ -119,7 +119,7 @@ def test_early_puback_of_all_that_is_held_back() -> None:
 
 
 def test_early_pubrec_of_what_is_held_back() -> None:
-    """FC-1: a PUBREC for a QoS 2 delivery that is held back is answered, and its PUBLISH is not sent again."""
+    """FC-1: a PUBREC for a QoS 2 delivery that waits to be resent is answered; its PUBLISH is not resent."""
     peer = peer_with_kept(2, qos=2)
     peer.connect(5, receive_maximum=1)
 
@@ -131,7 +131,7 @@ def test_early_pubrec_of_what_is_held_back() -> None:
 
 
 def test_new_window_by_version() -> None:
-    """FC-1: Receive Maximum is gone when a 3.1.1 client takes the session over."""
+    """FC-1: a 3.1.1 client that resumes the session has no Receive Maximum."""
     peer = Peer(Limits(max_inflight=3), 5, receive_maximum=1)
     peer.deliver(1, 2, 3, 4, qos=1)
     peer.disconnect()

@@ -1,4 +1,4 @@
-"""The checker finds what is planted, and nothing where nothing is."""
+"""The checker reports planted errors and no others."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,13 +53,13 @@ def found(observed: Observed, rules: Rules | None = None) -> list[Violation]:
 
 @pytest.mark.parametrize("make", [everything, shared])
 def test_nothing_planted(make: Callable[[], Observed]) -> None:
-    """Where everything has come as it should, nothing is found."""
+    """Without an error nothing is reported."""
     assert found(make()) == []
 
 
 @pytest.mark.parametrize("number", [1, 2, 11])
 def test_loss(number: int) -> None:
-    """A QoS 1 or 2 message that was acknowledged and has not come is named."""
+    """An acknowledged QoS 1 or 2 message that did not arrive is reported."""
     observed = everything()
     del observed.sessions[0].receipts[number]
     (violation,) = found(observed)
@@ -67,7 +67,7 @@ def test_loss(number: int) -> None:
 
 
 def test_loss_of_qos_0() -> None:
-    """Nobody promises that QoS 0 arrives."""
+    """A lost QoS 0 message is no error."""
     observed = everything()
     del observed.sessions[0].receipts[3]
     assert found(observed) == []
@@ -75,7 +75,7 @@ def test_loss_of_qos_0() -> None:
 
 @pytest.mark.parametrize("outcome", [REFUSED, ABANDONED])
 def test_loss_of_what_was_not_accepted(outcome: str) -> None:
-    """What the broker has not accepted need not arrive."""
+    """A lost message without an acknowledgement is no error."""
     observed = everything()
     del observed.sessions[0].receipts[1]
     observed.messages[0, 1].outcome = outcome
@@ -83,7 +83,7 @@ def test_loss_of_what_was_not_accepted(outcome: str) -> None:
 
 
 def test_loss_before_subscribing() -> None:
-    """What was published before the SUBACK need not arrive."""
+    """A message published before the SUBACK need not arrive."""
     observed = everything()
     del observed.sessions[0].receipts[1]
     observed.messages[0, 1].first_sent_at = 0.5
@@ -91,7 +91,7 @@ def test_loss_before_subscribing() -> None:
 
 
 def test_loss_where_queues_are_short() -> None:
-    """Where queues may overflow, what is missing is counted for the books to explain."""
+    """With short queues missing messages are counted, to be compared with the counters."""
     observed = everything()
     del observed.sessions[0].receipts[1:3]
     violations, missing = check(observed, Rules(lossless=False))
@@ -101,7 +101,7 @@ def test_loss_where_queues_are_short() -> None:
 
 
 def test_loss_at_an_address() -> None:
-    """FC-26: what an address may discard is counted too, once however many sessions have missed it."""
+    """FC-26: messages that an address may discard are counted once, for any number of sessions."""
     observed = everything()
     del observed.sessions[0].receipts[1]
     observed.sessions.append(replace(observed.sessions[0], client_id="other"))
@@ -111,7 +111,7 @@ def test_loss_at_an_address() -> None:
 
 
 def test_duplicate_of_qos_2() -> None:
-    """A QoS 2 message that is there twice, even marked as a repetition, is named."""
+    """A QoS 2 message that arrives twice is reported, even with DUP."""
     observed = everything()
     observed.sessions[0].receipts.append(receipt(2, 2, dup=True))
     (violation,) = found(observed)
@@ -119,7 +119,7 @@ def test_duplicate_of_qos_2() -> None:
 
 
 def test_repetition_of_qos_2() -> None:
-    """The same packet identifier again is no second message."""
+    """The same packet identifier again is not a second message."""
     observed = everything()
     observed.sessions[0].receipts.insert(3, receipt(2, 2, dup=True, again=True))
     assert found(observed) == []
@@ -127,14 +127,14 @@ def test_repetition_of_qos_2() -> None:
 
 @pytest.mark.parametrize(("number", "dup", "wrong"), [(0, False, True), (1, False, True), (1, True, False)])
 def test_duplicate_of_qos_0_and_1(number: int, dup: bool, wrong: bool) -> None:
-    """FC-8: only QoS 1 may come again, and with DUP."""
+    """FC-8: only QoS 1 with DUP may arrive again."""
     observed = everything()
     observed.sessions[0].receipts.append(receipt(number, number % 3, dup=dup))
     assert [violation.promise for violation in found(observed)] == ["FC-8 DUP"] * wrong
 
 
 def test_publisher_sends_again() -> None:
-    """FC-21: QoS 1 is routed as often as it is published."""
+    """FC-21: QoS 1 may arrive as often as it was published."""
     observed = everything()
     observed.messages[0, 1].sent = 2
     observed.sessions[0].receipts.append(receipt(1, 1))
@@ -142,7 +142,7 @@ def test_publisher_sends_again() -> None:
 
 
 def test_disorder() -> None:
-    """FC-9: two messages of a topic and QoS that have changed places are named."""
+    """FC-9: two messages of a topic and QoS in the wrong order are reported."""
     observed = everything()
     receipts = observed.sessions[0].receipts
     receipts[4], receipts[7] = receipts[7], receipts[4]
@@ -151,7 +151,7 @@ def test_disorder() -> None:
 
 
 def test_disorder_of_different_qos() -> None:
-    """FC-9 says nothing of messages at different QoS, unless the window has one place."""
+    """FC-9: the order of messages at different QoS counts only with a window of one slot."""
     observed = everything()
     receipts = observed.sessions[0].receipts
     receipts[4], receipts[5] = receipts[5], receipts[4]
@@ -160,7 +160,7 @@ def test_disorder_of_different_qos() -> None:
 
 
 def test_disorder_of_what_was_refused_before() -> None:
-    """At an address a message may be refused, and routed when it comes again after later ones."""
+    """A message that an address refused may be routed after later ones when it is sent again."""
     observed = everything()
     receipts = observed.sessions[0].receipts
     receipts[4], receipts[7] = receipts[7], receipts[4]
@@ -170,7 +170,7 @@ def test_disorder_of_what_was_refused_before() -> None:
 
 
 def test_wrong_content() -> None:
-    """A message that nobody has published, another topic and another QoS are found."""
+    """A message that was not published, another topic and another QoS are reported."""
     for wrong, promise in (
         (receipt(99, 0), "content"),
         (receipt(0, 0, "t/2"), "content"),
@@ -182,14 +182,14 @@ def test_wrong_content() -> None:
 
 
 def test_no_answer() -> None:
-    """A PUBLISH that was never answered is named."""
+    """A PUBLISH without an answer is reported."""
     observed = everything()
     observed.messages[0, 1].outcome = ""
     assert [(v.promise, v.messages) for v in found(observed)] == [("FC-21 answered", ("0:1",))]
 
 
 def test_shared_loss() -> None:
-    """FC-13: a message that no member has received is named, and with the group."""
+    """FC-13: a message that no member of a group received is reported with the group."""
     observed = shared()
     del observed.sessions[1].receipts[0]
     (violation,) = found(observed)
@@ -197,7 +197,7 @@ def test_shared_loss() -> None:
 
 
 def test_shared_duplicate() -> None:
-    """FC-13: a QoS 2 message that two members have received is named."""
+    """FC-13: a QoS 2 message that two members received is reported."""
     observed = shared()
     observed.sessions[1].receipts.insert(0, receipt(0, 2, "g/1"))
     assert {(v.promise, v.who, v.messages) for v in found(observed)} == {
@@ -207,7 +207,7 @@ def test_shared_duplicate() -> None:
 
 
 def test_shared_disorder() -> None:
-    """FC-9, FC-13: what one member gets is in order, unless another has ended its session."""
+    """FC-9, FC-13: what one member gets is in order, unless the session of another has ended."""
     observed = shared()
     observed.sessions[0].receipts.reverse()
     assert [violation.promise for violation in found(observed)] == ["FC-9 order"]
@@ -216,7 +216,7 @@ def test_shared_disorder() -> None:
 
 
 def test_breach() -> None:
-    """What a client has noticed is told."""
+    """A protocol error that a client noticed is reported."""
     observed = everything()
     observed.breaches.append("reader was disconnected with 0x82")
     assert str(found(observed)[0]) == "protocol: a client: reader was disconnected with 0x82"

@@ -1,4 +1,4 @@
-"""The network does to a connection what it says, and nothing else."""
+"""The simulated network does to a connection what was asked for, and nothing else."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ async def read_until_lost(link: Link) -> bytes:
 
 
 async def test_everything_passes(scene: Scene) -> None:
-    """Without trouble all bytes pass in order, both ways, and the client's close after them."""
+    """Without trouble all bytes pass in order, both ways, followed by the client's close."""
     link, reader, writer = scene
     sending = asyncio.create_task(link.write(SAID))
     assert await reader.readexactly(len(SAID)) == SAID
@@ -63,7 +63,7 @@ async def test_everything_passes(scene: Scene) -> None:
 
 @pytest.mark.parametrize("up", [True, False])
 async def test_stall(scene: Scene, up: bool) -> None:
-    """While a way is stalled nothing passes on it, whoever writes has to wait at last, and then all of it comes."""
+    """While a direction is stalled nothing passes, the writer blocks at last, and then everything passes."""
     link, reader, writer = scene
     (link.up if up else link.down).stall()
 
@@ -91,7 +91,7 @@ async def test_stall(scene: Scene, up: bool) -> None:
 
 
 async def test_cut_within(scene: Scene) -> None:
-    """A link that is cut after so many bytes has passed just those, and both sides know."""
+    """A link that is cut after a number of bytes has passed exactly those, and both sides are closed."""
     link, reader, _ = scene
     link.up.left = 7
     await link.write(b"0123456789")
@@ -104,7 +104,7 @@ async def test_cut_within(scene: Scene) -> None:
 
 
 async def test_reset(scene: Scene) -> None:
-    """A reset is one."""
+    """A reset arrives as a reset."""
     link, reader, _ = scene
     link.cut(reset=True)
     with pytest.raises(ConnectionResetError):
@@ -113,7 +113,7 @@ async def test_reset(scene: Scene) -> None:
 
 
 async def test_vanish(scene: Scene) -> None:
-    """Where only the client notices, the other side has an open connection for a while."""
+    """If only the client's side ends, the broker's side stays open for a while."""
     link, reader, _ = scene
     link.cut(unnoticed=0.3)
     assert await read_until_lost(link) == b""
@@ -124,7 +124,7 @@ async def test_vanish(scene: Scene) -> None:
 
 
 async def test_broker_closes(scene: Scene) -> None:
-    """What came before the other side has closed is read first."""
+    """Data before the broker's close is read first."""
     link, _, writer = scene
     writer.write(b"farewell")
     writer.close()
@@ -132,7 +132,7 @@ async def test_broker_closes(scene: Scene) -> None:
 
 
 async def test_slow(scene: Scene) -> None:
-    """A slow way passes everything nevertheless."""
+    """A slow direction passes everything."""
     link, reader, _ = scene
     link.up.bytes_per_second = 1000
     await link.write(bytes(100))

@@ -1,4 +1,4 @@
-"""A short soak: one round in which nothing may be lost, and one in which queues are short. `make soak` goes on."""
+"""A short soak: one round without overflows, and one with short queues. `make soak` continues."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ SEED = 4
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_round(tmp_path: Path, number: int) -> None:
-    """All promises hold on a bad network: FC-1 to FC-15, FC-20 to FC-26, and the books balance."""
+    """FC-1 to FC-15, FC-20 to FC-26: all rules hold on a bad network, and the counters balance."""
     outcome = run_round(draw(SEED, number, sessions=40, seconds=4, rate=400), tmp_path)
     assert [str(violation) for violation in outcome.violations] == [], outcome.plan
     assert outcome.messages > 0
@@ -22,7 +22,7 @@ def test_round(tmp_path: Path, number: int) -> None:
 
 
 def test_same_plan() -> None:
-    """The seed says everything: the same one gives the same round, another one another."""
+    """The same seed gives the same round, another seed another round."""
     assert draw(7, 3, 30, 5, 100) == draw(7, 3, 30, 5, 100)
     assert draw(7, 3, 30, 5, 100) != draw(8, 3, 30, 5, 100)
 

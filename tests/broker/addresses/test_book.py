@@ -1,4 +1,4 @@
-"""FC-24: which rule applies to a topic, and that addresses nobody uses are forgotten."""
+"""FC-24: which rule applies to a topic, and that unused addresses are forgotten."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,14 +27,14 @@ def test_no_rules() -> None:
 
 
 def test_most_specific() -> None:
-    """FC-24: level by level from the left, a name goes before `+` and that before `#`."""
+    """FC-24: level by level from the left, a name precedes `+`, and `+` precedes `#`."""
     rules = book(("#", 1), ("a/#", 2), ("a/+/c", 3), ("+/b/c", 4), ("a/b/+", 5), ("x/y", 6))
     topics = [b"z", b"a", b"a/x/c", b"x/b/c", b"a/b/c", b"x/y", b"$SYS/a"]
     assert [limit(rules.find(topic, {})) for topic in topics] == [1, 2, 3, 4, 5, 6, 0]
 
 
 def test_one_address_for_one_topic() -> None:
-    """FC-24: a topic has one address for as long as somebody holds deliveries of it, or remembers it."""
+    """FC-24: a topic has one address while a delivery or the cache refers to it."""
     rules = book(("#", 10))
     held, remembered, idle = (rules.find(topic, {}) for topic in (b"held", b"remembered", b"idle"))
     assert held is not None
@@ -48,7 +48,7 @@ def test_one_address_for_one_topic() -> None:
 
 @given(st.lists(st.booleans(), max_size=20), st.integers(1, 20))
 def test_idle_ones_are_forgotten(held: list[bool], times: int) -> None:
-    """FC-24: however many topics come by, addresses that nobody uses are at most as many as those in use, and a few."""
+    """FC-24: the unused addresses are at most as many as those in use, and a few, for any number of topics."""
     rules = book(("#", 10))
     used = 0
     for number in range(SPARE // 20 * times):
@@ -62,7 +62,7 @@ def test_idle_ones_are_forgotten(held: list[bool], times: int) -> None:
 
 
 def test_topics_that_come_and_go() -> None:
-    """FC-24: topics that are published to once leave nothing behind once the router has forgotten them."""
+    """FC-24: topics that are published to once are forgotten with the router's cache."""
     broker = Broker(Config.model_validate({"addresses": [{"match": "#", "max_size_bytes": 10}]}), 0)
     router = broker.router
     for number in range(10 * SPARE):
@@ -71,7 +71,7 @@ def test_topics_that_come_and_go() -> None:
 
 
 def test_full_address_is_kept() -> None:
-    """FC-24: an address whose episode is not over is not forgotten, and forgets what was parked afterwards."""
+    """FC-24: an address whose episode is not over is kept, and forgotten afterwards."""
     with local_broker() as local:
         reader = subscriber(local)
         sender = publisher(local)

@@ -1,4 +1,4 @@
-"""FC-25: ten producers on one address, held back fairly, and nothing of theirs lost."""
+"""FC-25: ten producers on one address are held back equally, and none of their messages is lost."""
 
 from collections import Counter, defaultdict
 
@@ -63,7 +63,7 @@ class Producer:
 
 @pytest.mark.parametrize(("version", "qos"), [(4, 0), (4, 1), (5, 1)])
 def test_ten_producers(start: Start, version: int, qos: int) -> None:
-    """FC-25: what gets through is spread evenly over producers that want the same; of each, all arrives in order."""
+    """FC-25: equal producers get equal shares of a full address; the messages of each arrive in order."""
     session: dict[str, object] = {"producer_window_size": 16 * SIZE}
     broker = start(sections=sections(session=session, max_size_bytes=20 * SIZE))
     with connected(broker.address(), 5) as subscriber:

@@ -1,4 +1,4 @@
-"""FC-24 to FC-26: what a PUBLISH to a full address gets, under each policy, at each QoS, in both versions."""
+"""FC-24 to FC-26: the answer to a PUBLISH to a full address, for each policy, QoS and version."""
 
 import threading
 
@@ -53,7 +53,7 @@ def receive_numbers(reader: WireClient, count: int) -> list[int]:
 @VERSIONS
 @ACKNOWLEDGED
 def test_block(start: Start, version: int, qos: int) -> None:
-    """FC-25: the answer to a PUBLISH to a full address comes when there is room, and not before; then it is routed."""
+    """FC-25: a PUBLISH to a full address is answered and routed when there is room, and not before."""
     broker = start(sections=sections("block"))
     reader, writer = filled(broker.address(), version)
     with reader, writer:
@@ -72,7 +72,7 @@ def test_block(start: Start, version: int, qos: int) -> None:
 
 @VERSIONS
 def test_block_of_qos0(start: Start, version: int) -> None:
-    """FC-25: QoS 0 waits too, though nobody is told: none of it is lost."""
+    """FC-25: QoS 0 waits too, and none of it is lost."""
     broker = start(sections=sections("block"))
     reader, writer = filled(broker.address(), version)
     with reader, writer:
@@ -85,7 +85,7 @@ def test_block_of_qos0(start: Start, version: int) -> None:
 @VERSIONS
 @ACKNOWLEDGED
 def test_drop(start: Start, version: int, qos: int) -> None:
-    """FC-26: with `drop` it is acknowledged as usual and goes nowhere; a QoS 2 id is remembered as usual too."""
+    """FC-26: with `drop` a PUBLISH is acknowledged and not routed; its QoS 2 id is remembered."""
     broker = start(sections=sections("drop"))
     reader, writer = filled(broker.address(), version)
     with reader, writer:
@@ -101,7 +101,7 @@ def test_drop(start: Start, version: int, qos: int) -> None:
 
 @ACKNOWLEDGED
 def test_fail(start: Start, qos: int) -> None:
-    """FC-26: with `fail`, MQTT 5 clients are told 0x97 and why; a QoS 2 id is free again."""
+    """FC-26: with `fail` MQTT 5 clients get 0x97 and a reason; the QoS 2 id is free again."""
     broker = start(sections=sections("fail"))
     reader, writer = filled(broker.address())
     with reader, writer:
@@ -118,7 +118,7 @@ def test_fail(start: Start, qos: int) -> None:
 
 @ACKNOWLEDGED
 def test_fail_closes_old_clients(start: Start, qos: int) -> None:
-    """FC-26: 3.1.1 has no word for it: with `fail` the connection is closed, without an acknowledgement."""
+    """FC-26: with `fail` a 3.1.1 connection is closed without an acknowledgement."""
     broker = start(sections=sections("fail"))
     reader, writer = filled(broker.address(), 4)
     with reader, writer:
@@ -129,7 +129,7 @@ def test_fail_closes_old_clients(start: Start, qos: int) -> None:
 
 @VERSIONS
 def test_fail_discards_qos0(start: Start, version: int) -> None:
-    """FC-26: with `fail`, QoS 0 is discarded, whatever the version: nothing was promised, and nobody is closed."""
+    """FC-26: with `fail` QoS 0 is discarded in both versions, and no connection is closed."""
     broker = start(sections=sections("fail"))
     reader, writer = filled(broker.address(), version)
     with reader, writer:
@@ -140,7 +140,7 @@ def test_fail_discards_qos0(start: Start, version: int) -> None:
 
 @pytest.mark.parametrize("policy", ["drop", "fail"])
 def test_not_retained(start: Start, policy: str) -> None:
-    """FC-26: what goes nowhere is not retained either."""
+    """FC-26: a message that is not routed is not retained."""
     broker = start(sections=sections(policy))
     reader, writer = filled(broker.address())
     with reader, writer, connected(broker.address(), 5) as other:
@@ -151,7 +151,7 @@ def test_not_retained(start: Start, policy: str) -> None:
 
 
 def test_address_is_one_topic(start: Start) -> None:
-    """FC-24: each topic that matches is an address of its own, and there is no limit where none matches."""
+    """FC-24: each matching topic is an address, and other topics have no limit."""
     broker = start(sections=sections("fail"))
     reader, writer = filled(broker.address())
     with reader, writer, connected(broker.address(), 5) as silent:
@@ -164,7 +164,7 @@ def test_address_is_one_topic(start: Start) -> None:
 
 
 def test_most_specific_rule(start: Start) -> None:
-    """FC-24: of several filters that match, the most specific one applies, in whatever order they stand."""
+    """FC-24: the most specific matching filter applies, in any order of the filters."""
     rules = [
         {"match": "#", "max_size_bytes": 1, "full_policy": "fail"},
         {"match": "full/+", "max_size_bytes": LIMIT, "full_policy": "drop"},
@@ -181,7 +181,7 @@ def test_most_specific_rule(start: Start) -> None:
 
 
 def test_size_is_that_of_all_sessions() -> None:
-    """FC-24: what each session holds counts, also if its client is away: two fill an address in half the messages."""
+    """FC-24: the deliveries of all sessions count, offline ones too: two fill an address twice as fast."""
     with local_broker("fail") as local:
         first = subscriber(local)
         second = local.client()
@@ -201,7 +201,7 @@ def test_size_is_that_of_all_sessions() -> None:
 
 
 def test_shared_group_counts_once(start: Start) -> None:
-    """FC-24: what a shared subscription holds counts once, however many members there are."""
+    """FC-24: a delivery of a shared subscription counts once, for any number of members."""
     broker = start(sections=sections("fail"))
     with (
         connected(broker.address(), 5) as first,
@@ -219,7 +219,7 @@ def test_shared_group_counts_once(start: Start) -> None:
 
 
 def test_room_for_nobody(start: Start) -> None:
-    """FC-24: a message that no session will hold needs no room."""
+    """FC-24: a message without receivers needs no room."""
     broker = start(sections=sections("fail"))
     reader, writer = filled(broker.address())
     with reader, writer:
@@ -230,7 +230,7 @@ def test_room_for_nobody(start: Start) -> None:
 
 
 def test_large_message_goes_alone(start: Start) -> None:
-    """FC-24: a message that is larger than the limit is not refused for ever: it goes when nothing else is held."""
+    """FC-24: a message larger than the limit is routed when the address is empty."""
     broker = start(sections=sections("block"))
     reader, writer = filled(broker.address())
     with reader, writer:
@@ -245,7 +245,7 @@ def test_large_message_goes_alone(start: Start) -> None:
 
 
 def test_told_once_per_episode(start: Start) -> None:
-    """FC-24: the log says once that an address is full, and once that it has room again, with what has been counted."""
+    """FC-24: the log says once that an address is full, and once that it has room, with counts."""
     broker = start(sections=sections("block"))
     reader, writer = filled(broker.address())
     with reader, writer:
@@ -259,7 +259,7 @@ def test_told_once_per_episode(start: Start) -> None:
 
 
 def test_topic_is_quoted_in_part(start: Start) -> None:
-    """FC-24: a long topic name does not make a long line in the log."""
+    """FC-24: a long topic name is shortened in the log."""
     topic = "full/" + 1000 * "x"
     broker = start(sections=sections("drop"))
     reader, writer = filled(broker.address(), topic=topic)
@@ -271,7 +271,7 @@ def test_topic_is_quoted_in_part(start: Start) -> None:
 
 
 def test_others_do_not_notice(start: Start) -> None:
-    """FC-25: while one publisher is held back, everybody else publishes and receives as ever."""
+    """FC-25: other clients publish and receive while one publisher is held back."""
     broker = start(sections=sections("block"))
     reader, writer = filled(broker.address())
     with reader, writer, connected(broker.address(), 4) as other, connected(broker.address(), 5) as third:
@@ -288,7 +288,7 @@ def test_others_do_not_notice(start: Start) -> None:
 
 
 def test_topic_alias(start: Start) -> None:
-    """FC-25: a PUBLISH that names its topic by an alias waits as any other."""
+    """FC-25: a PUBLISH with a topic alias is parked as any other."""
     broker = start(sections=sections("block"))
     reader, writer = filled(broker.address())
     with reader, writer:
@@ -300,7 +300,7 @@ def test_topic_alias(start: Start) -> None:
 
 
 def test_bounded_memory(start: Start) -> None:
-    """FC-25: a publisher at full speed into a full address costs the limit and a producer window, and loses nothing."""
+    """FC-25: a publisher at full speed into a full address takes limit and producer window, and loses nothing."""
     broker = start(sections=sections(max_size_bytes="1MiB"))
     with connected(broker.address(), 5) as reader, connected(broker.address(), 4) as writer:
         reader.subscribe(TOPIC, qos=1)

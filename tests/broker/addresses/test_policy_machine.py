@@ -1,4 +1,4 @@
-"""FC-24 to FC-26: anything that can happen to publishers and subscribers of addresses that fill up, in any order."""
+"""FC-24 to FC-26: any events of publishers and subscribers of full addresses, in any order."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -151,7 +151,7 @@ class AddressesMachine(RuleBasedStateMachine):
 
 
 def test_anything() -> None:
-    """FC-9, FC-24 to FC-26: what was promised arrives, at QoS 2 once, in order, and at last nothing is held."""
+    """FC-9, FC-24 to FC-26: acknowledged messages arrive in order, at QoS 2 once, and addresses end empty."""
     run_state_machine_as_test(
         AddressesMachine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
     )

@@ -1,4 +1,4 @@
-"""FC-25: who publishes to full addresses and consumes from them is never locked up by its own window."""
+"""FC-25: a client that publishes to a full address and consumes from it makes progress."""
 
 from itertools import islice, pairwise
 
@@ -46,7 +46,7 @@ def feeding_itself(local: LocalBroker, version: int = 5) -> LocalClient:
 
 
 def test_goes_on_reading() -> None:
-    """FC-25: past its window a client is read if others, or itself, wait for what it holds."""
+    """FC-25: past its window a client is read if a parked PUBLISH waits for deliveries that it holds."""
     with local_broker(session=SMALL_WINDOW) as local:
         client = feeding_itself(local)
         client.received()
@@ -57,7 +57,7 @@ def test_goes_on_reading() -> None:
 
 @pytest.mark.parametrize("places", [1, 100])
 def test_wherever_it_holds_it(places: int) -> None:
-    """FC-25: so it is whether what others wait for is all on its way to it, or all waits behind something else."""
+    """FC-25: this holds for deliveries that are under way to it and for those that are queued."""
     with local_broker(session=SMALL_WINDOW | {"max_inflight": places}) as local:
         client = publisher(local)
         client.subscribe("elsewhere", 1)
@@ -71,7 +71,7 @@ def test_wherever_it_holds_it(places: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_past_the_window(qos: int) -> None:
-    """FC-25: what it publishes past its window is answered as `fail` does, without waiting."""
+    """FC-25: a PUBLISH past its window is answered as `fail` does, at once."""
     with local_broker(session=SMALL_WINDOW) as local:
         client = feeding_itself(local)
         client.received()
@@ -85,7 +85,7 @@ def test_past_the_window(qos: int) -> None:
 
 
 def test_past_the_window_of_an_old_client() -> None:
-    """FC-25: a 3.1.1 client is closed then, as `fail` has it."""
+    """FC-25: a PUBLISH past its window closes a 3.1.1 client, as `fail` does."""
     with local_broker(session=SMALL_WINDOW) as local:
         client = feeding_itself(local, 4)
         send(client, [14])
@@ -93,7 +93,7 @@ def test_past_the_window_of_an_old_client() -> None:
 
 
 def test_room_made_in_the_same_chunk() -> None:
-    """FC-25: acknowledgements that come along with PUBLISHes make room for these."""
+    """FC-25: acknowledgements make room for PUBLISHes of the same chunk."""
     with local_broker(session=SMALL_WINDOW) as local:
         client = feeding_itself(local)
         client.received()
@@ -103,7 +103,7 @@ def test_room_made_in_the_same_chunk() -> None:
 
 
 def test_reading_ends_with_the_reason() -> None:
-    """FC-25: as soon as nobody waits for what it holds it is not read any more, like anybody past the window."""
+    """FC-25: when no PUBLISH waits for its deliveries, the client is not read past its window."""
     with local_broker(session=SMALL_WINDOW) as local:
         subscriber(local)
         client = publisher(local)
@@ -121,7 +121,7 @@ def test_reading_ends_with_the_reason() -> None:
 
 
 def test_not_read_who_holds_nothing() -> None:
-    """FC-25: a subscriber to something else, or one that has acknowledged all, is not read past its window."""
+    """FC-25: a client without deliveries of the address is not read past its window."""
     with local_broker(session=SMALL_WINDOW) as local:
         subscriber(local)
         client = publisher(local)
@@ -135,7 +135,7 @@ def test_not_read_who_holds_nothing() -> None:
 
 
 def test_looked_at_again() -> None:
-    """FC-25: who is not read is read again once it has come to hold what others wait for."""
+    """FC-25: a client that is not read is read when it gets deliveries that others wait for."""
     with local_broker(session=SMALL_WINDOW, block_timeout="infinity") as local:
         first, second = crosswise(local)
         assert not first.transport.reading
@@ -157,7 +157,7 @@ def crosswise(local: LocalBroker) -> tuple[LocalClient, LocalClient]:
 
 
 def test_crosswise() -> None:
-    """FC-25: two clients that feed each other's full addresses both make progress: all that waits arrives."""
+    """FC-25: two clients that feed each other's full addresses both make progress."""
     with local_broker(session=SMALL_WINDOW, block_timeout="infinity") as local:
         clients = crosswise(local)
         local.pass_time(1.2)
@@ -172,7 +172,7 @@ def test_crosswise() -> None:
 
 
 def test_nobody_is_read_for_nothing() -> None:
-    """FC-25: the looks end with the connections that are not read."""
+    """FC-25: the timer ends with the connections that are not read."""
     with local_broker(session=SMALL_WINDOW) as local:
         reader = subscriber(local)
         client = publisher(local)
@@ -185,7 +185,7 @@ def test_nobody_is_read_for_nothing() -> None:
 
 
 def test_over_a_socket(start: Start) -> None:
-    """FC-25: a client that publishes as fast as it can to an address that it consumes itself gets through with it."""
+    """FC-25: a client that publishes at full speed to an address that it consumes gets all its messages."""
     broker = start(sections=sections(session={"producer_window_size": 3 * SIZE}))
     with connected(broker.address(), 5) as client:
         client.subscribe(TOPIC, qos=1)
@@ -223,7 +223,7 @@ def rest(client: WireClient) -> list[Publish]:
 
 
 def test_subscribing_to_a_full_address() -> None:
-    """FC-25: a client that is read only for its acknowledgements may subscribe, ping and leave as ever."""
+    """FC-25: a client that is read for its acknowledgements only may subscribe, ping and disconnect."""
     with local_broker(session=SMALL_WINDOW) as local:
         client = feeding_itself(local)
         client.received()

@@ -1,4 +1,4 @@
-"""The admin socket: what it makes of wrong requests, of too many and of who does not wait for the answer."""
+"""The admin socket: how it answers wrong requests, too many of them, and peers that do not wait for the answer."""
 
 import asyncio
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def peer(path: Path) -> Iterator[AdminPeer]:
 
 
 def test_one_line_each(broker: BrokerProcess, peer: AdminPeer) -> None:
-    """Requests are answered in their order, one line each, over one connection."""
+    """The broker answers requests in their order, one line each, over one connection."""
     peer.send({"command": "groups", "sort": "bytes"}, b"{}\r\n", {"version": 1, "command": "sessions", "sort": "drops"})
     first, second, third = peer.answer(), peer.answer(), peer.answer()
     assert (first["command"], first["sort"], first["version"], first["broker"]) == ("groups", "bytes", 1, "test")
@@ -84,7 +84,7 @@ def test_one_line_each(broker: BrokerProcess, peer: AdminPeer) -> None:
     ],
 )
 def test_wrong_request(peer: AdminPeer, request_line: object, message: str) -> None:
-    """A request that cannot be answered is told why and what would be right; the next one is answered."""
+    """The broker answers a wrong request with the mistake and what would be right, and then the next request."""
     answer = peer.ask(request_line)
     assert message in answer["error"]
     assert len(answer["error"]) < 300
@@ -92,14 +92,14 @@ def test_wrong_request(peer: AdminPeer, request_line: object, message: str) -> N
 
 
 def test_long_line(peer: AdminPeer) -> None:
-    """What is longer than a request may be ends the connection."""
+    """A request that is longer than the limit ends the connection."""
     peer.send(b" " * 200_000)
     assert "at most 65536 bytes" in peer.answer()["error"]
     peer.expect_close()
 
 
 def test_last_line_without_end(peer: AdminPeer) -> None:
-    """A request whose sender says no more is answered without a line feed too."""
+    """The broker answers a last request without a line feed when its sender has closed its side."""
     peer.send(b'{"command": "sessions"}')
     peer.socket.shutdown(1)
     assert peer.answer()["rows"] == []
@@ -107,7 +107,7 @@ def test_last_line_without_end(peer: AdminPeer) -> None:
 
 
 def test_the_loop_has_its_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests that come in one piece are answered one in a turn of the loop, at the most."""
+    """The broker answers at most one of several requests that arrive together in a turn of the loop."""
     monkeypatch.setattr("broker.admin.server.PAUSE", 0.0)
     count = 50
     turns = 0
@@ -142,7 +142,7 @@ def own_path(start: Start, tmp_path: Path) -> Path:
 
 
 def test_connections_are_bounded(own_path: Path) -> None:
-    """The ninth connection is told that there are eight, until one of them goes."""
+    """The broker refuses a ninth connection until one of the eight has ended."""
     path = own_path
     with ExitStack() as stack:
         peers = [served(path, stack) for _ in range(8)]
@@ -170,7 +170,7 @@ def served(path: Path, stack: ExitStack) -> AdminPeer:
 
 
 def test_flood(broker: BrokerProcess, peer: AdminPeer, path: Path) -> None:
-    """Clients are served between the requests of whoever sends a thousand at once, and so are others who ask."""
+    """The broker serves MQTT clients and other peers while one peer sends a thousand requests at once."""
     count = 1_000
     peer.send(*[b"{}\n", {"command": "sessions", "limit": 1000}] * (count // 2))
     peer.answer()
@@ -188,7 +188,7 @@ def test_flood(broker: BrokerProcess, peer: AdminPeer, path: Path) -> None:
 
 
 def test_gone_before_the_answer(own_path: Path) -> None:
-    """Who does not wait for the answer does no harm to those who do."""
+    """A peer that closes before its answer does not disturb the others."""
     for _ in range(20):
         with AdminPeer(own_path) as peer, suppress(ConnectionError):
             peer.send({"command": "sessions", "sort": "drops"})

@@ -1,4 +1,4 @@
-"""The admin socket: what it tells of sessions and groups, and in which order."""
+"""The admin socket: the rows of sessions, groups and addresses, and their order."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +69,7 @@ def wait_for_another(folder: Path) -> None:
 
 
 def test_sessions(broker: BrokerProcess, path: Path) -> None:
-    """Each session is a row: who it is, what waits for it, and what has come of all that was for it."""
+    """Each session is a row: its client, its queues, and counts of its deliveries."""
     with (
         subscriber(broker, "slow", receive_maximum=2) as slow,
         connected(broker.address(), 4, client_id="sender") as sender,
@@ -88,7 +88,7 @@ def test_sessions(broker: BrokerProcess, path: Path) -> None:
 
 
 def test_sums_last(broker: BrokerProcess, path: Path, tmp_path: Path) -> None:
-    """What has been sent, acknowledged and dropped is summed up over the session's life, over any number of exports."""
+    """The counts of sent, acknowledged and dropped deliveries are those of the session's life, across exports."""
     with subscriber(broker, "a", receive_maximum=1, maximum_packet_size=60) as client:
         for round_number in range(1, 4):
             with connected(broker.address(), 4) as sender:
@@ -101,7 +101,7 @@ def test_sums_last(broker: BrokerProcess, path: Path, tmp_path: Path) -> None:
 
 
 def test_sorted_by_each_key(broker: BrokerProcess, path: Path) -> None:
-    """Whoever has most comes first, whatever it is sorted by."""
+    """The row with the highest value comes first, for each key."""
     with (
         subscriber(broker, "first to fill its window", receive_maximum=1),
         connected(broker.address(), 5, client_id="sender") as sender,
@@ -124,7 +124,7 @@ def test_sorted_by_each_key(broker: BrokerProcess, path: Path) -> None:
 
 
 def test_offline_sessions(broker: BrokerProcess, path: Path) -> None:
-    """A session whose client is away is listed, with what waits for it; one that has ended is not."""
+    """A session whose client is offline is listed with its queue; one that has ended is not."""
     with connected(broker.address(), 4, client_id="away", clean_start=False) as client:
         client.subscribe("t", qos=1)
     with connected(broker.address(), 4, client_id="ended"), connected(broker.address(), 4, client_id="x") as sender:
@@ -135,7 +135,7 @@ def test_offline_sessions(broker: BrokerProcess, path: Path) -> None:
 
 
 def test_limit(broker: BrokerProcess, peer: AdminPeer) -> None:
-    """There are as many rows as asked for, those with the highest values; `total` says how many sessions there are."""
+    """The answer has as many rows as asked for, those with the highest values; `total` counts all sessions."""
     clients = [subscriber(broker, f"c{number}", receive_maximum=1) for number in range(6)]
     with connected(broker.address(), 5, client_id="sender") as sender:
         for number in range(6):
@@ -151,7 +151,7 @@ def test_limit(broker: BrokerProcess, peer: AdminPeer) -> None:
 
 @pytest.mark.parametrize("name", ["x" * 65_000, "\x1b[2J\x07", '"],"\\', "a\u2028b\u202ec", "=1+1", "[red]\n\r"])
 def test_hostile_client_id(broker: BrokerProcess, path: Path, name: str) -> None:
-    """Whatever a client calls itself, the answer is one line of JSON, and its length has bounds."""
+    """The answer is one line of JSON of bounded length, whatever a client id contains."""
     with connected(broker.address(), 5, client_id=name):
         found = names(ask(path))[0]
         assert found == name if len(name) <= 256 else (len(found), found[:255]) == (256, name[:255])
@@ -161,7 +161,7 @@ def test_hostile_client_id(broker: BrokerProcess, path: Path, name: str) -> None
 
 
 def test_groups(broker: BrokerProcess, path: Path) -> None:
-    """FC-13: each group is a row: its members, what waits in its queue, and what has come of all that was for it."""
+    """FC-13: each group is a row: its members, the length of its queue, and counts of its deliveries."""
     with (
         connected(broker.address(), 5, properties={props.RECEIVE_MAXIMUM: 1}) as one,
         connected(broker.address(), 5, properties={props.RECEIVE_MAXIMUM: 1}) as two,
@@ -186,7 +186,7 @@ def test_groups(broker: BrokerProcess, path: Path) -> None:
 
 
 def test_addresses(start: Start, tmp_path: Path) -> None:
-    """FC-24: each address is a row: how full it is, what waits for room, and what has become of what found none."""
+    """FC-24: each address is a row: its size, what waits for room, and counts of what was refused."""
     path = tmp_path / "admin.sock"
     rules = [{"match": name, "max_size_bytes": 100, "full_policy": name} for name in ("block", "fail", "drop")]
     broker = start(sections={"admin": {"socket": str(path)}, "addresses": rules})
@@ -217,7 +217,7 @@ def test_addresses(start: Start, tmp_path: Path) -> None:
     ("what", "name", "topic_filter"), [("sessions", "client_id", "t"), ("groups", "group", "$share/g/t")]
 )
 def test_patience(start: Start, tmp_path: Path, what: str, name: str, topic_filter: str) -> None:
-    """FC-16: who has held back publishers for longest comes first, sessions and groups alike, with the time."""
+    """FC-16: sorting by patience lists sessions and groups first for which publishers were held back longest."""
     path = tmp_path / "admin.sock"
     broker = start(sections={"admin": {"socket": str(path)}, "session": {"max_mqueue_len": 5}})
     wait_for_event(broker, "admin_socket")

@@ -1,4 +1,4 @@
-"""Authentication by SCRAM-SHA-256 over sockets: who is let in, and what stays as it was while somebody asks."""
+"""Authentication by SCRAM-SHA-256 over sockets: who is accepted, and what stays unchanged during the exchange."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -50,7 +50,7 @@ def address(guarded: BrokerProcess) -> Address:
 
 
 def test_known_user(address: Address) -> None:
-    """Whoever proves to know the password is let in, and learns that the broker knows the user."""
+    """A client that proves that it knows the password is accepted, and gets the broker's proof."""
     with authenticated(address) as client, authenticated(address, user=OTHER_USER) as other:
         client.expect_nothing_more()
         other.expect_nothing_more()
@@ -59,7 +59,7 @@ def test_known_user(address: Address) -> None:
 @pytest.mark.parametrize(("version", "code"), [(4, 5), (5, reason_codes.NOT_AUTHORIZED)])
 @pytest.mark.parametrize("password", [None, PASSWORD.encode()])
 def test_without_authentication(address: Address, version: int, code: int, password: bytes | None) -> None:
-    """Where there are users nobody else is let in; a password in CONNECT is no authentication yet."""
+    """With users configured, clients without authentication are refused, also with a password in CONNECT."""
     username = "user" if password else None
     with WireClient(address, version) as client:
         client.send(Connect("anyone", True, username=username, password=password, version=version))
@@ -68,7 +68,7 @@ def test_without_authentication(address: Address, version: int, code: int, passw
 
 @pytest.mark.parametrize(("setting", "let_in"), [(None, False), (False, False), (True, True)])
 def test_allow_anonymous(start: Start, setting: bool | None, let_in: bool) -> None:
-    """allow_anonymous: true lets in everyone as well; but who authenticates has to convince."""
+    """With allow_anonymous: true clients without authentication are accepted, and a wrong proof is still refused."""
     address = start(sections={**GUARDED, "allow_anonymous": setting}).address()
     for version in (4, 5):
         with WireClient(address, version) as client:
@@ -83,7 +83,7 @@ def test_allow_anonymous(start: Start, setting: bool | None, let_in: bool) -> No
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_client_certificate(guarded: BrokerProcess, certificates: Certificates, version: int) -> None:
-    """A certificate that the listener requires is authentication enough."""
+    """A certificate that the listener requires is sufficient authentication."""
     context = certificates.client_context(with_certificate=True)
     with WireClient(guarded.address("mutual"), version, tls=context) as client:
         assert client.connect().reason_code == 0
@@ -92,7 +92,7 @@ def test_client_certificate(guarded: BrokerProcess, certificates: Certificates, 
 
 @pytest.mark.parametrize("name", ["PLAIN", "SCRAM-SHA-1", "scram-sha-256", "", "x" * 65_535])
 def test_unknown_method(address: Address, name: str) -> None:
-    """A method that there is not is refused as such [MQTT-4.12.0-1]."""
+    """An unknown authentication method is refused as such [MQTT-4.12.0-1]."""
     with WireClient(address, 5) as client:
         client.send(Connect("x", True, properties=with_data(b"", name), version=5))
         refused = expect_refusal(client, reason_codes.BAD_AUTHENTICATION_METHOD)
@@ -100,7 +100,7 @@ def test_unknown_method(address: Address, name: str) -> None:
 
 
 def test_no_users(start: Start) -> None:
-    """Without users there is no method, and everyone is let in on loopback."""
+    """Without users there is no method, and all clients are accepted on loopback."""
     address = start(sections={"allow_anonymous": None}).address()
     with WireClient(address, 5) as client, connected(address, 4) as anyone:
         ask(client, Scram())
@@ -112,7 +112,7 @@ def test_no_users(start: Start) -> None:
 
 
 def test_unknown_user_looks_like_a_known_one(guarded: BrokerProcess) -> None:
-    """Who does not know a password does not learn who has one: the exchange is the same to the end, and in the log."""
+    """The exchange and the log are the same for known and unknown users with a wrong password."""
     salts, reasons = [], []
     before = len(events(guarded, "client_refused"))
     for user, password in (("user", "wrong"), ("nobody", PASSWORD), ("nobody", PASSWORD), ("somebody", PASSWORD)):
@@ -157,7 +157,7 @@ def spoil(final: str, what: str) -> bytes:
     ["nonce", "cut nonce", "binding", "proof", "short proof", "no proof", "cut", "extension", "twice", "large"],
 )
 def test_wrong_final(address: Address, what: str) -> None:
-    """A last message with anything wrong in it is refused [MQTT-4.12.0-4]."""
+    """A last message with any mistake in it is refused [MQTT-4.12.0-4]."""
     with WireClient(address, 5) as client:
         scram = Scram()
         ask(client, scram)
@@ -167,7 +167,7 @@ def test_wrong_final(address: Address, what: str) -> None:
 
 
 def test_replayed_final(address: Address) -> None:
-    """What was said in one exchange convinces in no other, even if it began in the same words."""
+    """A proof of one exchange is refused in another one, even if both began with the same message."""
     with WireClient(address, 5) as client, WireClient(address, 5) as thief:
         scram = Scram()
         first = scram.first()
@@ -183,7 +183,7 @@ def test_replayed_final(address: Address) -> None:
 
 @pytest.mark.parametrize("data", [None, b"", b"\xff", b"n,,n=user", b"n,a=ben,n=user,r=x", b"n,,n=" + b"x" * 65_000])
 def test_wrong_first(address: Address, data: bytes | None) -> None:
-    """So is a first message that is none."""
+    """A malformed first message is refused."""
     with WireClient(address, 5) as client:
         client.send(Connect("", True, properties=with_data(data), version=5))
         expect_refusal(client, reason_codes.NOT_AUTHORIZED)
@@ -196,7 +196,7 @@ def test_wrong_first(address: Address, data: bytes | None) -> None:
     "packet", [Pingreq(), Publish(b"a", b"x"), Subscribe(1, [Subscription("a")]), Connect("x", True, version=5)]
 )
 def test_other_packets(address: Address, packet: Packet) -> None:
-    """Before CONNACK a client sends AUTH or DISCONNECT and nothing else [MQTT-3.1.2-30]."""
+    """Before CONNACK a client may send AUTH or DISCONNECT and no other packet [MQTT-3.1.2-30]."""
     with WireClient(address, 5) as client:
         ask(client, Scram())
         client.expect(Auth)
@@ -213,7 +213,7 @@ def test_other_packets(address: Address, packet: Packet) -> None:
     ],
 )
 def test_wrong_auth(address: Address, code: int, method: str, expected: int) -> None:
-    """The answer to a challenge has the reason code 0x18 and the same method [MQTT-4.12.0-3, MQTT-4.12.0-5]."""
+    """The answer to a challenge must have reason code 0x18 and the same method [MQTT-4.12.0-3, MQTT-4.12.0-5]."""
     with WireClient(address, 5) as client:
         scram = Scram()
         ask(client, scram)
@@ -223,7 +223,7 @@ def test_wrong_auth(address: Address, code: int, method: str, expected: int) -> 
 
 
 def test_empty_auth(address: Address) -> None:
-    """An AUTH without anything in it means Success, which no client says."""
+    """An empty AUTH means Success, which a client must not send: it is refused."""
     with WireClient(address, 5) as client:
         ask(client, Scram())
         client.expect(Auth)
@@ -232,7 +232,7 @@ def test_empty_auth(address: Address) -> None:
 
 
 def test_leaving(address: Address) -> None:
-    """A client may leave in the middle; what it asked for is forgotten, its will too."""
+    """A client may disconnect during the exchange; its session and will are not created."""
     with authenticated(address) as watcher, WireClient(address, 5) as client:
         watcher.subscribe("left")
         ask(client, Scram(), "leaving", will=Will(b"left", b"x"))
@@ -243,7 +243,7 @@ def test_leaving(address: Address) -> None:
 
 
 def test_byte_by_byte(address: Address) -> None:
-    """However the bytes come in, and whatever the client sends right behind its proof, it is the same exchange."""
+    """The exchange works byte by byte, and with packets right behind the proof."""
     with WireClient(address, 5) as client:
         scram = Scram()
         for byte in Connect("", True, properties=scram.first(), version=5).encode(5):
@@ -255,7 +255,7 @@ def test_byte_by_byte(address: Address) -> None:
 
 
 def test_maximum_packet_size(address: Address) -> None:
-    """A client that cannot take the challenge does not get it [MQTT-3.1.2-24]."""
+    """The broker does not send a challenge that exceeds the client's Maximum Packet Size [MQTT-3.1.2-24]."""
     with WireClient(address, 5) as client:
         ask(client, Scram(), maximum_packet_size=150)
         expect_refusal(client, reason_codes.PACKET_TOO_LARGE)
@@ -265,7 +265,7 @@ def test_maximum_packet_size(address: Address) -> None:
 
 
 def test_take_over(address: Address) -> None:
-    """An older connection with the same client id is closed only when the new one has convinced [MQTT-3.1.4-3]."""
+    """An older connection with the same client id is closed only when the new one is authenticated [MQTT-3.1.4-3]."""
     with authenticated(address, "mine") as older, WireClient(address, 5) as thief, WireClient(address, 5) as newer:
         scram = Scram(password="wrong")
         ask(thief, scram, "mine")
@@ -283,7 +283,7 @@ def test_take_over(address: Address) -> None:
 
 
 def test_time_limit(start: Start) -> None:
-    """connect_timeout is for the whole exchange: who does not go on is closed without a word."""
+    """connect_timeout applies to the whole exchange; then the connection is closed without a packet."""
     address = start(sections={**GUARDED, "mqtt": {"connect_timeout": "300ms"}}).address()
     with WireClient(address, 5) as client:
         ask(client, Scram())
@@ -299,7 +299,7 @@ def local(**sections: Any) -> LocalBroker:
 
 
 def test_nothing_is_opened_before() -> None:
-    """Until the proof has come there is no session, no keepalive and no will; the time limit cannot be drawn out."""
+    """Before the proof there is no session, keep-alive or will, and no packet extends the time limit."""
     with local() as broker:
         client = broker.client()
         will = Will(b"w", b"x", 0, True)
@@ -317,7 +317,7 @@ def test_nothing_is_opened_before() -> None:
 
 
 def test_max_connections() -> None:
-    """Those who ask take no place; who has convinced gets one if there is one left."""
+    """A connection counts for max_connections only when it is authenticated."""
     with local(mqtt={"max_connections": 1}) as broker:
         clients = [(broker.client(), Scram()) for _ in range(2)]
         for client, scram in clients:
@@ -330,7 +330,7 @@ def test_max_connections() -> None:
 
 
 def test_refusals_are_logged(guarded: BrokerProcess) -> None:
-    """The log says who was refused, as far as that was said, and nothing that was a secret."""
+    """The log names the refused client as far as it is known, and contains no secret."""
     with WireClient(guarded.address(), 5) as client:
         scram = Scram("mallory " + "m" * 500, "wrong")
         ask(client, scram)

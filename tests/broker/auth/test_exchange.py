@@ -1,4 +1,4 @@
-"""Re-authentication over sockets: AUTH from a client that is connected, with everything else going on."""
+"""Re-authentication over sockets: AUTH from a connected client, beside other traffic."""
 
 from collections.abc import Iterator
 
@@ -41,7 +41,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 
 
 def test_again_and_again(address: Address) -> None:
-    """A client may authenticate again as often as it likes, and stays what it was."""
+    """A client may re-authenticate repeatedly; its session continues."""
     with authenticated(address) as client:
         client.subscribe("again")
         for _ in range(3):
@@ -51,7 +51,7 @@ def test_again_and_again(address: Address) -> None:
 
 
 def test_under_traffic(address: Address) -> None:
-    """Messages come and go in order while exchanges begin, go on and end among them [MQTT5 4.12.1]."""
+    """Messages are delivered in order while exchanges begin, continue and end among them [MQTT5 4.12.1]."""
     received: list[bytes] = []
     exchanges = 0
     scram: Scram | None = None
@@ -85,7 +85,7 @@ def test_under_traffic(address: Address) -> None:
 
 
 def test_in_the_middle(address: Address) -> None:
-    """Between the steps the client is served as it was, for as long as it likes, and others are too."""
+    """Between the steps of an exchange the broker serves the client and others as usual, without a time limit."""
     with authenticated(address) as client, connected(address, 5) as other:
         client.subscribe("middle", qos=2)
         scram = Scram()
@@ -103,7 +103,7 @@ def test_in_the_middle(address: Address) -> None:
 
 
 def test_wrong_password(address: Address) -> None:
-    """Who does not convince is told so and disconnected, which publishes the will [MQTT-4.12.1-2]."""
+    """A client whose proof is wrong is told so and disconnected, and its will is published [MQTT-4.12.1-2]."""
     with connected(address, 5) as watcher:
         watcher.subscribe("failed")
         with authenticated(address, will=Will(b"failed", b"gone")) as client:
@@ -115,7 +115,7 @@ def test_wrong_password(address: Address) -> None:
 
 
 def test_another_user(address: Address) -> None:
-    """It has to be the same user: what the session holds is that user's."""
+    """Re-authentication as another user is refused, because the session belongs to the first one."""
     with authenticated(address) as client:
         scram = Scram(OTHER_USER)
         client.send(Auth(REAUTHENTICATE, scram.first()))
@@ -124,7 +124,7 @@ def test_another_user(address: Address) -> None:
 
 
 def test_unknown_user(address: Address) -> None:
-    """Nor can a user be another whom nobody knows."""
+    """Re-authentication as an unknown user is refused in the same way."""
     with authenticated(address) as client:
         scram = Scram("nobody")
         client.send(Auth(REAUTHENTICATE, scram.first()))
@@ -141,7 +141,7 @@ def test_unknown_user(address: Address) -> None:
     ],
 )
 def test_wrong_beginning(address: Address, code: int, method: str, expected: int) -> None:
-    """An exchange begins with the reason code 0x19 and the method of CONNECT."""
+    """An exchange must begin with reason code 0x19 and the method of CONNECT."""
     with authenticated(address) as client:
         client.send(Auth(code, {**Scram().first(), props.AUTHENTICATION_METHOD: method}))
         expect_disconnect(client, expected)
@@ -156,7 +156,7 @@ def test_wrong_beginning(address: Address, code: int, method: str, expected: int
     ],
 )
 def test_wrong_continuation(address: Address, code: int, method: str, expected: int) -> None:
-    """It goes on with the reason code 0x18 and the same method."""
+    """An exchange must continue with reason code 0x18 and the same method."""
     with authenticated(address) as client:
         scram = Scram()
         client.send(Auth(REAUTHENTICATE, scram.first()))
@@ -166,7 +166,7 @@ def test_wrong_continuation(address: Address, code: int, method: str, expected: 
 
 
 def test_replayed_proof(address: Address) -> None:
-    """The proof by which a client was let in does not convince a second time."""
+    """The proof of the CONNECT exchange is refused in a later one."""
     with WireClient(address, 5) as client:
         scram = Scram()
         first = scram.first()
@@ -182,14 +182,14 @@ def test_replayed_proof(address: Address) -> None:
 
 @pytest.mark.parametrize("code", [CONTINUE, REAUTHENTICATE, 0x00])
 def test_without_a_method_at_connect(address: Address, code: int) -> None:
-    """Who named no method in CONNECT cannot authenticate later [MQTT-4.12.0-7]."""
+    """A client whose CONNECT named no method cannot re-authenticate [MQTT-4.12.0-7]."""
     with connected(address, 5) as client:
         client.send(Auth(code, Scram().first()))
         expect_disconnect(client, reason_codes.PROTOCOL_ERROR)
 
 
 def test_maximum_packet_size(address: Address) -> None:
-    """What the client cannot take is not sent again either [MQTT-3.1.2-24]."""
+    """The broker does not send a challenge that is too large for the client [MQTT-3.1.2-24]."""
     with WireClient(address, 5) as client:
         scram = Scram()
         ask(client, scram, maximum_packet_size=260)

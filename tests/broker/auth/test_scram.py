@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 by itself: whoever knows the password gets in, and nothing else that can be said does."""
+"""SCRAM-SHA-256 by itself: only a client that knows the password is accepted."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
@@ -69,7 +69,7 @@ WORDS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x220, exclude_c
 
 @given(WORDS, WORDS)
 def test_whoever_knows_the_password_gets_in(name: str, password: str) -> None:
-    """Any name and password that SCRAM allows will do, and the client can check the broker's answer."""
+    """Any name and password that SCRAM allows is accepted, and the client can verify the broker's answer."""
     try:
         name = str(ScramClient([NAME], name, password).username)
         entry = user(name, password)
@@ -89,7 +89,7 @@ def meaning(final: bytes) -> tuple[bytes, bytes]:
 
 @given(st.integers(min_value=0, max_value=1000), st.binary(min_size=1, max_size=10))
 def test_no_changed_proof_gets_in(at: int, text: bytes) -> None:
-    """Whatever is changed in the last message, it is refused in the same way."""
+    """Any change to the last message is refused, always in the same way."""
 
     def change(final: bytes) -> bytes:
         start = at % len(final)
@@ -110,7 +110,7 @@ GRAMMAR = st.lists(
 
 @given(st.lists(st.one_of(GRAMMAR, st.binary(max_size=60)), max_size=3))
 def test_nonsense_is_refused(messages: list[bytes]) -> None:
-    """Whatever a client says without knowing the password ends in 0x87 or in a challenge, and in nothing else."""
+    """Random input ends in 0x87 or in a challenge, never in another error."""
     exchange = SCRAM.begin()
     for message in messages:
         try:
@@ -122,7 +122,7 @@ def test_nonsense_is_refused(messages: list[bytes]) -> None:
 
 
 def test_every_truncation_is_refused() -> None:
-    """No beginning of the two messages will do for the whole."""
+    """Both messages are refused when they are truncated at any byte."""
     client = ScramClient([NAME], "ann", "pencil")
     first = client.get_client_first().encode()
     nonce = first.index(b",r=") + 4
@@ -135,7 +135,7 @@ def test_every_truncation_is_refused() -> None:
 
 
 def test_long_messages_are_not_looked_at() -> None:
-    """A message of the greatest length is taken, a longer one refused at once; the longest user name fits."""
+    """A message of the greatest length is accepted, a longer one refused at once; the longest user name fits."""
     name = "=" * 255
     client = ScramClient([NAME], name, "x", c_nonce="r" * 512)
     assert SCRAM.begin().step(client.get_client_first().encode()).data
@@ -146,7 +146,7 @@ def test_long_messages_are_not_looked_at() -> None:
 
 
 def test_stand_ins() -> None:
-    """An unknown name has a salt and iterations as some user has; always the same, but others in the next process."""
+    """An unknown name gets a plausible salt and iteration count, the same each time, and others in the next process."""
     shapes = {(12, 5000), (16, 4096)}
     found = set()
     for number in range(30):
@@ -171,7 +171,7 @@ def test_a_decoy_lets_no_client_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refusals_of_known_and_unknown_users_are_the_same() -> None:
-    """What is said of a wrong password is said of a wrong name."""
+    """A wrong password and an unknown name are refused with the same words."""
     said = []
     for name in ("ann", "abe"):
         with pytest.raises(MQTTError) as caught:
@@ -181,7 +181,7 @@ def test_refusals_of_known_and_unknown_users_are_the_same() -> None:
 
 
 def test_messages_after_the_end_are_refused() -> None:
-    """An exchange that has ended does not go on."""
+    """An exchange that has ended refuses further messages."""
     client, exchange = ScramClient([NAME], "ann", "pencil"), SCRAM.begin()
     client.set_server_first(exchange.step(client.get_client_first().encode()).data.decode())
     final = client.get_client_final().encode()

@@ -1,4 +1,4 @@
-"""Topics that are denied: who publishes there, who asks for them, and who might get them all the same."""
+"""Denied topics: publishing to them, subscribing to them, and wider filters that match them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -51,7 +51,7 @@ def answer_to(client: WireClient, publish: Publish) -> Packet:
 @pytest.mark.parametrize("topic", ["closed", "closed/a/b", "a/shut", "$SYS/broker/version", "$SYS"])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_publish(address: Address, topic: str, qos: int) -> None:
-    """A PUBLISH to a denied topic goes nowhere: 0x87 says so, at QoS 0 nothing [MQTT-3.3.5-2]. The client stays."""
+    """A PUBLISH to a denied topic is not routed; QoS 1 and 2 get 0x87; the client stays [MQTT-3.3.5-2]."""
     with connected(address, 5) as subscriber, connected(address, 5) as client:
         subscriber.subscribe("#", topic, qos=2)
         collect(subscriber)
@@ -73,7 +73,7 @@ def test_publish(address: Address, topic: str, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_publish_v4(address: Address, qos: int) -> None:
-    """3.1.1, which has no word for it: acknowledged to the end, and discarded."""
+    """3.1.1 has no reason code: the PUBLISH is acknowledged and discarded."""
     with connected(address, 4) as subscriber, connected(address, 4) as client:
         subscriber.subscribe("closed/#", qos=2)
         client.publish("closed/old", b"denied", qos, retain=True)
@@ -83,7 +83,7 @@ def test_publish_v4(address: Address, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_publish_closes(start: Start, qos: int) -> None:
-    """refused_publish: close is for 3.1.1; MQTT 5 clients are told and stay."""
+    """With refused_publish: close 3.1.1 connections are closed; MQTT 5 clients get 0x87 and stay."""
     rules = {**RULES, "refused_publish": "close"}
     address = start(sections={"authorization": rules}).address()
     publish = Publish(b"closed/x", b"", qos, packet_id=1 if qos else 0)
@@ -97,7 +97,7 @@ def test_publish_closes(start: Start, qos: int) -> None:
 
 
 def test_alias(address: Address) -> None:
-    """A topic alias is no way around; and one that was set by a refused PUBLISH is set [MQTT-3.3.2-12]."""
+    """A topic alias does not circumvent a denied topic; an alias that a refused PUBLISH sets is set [MQTT-3.3.2-12]."""
     with connected(address, 5) as client:
         for topic in (b"closed/alias", b""):
             answer = answer_to(client, Publish(topic, b"", 1, properties={props.TOPIC_ALIAS: 1}, packet_id=1))
@@ -108,7 +108,7 @@ def test_alias(address: Address) -> None:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("topic", [b"closed/will", b"$SYS/will"])
 def test_will(address: Address, version: int, topic: bytes) -> None:
-    """A will on a denied topic is refused with the CONNECT: 0x87, return code 5 in 3.1.1."""
+    """A CONNECT with a will on a denied topic is refused: 0x87, return code 5 in 3.1.1."""
     with WireClient(address, version) as client:
         connack = client.connect(will=Will(topic, b"gone"))
         assert connack.reason_code == (reason_codes.NOT_AUTHORIZED if version == 5 else 5)
@@ -116,7 +116,7 @@ def test_will(address: Address, version: int, topic: bytes) -> None:
 
 
 def test_counted_and_logged(broker: BrokerProcess) -> None:
-    """Refused messages are counted each, and logged once per episode, in a line of bounded length."""
+    """Each refused message is counted; the log has one line of bounded length for each episode."""
     before = len(events(broker, "publish_refused"))
     with connected(broker.address(), 5, client_id="y" * 5000) as client:
         topic = b"closed/" + b"x" * 60_000
@@ -132,7 +132,7 @@ def test_counted_and_logged(broker: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_episodes(version: int) -> None:
-    """The counter is the session's, and the metrics know it; what is decided of a topic is kept with it."""
+    """The counter belongs to the session and is exported; the decision about a topic is cached with it."""
     with LocalBroker(authorization=RULES) as local:
         client = local.client(version)
         client.connect("c")
@@ -175,7 +175,7 @@ FILTERS = {
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_subscribe(address: Address, version: int) -> None:
-    """Filters that a denied one covers are refused one by one; wider ones are not."""
+    """Each filter that a denied filter covers is refused; wider filters are granted."""
     with connected(address, version) as client:
         expected = [0x80 if refused else 1 for refused in FILTERS.values()]
         assert client.subscribe(*FILTERS, qos=1).reason_codes == expected
@@ -183,7 +183,7 @@ def test_subscribe(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(4, 0x80), (5, reason_codes.NOT_AUTHORIZED)])
 def test_said_outright(start: Start, version: int, code: int) -> None:
-    """`refused_subscribe: not_authorized` tells MQTT 5 clients why; 3.1.1 has one code only."""
+    """With `refused_subscribe: not_authorized` MQTT 5 clients get the reason; 3.1.1 has one code only."""
     rules = {"deny_subscribe": ["secret/#"], "refused_subscribe": "not_authorized"}
     with connected(start(sections={"authorization": rules}).address(), version) as client:
         assert client.subscribe("secret/a", "free").reason_codes == [code, 0]
@@ -191,7 +191,7 @@ def test_said_outright(start: Start, version: int, code: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_wider_filters(address: Address, version: int) -> None:
-    """Topics that match a denied filter reach nobody by a wider one either: shared, retained, or as they come."""
+    """A wider filter delivers no denied topic: neither shared, nor retained, nor live messages."""
     denied = (b"secret", b"secret/x", b"x/private", b"secret/y/z")
     with connected(address, version) as early, connected(address, version) as shares:
         early.subscribe("#", "+", "+/+", "secret/../#", qos=1)
@@ -210,7 +210,7 @@ def test_wider_filters(address: Address, version: int) -> None:
 
 
 def test_denied_system_topics(start: Start) -> None:
-    """Denying $SYS/# keeps the broker's own topics from all; # alone does not, as it does not match them."""
+    """Denying $SYS/# hides the broker's topics from all clients; # alone does not, as it does not match them."""
     for denied, refused in (("$SYS/#", True), ("#", False)):
         address = start(sections={"authorization": {"deny_subscribe": [denied]}}).address()
         with connected(address, 5) as client:
@@ -226,7 +226,7 @@ def test_denied_system_topics(start: Start) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_only_system_topics(start: Start, version: int) -> None:
-    """By default nothing is denied but publishing to the broker's own topics."""
+    """By default only publishing to the broker's own topics is denied."""
     address = start().address()
     with connected(address, version) as client:
         client.subscribe("$SYS/mine", "$SYSTEM/mine", "closed/a", "secret/a")
@@ -236,7 +236,7 @@ def test_only_system_topics(start: Start, version: int) -> None:
 
 
 def test_exchange_after_a_refusal(address: Address) -> None:
-    """A PUBREC that refuses ends the exchange: a PUBREL for it is answered with 0x92 [MQTT-4.3.3-9]."""
+    """A PUBREC with an error ends the exchange: a PUBREL for it is answered with 0x92 [MQTT-4.3.3-9]."""
     with connected(address, 5) as client:
         answer_to(client, Publish(b"closed/x", b"", 2, packet_id=5))
         client.send(Pubrel(5))

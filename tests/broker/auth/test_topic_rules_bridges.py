@@ -1,4 +1,4 @@
-"""Bridges: what Mosquitto's expect of the broker that they connect to, by packets and with Mosquitto itself."""
+"""Bridges: what Mosquitto's bridges need, tested with packets and with Mosquitto itself."""
 
 import signal
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ def follow(client: WireClient, topic_filter: str, qos: int = 2) -> None:
 
 
 def test_no_echo(address: Address) -> None:
-    """What a bridge has published does not come back to it, whatever it is subscribed to; what others publish does."""
+    """A bridge does not get back what it has published, whatever it is subscribed to; it gets what others publish."""
     with bridge(address, "no-echo") as client, connected(address, 4) as other:
         client.subscribe("echo/#")
         client.publish("echo/own", b"")
@@ -56,7 +56,7 @@ def test_no_echo(address: Address) -> None:
 
 
 def test_retain_as_published(address: Address) -> None:
-    """A bridge sees which messages are retained as they are published; other clients of 3.1.1 do not [MQTT-3.3.1-9]."""
+    """A bridge gets RETAIN as published; other 3.1.1 clients do not [MQTT-3.3.1-9]."""
     with bridge(address, "as-published") as client, connected(address, 4) as other:
         client.subscribe("flags/#")
         other.subscribe("flags/#")
@@ -68,7 +68,7 @@ def test_retain_as_published(address: Address) -> None:
 
 
 def test_window(address: Address) -> None:
-    """A bridge by 3.1.1 is sent no more at once than Mosquitto can take: past 20 it would discard QoS 2."""
+    """A 3.1.1 bridge has at most 20 deliveries in flight: beyond that Mosquitto would discard QoS 2."""
     with bridge(address, "window") as client, connected(address, 4) as other:
         client.subscribe("window", qos=2)
         for _ in range(21):
@@ -80,7 +80,7 @@ def test_window(address: Address) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_state(address: Address, version: int) -> None:
-    """Any client may say of itself, retained, that it is connected, and its will that it is not; others see both."""
+    """Any client may publish a retained state of its own connection, by PUBLISH and by will, and others receive it."""
     name = f"state-{version}"
     topic = STATE.format(name)
     with connected(address, 5) as watcher:
@@ -105,7 +105,7 @@ def test_state(address: Address, version: int) -> None:
     ],
 )
 def test_nothing_else_under_sys(address: Address, topic: str, payload: bytes, retain: bool) -> None:
-    """Clients may publish nothing else under $SYS, be it by PUBLISH or as a will."""
+    """Clients may publish nothing else under $SYS, neither by PUBLISH nor as a will."""
     with WireClient(address, 5) as client:
         client.connect("strict")
         client.send(Publish(topic.encode(), payload, 1, retain, packet_id=1))
@@ -115,7 +115,7 @@ def test_nothing_else_under_sys(address: Address, topic: str, payload: bytes, re
 
 
 def test_state_of_nobody(address: Address) -> None:
-    """Who has no client id before CONNACK has no state to leave a will on: its will would be refused when it is due."""
+    """A CONNECT without a client id and with a will on a connection state is refused: no id, no such topic."""
     with WireClient(address, 5) as client:
         refused = client.connect("", will=Will(STATE.format("").encode(), b"0", 0, True))
         assert refused.reason_code == reason_codes.NOT_AUTHORIZED
@@ -125,7 +125,7 @@ def test_state_of_nobody(address: Address) -> None:
     "rules", [{"bridge_state": False}, {"deny_publish": ["$SYS/broker/connection/#"]}], ids=["off", "denied"]
 )
 def test_state_can_be_refused(start: Start, rules: dict[str, object]) -> None:
-    """`bridge_state: false` keeps the state out, and so does a topic filter under `deny_publish`."""
+    """`bridge_state: false` denies the state topics, and so does a filter under `deny_publish`."""
     with WireClient(start(sections={"authorization": rules}).address(), 5) as client:
         client.connect("c")
         client.send(Publish(STATE.format("c").encode(), b"1", 1, True, packet_id=1))
@@ -203,7 +203,7 @@ def seen(client: WireClient) -> tuple[str, bytes, int, bool]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("clean", ["true", "false"])
 def test_both_directions(pair: MakePair, version: int, qos: int, clean: str) -> None:
-    """Whatever is published on one side comes to the other once, with its QoS and RETAIN, and does not come back."""
+    """Each message of one side arrives on the other once, with its QoS and RETAIN, and does not come back."""
     made = pair(f"topic # both {qos}", f"bridge_protocol_version {VERSIONS[version]}", f"cleansession {clean}")
     with ExitStack() as stack:
         ends = {"ours": made.sluice.address(), "theirs": made.mosquitto.address()}
@@ -221,7 +221,7 @@ def test_both_directions(pair: MakePair, version: int, qos: int, clean: str) -> 
 
 @needs_mosquitto
 def test_prefixes(pair: MakePair) -> None:
-    """Topics may have other names on the other side."""
+    """Topics may have other prefixes on the other side."""
     made = pair("topic # both 1 here/ there/")
     with connected(made.sluice.address(), 5) as ours, connected(made.mosquitto.address(), 5) as theirs:
         ours.subscribe("#", qos=1)
@@ -236,7 +236,7 @@ def test_prefixes(pair: MakePair) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_burst(pair: MakePair, version: int, qos: int) -> None:
-    """A burst comes over whole: the bridge is sent no more at once than it can take."""
+    """A burst arrives completely: the bridge never has more in flight than it can take."""
     made = pair(f"topic # in {qos}", f"bridge_protocol_version {VERSIONS[version]}", "max_queued_messages 0")
     with connected(made.sluice.address(), 4) as sender, connected(made.mosquitto.address(), 4) as theirs:
         theirs.subscribe("#")
@@ -248,7 +248,7 @@ def test_burst(pair: MakePair, version: int, qos: int) -> None:
 @needs_mosquitto
 @pytest.mark.parametrize("version", VERSIONS)
 def test_bridge_that_dies(pair: MakePair, version: int) -> None:
-    """The will of a bridge says that it is gone; what waits for it comes when it is back, if its session is kept."""
+    """The will of a bridge reports its end; a kept session gets what it missed after the reconnect."""
     made = pair("topic # in 1", f"bridge_protocol_version {VERSIONS[version]}", "cleansession false")
     made.mosquitto.ask_to_end(signal.SIGKILL)
     made.wait_for_state(b"0")
@@ -264,7 +264,7 @@ def test_bridge_that_dies(pair: MakePair, version: int) -> None:
 @needs_mosquitto
 @pytest.mark.parametrize("version", VERSIONS)
 def test_restart_of_sluice(pair: MakePair, version: int) -> None:
-    """A bridge comes back after a restart, and brings what it could not send meanwhile."""
+    """A bridge reconnects after a restart, and delivers what it could not send meanwhile."""
     made = pair("topic # both 1", f"bridge_protocol_version {VERSIONS[version]}", "cleansession false")
     made.sluice.stop()
     with connected(made.mosquitto.address(), 4) as theirs:
@@ -278,7 +278,7 @@ def test_restart_of_sluice(pair: MakePair, version: int) -> None:
 
 @needs_mosquitto
 def test_bridge_without_state(start: Start, tmp_path: Path) -> None:
-    """With `bridge_state: false` a bridge that tells its state is refused, and the log says why and whom."""
+    """With `bridge_state: false` a bridge that publishes its state is refused, and the log names it and the reason."""
     broker = start(sections={"authorization": {"bridge_state": False}})
     extra = [f"connection {NAME}", f"address 127.0.0.1:{broker.address().port}", f"remote_clientid {NAME}", "topic #"]
     with start_mosquitto(tmp_path, extra=["log_type error", *extra]):

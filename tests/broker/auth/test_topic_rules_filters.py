@@ -1,4 +1,4 @@
-"""Which filters a denied one covers, against what each of them matches."""
+"""Which filters a denied filter covers, compared with the topics that each of them matches."""
 
 from itertools import product
 
@@ -49,13 +49,13 @@ def test_topics(denied: list[str], topic: str) -> None:
 
 @given(st.lists(st.sampled_from(FILTERS), max_size=4), st.sampled_from(FILTERS))
 def test_several(denied: list[str], topic_filter: str) -> None:
-    """Several rules refuse what one of them does."""
+    """Several rules refuse a filter that one of them covers."""
     each = [rules([one]).may_subscribe(topic_filter.encode()) for one in denied]
     assert rules(denied).may_subscribe(topic_filter.encode()) == all(each)
 
 
 def test_looked_up_once() -> None:
-    """Each level of a filter that is looked up meets a "+" once: two ways at each would be thousands at the last."""
+    """A lookup visits each level of a filter once, so its cost does not grow exponentially with "+"."""
     tree = FilterTree()
     denied = tree.at(b"+/+/+/+")
     assert tree.match(b"+/+/+/+") == [denied]

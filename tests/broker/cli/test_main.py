@@ -1,4 +1,4 @@
-"""The command line: what `sluice` prints, and with which status it ends."""
+"""The command line: what `sluice` prints, and its exit status."""
 
 import os
 import socket
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_show(file: Path, tmp_path: Path) -> None:
-    """`config show` prints the effective configuration as YAML, each value with where it comes from."""
+    """`config show` prints the effective configuration as YAML, each value with its origin."""
     shown = sluice(
         "config", "show", "-c", str(file), "-l", "127.0.0.1:5000", folder=tmp_path, SLUICE_SESSION__RECEIVE_MAXIMUM="9"
     )
@@ -62,13 +62,13 @@ def test_show(file: Path, tmp_path: Path) -> None:
 
 
 def test_check(file: Path, tmp_path: Path) -> None:
-    """`config check` says that a right file is right."""
+    """`config check` accepts a correct file."""
     checked = sluice("config", "check", str(file), folder=tmp_path)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, f"{file}: no mistakes found\n", "")
 
 
 def test_check_finds_every_mistake(file: Path, tmp_path: Path) -> None:
-    """`config check` reports each mistake in a line of its own, with its place and path, and ends with 2."""
+    """`config check` reports each mistake on its own line, with its place and path, and ends with 2."""
     file.write_text("session:\n  max_inflght: 7\n  receive_maximum: many\nlog: {level: loud}\n")
     checked = sluice("config", "check", str(file), folder=tmp_path)
     assert (checked.returncode, checked.stdout) == (2, "")
@@ -81,7 +81,7 @@ def test_check_finds_every_mistake(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [("config", "check"), ("config", "show", "-c"), ("run", "-c")])
 def test_missing_file(command: tuple[str, ...], tmp_path: Path) -> None:
-    """A file that is not there is named; the status is 2."""
+    """A missing file is named; the status is 2."""
     status, out, err = invoke(*command, str(tmp_path / "nowhere.yaml"))
     assert (status, out) == (2, "")
     assert "nowhere.yaml: there is no such file" in err
@@ -96,7 +96,7 @@ def test_version() -> None:
 
 
 def test_module_is_the_command(tmp_path: Path) -> None:
-    """`python -m broker` is `sluice`, and says so."""
+    """`python -m broker` is `sluice`, and calls itself so."""
     helped = sluice("--help", folder=tmp_path, COLUMNS="80")
     assert helped.returncode == 0
     assert helped.stdout.startswith("Usage: sluice ")
@@ -105,7 +105,7 @@ def test_module_is_the_command(tmp_path: Path) -> None:
 
 
 def test_help_of_run() -> None:
-    """`run --help` names every flag whole, and not the developers' switch."""
+    """`run --help` names every flag in full, and not the developers' switch."""
     status, out, _ = invoke("run", "--help")
     assert status == 0
     for flag in ("-c, --config FILE", "-l, --listen HOST:PORT", "--node-name NAME", "--metrics-directory DIR"):
@@ -120,14 +120,14 @@ def test_help_of_run() -> None:
     "arguments", [("--wrong",), ("run", "--wrong"), ("config", "show", "--wrong"), ("serve",), ("config", "check")]
 )
 def test_unknown_option(arguments: tuple[str, ...]) -> None:
-    """What the command does not know ends with 2 and a hint."""
+    """An unknown option ends with 2 and a hint."""
     status, out, err = invoke(*arguments)
     assert (status, out) == (2, "")
     assert err.startswith("Usage: ")
 
 
 def test_no_arguments() -> None:
-    """Without arguments there is help."""
+    """Without arguments the help is printed."""
     _, out, err = invoke()
     assert "Usage: " in out + err
 
@@ -136,7 +136,7 @@ def test_no_arguments() -> None:
 
 
 def test_wrong_configuration(tmp_path: Path) -> None:
-    """Mistakes in flags and variables end `run` with 2, all of them named as they were written."""
+    """Mistakes in flags and variables end `run` with 2, each named as it was written."""
     ran = sluice("run", "-l", "[::]:0", "--log-level", "loud", folder=tmp_path, SLUICE_MQTT__MAX_CONNECTIONS="-1")
     assert (ran.returncode, ran.stdout) == (2, "")
     first, *problems = ran.stderr.splitlines()
@@ -150,7 +150,7 @@ def test_wrong_configuration(tmp_path: Path) -> None:
 
 
 def test_port_in_use(tmp_path: Path) -> None:
-    """A listener that cannot be opened is one clear line and status 1; no other is said to be open."""
+    """A listener that cannot be opened is one line and status 1; no listener is reported as open."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = f"127.0.0.1:{taken.getsockname()[1]}"
         ran = sluice("run", "-l", "127.0.0.1:0", "-l", bind, "--log-format", "json", folder=tmp_path)
@@ -161,7 +161,7 @@ def test_port_in_use(tmp_path: Path) -> None:
 
 
 def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
-    """A certificate with another's key is one clear line and status 1."""
+    """A certificate with another certificate's key is one line and status 1."""
     tls = {"certfile": str(certificates.server.certfile), "keyfile": str(certificates.client.keyfile)}
     (tmp_path / "tls.yaml").write_text(yaml.safe_dump({"listeners": [{"bind": "127.0.0.1:0", "tls": tls}]}))
     ran = sluice("run", "-c", "tls.yaml", folder=tmp_path)
@@ -173,7 +173,7 @@ def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
 
 @pytest.mark.parametrize(("command", "needed"), [("report", "required: --out"), ("compact", "required: --metrics")])
 def test_jobs_are_passed_on(tmp_path: Path, command: str, needed: str) -> None:
-    """`report` and `compact` hand their arguments to the Spark job's own command, and its status back."""
+    """`report` and `compact` pass their arguments to the Spark job's command, and return its status."""
     ran = sluice(command, "--quiet", folder=tmp_path)
     assert ran.returncode == 2
     assert needed in ran.stderr
@@ -181,7 +181,7 @@ def test_jobs_are_passed_on(tmp_path: Path, command: str, needed: str) -> None:
 
 
 def test_who_stops_the_command_stops_the_job(tmp_path: Path) -> None:
-    """The job runs in the process that was started: nothing goes on when a supervisor has ended that."""
+    """The job replaces the process of the command, so that a supervisor that ends it ends the job."""
     (tmp_path / "spark_jobs").mkdir()
     (tmp_path / "spark_jobs" / "__init__.py").touch()
     (tmp_path / "spark_jobs" / "cli.py").write_text("import os\ndef main(program): print(os.getpid())")

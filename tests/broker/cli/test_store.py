@@ -1,4 +1,4 @@
-"""`sluice store`: what it says of journals, sound and damaged, and the copies that it makes."""
+"""`sluice store`: what it prints about sound and damaged journals, and the copies that it makes."""
 
 import sqlite3
 from contextlib import closing
@@ -49,7 +49,7 @@ def damage(journal: Path, number: int) -> None:
 
 
 def test_of_a_running_broker(journal: Path, tmp_path: Path, start: Start) -> None:
-    """Numbers and a copy can be had while the broker runs; the copy is a journal from which another one starts."""
+    """`store` prints figures and makes a copy while the broker runs; a broker starts from the copy."""
     status, said = store("stats", journal)
     assert status == 0
     assert [line.split()[:2] for line in said.splitlines()[:5]] == [
@@ -71,7 +71,7 @@ def test_of_a_running_broker(journal: Path, tmp_path: Path, start: Start) -> Non
 
 
 def test_damaged(journal: Path, tmp_path: Path, start: Start) -> None:
-    """All damage is listed, the rest is copied, and a broker starts from the copy."""
+    """`store` lists all damage and copies the rest, and a broker starts from the copy."""
     assert store("backup", journal, tmp_path / "copy")[0] == 0
     with closing(sqlite3.connect(tmp_path / "copy" / NAME)) as database:
         (last,) = database.execute("select max(number) from frame").fetchone()
@@ -90,7 +90,7 @@ def test_damaged(journal: Path, tmp_path: Path, start: Start) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    """A directory without a journal, and a copy that would replace something, are refused with the path."""
+    """A directory without a journal, and a copy onto an existing file, are refused with the path."""
     for command in ("stats", "check"):
         status, said = store(command, tmp_path)
         assert status == 1

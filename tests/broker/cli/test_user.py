@@ -52,7 +52,7 @@ def fits(user: ScramUser, password: str) -> bool:
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\nanother line\n"])
 def test_entry(tmp_path: Path, end: str) -> None:
-    """The first line of standard input is the password: the entry lets in who knows it, and does not hold it."""
+    """The first line of standard input is the password: its entry accepts that password, and does not contain it."""
     status, out, err = invoke("ann", typed=f"correct horse{end}")
     assert (status, err) == (0, "")
     assert "correct" not in out
@@ -66,7 +66,7 @@ def test_entry(tmp_path: Path, end: str) -> None:
     "name", ["1e3", "true", "null", 'a"b', "a\\b", "a: b", "#x", "- x", "änn", " a ", "a,b=c", "'", "漢"]
 )
 def test_names(tmp_path: Path, name: str) -> None:
-    """Whatever the name looks like, the configuration reads the name, and clients get in by it."""
+    """The configuration reads any user name back from the entry, and clients authenticate by it."""
     _, out, _ = invoke(name, "--iterations", "4096", typed="x\n")
     (user,) = users(out, tmp_path)
     assert user.username == name
@@ -74,13 +74,13 @@ def test_names(tmp_path: Path, name: str) -> None:
 
 
 def test_normal_form(tmp_path: Path) -> None:
-    """A name is written as clients will send it (RFC 4013)."""
+    """A name is written in the form in which clients send it (RFC 4013)."""
     _, out, _ = invoke("a\u0308\u00ad", typed="x\n")
     assert users(out, tmp_path)[0].username == "ä"
 
 
 def test_salt_is_new_each_time() -> None:
-    """Two entries for one password have nothing in common."""
+    """Two entries for one password have no value in common."""
     entries = [yaml.safe_load(invoke("ann", typed="x\n")[1])[0] for _ in range(2)]
     for key in ("salt", "stored_key", "server_key"):
         assert entries[0][key] != entries[1][key]
@@ -100,7 +100,7 @@ def test_salt_is_new_each_time() -> None:
     ],
 )
 def test_refused(name: str, typed: str, options: tuple[str, ...], message: str) -> None:
-    """What no client could get in by is refused with status 2, and nothing is printed."""
+    """A name or password that no client could use is refused with status 2, and nothing is printed."""
     status, out, err = invoke(name, *options, typed=typed)
     assert (status, out) == (2, "")
     assert message in err
@@ -141,7 +141,7 @@ def test_password_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_password_typed_wrong(tmp_path: Path) -> None:
-    """Who types two different passwords is asked again."""
+    """Two different passwords at the terminal are asked for again."""
     status, out, seen = ask("correct horse", "correct hose", "correct horse", "correct horse")
     assert status == 0
     assert seen.count("Password") == 2

@@ -1,4 +1,4 @@
-"""Who is let in and for how long, with the clock in the test's hand: CONNECT in time, keepalive, limits."""
+"""When a client is accepted and for how long, on a clock that the test sets: CONNECT in time, keep-alive, limits."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_keepalive() -> None:
 
 
 def test_no_keepalive() -> None:
-    """A keepalive of 0 means that silence is all right [MQTT5 3.1.2.10]."""
+    """With a keep-alive of 0 a silent client stays connected [MQTT5 3.1.2.10]."""
     with LocalBroker() as local:
         client = local.client(5)
         client.connect("c", keep_alive=0)
@@ -31,7 +31,7 @@ def test_no_keepalive() -> None:
 
 @pytest.mark.parametrize("beginning", [b"", b"\x10", b"\x10\x20\x00\x04MQTT"])
 def test_waiting_for_connect(beginning: bytes) -> None:
-    """A connection that does not say CONNECT in time is closed, without a word [MQTT5 3.1.0]."""
+    """A connection without CONNECT within connect_timeout is closed without a packet [MQTT5 3.1.0]."""
     with LocalBroker(mqtt={"connect_timeout": 5.0}) as local:
         client = local.client(5)
         client.send(beginning)
@@ -43,7 +43,7 @@ def test_waiting_for_connect(beginning: bytes) -> None:
 
 
 def test_waiting_for_connect_for_ever() -> None:
-    """connect_timeout: infinity lets connections wait."""
+    """With connect_timeout: infinity a connection without CONNECT stays open."""
     with LocalBroker(mqtt={"connect_timeout": float("inf")}) as local:
         client = local.client(5)
         local.pass_time(10_000)
@@ -52,7 +52,7 @@ def test_waiting_for_connect_for_ever() -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(4, 3), (5, reason_codes.QUOTA_EXCEEDED)])
 def test_max_connections(version: int, code: int) -> None:
-    """Past max_connections CONNECT is refused: 0x97 in MQTT 5, 3 in 3.1.1; who goes makes room."""
+    """Past max_connections CONNECT is refused, with 0x97 in MQTT 5 and 3 in 3.1.1, until a connection ends."""
     with LocalBroker(mqtt={"max_connections": 2}) as local:
         first, second = local.client(version), local.client(version)
         first.connect("first")
@@ -70,7 +70,7 @@ def test_max_connections(version: int, code: int) -> None:
 
 
 def test_authentication_method() -> None:
-    """A CONNECT that asks for extended authentication is refused with 0x8C: we offer none [MQTT-4.12.0-1]."""
+    """A CONNECT with an authentication method is refused with 0x8C: no users are configured [MQTT-4.12.0-1]."""
     with LocalBroker() as local:
         client = local.client(5)
         connack = client.connect("c", properties={props.AUTHENTICATION_METHOD: "SCRAM-SHA-1"})

@@ -1,4 +1,4 @@
-"""What a broker does not offer: what it says of that, and what becomes of those who use it all the same."""
+"""Features that are switched off: what CONNACK says of them, and the answer to clients that use them nevertheless."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -61,14 +61,14 @@ def check_closed(client: WireClient, code: int) -> None:
 
 
 def test_told(least: Address) -> None:
-    """CONNACK says what there is not [MQTT-3.2.2-9]; Response Information is for who asks [MQTT-3.1.2-28]."""
+    """CONNACK names features that are off [MQTT-3.2.2-9]; Response Information is sent on request [MQTT-3.1.2-28]."""
     with WireClient(least, 5) as client:
         told = client.connect().properties or {}
         assert [told.get(key) for key in UNTOLD] == [1, 0, 0, 0, 0, 100, None]
 
 
 def test_nothing_to_tell(address: Address) -> None:
-    """What is there needs no words."""
+    """CONNACK says nothing about features that are available."""
     with WireClient(address, 5) as client:
         told = client.connect(properties=dict(ASK)).properties or {}
         assert not set(UNTOLD) & set(told)
@@ -79,7 +79,7 @@ def test_nothing_to_tell(address: Address) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_publish_above_maximum_qos(least: Address, version: int) -> None:
-    """A PUBLISH above Maximum QoS goes nowhere and closes, with 0x9B in MQTT 5 [MQTT-3.2.2-11]."""
+    """A PUBLISH above Maximum QoS is not routed and closes the connection, with 0x9B in MQTT 5 [MQTT-3.2.2-11]."""
     with connected(least, version) as subscriber, connected(least, version) as client:
         subscriber.subscribe("above", qos=2)
         client.publish("above", b"1", 1)
@@ -90,7 +90,7 @@ def test_publish_above_maximum_qos(least: Address, version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_subscribing_above_maximum_qos(least: Address, version: int) -> None:
-    """Subscriptions are granted what they ask for: Maximum QoS is for PUBLISH [MQTT-3.2.2-10]."""
+    """Subscriptions are granted the QoS that they ask for: Maximum QoS limits PUBLISH [MQTT-3.2.2-10]."""
     with connected(least, version) as client:
         for qos in (0, 1, 2):
             assert client.subscribe("any", qos=qos).reason_codes == [qos]
@@ -99,7 +99,7 @@ def test_subscribing_above_maximum_qos(least: Address, version: int) -> None:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1])
 def test_publish_with_retain(least: Address, version: int, qos: int) -> None:
-    """A PUBLISH with RETAIN goes nowhere and closes, with 0x9A in MQTT 5 [MQTT-3.2.2-14]."""
+    """A PUBLISH with RETAIN is not routed and closes the connection, with 0x9A in MQTT 5 [MQTT-3.2.2-14]."""
     with connected(least, version) as subscriber, connected(least, version) as client:
         subscriber.subscribe("kept")
         client.send(Publish(b"kept", b"x", qos, True, packet_id=qos))
@@ -116,7 +116,7 @@ def test_publish_with_retain(least: Address, version: int, qos: int) -> None:
     ],
 )
 def test_wills(least: Address, version: int, will: Will, code: int) -> None:
-    """A CONNECT whose will asks for what there is not is refused, in 3.1.1 without words [MQTT-3.2.2-12, -13]."""
+    """A CONNECT whose will uses a feature that is off is refused, in 3.1.1 without a reason [MQTT-3.2.2-12, -13]."""
     with WireClient(least, version) as client:
         if version == 5:
             assert client.connect(will=will).reason_code == code
@@ -138,7 +138,7 @@ def test_wills(least: Address, version: int, will: Will, code: int) -> None:
     ],
 )
 def test_subscribing(least: Address, filters: list[str], properties: Properties | None, code: int) -> None:
-    """MQTT 5: who has been told and subscribes all the same is disconnected; nothing of the SUBSCRIBE is kept."""
+    """An MQTT 5 client that subscribes with a feature that is off is disconnected, and none of its filters is kept."""
     kept: Properties = {props.SESSION_EXPIRY_INTERVAL: 60}
     client_id = f"told-{code}-{len(filters[-1])}"
     with WireClient(least, 5) as client:
@@ -152,7 +152,7 @@ def test_subscribing(least: Address, filters: list[str], properties: Properties 
 
 
 def test_subscribing_v4(least: Address) -> None:
-    """3.1.1: whose client could not be told is refused filter by filter, with 0x80."""
+    """A 3.1.1 client cannot be told what is off: each such filter is refused with 0x80."""
     with connected(least, 4) as client:
         codes = client.subscribe("a/+", "fine", "$share/g/a", "a/#", qos=1).reason_codes
         assert codes == [0x80, 1, 0x80, 0x80]
@@ -162,7 +162,7 @@ def test_subscribing_v4(least: Address) -> None:
 
 
 def test_shared_without_wildcards(start: Start) -> None:
-    """A shared subscription is judged by the filter in it too."""
+    """A wildcard is refused also in the filter of a shared subscription."""
     address = start(sections={"mqtt": {"wildcard_subscription_available": False}}).address()
     with connected(address, 5) as client:
         assert client.subscribe("$share/g/a").reason_codes == [0]
@@ -175,7 +175,7 @@ def test_shared_without_wildcards(start: Start) -> None:
 
 @pytest.mark.parametrize(("version", "own", "enforced"), [(5, 1000, 100), (5, 0, 100), (5, 10, 10), (4, 200, 200)])
 def test_server_keep_alive(version: int, own: int, enforced: int) -> None:
-    """The server's keepalive counts for who asks for more, or for none [MQTT-3.2.2-21]; 3.1.1 keeps its own."""
+    """Server Keep Alive replaces a longer keep-alive, or none [MQTT-3.2.2-21]; 3.1.1 clients keep their own."""
     with LocalBroker(mqtt={"server_keep_alive": 100.0}) as local:
         client = local.client(version)
         connack = client.connect("c", keep_alive=own)
@@ -207,14 +207,14 @@ def test_server_keep_alive(version: int, own: int, enforced: int) -> None:
     ],
 )
 def test_response_information(least: Address, client_id: str, level: str) -> None:
-    """The client id is one level of what the client is told, whatever it holds."""
+    """The client id is one level of the Response Information, whatever characters it has."""
     with WireClient(least, 5) as client:
         told = client.connect(client_id, properties=dict(ASK)).properties or {}
         assert told[props.RESPONSE_INFORMATION] == f"responses/{level}/of"
 
 
 def test_response_information_of_an_assigned_id(least: Address) -> None:
-    """Who gets its client id from the broker finds it there too."""
+    """A client id that the broker assigns is in the Response Information too."""
     with WireClient(least, 5) as client:
         told = client.connect("", properties=dict(ASK)).properties or {}
         assigned = str(told[props.ASSIGNED_CLIENT_IDENTIFIER])
@@ -223,7 +223,7 @@ def test_response_information_of_an_assigned_id(least: Address) -> None:
 
 @pytest.mark.parametrize(("client_id", "limit"), [("x" * 200, 150), ("/" * 30_000, 0)])
 def test_response_information_that_does_not_fit(least: Address, client_id: str, limit: int) -> None:
-    """What is too long for the client, or for MQTT, is left out."""
+    """Response Information is left out if it is too long for the client or for MQTT."""
     asked: Properties = {**ASK, props.MAXIMUM_PACKET_SIZE: limit} if limit else dict(ASK)
     with WireClient(least, 5) as client:
         connack = client.connect(client_id, properties=asked)
@@ -238,7 +238,7 @@ def test_response_information_that_does_not_fit(least: Address, client_id: str, 
     ("kind", "code"), [("temporary", reason_codes.USE_ANOTHER_SERVER), ("permanent", reason_codes.SERVER_MOVED)]
 )
 def test_redirection(start: Start, kind: str, code: int) -> None:
-    """Every CONNECT is refused and sent elsewhere, whatever else there is to say of it (section 4.11)."""
+    """With a server reference every CONNECT is refused with it, whatever else is wrong with it (section 4.11)."""
     reference = "one.example:1883 two.example"
     address = start(sections={"mqtt": {"redirect_to": reference, "redirect": kind, "maximum_qos": 0}}).address()
     with WireClient(address, 5) as client:
@@ -260,7 +260,7 @@ UTF8: Properties = {props.PAYLOAD_FORMAT_INDICATOR: 1}
 @pytest.mark.parametrize("payload", [b"\xff", b"\xed\xa0\x80", b"\xc0\xaf", b"fine to the l\xc3"])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_payload_is_not_utf8(address: Address, payload: bytes, qos: int) -> None:
-    """A payload that is said to be UTF-8 and is not goes nowhere: 0x99, at QoS 0 in DISCONNECT."""
+    """A payload that is declared UTF-8 and is not is refused with 0x99, at QoS 0 by a DISCONNECT."""
     with connected(address, 5) as subscriber, connected(address, 5) as client:
         subscriber.subscribe("format", qos=2)
         client.send(Publish(b"format", payload, qos, True, dict(UTF8), packet_id=1 if qos else 0))
@@ -277,7 +277,7 @@ def test_payload_is_not_utf8(address: Address, payload: bytes, qos: int) -> None
 
 
 def test_payload_is_bytes(address: Address) -> None:
-    """What is not said to be UTF-8 need not be."""
+    """A payload that is not declared UTF-8 may be any bytes."""
     with connected(address, 5) as client:
         client.subscribe("bytes")
         unsaid: list[Properties | None] = [None, {props.PAYLOAD_FORMAT_INDICATOR: 0}]
@@ -288,13 +288,13 @@ def test_payload_is_bytes(address: Address) -> None:
 
 @pytest.mark.parametrize(("payload", "code"), [(b"\xff", reason_codes.PAYLOAD_FORMAT_INVALID), (b"x", 0)])
 def test_payload_of_a_will(address: Address, payload: bytes, code: int) -> None:
-    """The same is asked of a will, at CONNECT."""
+    """CONNECT with a will payload that is declared UTF-8 and is not is refused."""
     with WireClient(address, 5) as client:
         assert client.connect(will=Will(b"will", payload, 0, False, dict(UTF8))).reason_code == code
 
 
 def test_payload_is_not_checked(start: Start) -> None:
-    """check_payload_format: false leaves it to who reads it."""
+    """With check_payload_format: false payloads are delivered unchecked."""
     address = start(sections={"mqtt": {"check_payload_format": False}}).address()
     will = Will(b"will", b"\xff", 0, False, dict(UTF8))
     with connected(address, 5, will=will) as client:

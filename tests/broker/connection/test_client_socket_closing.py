@@ -1,4 +1,4 @@
-"""How connections end: nothing is written after the end, nobody holds a connection open, crashes do not stay hidden."""
+"""How connections end: nothing is written after the end, no client keeps a connection open, crashes are reported."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def publish(client: LocalClient, topic: bytes, payload: bytes, qos: int = 0) -> 
 
 @pytest.mark.parametrize("qos", [0, 1])
 def test_nothing_after_the_end(qos: int) -> None:
-    """Deliveries to a connection that is closing are the session's, not written behind the DISCONNECT."""
+    """Deliveries for a connection that is closing stay with the session and are not written after DISCONNECT."""
     kept = {props.SESSION_EXPIRY_INTERVAL: 100}
     with LocalBroker() as local:
         subscriber, publisher = local.client(), local.client()
@@ -41,7 +41,7 @@ def test_nothing_after_the_end(qos: int) -> None:
 
 
 def test_half_closed_and_stuck() -> None:
-    """A client that ends its side and reads nothing is cut off, even without a keepalive."""
+    """A client that ends its side and reads nothing is closed, even without a keep-alive."""
     with LocalBroker() as local:
         client = local.client()
         client.connect("half")
@@ -53,7 +53,7 @@ def test_half_closed_and_stuck() -> None:
 
 
 def test_silent_and_stuck() -> None:
-    """A client that stays silent past its keepalive and reads nothing is cut off."""
+    """A client that is silent past its keep-alive and reads nothing is closed."""
     with LocalBroker() as local:
         client = local.client()
         client.connect("silent", keep_alive=10)
@@ -64,7 +64,7 @@ def test_silent_and_stuck() -> None:
 
 
 def test_will_at_once_when_closing() -> None:
-    """The will of a client that is thrown out does not wait for the client to take its DISCONNECT."""
+    """The will of a client that the broker disconnects is published before the client has read its DISCONNECT."""
     with LocalBroker() as local:
         watcher, client = local.client(), local.client()
         watcher.connect("watcher")
@@ -78,7 +78,7 @@ def test_will_at_once_when_closing() -> None:
 
 
 def test_crash_of_a_pass() -> None:
-    """An exception in a session's pass closes its connection and is reported; others go on."""
+    """An exception in a session's pass is logged and closes that session's connection and no other."""
 
     def broken(_: object) -> None:
         raise RuntimeError("out of order")
@@ -98,7 +98,7 @@ def test_crash_of_a_pass() -> None:
 
 
 def test_crash_of_a_timer() -> None:
-    """A timer that raises takes no other timer of its slot with it."""
+    """A timer that raises does not keep other timers of its slot from running."""
     with LocalBroker() as local:
         clients = [local.client() for _ in range(3)]
         for number, client in enumerate(clients):

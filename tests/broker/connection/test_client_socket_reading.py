@@ -1,4 +1,4 @@
-"""A client is read when no reason is left not to, in whatever order the reasons end (FC-23, FC-25)."""
+"""A client is read while there is no reason not to, in whatever order the reasons end (FC-23, FC-25)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ def step(local: LocalBroker, client: LocalClient, begins: bool, reason: int) -> 
 
 @given(STEPS)
 def test_any_order(steps: list[tuple[bool, int]]) -> None:
-    """FC-23, FC-25: it is read exactly while there is no reason not to, and all that it has sent meanwhile counts."""
+    """FC-23, FC-25: a client is read exactly while there is no reason not to; nothing that it sends is lost."""
     with LocalBroker() as local:
         client = publisher(local)
         sent, answers, left = 0, 0, set[int]()
@@ -48,7 +48,7 @@ def test_any_order(steps: list[tuple[bool, int]]) -> None:
 
 
 def test_closed() -> None:
-    """FC-23: a reason that ends when the connection is closing does not make it read again."""
+    """FC-23: a reason that ends while the connection is closing does not start reading again."""
     with LocalBroker() as local:
         client = publisher(local)
         step(local, client, True, RATE)
@@ -60,7 +60,7 @@ def test_closed() -> None:
 
 
 def test_stream_ends() -> None:
-    """FC-23, FC-25: what has come before the end of the stream is handled, whatever kept it from being read."""
+    """FC-23, FC-25: what arrived before the end of the stream is handled, whatever kept the client from being read."""
     with LocalBroker() as local:
         client = publisher(local)
         step(local, client, True, RATE)

@@ -1,4 +1,4 @@
-"""FC-10, FC-11 and FC-14 over sockets: windows in bytes, rates, slow consumers."""
+"""FC-10, FC-11 and FC-14 over sockets: byte windows, rates, slow consumers."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.support.wire import connected
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_small_byte_window(start: Start, version: int, qos: int) -> None:
-    """FC-10: with a window far smaller than what is sent, everything arrives, in order."""
+    """FC-10: with a byte window far smaller than the burst all messages arrive, in order."""
     address = start(sections={"session": {"consumer_window_size": "10KiB"}}).address()
     with connected(address, version) as subscriber, connected(address, version) as publisher:
         subscriber.subscribe("t", qos=qos)
@@ -26,7 +26,7 @@ def test_small_byte_window(start: Start, version: int, qos: int) -> None:
 
 
 def test_one_at_a_time(start: Start) -> None:
-    """FC-10: with 0 nothing more comes until what has come is acknowledged."""
+    """FC-10: with a byte window of 0 the next delivery comes after the acknowledgement of the last."""
     address = start(sections={"session": {"consumer_window_size": 0}}).address()
     with connected(address, 5) as subscriber, connected(address, 5) as publisher:
         subscriber.subscribe("t", qos=1)
@@ -39,7 +39,7 @@ def test_one_at_a_time(start: Start) -> None:
 
 
 def test_what_the_transport_holds_counts() -> None:
-    """FC-10: with a window in bytes the transport asks for a pause as soon as anything waits in it: so that counts."""
+    """FC-10: with a byte window the send path is congested as soon as the transport holds anything."""
     with LocalBroker(session={"consumer_window_size": 1000}) as local:
         client = local.client()
         client.connect("c")
@@ -48,7 +48,7 @@ def test_what_the_transport_holds_counts() -> None:
 
 @pytest.mark.parametrize("qos", [0, 1])
 def test_rate(start: Start, qos: int) -> None:
-    """FC-11: what exceeds the rate comes later, and in order."""
+    """FC-11: deliveries beyond the rate arrive later, in order."""
     address = start(sections={"session": {"consumer_max_rate": 100}}).address()
     with connected(address, 5) as subscriber, connected(address, 5) as publisher:
         subscriber.subscribe("t", qos=qos)
@@ -59,7 +59,7 @@ def test_rate(start: Start, qos: int) -> None:
 
 
 def test_slow_consumer_is_disconnected(start: Start) -> None:
-    """FC-14: with policy disconnect a slow consumer is told 0x97, and an operator who it was; its session stays."""
+    """FC-14: with policy disconnect a slow consumer gets 0x97, is logged by client id, and its session stays."""
     slow = {"threshold": 10, "check_period": "1s", "policy": "disconnect"}
     broker = start(sections={"session": {"slow_consumer": slow, "max_inflight": 2}})
     address = broker.address()
@@ -76,7 +76,7 @@ def test_slow_consumer_is_disconnected(start: Start) -> None:
 
 
 def test_slow_consumer_is_noted(start: Start) -> None:
-    """FC-14: with policy notify it stays connected, and $SYS counts it."""
+    """FC-14: with policy notify a slow consumer stays connected, and $SYS counts it."""
     slow = {"threshold": 10, "check_period": "1s"}
     broker = start(sections={"session": {"slow_consumer": slow, "max_inflight": 2}, "mqtt": {"sys_interval": "100ms"}})
     with connected(broker.address(), 5) as subscriber, connected(broker.address(), 5) as publisher:
@@ -101,7 +101,7 @@ def test_stalled_window(start: Start) -> None:
 
 
 def test_who_is_held_to_a_rate_is_not_slow(start: Start) -> None:
-    """FC-11, FC-14: a client that takes all that its rate lets through is no slow consumer, whatever the threshold."""
+    """FC-11, FC-14: a client that takes all that its rate allows is no slow consumer, whatever the threshold."""
     slow = {"threshold": 1000, "check_period": "1s", "policy": "disconnect"}
     broker = start(sections={"session": {"slow_consumer": slow, "consumer_max_rate": 20}})
     with connected(broker.address(), 5) as subscriber, connected(broker.address(), 5) as publisher:

@@ -1,4 +1,4 @@
-"""FC-16 over real sockets: publishers are held back for a subscriber that drains, and what goes on meanwhile."""
+"""FC-16 over sockets: publishers are paced for a subscriber that drains its queue, and other packets go on."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -91,7 +91,7 @@ def close(publisher: WireClient) -> None:
 @pytest.mark.parametrize("last", [disconnect, close])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_burst(small: BrokerProcess, tmp_path: Path, qos: int, last: Callable[[WireClient], None]) -> None:
-    """FC-16: all of a burst arrives, though the queue holds a fiftieth of it; then the will of who has just gone."""
+    """FC-16: all of a burst arrives though the queue holds a fiftieth of it, followed by the will of its publisher."""
     address = small.address()
     # A receive buffer of few KB makes the kernel drop segments and resend them after seconds, some 40 at the worst.
     with WireClient(address, 4, timeout=20, receive_buffer=131_072) as reader:
@@ -166,12 +166,12 @@ def eventually(attempt: Callable[[], bool]) -> None:
 
 
 def test_pings_are_answered(pair: Pair) -> None:
-    """FC-16: a publisher that is held back gets its PINGRESP ahead of the PUBACKs that it waits for."""
+    """FC-16: a paced publisher gets PINGRESP before the PUBACKs that it waits for."""
     eventually(lambda: place(pair.provoke(Pingreq()), Pingresp) < 10)
 
 
 def test_its_own_deliveries_go_on(pair: Pair) -> None:
-    """FC-16: its acknowledgements as a subscriber are handled, and the next deliveries come."""
+    """FC-16: the acknowledgements of a paced publisher for its own deliveries are handled, and the next are sent."""
     pair.publisher.subscribe("own", qos=1)
     with connected(Address(*pair.slow.socket.getpeername()[:2]), 4) as other:
 
@@ -189,7 +189,7 @@ def test_its_own_deliveries_go_on(pair: Pair) -> None:
 
 
 def test_subscribe_does_not_overtake(pair: Pair) -> None:
-    """FC-16: SUBSCRIBE waits behind PUBLISHes that are held back, and what comes behind it waits too."""
+    """FC-16: a SUBSCRIBE waits behind paced PUBLISHes, and the packets after it wait too."""
 
     def attempt() -> bool:
         answers = pair.provoke(Pingreq(), Subscribe(1, [Subscription("x", 0)]), Pingreq())
@@ -201,7 +201,7 @@ def test_subscribe_does_not_overtake(pair: Pair) -> None:
 
 
 def test_others_are_not_held_back(pair: Pair) -> None:
-    """FC-16: who publishes to another subscriber gets acknowledgements while somebody is held back."""
+    """FC-16: a publisher to another subscriber gets its acknowledgements while the first one is paced."""
     with connected(Address(*pair.slow.socket.getpeername()[:2]), 4) as other:
 
         def attempt() -> bool:
@@ -254,7 +254,7 @@ def stall(start: Start, folder: Path, patience: str) -> tuple[int, int, int]:
 
 
 def test_stalled_subscriber(start: Start, tmp_path: Path) -> None:
-    """FC-16: a subscriber that acknowledges nothing costs its publisher a second and the delay of a timer, once."""
+    """FC-16: a subscriber that acknowledges nothing delays its publisher by a second and a timer's tick, once."""
     dropped, paced_for, paced = stall(start, tmp_path / "metrics", "5s")
     assert dropped == 2_000 - 1 - 10
     assert 0 < paced <= 1_500_000
@@ -262,5 +262,5 @@ def test_stalled_subscriber(start: Start, tmp_path: Path) -> None:
 
 
 def test_off(start: Start, tmp_path: Path) -> None:
-    """FC-16: with overflow_patience 0 the same subscriber costs its publisher nothing, and loses the same."""
+    """FC-16: with overflow_patience 0 the publisher is not delayed, and the same messages are dropped."""
     assert stall(start, tmp_path / "metrics", "0s") == (2_000 - 1 - 10, 0, 0)

@@ -1,4 +1,4 @@
-"""FC-23: a client that publishes faster than it may is not read until the rate allows, and loses nothing."""
+"""FC-23: a client that publishes above its rate is not read until the rate allows, and loses nothing."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def until(condition: Callable[[], bool]) -> Iterator[int]:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_over_a_socket(start: Start, version: int, qos: int) -> None:
-    """FC-23: all arrives, no faster than the rate allows, in whatever version and QoS."""
+    """FC-23: all messages arrive, no faster than the rate allows, for each version and QoS."""
     broker = start(sections={"session": {"producer_max_rate": 200, "retry_interval": "infinity"}})
     with connected(broker.address(), 5) as reader, connected(broker.address(), version) as sender:
         reader.subscribe("full/a", qos=0)
@@ -65,7 +65,7 @@ def test_not_read_past_the_rate() -> None:
 
 
 def test_nothing_is_lost() -> None:
-    """FC-23: what comes too fast arrives later, in order."""
+    """FC-23: messages above the rate arrive later, in order."""
     with limited(100) as local:
         reader = subscriber(local, 0, topic_filter="full/a")
         sender = publisher(local)
@@ -80,7 +80,7 @@ def test_nothing_is_lost() -> None:
 
 
 def test_others_go_on() -> None:
-    """FC-23: the rate is that of one connection; who keeps within it is read at once."""
+    """FC-23: each connection has its own rate; a publisher below its rate is read at once."""
     with limited(10) as local:
         fast, slow = publisher(local), publisher(local, 5, "slow")
         send(fast, range(1, 31))
@@ -92,7 +92,7 @@ def test_others_go_on() -> None:
 
 @pytest.mark.parametrize("rate", ["infinity", 1_000_000])
 def test_off(rate: object) -> None:
-    """FC-23: without a limit, or with one that nobody reaches, everything is read at once."""
+    """FC-23: without a limit, or below it, everything is read at once."""
     with limited(rate) as local:
         sender = publisher(local)
         send(sender, range(1, 201))
@@ -101,7 +101,7 @@ def test_off(rate: object) -> None:
 
 
 def test_other_packets_are_not_counted() -> None:
-    """FC-23: only PUBLISHes count: a client may ping and acknowledge as it likes."""
+    """FC-23: only PUBLISHes count; PINGREQ and acknowledgements do not."""
     with limited(1) as local:
         client = publisher(local)
         client.send(*[Pingreq()] * 100, *[Puback(number) for number in range(1, 100)])
@@ -110,7 +110,7 @@ def test_other_packets_are_not_counted() -> None:
 
 
 def test_keepalive_does_not_end_it() -> None:
-    """FC-23: nobody can say that a client is silent which is not read."""
+    """FC-23: the keep-alive does not end the connection of a client that is not read."""
     with limited(1) as local:
         client = local.client(4)
         client.connect("publisher", keep_alive=10)
@@ -120,7 +120,7 @@ def test_keepalive_does_not_end_it() -> None:
 
 
 def test_kept_pings() -> None:
-    """FC-23: what comes behind a PUBLISH waits with it, and is answered in its turn."""
+    """FC-23: packets behind a delayed PUBLISH are answered in their order."""
     with limited(1) as local:
         client = publisher(local)
         client.send(packet(1), packet(2), packet(3), Pingreq())
@@ -133,7 +133,7 @@ def test_kept_pings() -> None:
 
 
 def test_leaving() -> None:
-    """FC-23: a connection that ends while it is not read leaves nothing behind; the next one has a rate of its own."""
+    """FC-23: a connection that ends while it is not read leaves no timer, and the next one has its own rate."""
     with limited(1) as local:
         client = publisher(local)
         client.send(packet(1), packet(2), packet(3), Disconnect())
@@ -146,7 +146,7 @@ def test_leaving() -> None:
 
 
 def test_counted() -> None:
-    """FC-23: how long the rate has held a client back is counted, also if it still does, or the client has gone."""
+    """FC-23: the time without reading is counted, also while it lasts and after the client has gone."""
     with limited(1) as local:
         client = local.client(4)
         client.connect("publisher", clean_start=False)

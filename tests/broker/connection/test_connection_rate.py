@@ -1,4 +1,4 @@
-"""How fast clients may come from one address: past it, CONNECT is refused; others are not concerned."""
+"""How many CONNECTs per second one IP address may send: more are refused, and other addresses are not affected."""
 
 import socket
 from contextlib import closing
@@ -37,7 +37,7 @@ def test_refused(start: Start, version: int, code: int) -> None:
 
 
 def test_addresses_do_not_share(start: Start) -> None:
-    """Another address, of the same machine too, has a rate of its own."""
+    """Another address, even of the same machine, has its own rate."""
     with start(sections={"mqtt": {"max_connection_rate": 1}}) as broker:
         codes = []
         for number in range(2, 12):
@@ -49,7 +49,7 @@ def test_addresses_do_not_share(start: Start) -> None:
 
 
 def test_over_ipv6(start: Start) -> None:
-    """IPv6 peers are limited as well."""
+    """IPv6 clients are limited too."""
     listeners = [{"name": "tcp", "bind": "[::1]:0"}]
     with start(sections={"mqtt": {"max_connection_rate": 1}, "listeners": listeners}) as broker:
         codes = [come(broker.address(), 5)[0] for _ in range(6)]
@@ -59,7 +59,7 @@ def test_over_ipv6(start: Start) -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 5])
 def test_small_packets(start: Start, size: int) -> None:
-    """[MQTT-3.1.2-24]: who takes no packet as long as the refusal, five bytes, is closed without it."""
+    """[MQTT-3.1.2-24]: a client that accepts no packet of five bytes is closed without the refusal."""
     small: Properties = {props.MAXIMUM_PACKET_SIZE: size}
     with start(sections={"mqtt": {"max_connection_rate": 1}}) as broker:
         answers = set()
@@ -72,13 +72,13 @@ def test_small_packets(start: Start, size: int) -> None:
 
 
 def test_no_limit() -> None:
-    """By default there is none."""
+    """By default there is no limit."""
     with LocalBroker() as local:
         assert [local.client().connect(f"c{number}").reason_code for number in range(100)] == [0] * 100
 
 
 def test_refused_connects_count(start: Start) -> None:
-    """A CONNECT that is refused for another reason is one of those that the rate allows."""
+    """A CONNECT that is refused for another reason counts too."""
     with start(sections={"mqtt": {"max_connection_rate": 1, "max_connections": 1}}) as broker:
         with WireClient(broker.address(), 5) as first:
             first.connect()
@@ -92,7 +92,7 @@ def test_refused_connects_count(start: Start) -> None:
 
 @pytest.mark.parametrize("rate", [1, 3, 7, 1000])
 def test_bucket(rate: int) -> None:
-    """A burst of `rate`, then no more than `rate` in each second; after a second's silence a burst again."""
+    """A burst of `rate` is accepted, then `rate` in each second; after a second of silence a burst again."""
     buckets, now = ConnectionRate(rate), 12_345_678
     assert [buckets.admit("10.0.0.1", now) for _ in range(rate + 2)] == [True] * rate + [False] * 2
     step = SECOND // (10 * rate)
@@ -103,7 +103,7 @@ def test_bucket(rate: int) -> None:
 
 
 def test_a_bucket_lasts_until_it_is_full() -> None:
-    """A bucket is not forgotten as long as it is not full, whenever it was begun."""
+    """A bucket is kept until it is full, whenever it was begun."""
     for begun in range(0, 2 * SECOND, SECOND // 10):
         buckets = ConnectionRate(2)
         assert buckets.admit("192.0.2.1", 10 * SECOND)
@@ -114,7 +114,7 @@ def test_a_bucket_lasts_until_it_is_full() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """Who has not come for a while is forgotten, however many there were."""
+    """Full buckets are forgotten, however many addresses there were."""
     buckets = ConnectionRate(10)
     for number in range(100_000):
         buckets.admit(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", number * 100)  # 10,000 a second
@@ -137,5 +137,5 @@ def test_memory_is_bounded() -> None:
     ],
 )
 def test_networks(one: str, other: str, same: bool) -> None:
-    """IPv4 addresses count one by one, also when written as IPv6; of IPv6 addresses, those of a /64 count together."""
+    """IPv4 addresses have a bucket each, also in IPv6 notation; IPv6 addresses of a /64 share one."""
     assert (network(one) == network(other)) is same

@@ -1,4 +1,4 @@
-"""Clients that take little, wills that their own client does not want, retained messages that nobody asks for again."""
+"""Small Maximum Packet Sizes, No Local for wills, and timers of retained messages."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def small_client(local: LocalBroker, size: int) -> LocalClient:
 
 
 def test_too_small_for_connack() -> None:
-    """A client that could not take the CONNACK is refused, and has no session [MQTT-3.1.2-24]."""
+    """A client whose Maximum Packet Size is below the CONNACK is refused, and has no session [MQTT-3.1.2-24]."""
     with LocalBroker() as local:
         client = small_client(local, 10)
         assert client.expect(Connack).reason_code == reason_codes.PACKET_TOO_LARGE
@@ -59,7 +59,7 @@ def test_too_small_for_the_answer(packet: Subscribe | Unsubscribe) -> None:
 
 @pytest.mark.parametrize("delay", [0, 50])
 def test_own_will(delay: int) -> None:
-    """A will is its client's message: No Local holds for it, whoever else gets it [MQTT-3.8.3-3]."""
+    """No Local applies to a client's own will; other subscribers get it [MQTT-3.8.3-3]."""
     kept: Properties = {props.SESSION_EXPIRY_INTERVAL: 100}
     with LocalBroker() as local:
         client, other = local.client(), local.client()
@@ -81,7 +81,7 @@ def retain(client: LocalClient, payload: bytes, expiry: int | None = None) -> No
 
 
 def test_expired_retained_messages_go() -> None:
-    """A retained message that has expired takes no memory, even if nobody asks for it [MQTT5 3.3.2.3.3]."""
+    """An expired retained message is removed from memory, even if no client asks for it [MQTT5 3.3.2.3.3]."""
     with LocalBroker() as local:
         client = local.client()
         client.connect("client")
@@ -93,7 +93,7 @@ def test_expired_retained_messages_go() -> None:
 
 
 def test_the_newest_retained_message_counts() -> None:
-    """Of a topic's messages the last one says when it expires; replacing it often leaves no timers behind."""
+    """The latest retained message of a topic decides when it expires; replacing it leaves no timers behind."""
     with LocalBroker() as local:
         client = local.client()
         client.connect("client")
@@ -113,7 +113,7 @@ def test_the_newest_retained_message_counts() -> None:
 
 
 def test_cleared_retained_messages_leave_no_timer() -> None:
-    """A message that is cleared before it expires takes its timer with it, before long."""
+    """The timer of a retained message that is cleared before it expires is removed soon."""
     with LocalBroker() as local:
         client = local.client()
         client.connect("client")

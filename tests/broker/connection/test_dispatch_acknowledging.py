@@ -36,7 +36,7 @@ def publishes(topic: str, numbers: range, qos: int) -> list[Publish]:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_receive_maximum(start: Start, qos: int) -> None:
-    """FC-20: an MQTT 5 client that has more unacknowledged than CONNACK allows is told 0x93 [MQTT-3.3.4-7]."""
+    """FC-20: an MQTT 5 client with more unacknowledged PUBLISHes than its CONNACK allows gets 0x93 [MQTT-3.3.4-7]."""
     settings = {"session": {"receive_maximum": RECEIVE_MAXIMUM}}
     with start(sections=settings) as broker, connected(broker.address(), 5) as client:
         for _ in range(2):
@@ -52,7 +52,7 @@ def test_receive_maximum(start: Start, qos: int) -> None:
 
 
 def test_answered_within_the_chunk(start: Start) -> None:
-    """FC-20: a burst of QoS 1 past the Receive Maximum is answered as it is read, and breaks nothing."""
+    """FC-20: a burst of QoS 1 above Receive Maximum in one chunk is acknowledged while it is handled, and accepted."""
     settings = {"session": {"receive_maximum": 1}}
     with start(sections=settings) as broker, connected(broker.address(), 5) as client:
         client.send(*publishes("quota", range(1, BURST + 1), 1))
@@ -62,7 +62,7 @@ def test_answered_within_the_chunk(start: Start) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("version", [4, 5])
 def test_burst_with_defaults(address: Address, version: int, qos: int) -> None:
-    """FC-20, FC-22: a client that sends a burst before it reads the first answer is not cut off, and gets them all."""
+    """FC-20, FC-22: a client that sends a burst before it reads any answer stays connected and gets all answers."""
     with connected(address, version) as client:
         client.send(*publishes("quota", range(1, BURST + 1), qos))
         answer = Puback if qos == 1 else Pubrec
@@ -73,7 +73,7 @@ def test_burst_with_defaults(address: Address, version: int, qos: int) -> None:
 
 
 def test_receive_maximum_tolerated(start: Start) -> None:
-    """FC-20: with receive_maximum_policy: tolerate what exceeds it is accepted."""
+    """FC-20: with receive_maximum_policy: tolerate PUBLISHes above Receive Maximum are accepted."""
     settings = {"session": {"receive_maximum": 5, "receive_maximum_policy": "tolerate"}}
     with start(sections=settings) as broker, connected(broker.address(), 5) as client:
         for qos in (2, 1):
@@ -83,7 +83,7 @@ def test_receive_maximum_tolerated(start: Start) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_max_awaiting_rel(start: Start, version: int) -> None:
-    """FC-22: past max_awaiting_rel QoS 2 waits, unanswered, until PUBRELs make room, and keeps its order."""
+    """FC-22: QoS 2 above max_awaiting_rel waits unanswered until PUBRELs make room, and keeps its order."""
     settings = {"session": {"max_awaiting_rel": 3}}
     with (
         start(sections=settings) as broker,
@@ -104,7 +104,7 @@ def test_max_awaiting_rel(start: Start, version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_too_much_past_max_awaiting_rel(start: Start, version: int) -> None:
-    """FC-22: past producer_window_size the connection closes, in MQTT 5 with 0x97; one line in the log says why."""
+    """FC-22: above producer_window_size the connection is closed, in MQTT 5 with 0x97, and the log has the reason."""
     settings = {"session": {"max_awaiting_rel": 1, "producer_window_size": "1KiB"}}
     with start(sections=settings) as broker, WireClient(broker.address(), version) as client:
         client.connect("greedy")
@@ -118,7 +118,7 @@ def test_too_much_past_max_awaiting_rel(start: Start, version: int) -> None:
 
 
 def test_parked_past_the_end(start: Start) -> None:
-    """FC-22: what is parked when a kept session's client goes comes again, and is delivered once."""
+    """FC-22: a PUBLISH that is parked at a disconnect is resent by its client, and delivered once."""
     settings = {"session": {"max_awaiting_rel": 1}}
     with start(sections=settings) as broker, connected(broker.address(), 4) as subscriber:
         subscriber.subscribe("awaiting")
@@ -136,7 +136,7 @@ def test_parked_past_the_end(start: Start) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_qos2_duplicate(address: Address, version: int) -> None:
-    """FC-21: while its packet id is remembered, a QoS 2 PUBLISH is answered and not routed again."""
+    """FC-21: a QoS 2 PUBLISH with a remembered packet id is answered and not routed again."""
     with connected(address, version) as client, connected(address, 4) as subscriber:
         subscriber.subscribe("twice", qos=1)
         first = Publish(b"twice", b"x", 2, packet_id=5)
@@ -184,7 +184,7 @@ def test_unknown_pubrel(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_unknown_acknowledgements(address: Address, version: int) -> None:
-    """Acknowledgements of what was never sent do no harm; a PUBREC is answered, so that its sender can let go."""
+    """Acknowledgements for unknown packet ids change nothing; an unknown PUBREC is answered with PUBREL."""
     with connected(address, version) as client:
         client.send(Puback(7), Pubcomp(8), Pubrec(9))
         pubrel = client.expect(Pubrel)
@@ -200,7 +200,7 @@ def test_unknown_acknowledgements(address: Address, version: int) -> None:
 def test_wrong_acknowledgements(
     start: Start, version: int, qos: int, wrong: list[type[Puback | Pubrec | Pubcomp]]
 ) -> None:
-    """FC-21: what a delivery does not wait for closes the connection, so that a full window does not stall for good."""
+    """FC-21: an acknowledgement of the wrong kind closes the connection, so that a full window does not stall."""
     settings = {"session": {"max_inflight": 1}}
     with start(sections=settings) as broker:
         with WireClient(broker.address(), version) as client:
@@ -232,7 +232,7 @@ def publisher(address: Address) -> Iterator[WireClient]:
 
 @pytest.mark.parametrize(("asked", "window"), [(0, 32), (1, 1), (5, 5), (1000, 32)])
 def test_window(address: Address, publisher: WireClient, asked: int, window: int) -> None:
-    """FC-1, FC-4: no more is unacknowledged than max_inflight and the client's Receive Maximum allow [MQTT-3.3.4-9]."""
+    """FC-1, FC-4: at most max_inflight and the client's Receive Maximum are unacknowledged [MQTT-3.3.4-9]."""
     with WireClient(address, 5) as client:
         client.connect(properties={props.RECEIVE_MAXIMUM: asked} if asked else None)
         client.subscribe("window", qos=1)
@@ -248,7 +248,7 @@ def test_window(address: Address, publisher: WireClient, asked: int, window: int
 
 
 def test_refused_with_pubrec(address: Address, publisher: WireClient) -> None:
-    """FC-1: a PUBREC with an error gives its place back: no PUBREL follows [MQTT-4.3.3-4]."""
+    """FC-1: a PUBREC with an error frees the slot, and no PUBREL follows [MQTT-4.3.3-4]."""
     with WireClient(address, 5) as client:
         client.connect(properties={props.RECEIVE_MAXIMUM: 1})
         client.subscribe("refused", qos=2)
@@ -260,7 +260,7 @@ def test_refused_with_pubrec(address: Address, publisher: WireClient) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_resent_in_order(address: Address, publisher: WireClient, version: int) -> None:
-    """FC-8: a reconnect brings the window again, in order, with DUP and the same ids, then what is new."""
+    """FC-8: after a reconnect the window is resent in order, with DUP and the same ids, before new messages."""
     name = f"resent-{version}"
     with WireClient(address, version) as client:
         client.connect(name, clean_start=False, properties=kept(version))
@@ -294,7 +294,7 @@ def test_resent_in_order(address: Address, publisher: WireClient, version: int) 
 
 
 def test_retry(start: Start) -> None:
-    """FC-8: while connected, a 3.1.1 client is sent again what it has not acknowledged; an MQTT 5 client never."""
+    """FC-8: a connected 3.1.1 client is resent what it has not acknowledged; an MQTT 5 client never."""
     settings = {"session": {"retry_interval": "300ms"}}
     with (
         start(sections=settings) as broker,

@@ -1,4 +1,4 @@
-"""Clients that acknowledge what they have not read: a guessed packet id frees a place in the window, but no memory."""
+"""Clients that acknowledge deliveries which they have not read: the slot is freed, and memory stays bounded."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def publishes(topic: bytes, size: int, count: int) -> bytes:
 @pytest.mark.parametrize("listener", ["tcp", "tls"])
 @pytest.mark.parametrize("loop", LOOPS)
 def test_guessing_costs_bounded_memory(start: Start, certificates: Certificates, listener: str, loop: str) -> None:
-    """FC-1: who guesses what to acknowledge, and reads nothing, is held back before its deliveries pile up."""
+    """FC-1: a client that guesses packet ids and reads nothing is not read, before its deliveries pile up."""
     listeners = (Listener(), Listener("tls", certificates))
     broker = start(listeners, sections={"session": {"max_mqueue_len": 10}}, command=LOOPS[loop])
     tls = certificates.client_context(with_certificate=False) if listener == "tls" else None
@@ -75,7 +75,7 @@ def held_back(local: LocalBroker, *last: Publish) -> LocalClient:
 
 
 def test_guesses_in_one_piece() -> None:
-    """Guesses that have been read already wait too, and count when the client has taken what waits for it."""
+    """Guesses in a chunk that is read already wait too, and count when the client has read what waits for it."""
     with LocalBroker() as local:
         deaf = held_back(local)
         assert deaf.transport.get_write_buffer_size() < MIB
@@ -88,7 +88,7 @@ def test_guesses_in_one_piece() -> None:
 
 
 def test_end_of_who_guesses() -> None:
-    """A client that ends its connection while it is held back is gone, and what it said before has counted."""
+    """A client that ends its connection while it is not read is gone, and its earlier packets have counted."""
     with LocalBroker() as local:
         reader = local.client(4)
         reader.connect("reader")
@@ -101,7 +101,7 @@ def test_end_of_who_guesses() -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_slow_but_honest(start: Start, tmp_path: Path, version: int) -> None:
-    """A window full of large messages may wait for a slow client: if it acknowledges what it reads, it is read."""
+    """A client that acknowledges what it reads is read, even with a window full of large messages."""
     sections: dict[str, Any] = {"metrics": {"directory": str(tmp_path / "metrics")}}
     with start(sections=sections) as broker:
         with (
@@ -120,7 +120,7 @@ def test_slow_but_honest(start: Start, tmp_path: Path, version: int) -> None:
 
 
 def test_held_back_is_not_silent() -> None:
-    """[MQTT-3.1.2-22]: who is not read cannot be taken for silent; its keepalive runs again when it is read."""
+    """[MQTT-3.1.2-22]: the keep-alive does not run while a client is not read, and begins anew afterwards."""
     with LocalBroker() as local:
         client = local.client(4)
         client.connect("deaf", keep_alive=1)

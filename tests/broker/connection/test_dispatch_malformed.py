@@ -1,4 +1,4 @@
-"""The catalogue of malformed packets, sent to a real broker: each is answered with its reason and closes."""
+"""The catalogue of malformed packets, sent to a broker: each gets its reason code, and closes the connection."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def _is_first(case: Malformed) -> bool:
 
 @pytest.mark.parametrize("case", cases(connect=False))
 def test_after_connect(address: Address, case: Malformed) -> None:
-    """MQTT 5 clients are told the reason in a DISCONNECT; 3.1.1 has none, so the connection is just closed."""
+    """MQTT 5 clients get the reason in a DISCONNECT; 3.1.1 has none, so the connection is just closed."""
     with connected(address, case.version) as client:
         client.send(bytes.fromhex(case.data))
         last = client.expect_close()
@@ -39,7 +39,7 @@ def test_after_connect(address: Address, case: Malformed) -> None:
 
 @pytest.mark.parametrize("case", cases(connect=True))
 def test_connect(address: Address, case: Malformed) -> None:
-    """A CONNECT that is wrong is refused with a CONNACK where the client's version has words for it."""
+    """A malformed CONNECT is refused with a CONNACK if the client's version has a code for it."""
     with WireClient(address, case.version) as client:
         client.send(bytes.fromhex(case.data))
         last = client.expect_close()
@@ -54,7 +54,7 @@ def test_connect(address: Address, case: Malformed) -> None:
 
 @pytest.mark.parametrize(("level", "answer"), [(3, "20020001"), (6, "2003008400"), (255, "2003008400")])
 def test_unsupported_version(address: Address, level: int, answer: str) -> None:
-    """Another protocol level is refused in words that its client can read [MQTT-3.1.2-2]."""
+    """An unsupported protocol level is refused in a CONNACK that its client can decode [MQTT-3.1.2-2]."""
     with WireClient(address) as client:
         connect = bytearray(Connect("c", True, version=4).encode(4))
         connect[8] = level
@@ -65,7 +65,7 @@ def test_unsupported_version(address: Address, level: int, answer: str) -> None:
 
 @pytest.mark.parametrize("data", ["c000", "300500016178", "e000", "82060001000161", "62020001", "f000", "0000"])
 def test_before_connect(address: Address, data: str) -> None:
-    """Whatever comes before CONNECT closes the connection without a word [MQTT-3.1.0-1]."""
+    """Any other packet before CONNECT closes the connection without an answer [MQTT-3.1.0-1]."""
     with WireClient(address) as client:
         client.send(bytes.fromhex(data))
         assert client.expect_close() is None
@@ -85,7 +85,7 @@ def test_oversize(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_what_came_before_counts(address: Address, version: int) -> None:
-    """Packets ahead of a malformed one, in the same write, are handled and answered; those behind it are not."""
+    """Packets before a malformed one in the same write are handled and answered; those after it are not."""
     with connected(address, version) as client, connected(address, version) as other:
         other.subscribe("before/#")
         client.send(
@@ -105,7 +105,7 @@ def test_what_came_before_counts(address: Address, version: int) -> None:
 
 
 def test_every_refusal_is_logged(broker: BrokerProcess, address: Address) -> None:
-    """Who was refused, and why, is one line in the log: reason and what would be right."""
+    """The log has one line for each refusal: the client, the reason and what would be right."""
     with connected(address, 5, client_id="wrong-one") as client:
         client.send(b"\x00\x00")
         client.expect_close()

@@ -1,4 +1,4 @@
-"""What clients may not send, although it is well-formed."""
+"""Well-formed packets that clients must not send."""
 
 import pytest
 

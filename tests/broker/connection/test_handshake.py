@@ -1,4 +1,4 @@
-"""CONNECT to DISCONNECT over sockets: what CONNACK says, kept sessions, client ids, take-over."""
+"""CONNECT to DISCONNECT over sockets: the content of CONNACK, kept sessions, client ids, take-over."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def kept(version: int) -> Properties | None:
 
 
 def test_connack_v5(address: Address) -> None:
-    """FC-20: CONNACK tells the limits that differ from the standard's defaults, and nothing else."""
+    """FC-20: CONNACK has the limits that differ from the standard's defaults, and no other properties."""
     with WireClient(address, 5) as client:
         connack = client.connect("limits")
     assert (connack.session_present, connack.reason_code) == (False, 0)
@@ -42,7 +42,7 @@ def test_connack_v5(address: Address) -> None:
 
 
 def test_receive_maximum_is_a_knob_of_its_own() -> None:
-    """FC-20: CONNACK tells `receive_maximum`, whatever the window of what the client gets may hold."""
+    """FC-20: CONNACK has `receive_maximum`, whatever the window towards the client is."""
     with LocalBroker(session={"receive_maximum": 7, "max_inflight": 9}) as local:
         connack = local.client(5).connect("c")
         assert (connack.properties or {})[props.RECEIVE_MAXIMUM] == 7
@@ -56,7 +56,7 @@ def test_connack_v4(address: Address) -> None:
 
 
 def test_assigned_client_id(address: Address) -> None:
-    """Without a client id an MQTT 5 client is told the one that it has got, and no two get the same [MQTT-3.1.3-7]."""
+    """An MQTT 5 client without a client id is assigned one, different for each client [MQTT-3.1.3-7]."""
     names = set()
     with WireClient(address, 5) as one, WireClient(address, 5) as two:
         for client in (one, two):
@@ -68,7 +68,7 @@ def test_assigned_client_id(address: Address) -> None:
 
 
 def test_no_client_id_v4(address: Address) -> None:
-    """A 3.1.1 client may have no client id if its session is clean, else the answer is 2 [MQTT-3.1.3-8]."""
+    """A 3.1.1 client without a client id is accepted with a clean session, else refused with 2 [MQTT-3.1.3-8]."""
     with WireClient(address, 4) as one, WireClient(address, 4) as two:
         assert one.connect("").reason_code == 0
         assert two.connect("", clean_start=False).reason_code == 2
@@ -77,7 +77,7 @@ def test_no_client_id_v4(address: Address) -> None:
 
 
 def test_credentials_are_ignored(address: Address) -> None:
-    """Where anyone is let in, a user name and a password do no harm."""
+    """Without authentication a user name and a password are ignored."""
     with WireClient(address, 5) as client:
         client.send(Connect("named", True, username="ann", password=b"secret", version=5))
         assert client.expect(Connack).reason_code == 0
@@ -85,7 +85,7 @@ def test_credentials_are_ignored(address: Address) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_everything_at_once(address: Address, version: int) -> None:
-    """A client need not wait for CONNACK: what comes behind CONNECT in the same write is handled in order."""
+    """Packets behind CONNECT in the same write are handled in order, before the client has read CONNACK."""
     with WireClient(address, version) as client:
         client.send(
             Connect("hasty", True, version=version),
@@ -100,7 +100,7 @@ def test_everything_at_once(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_byte_by_byte(address: Address, version: int) -> None:
-    """However the bytes come in, they are the same packets."""
+    """Packets are decoded the same when they arrive byte by byte."""
     with WireClient(address, version) as client:
         packets: list[Packet] = [
             Connect("slow", True, version=version),
@@ -117,7 +117,7 @@ def test_byte_by_byte(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_kept_session(address: Address, version: int) -> None:
-    """A kept session has its subscriptions and what came meanwhile; a clean start ends it [MQTT-3.1.2-4]."""
+    """A kept session keeps its subscriptions and queues messages; a clean start ends it [MQTT-3.1.2-4]."""
     name = f"kept-{version}"
     with connected(address, 5) as sender:
         with WireClient(address, version) as client:
@@ -142,7 +142,7 @@ def test_kept_session(address: Address, version: int) -> None:
 
 
 def test_session_of_the_other_version(address: Address) -> None:
-    """A session may be taken up with the other version of MQTT."""
+    """A client may resume its session with the other version of MQTT."""
     with WireClient(address, 4) as client:
         client.connect("changing", clean_start=False)
         client.subscribe("changing", qos=1)
@@ -155,7 +155,7 @@ def test_session_of_the_other_version(address: Address) -> None:
 
 
 def test_session_expires(address: Address) -> None:
-    """A session that asked for one second is over after it: its end publishes the will that would wait longer."""
+    """A session with an expiry of one second ends after it, and its delayed will is published then."""
     with connected(address, 5) as watcher:
         watcher.subscribe("expired")
         with WireClient(address, 5) as client:
@@ -173,7 +173,7 @@ def test_session_expires(address: Address) -> None:
 @pytest.mark.parametrize("newer", [4, 5])
 @pytest.mark.parametrize("older", [4, 5])
 def test_take_over(address: Address, older: int, newer: int, clean_start: bool) -> None:
-    """The newer connection of a client id wins; the older is told so in MQTT 5, 0x8E, and closed [MQTT-3.1.4-3]."""
+    """The newer connection of a client id stays; the older is closed, in MQTT 5 with 0x8E [MQTT-3.1.4-3]."""
     with WireClient(address, older) as first, WireClient(address, newer) as second:
         first.connect("taken", clean_start=False, properties=kept(older))
         first.subscribe("taken/#")
@@ -195,7 +195,7 @@ def test_take_over(address: Address, older: int, newer: int, clean_start: bool) 
 
 @pytest.mark.parametrize("delay", [0, 100])
 def test_will_at_take_over(address: Address, delay: int) -> None:
-    """A take-over publishes the older connection's will, unless it waits and the session goes on [MQTT-3.1.3-9]."""
+    """A take-over publishes the older connection's will, unless delayed in a kept session [MQTT-3.1.3-9]."""
     topic = f"will/taken/{delay}"
     will = Will(topic.encode(), b"gone", 0, False, {props.WILL_DELAY_INTERVAL: delay})
     with connected(address, 5) as watcher, WireClient(address, 5) as first, WireClient(address, 5) as second:
@@ -209,7 +209,7 @@ def test_will_at_take_over(address: Address, delay: int) -> None:
 
 
 def test_many_take_overs(address: Address) -> None:
-    """A client id that many fight for belongs to the last; nobody else stays connected."""
+    """Of many connections with one client id only the last stays connected."""
     clients = [connected(address, 4 + number % 2, client_id="wanted") for number in range(30)]
     for client in clients[:-1]:
         client.expect_close()
@@ -223,7 +223,7 @@ def test_many_take_overs(address: Address) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_disconnect(broker: BrokerProcess, address: Address, version: int) -> None:
-    """After DISCONNECT the broker closes without an answer, and what comes behind it is not read [MQTT-3.14.4-2]."""
+    """After DISCONNECT the broker closes the connection and handles nothing behind it [MQTT-3.14.4-2]."""
     with connected(address, version) as client, connected(address, version) as other:
         other.subscribe("behind")
         client.send(Disconnect(), Publish(b"behind", b"x"))
@@ -233,7 +233,7 @@ def test_disconnect(broker: BrokerProcess, address: Address, version: int) -> No
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_half_close(address: Address, version: int) -> None:
-    """A client that ends its side gets what is on its way, then the broker closes too."""
+    """A client that ends its side gets what is under way, then the broker closes the connection."""
     with connected(address, version) as client:
         client.send(Publish(b"nobody", b"x", 1, packet_id=9))
         client.socket.shutdown(1)
@@ -242,7 +242,7 @@ def test_half_close(address: Address, version: int) -> None:
 
 
 def test_connections_are_let_go(broker: BrokerProcess, address: Address) -> None:
-    """Nothing stays open of connections that ended in whatever way."""
+    """No file descriptor stays open after connections that ended in any way."""
     with connected(address, 5) as client:
         before = broker.open_files()
         for number in range(30):
@@ -254,7 +254,7 @@ def test_connections_are_let_go(broker: BrokerProcess, address: Address) -> None
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_keepalive(address: Address, version: int) -> None:
-    """A silent client is closed after one and a half keepalives, told 0x8D in MQTT 5; one that pings is not."""
+    """A silent client is closed after one and a half keep-alives, in MQTT 5 with 0x8D; one that pings is not."""
     with WireClient(address, version) as silent, WireClient(address, version) as alive:
         silent.connect(keep_alive=1)
         alive.connect(keep_alive=1)

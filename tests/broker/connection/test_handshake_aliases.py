@@ -1,4 +1,4 @@
-"""Topic aliases that the broker uses towards a client which takes them."""
+"""Topic aliases that the broker sends to a client which accepts them."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def alias_of(message: Publish) -> object:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_topic_once(address: Address, qos: int) -> None:
-    """The topic comes with the first message, from then on the alias alone; who takes none gets the topic."""
+    """The first message has topic and alias, later ones the alias; a client that accepts none gets the topic."""
     with taking(address, 5) as client, connected(address, 5) as plain, connected(address, 4) as sender:
         client.subscribe("out/#", qos=qos)
         plain.subscribe("out/#", qos=qos)
@@ -39,7 +39,7 @@ def test_topic_once(address: Address, qos: int) -> None:
 
 
 def test_maximum_is_kept(address: Address) -> None:
-    """No more aliases are used than the client takes; other topics come in full [MQTT-3.1.2-26]."""
+    """The broker uses at most the client's Topic Alias Maximum; other topics are sent in full [MQTT-3.1.2-26]."""
     with taking(address, 2) as client, connected(address, 5) as sender:
         client.subscribe("most/#")
         names = [f"most/{number}" for number in range(4)]
@@ -58,7 +58,7 @@ def test_maximum_is_kept(address: Address) -> None:
 
 
 def test_with_everything_else(address: Address) -> None:
-    """An alias goes together with properties, subscription identifiers and what is left of an expiry."""
+    """An alias is sent together with properties, subscription identifiers and the remaining expiry."""
     with taking(address, 2) as client, connected(address, 5) as sender:
         client.subscribe("all/#", properties={props.SUBSCRIPTION_IDENTIFIER: 300})
         sent: Properties = {props.USER_PROPERTY: [("b", "1"), ("a", "2")], props.MESSAGE_EXPIRY_INTERVAL: 100}
@@ -75,7 +75,7 @@ def test_with_everything_else(address: Address) -> None:
 
 
 def test_packet_size_counts_the_alias(address: Address) -> None:
-    """A message that just fits goes without the alias that would make it too large [MQTT-3.1.2-24]."""
+    """A message is sent without the alias that would make it exceed Maximum Packet Size [MQTT-3.1.2-24]."""
     size = len(Publish(b"size/x", bytes(50)).encode(5))
     with taking(address, 5, MAXIMUM_PACKET_SIZE=size) as client, connected(address, 5) as sender:
         client.subscribe("size/x")
@@ -91,7 +91,7 @@ def test_packet_size_counts_the_alias(address: Address) -> None:
 
 
 def test_new_connection_new_aliases(address: Address) -> None:
-    """What is sent again on a new connection has its topic: aliases ended with the old one."""
+    """Messages resent on a new connection have their topic, because aliases end with their connection."""
     kept = {props.SESSION_EXPIRY_INTERVAL: 60, props.TOPIC_ALIAS_MAXIMUM: 5}
     with connected(address, 5) as sender:
         with WireClient(address, 5) as client:

@@ -1,4 +1,4 @@
-"""What the log says of connections: who was refused and why; with level debug, who came, went, subscribed to what."""
+"""The log lines of connections: refusals with their reason; at level debug connects, disconnects, subscriptions."""
 
 import socket
 import ssl
@@ -35,7 +35,7 @@ def refusal(broker: BrokerProcess, before: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_refused_connect(broker: BrokerProcess, version: int) -> None:
-    """A CONNECT that is refused is logged with its client id and where it came from, even if it cannot be read."""
+    """A refused CONNECT is logged with its client id and address, even if it is malformed."""
     for topic, words in (("a/+", "wildcard"), ("$SYS/x", "not permitted")):
         before = len(events(broker, "client_refused"))
         with WireClient(broker.address(), version) as client:
@@ -57,7 +57,7 @@ def test_refused_connect(broker: BrokerProcess, version: int) -> None:
     ],
 )
 def test_refused_for_its_version_or_flags(broker: BrokerProcess, head: bytes) -> None:
-    """A CONNECT of MQTT 3.1, or with flags that may not be, is logged with its client id too."""
+    """A CONNECT of MQTT 3.1 or with invalid flags is logged with its client id too."""
     before = len(events(broker, "client_refused"))
     version = 5 if head[-2] == 5 else 4
     body = head + b"\0\0" + (b"\0" if version == 5 else b"") + b"\0\x03old"
@@ -69,7 +69,7 @@ def test_refused_for_its_version_or_flags(broker: BrokerProcess, head: bytes) ->
 
 
 def test_refused_later(broker: BrokerProcess) -> None:
-    """A connected client that breaks a rule is logged with both too."""
+    """A connected client that breaks a rule is logged with client id and address."""
     before = len(events(broker, "client_refused"))
     with WireClient(broker.address(), 4) as client:
         client.connect("breaks-later")
@@ -81,7 +81,7 @@ def test_refused_later(broker: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_packet_too_large(start: Start, version: int) -> None:
-    """Too large a packet leaves a line with its size, the limit and its key, though 3.1.1 has no word for it."""
+    """A packet above max_packet_size is logged with its size, the limit and its key, in 3.1.1 too."""
     broker = start(sections={"mqtt": {"max_packet_size": 1000}})
     with WireClient(broker.address(), version) as client:
         client.connect("too-large")
@@ -97,7 +97,7 @@ def test_packet_too_large(start: Start, version: int) -> None:
     [(b"GET / HTTP/1.1\r\n\r\n", "HTTP"), (bytes.fromhex("16030100c8010000c40303"), "listener with tls")],
 )
 def test_other_protocols(broker: BrokerProcess, data: bytes, words: str) -> None:
-    """Who speaks another protocol to an MQTT port is told of as such."""
+    """A client that speaks another protocol to an MQTT port is logged with that protocol."""
     before = len(events(broker, "client_refused"))
     with socket.create_connection(broker.address()) as client:
         client.sendall(data)
@@ -115,7 +115,7 @@ def talkative(start: Start) -> BrokerProcess:
 
 
 def test_connects(talkative: BrokerProcess) -> None:
-    """A client that connects is logged with what it asked for and what it found."""
+    """At level debug a connect is logged with the fields of its CONNECT and whether a session was present."""
     with WireClient(talkative.address(), 5) as client:
         client.connect("comes", clean_start=False, keep_alive=7, properties={props.SESSION_EXPIRY_INTERVAL: 9})
         (event,) = wait_for_event(talkative, "connected")
@@ -172,7 +172,7 @@ def test_disconnects(talkative: BrokerProcess, version: int, how: str, words: st
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_subscriptions(talkative: BrokerProcess, version: int) -> None:
-    """SUBSCRIBE and UNSUBSCRIBE are logged, each filter with what was granted or why not, and no more than 20."""
+    """At level debug SUBSCRIBE and UNSUBSCRIBE are logged with each filter and its reason code, at most 20."""
     with WireClient(talkative.address(), version) as client:
         client.connect("subscribes")
         client.send(Subscribe(1, [Subscription("a/#", 2), Subscription("no/x", 1), Subscription("/".join("x" * 129))]))
@@ -189,7 +189,7 @@ def test_subscriptions(talkative: BrokerProcess, version: int) -> None:
 
 
 def test_nothing_of_it_by_default(broker: BrokerProcess) -> None:
-    """With level info none of this is written."""
+    """At level info none of these lines is written."""
     with connected(broker.address(), 5) as client:
         client.subscribe("quiet")
     assert {"connected", "disconnected", "subscribed"}.isdisjoint(event["event"] for event in events(broker))
@@ -197,7 +197,7 @@ def test_nothing_of_it_by_default(broker: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_tls_that_fails_later(start: Start, certificates: Certificates, qos: int) -> None:
-    """A connection that ends because what comes is no TLS any more is not said to have been closed by its client."""
+    """A connection that ends because of invalid TLS records is not logged as closed by its client."""
     broker = start((Listener("tls", certificates),), flags=["--log-level", "debug"])
     context = certificates.client_context(with_certificate=False)
     address = broker.address("tls")

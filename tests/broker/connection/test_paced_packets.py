@@ -1,4 +1,4 @@
-"""FC-16: what a client has sent while it is held back as a publisher."""
+"""FC-16: the packets of a paced publisher that wait."""
 
 from broker.connection.paced_packets import MOST_BYTES, PacedPackets
 from protocol import properties as props
@@ -9,7 +9,7 @@ from protocol.subscribe import Subscribe, Subscription
 
 
 def test_full_by_bytes() -> None:
-    """FC-16: past 64 KiB nothing more is read, and there is room again when some of it has been handled."""
+    """FC-16: above 64 KiB of waiting packets the client is not read, until some of them have been handled."""
     held = PacedPackets()
     while not held.is_full(False):
         held.add(Publish(b"t", bytes(10_000)))
@@ -18,7 +18,7 @@ def test_full_by_bytes() -> None:
 
 
 def test_properties_count() -> None:
-    """FC-16: large properties count as well as a large payload."""
+    """FC-16: the size of properties counts as the payload does."""
     held = PacedPackets()
     held.add(Publish(b"t", b"", 0, False, {props.USER_PROPERTY: [("k", "v" * 60_000)] * 2}))
     assert held.is_full(False)
@@ -26,7 +26,7 @@ def test_properties_count() -> None:
 
 
 def test_full_by_another_packet() -> None:
-    """FC-16: behind a SUBSCRIBE nothing is read until it has been handled itself, whatever was before it."""
+    """FC-16: behind a waiting SUBSCRIBE the client is not read until the SUBSCRIBE has been handled."""
     held = PacedPackets()
     subscribe = Subscribe(1, [Subscription("t", 0)])
     held.add(Publish(b"t", b""))
@@ -39,7 +39,7 @@ def test_full_by_another_packet() -> None:
 
 
 def test_acknowledgements_that_are_needed() -> None:
-    """FC-16: up to 1 MiB is held back, other packets too, while others wait for the client's acknowledgements."""
+    """FC-16: up to 1 MiB waits, other packets too, while others need the client's acknowledgements."""
     held = PacedPackets()
     held.add(Subscribe(1, [Subscription("t", 0)]))
     while not held.is_full(True):
@@ -52,7 +52,7 @@ def test_acknowledgements_that_are_needed() -> None:
 
 
 def test_what_goes_on() -> None:
-    """FC-16: acknowledgements and PINGREQ are handled, PUBLISH and SUBSCRIBE wait."""
+    """FC-16: acknowledgements and PINGREQ are handled at once; PUBLISH and SUBSCRIBE wait."""
     waits = [Publish(b"t", b""), Subscribe(1, [Subscription("t", 0)])]
     held = PacedPackets()
     assert all(held.may_overtake(packet) for packet in (Puback(1), Pubrel(1), Pingreq()))
@@ -60,7 +60,7 @@ def test_what_goes_on() -> None:
 
 
 def test_pubrel_behind_its_publish() -> None:
-    """FC-16, FC-21: PUBREL waits while a QoS 2 PUBLISH with its id does, however often that has come."""
+    """FC-16, FC-21: a PUBREL waits while a QoS 2 PUBLISH with its packet id does, however often that was sent."""
     held = PacedPackets()
     for _ in range(2):
         held.add(Publish(b"t", b"", 2, packet_id=7))

@@ -1,4 +1,4 @@
-"""FC-16: what a client sends while it is held back keeps its meaning: nothing is lost, mixed up or delivered twice."""
+"""FC-16: the packets of a paced client keep their order and meaning: none is lost, reordered or delivered twice."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def drain(client: LocalClient) -> list[Publish]:
 
 
 def test_pubrel_does_not_overtake_its_publish() -> None:
-    """FC-16, FC-21: a PUBLISH that comes again waits with its PUBREL behind it, and is not delivered twice."""
+    """FC-16, FC-21: a PUBLISH that is sent again waits with its PUBREL behind it, and is delivered once."""
     with LocalBroker(session=SMALL) as local:
         scene = Scene(local)
         scene.publisher.send(Publish(b"t", b"once", 2, packet_id=100))
@@ -69,7 +69,7 @@ def test_pubrel_does_not_overtake_its_publish() -> None:
 
 
 def test_what_came_before_a_malformed_packet() -> None:
-    """FC-16: PUBLISHes that were held back when the client sent a malformed packet have come before it, and count."""
+    """FC-16: PUBLISHes that waited when the client sent a malformed packet are delivered."""
     with LocalBroker(session=SMALL) as local:
         scene = Scene(local)
         scene.hold_back()
@@ -79,7 +79,7 @@ def test_what_came_before_a_malformed_packet() -> None:
 
 
 def test_what_came_before_a_take_over() -> None:
-    """FC-16: PUBLISHes that were held back when the client's next connection came have been sent before it."""
+    """FC-16: PUBLISHes that waited at a take-over are delivered."""
     with LocalBroker(session=SMALL) as local:
         scene = Scene(local)
         scene.hold_back()
@@ -89,7 +89,7 @@ def test_what_came_before_a_take_over() -> None:
 
 
 def test_what_came_before_the_keep_alive_ran_out() -> None:
-    """FC-16: PUBLISHes that are held back when the keep-alive runs out have come in time; the will follows them."""
+    """FC-16: PUBLISHes that wait when the keep-alive ends are delivered, then the will is."""
     with LocalBroker(session=SMALL) as local:
         scene = Scene(local)
         watcher = scene.watcher()
@@ -101,7 +101,7 @@ def test_what_came_before_the_keep_alive_ran_out() -> None:
 
 
 def test_what_came_before_the_broker_stops() -> None:
-    """FC-16 [MQTT-3.14.4-3]: a DISCONNECT that is held back when the broker stops cancels the will."""
+    """FC-16 [MQTT-3.14.4-3]: a DISCONNECT that waits when the broker stops cancels the will."""
     with LocalBroker(session=SMALL) as local:
         scene = Scene(local)
         watcher = scene.watcher()
@@ -115,7 +115,7 @@ def test_what_came_before_the_broker_stops() -> None:
 
 @pytest.mark.parametrize("behind", ["another packet", "many bytes"])
 def test_acknowledgements_that_others_wait_for(behind: str) -> None:
-    """FC-16: a client that is held back for a slow one acknowledges at once what it gets, so it loses none of it."""
+    """FC-16: the acknowledgements of a paced client count at once, so none of its own deliveries is dropped."""
     with LocalBroker(session=SMALL) as local:
         scene = Scene(local)
         scene.publisher.subscribe("mine", 1)
@@ -135,7 +135,7 @@ def test_acknowledgements_that_others_wait_for(behind: str) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_own_messages_that_a_client_sends_at_once(qos: int) -> None:
-    """FC-16: a client that subscribes to what it publishes gets all of a burst that it sends before it acknowledges."""
+    """FC-16: a client that subscribes to its own topic gets all of a burst that it sends before it acknowledges."""
     patient = {"max_awaiting_rel": 0, "overflow_patience": "60s"}  # which lasts on a busy machine too
     with LocalBroker(session=SMALL | patient) as local:
         client = local.client(4)
@@ -148,7 +148,7 @@ def test_own_messages_that_a_client_sends_at_once(qos: int) -> None:
 
 
 def test_expiry_of_what_waited_for_an_id() -> None:
-    """FC-22, FC-13 [MQTT-3.3.2-5]: what has expired while it waited for a packet id is not given to a group either."""
+    """FC-22, FC-13 [MQTT-3.3.2-5]: a message that expired while it waited for a packet id is not given to a group."""
     with LocalBroker(session={"max_awaiting_rel": 1}) as local:
         member, publisher = local.client(5), local.client(5)
         member.connect("member")

@@ -1,4 +1,4 @@
-"""Topic aliases that clients use towards the broker."""
+"""Topic aliases that clients send."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def aliased(topic: str, alias: int, payload: bytes = b"x") -> Publish:
 
 
 def test_stands_for_its_topic(address: Address) -> None:
-    """An alias stands for the topic that it came with last, each on its own [MQTT-3.3.2-12]."""
+    """An alias stands for the topic that it was last sent with; each alias is separate [MQTT-3.3.2-12]."""
     with connected(address, 5) as watcher, connected(address, 5) as client:
         watcher.subscribe("alias/#")
         client.send(aliased("alias/a", 1), aliased("alias/b", 10), aliased("", 1), aliased("", 10))
@@ -26,7 +26,7 @@ def test_stands_for_its_topic(address: Address) -> None:
 
 
 def test_is_not_passed_on(address: Address) -> None:
-    """The alias belongs to the publisher's connection: subscribers get the topic, and no alias."""
+    """Subscribers get the topic, and not the publisher's alias."""
     with connected(address, 5) as watcher, connected(address, 4) as older, connected(address, 5) as client:
         watcher.subscribe("alias/on")
         older.subscribe("alias/on")
@@ -49,7 +49,7 @@ def test_is_not_passed_on(address: Address) -> None:
     ids=["one too many", "largest", "unknown"],
 )
 def test_refused(address: Address, packet: Publish, reason_code: int) -> None:
-    """An alias above the CONNACK's maximum, or one that stands for nothing, ends the connection [MQTT-3.3.2-9]."""
+    """An alias above the maximum in CONNACK, or one without a topic, ends the connection [MQTT-3.3.2-9]."""
     with connected(address, 5) as client:
         client.send(packet)
         last = client.expect_close()
@@ -58,7 +58,7 @@ def test_refused(address: Address, packet: Publish, reason_code: int) -> None:
 
 
 def test_ends_with_the_connection(address: Address) -> None:
-    """Aliases do not outlive a connection, even if the session does [MQTT-3.3.2-7]."""
+    """Aliases end with their connection, even if the session continues [MQTT-3.3.2-7]."""
     kept = {props.SESSION_EXPIRY_INTERVAL: 60}
     with WireClient(address, 5) as client:
         client.connect("alias-kept", properties=dict(kept))

@@ -1,4 +1,4 @@
-"""Reasons in words: where MQTT 5 clients get them, what they say, and where they would be too much."""
+"""Reason Strings: in which packets MQTT 5 clients get them, their content, and when they are left out."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -70,7 +70,7 @@ REFUSED: list[tuple[Connect, int, str]] = [
 
 @pytest.mark.parametrize(("connect", "code", "words"), REFUSED)
 def test_connack(address: Address, connect: Connect, code: int, words: str) -> None:
-    """A CONNACK that refuses says what was wrong."""
+    """The Reason String of a CONNACK that refuses says what was wrong."""
     with WireClient(address, 5) as client:
         client.send(connect)
         connack = client.expect(Connack)
@@ -98,7 +98,7 @@ BROKEN: list[tuple[Publish | Subscribe, int, str]] = [
 
 @pytest.mark.parametrize(("packet", "code", "words"), BROKEN)
 def test_disconnect(address: Address, packet: Publish | Subscribe, code: int, words: str) -> None:
-    """A DISCONNECT for what a client did says what that was, even to those who want no problem information."""
+    """The Reason String of a DISCONNECT says what the client did wrong, even if it asked for no problem information."""
     wanted: list[Properties | None] = [None, {props.REQUEST_PROBLEM_INFORMATION: 0}]
     for properties in wanted:
         with connected(address, 5, properties=properties) as client:
@@ -110,13 +110,13 @@ def test_disconnect(address: Address, packet: Publish | Subscribe, code: int, wo
 
 
 def test_disconnect_of_the_servers_own(address: Address) -> None:
-    """Who is closed for another reason than a mistake is told that too: here a take-over."""
+    """A take-over has a Reason String too."""
     with connected(address, 5, client_id="twice") as older, connected(address, 5, client_id="twice"):
         assert "client id" in reason(older.expect_close())
 
 
 def test_keep_alive() -> None:
-    """The same for silence."""
+    """A keep-alive that ended has a Reason String too."""
     with LocalBroker() as local:
         client = local.client(5)
         client.connect("c", keep_alive=10)
@@ -125,7 +125,7 @@ def test_keep_alive() -> None:
 
 
 def test_v4(address: Address) -> None:
-    """3.1.1 has no words for it: the CONNACK is as short as ever, and there is no DISCONNECT."""
+    """3.1.1 has no Reason String: the CONNACK has four bytes, and there is no DISCONNECT."""
     with WireClient(address, 4) as client:
         client.send(Connect("x" * 31, version=4))
         assert client.expect(Connack).encode(4) == b"\x20\x02\x00\x02"
@@ -140,14 +140,14 @@ def test_v4(address: Address) -> None:
 
 @pytest.mark.parametrize(("qos", "kind"), [(1, Puback), (2, Pubrec)])
 def test_publish(address: Address, qos: int, kind: type[Puback | Pubrec]) -> None:
-    """A PUBACK or PUBREC that refuses by rule says so."""
+    """A PUBACK or PUBREC for a denied topic has a Reason String."""
     with connected(address, 5) as client:
         client.send(Publish(LONG.encode(), b"", qos, packet_id=1))
         assert "closed/ää" in reason(client.expect(kind))
 
 
 def test_suback(address: Address) -> None:
-    """A SUBACK names the filters that it refuses, some of them if there are many."""
+    """The Reason String of a SUBACK names the refused filters, or some of them if there are many."""
     with connected(address, 5) as client:
         said = reason(client.subscribe("closed/a", "fine", "a/b/c/d/e/f"))
         assert "closed/a" in said
@@ -161,7 +161,7 @@ def test_suback(address: Address) -> None:
     "properties", [{props.REQUEST_PROBLEM_INFORMATION: 0}, {props.MAXIMUM_PACKET_SIZE: 30}], ids=["unwanted", "small"]
 )
 def test_no_words_with_acknowledgements(address: Address, properties: Properties) -> None:
-    """Not for who wants no problem information [MQTT-3.1.2-29], nor past Maximum Packet Size [MQTT-3.4.2-2]."""
+    """An acknowledgement has no Reason String if unwanted or too large [MQTT-3.1.2-29, MQTT-3.4.2-2]."""
     with connected(address, 5, properties=dict(properties)) as client:
         assert not client.subscribe("closed/a").properties
         client.send(Publish(b"closed/a", b"", 1, packet_id=1))
@@ -173,7 +173,7 @@ def test_no_words_with_acknowledgements(address: Address, properties: Properties
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_problem_information_is_the_connections(address: Address, code: int) -> None:
-    """What a session's client wished on an earlier connection does not count."""
+    """Request Problem Information applies to its own connection, not to later ones of the session."""
     kept: Properties = {props.SESSION_EXPIRY_INTERVAL: 60}
     name = f"wishes-{code}"
     with WireClient(address, 5) as client:
@@ -194,7 +194,7 @@ def test_problem_information_is_the_connections(address: Address, code: int) -> 
     ids=["client id", "cannot be read", "denied"],
 )
 def test_connack_keeps_to_the_maximum(address: Address, connect: Connect, limit: int) -> None:
-    """Words that do not fit are left out [MQTT-3.2.2-19]; a CONNACK that does not is not sent [MQTT-3.1.2-24]."""
+    """A Reason String that is too large is left out [MQTT-3.2.2-19], and so is such a CONNACK [MQTT-3.1.2-24]."""
     connect = Connect(connect.client_id, will=connect.will, properties={props.MAXIMUM_PACKET_SIZE: limit})
     with WireClient(address, 5) as client:
         client.send(connect)
@@ -209,7 +209,7 @@ def test_connack_keeps_to_the_maximum(address: Address, connect: Connect, limit:
 
 @pytest.mark.parametrize("limit", [20, 100])
 def test_disconnect_keeps_to_the_maximum(address: Address, limit: int) -> None:
-    """The same for DISCONNECT [MQTT-3.14.2-3]."""
+    """A Reason String that does not fit into a DISCONNECT is left out [MQTT-3.14.2-3]."""
     with connected(address, 5, properties={props.MAXIMUM_PACKET_SIZE: limit}) as client:
         client.send(Publish(b"a", b"", 0, True))
         last = client.expect_close()
@@ -220,7 +220,7 @@ def test_disconnect_keeps_to_the_maximum(address: Address, limit: int) -> None:
 
 
 def test_reference_that_does_not_fit() -> None:
-    """A client that cannot take the Server Reference is told what it can take."""
+    """A client that cannot take the Server Reference gets the reason code alone."""
     reference = "server.example:1883"
     with LocalBroker(mqtt={"redirect_to": reference}) as local:
         for limit, told in (
@@ -239,7 +239,7 @@ def test_reference_that_does_not_fit() -> None:
 
 
 def test_log_lines_are_bounded(broker: BrokerProcess) -> None:
-    """Whatever a client has sent, the line about it is not long."""
+    """The log line about a client has a bounded length, whatever the client has sent."""
     before = len(events(broker, "client_refused"))
     packets = [packet for packet, _, _ in BROKEN]
     for packet in packets:

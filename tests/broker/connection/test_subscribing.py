@@ -1,4 +1,4 @@
-"""SUBSCRIBE and UNSUBSCRIBE over sockets: filters, options, overlaps, what is refused."""
+"""SUBSCRIBE and UNSUBSCRIBE over sockets: filters, options, overlapping subscriptions, refusals."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def received(client: WireClient) -> list[tuple[str, int]]:
 )
 @pytest.mark.parametrize("version", [4, 5])
 def test_wildcards(address: Address, version: int, topic_filter: str, expected: set[str]) -> None:
-    """`+` stands for one level, `#` for any number, neither for a first level that begins with `$` (section 4.7)."""
+    """`+` matches one level, `#` any number; neither matches a first level that begins with `$` (section 4.7)."""
     topics = ["filter", "filter/", "filter/a", "filter/a/", "filter/a/b", "filter//b", "$filter/a"]
     with connected(address, version) as client:
         client.subscribe(topic_filter)
@@ -54,7 +54,7 @@ def test_wildcards(address: Address, version: int, topic_filter: str, expected: 
 
 
 def test_everything(address: Address) -> None:
-    """`#` and `+/...` do not stand for topics that begin with `$` [MQTT-4.7.2-1]."""
+    """`#` and `+/...` do not match topics that begin with `$` [MQTT-4.7.2-1]."""
     with connected(address, 5) as client:
         client.subscribe("#", "+/all")
         client.send(Publish(b"$SYS/all", b"x"), Publish(b"$", b"x"), Publish(b"all/all", b"x"))
@@ -66,7 +66,7 @@ def test_everything(address: Address) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_overlapping(address: Address, version: int) -> None:
-    """A message that matches several subscriptions of a client comes once, at the highest QoS [MQTT-3.3.4-2]."""
+    """A message that matches several subscriptions of a client is delivered once, at the highest QoS [MQTT-3.3.4-2]."""
     with connected(address, version) as client, connected(address, 4) as publisher:
         subscribe(
             client, Subscription("lap/a", 0), Subscription("lap/+", 1), Subscription("lap/#", 2), Subscription("+/a", 1)
@@ -92,7 +92,7 @@ def test_subscribing_again(address: Address, version: int) -> None:
 
 
 def test_one_packet_many_filters(address: Address) -> None:
-    """SUBACK has a reason code for each filter, in their order; those that are refused do not harm the others."""
+    """SUBACK has a reason code for each filter, in order; a refused filter does not affect the others."""
     with connected(address, 5) as new, connected(address, 4) as old:
         filters = [
             Subscription("many/1", 2),
@@ -115,7 +115,7 @@ def test_one_packet_many_filters(address: Address) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_unsubscribe(address: Address, version: int) -> None:
-    """After UNSUBACK nothing comes any more; MQTT 5 is told which subscriptions there were [MQTT-3.10.4-4]."""
+    """After UNSUBACK no message is delivered; MQTT 5 is told which subscriptions existed [MQTT-3.10.4-4]."""
     with connected(address, version) as client:
         client.subscribe("un/a", "un/+", "un/c")
         unsuback = client.unsubscribe("un/a", "un/+", "un/b", "un/a")
@@ -139,7 +139,7 @@ def test_unsubscribe_needs_the_very_filter(address: Address) -> None:
 
 
 def test_no_local(address: Address) -> None:
-    """With no local a client does not get its own messages [MQTT-3.8.3-3], others' it does."""
+    """With No Local a client gets the messages of others and not its own [MQTT-3.8.3-3]."""
     with connected(address, 5) as client, connected(address, 4) as other:
         subscribe(client, Subscription("local/#", 1, no_local=True))
         for publisher in (client, other):
@@ -148,7 +148,7 @@ def test_no_local(address: Address) -> None:
 
 
 def test_no_local_beside_another(address: Address) -> None:
-    """A second subscription without no local brings a client's own messages."""
+    """A second subscription without No Local delivers a client's own messages."""
     with connected(address, 5) as client:
         subscribe(client, Subscription("beside/#", 1, no_local=True), Subscription("beside/a", 0))
         client.send(Publish(b"beside/a", b"x"), Publish(b"beside/b", b"x"))
@@ -159,7 +159,7 @@ def test_no_local_beside_another(address: Address) -> None:
 @pytest.mark.parametrize("retain", [False, True])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_retain_as_published(address: Address, qos: int, retain: bool, as_published: bool) -> None:
-    """The RETAIN flag of what is published now is forwarded only if asked for [MQTT-3.3.1-12, -13]."""
+    """RETAIN of live messages is forwarded only with Retain As Published [MQTT-3.3.1-12, -13]."""
     topic = f"as/{qos}"
     with connected(address, 5) as client, connected(address, 4) as publisher:
         subscribe(client, Subscription(topic, qos, retain_as_published=as_published))
@@ -170,7 +170,7 @@ def test_retain_as_published(address: Address, qos: int, retain: bool, as_publis
 
 
 def test_retain_handling(address: Address) -> None:
-    """Retained messages come at each SUBSCRIBE (0), at a new one only (1), or never (2) [MQTT-3.3.1-9 to -11]."""
+    """Retained messages are sent at each SUBSCRIBE (0), at a new one only (1), or never (2) [MQTT-3.3.1-9 to -11]."""
     with connected(address, 4) as publisher:
         publisher.publish("handling/x", b"x", 1, retain=True)
         for handling, expected in ((0, [1, 1, 1]), (1, [1, 0, 1]), (2, [0, 0, 0])):
@@ -186,7 +186,7 @@ def test_retain_handling(address: Address) -> None:
 
 
 def test_v4_has_no_options(address: Address) -> None:
-    """A 3.1.1 subscription gets its client's own messages, RETAIN cleared, and retained messages each time."""
+    """A 3.1.1 client gets its own messages, with RETAIN cleared, and retained messages at each SUBSCRIBE."""
     with connected(address, 4) as client:
         client.publish("old/x", b"x", 1, retain=True)
         for _ in range(2):

@@ -32,7 +32,7 @@ def identifiers_of(message: Publish) -> list[int]:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_all_that_match(address: Address, qos: int) -> None:
-    """One message at the highest QoS carries the identifiers of all matching subscriptions [MQTT-3.3.4-4]."""
+    """A message is delivered once, at the highest QoS, with all matching identifiers [MQTT-3.3.4-4]."""
     with connected(address, 5) as client, connected(address, 4) as sender:
         identified(client, "id/#", 1, qos=0)
         identified(client, "id/a", 268_435_455, qos=qos)
@@ -46,7 +46,7 @@ def test_all_that_match(address: Address, qos: int) -> None:
 
 
 def test_only_for_who_asked(address: Address) -> None:
-    """Identifiers are a subscriber's own: others get the same message without, and 3.1.1 clients too."""
+    """Other subscribers, also of 3.1.1, get the message without the identifiers."""
     with connected(address, 5) as client, connected(address, 5) as other, connected(address, 4) as older:
         identified(client, "own/a", 7)
         other.subscribe("own/a")
@@ -58,7 +58,7 @@ def test_only_for_who_asked(address: Address) -> None:
 
 
 def test_replaced(address: Address) -> None:
-    """Subscribing again replaces the identifier, or takes it away."""
+    """Subscribing again replaces or removes the identifier."""
     with connected(address, 5) as client:
         for identifiers in ([1], [2], []):
             properties: Properties = {props.SUBSCRIPTION_IDENTIFIER: identifiers[0]} if identifiers else {}
@@ -68,7 +68,7 @@ def test_replaced(address: Address) -> None:
 
 
 def test_retained_and_stored(address: Address) -> None:
-    """Retained messages carry the new subscription's identifier; what waited for an offline client keeps its own."""
+    """Retained messages have the new subscription's identifier; messages queued for an offline client keep theirs."""
     kept = {props.SESSION_EXPIRY_INTERVAL: 60}
     with connected(address, 5) as sender:
         sender.publish("keep/a", b"r", 1, retain=True)
@@ -94,7 +94,7 @@ def test_not_from_clients(address: Address) -> None:
 
 
 def test_no_local_beside_another(address: Address) -> None:
-    """A client's own message comes by its subscriptions without No Local only: their QoS, their identifiers."""
+    """A client gets its own message by its subscriptions without No Local only, with their QoS and identifiers."""
     with connected(address, 5) as client, connected(address, 5) as other:
         client.send(Subscribe(1, [Subscription("mine/#", 2, no_local=True)], {props.SUBSCRIPTION_IDENTIFIER: 1}))
         client.expect(Suback)
@@ -108,7 +108,7 @@ def test_no_local_beside_another(address: Address) -> None:
 
 
 def test_no_local_retained(address: Address) -> None:
-    """A client that wants nothing of its own gets no retained message of its own either [MQTT-3.8.3-3]."""
+    """With No Local a client does not get its own retained message either [MQTT-3.8.3-3]."""
     with connected(address, 5) as client, connected(address, 5) as other:
         client.publish("nlr/mine", b"x", 1, retain=True)
         other.publish("nlr/other", b"x", 1, retain=True)

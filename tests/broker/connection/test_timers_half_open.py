@@ -1,4 +1,4 @@
-"""Connections that somebody has let go of, or never quite begins: they go, and no trickle of bytes keeps them."""
+"""Connections whose client has gone or sends too slowly: they are closed, and single bytes do not keep them open."""
 
 import itertools
 import socket
@@ -24,7 +24,7 @@ def option(sock: socket.socket, name: str) -> int:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_dead_peers_are_noticed(host: str) -> None:
-    """The kernel asks silent peers whether they are there, and gives up those that do not answer within minutes."""
+    """TCP keep-alive probes silent peers, and closes those that do not answer within minutes."""
     (listener,) = await open_sockets(host, 0)
     with listener, socket.create_connection(listener.getsockname()[:2]):
         listener.settimeout(5)
@@ -37,7 +37,7 @@ async def test_dead_peers_are_noticed(host: str) -> None:
 
 
 async def test_systems_without_these_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an option does not exist, the listener is opened without it."""
+    """Without TCP keep-alive options on a system the listener is opened nevertheless."""
     for name in ("TCP_KEEPIDLE", "TCP_NOTSENT_LOWAT"):
         monkeypatch.delattr(socket, name)
     (listener,) = await open_sockets("127.0.0.1", 0)
@@ -63,7 +63,7 @@ def trickle(sock: socket.socket, data: bytes, pause: float = 0.05) -> float:
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_connect_byte_by_byte(start: Start, loop: str) -> None:
-    """CONNECT has to be there in time: what has come of it gives no more."""
+    """CONNECT must be complete within connect_timeout; parts of it do not extend the time."""
     with start(command=LOOPS[loop], sections={"mqtt": {"connect_timeout": "500ms"}}) as broker:
         with socket.create_connection(broker.address()) as slow:
             assert 0.4 < trickle(slow, Connect("c" * 500).encode(4)) < 4
@@ -73,7 +73,7 @@ def test_connect_byte_by_byte(start: Start, loop: str) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_tls_handshake_byte_by_byte(start: Start, certificates: Certificates, loop: str) -> None:
-    """The same holds for the TLS handshake, and for CONNECT after it."""
+    """The same limit holds for the TLS handshake together with CONNECT."""
     with start(
         (Listener("tls", certificates),), command=LOOPS[loop], sections={"mqtt": {"connect_timeout": "500ms"}}
     ) as broker:

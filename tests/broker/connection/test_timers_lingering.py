@@ -1,4 +1,4 @@
-"""A client that is disconnected gets to read why, even if it is sending at that moment."""
+"""A client that the broker disconnects can read why, even if it is sending at that moment."""
 
 import select
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def send_on(client: WireClient) -> None:
 
 
 def test_disconnect_can_be_read(client: WireClient) -> None:
-    """What a client sends behind its mistake is taken, so that DISCONNECT arrives and nothing is reset."""
+    """The broker reads on what a client sends behind its mistake, so that DISCONNECT is not lost in a TCP reset."""
     client.send(b"\x00\x00")
     wait_for_answer(client)
     send_on(client)
@@ -47,7 +47,7 @@ def test_disconnect_can_be_read(client: WireClient) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_refusal_can_be_read(address: Address, version: int) -> None:
-    """The same goes for a CONNACK that refuses."""
+    """The same holds for a CONNACK that refuses."""
     with WireClient(address, version) as client:
         level = b"\x09" if version == 5 else b"\x03"  # of an MQTT that there is not, or not any more
         client.send(b"\x10\x0c\x00\x04MQTT" + level + b"\x02\x00\x00\x00\x00")
@@ -59,7 +59,7 @@ def test_refusal_can_be_read(address: Address, version: int) -> None:
 
 
 def test_not_for_ever(client: WireClient) -> None:
-    """Who goes on sending without closing is cut off all the same."""
+    """A client that sends on without closing is cut off after a time."""
     client.send(b"\x00\x00")
     assert isinstance(client.expect_close(), Disconnect)
 

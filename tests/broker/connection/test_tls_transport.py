@@ -1,4 +1,4 @@
-"""The TLS layer between a TCP transport and the protocol above it: pauses, ends, marks, on both loops."""
+"""The TLS layer between a TCP transport and the connection: pauses, ends, water marks, on both loops."""
 
 import asyncio
 import shutil
@@ -119,7 +119,7 @@ async def end_stream(client: TlsClient, end: str, data: bytes) -> None:
 @pytest.mark.parametrize("end", ENDS)
 @on_both_loops
 async def test_ends(upper: Upper, client: TlsClient, end: str) -> None:
-    """What has come is handed up before the end, whatever the end is."""
+    """All data before the end is handed over before the end, whatever kind of end it is."""
     await end_stream(client, end, client.seal(b"x" * 30_000))
     await until(lambda: upper.told[-1] == "lost")
     assert upper.data == b"x" * 30_000
@@ -129,7 +129,7 @@ async def test_ends(upper: Upper, client: TlsClient, end: str) -> None:
 @pytest.mark.parametrize("end", ENDS)
 @on_both_loops
 async def test_end_during_a_pause(upper: Upper, client: TlsClient, end: str) -> None:
-    """While reading is paused neither data nor the end is handed up; afterwards it all is, in order."""
+    """While reading is paused neither data nor the end is handed over; afterwards all is, in order."""
     upper.pauses = True
     await client.send(client.seal(b"first"))
     await until(lambda: upper.data == b"first")
@@ -147,7 +147,7 @@ async def test_end_during_a_pause(upper: Upper, client: TlsClient, end: str) -> 
 @pytest.mark.parametrize("end", ["close_notify", "garbage"])
 @on_both_loops
 async def test_end_in_the_chunk_that_pauses(upper: Upper, client: TlsClient, end: str) -> None:
-    """An end that comes in one piece with the data waits until reading goes on."""
+    """An end in the same chunk as the data waits until reading is resumed."""
     upper.pauses = True
     await end_stream(client, end, client.seal(b"all"))
     await until(lambda: upper.data == b"all")
@@ -160,7 +160,7 @@ async def test_end_in_the_chunk_that_pauses(upper: Upper, client: TlsClient, end
 
 @on_both_loops
 async def test_write_that_fails_during_a_pause(upper: Upper, client: TlsClient) -> None:
-    """A write that meets a reset connection closes it; what has come before the reset is handed up all the same."""
+    """A write to a reset connection closes it; data that arrived before the reset is handed over."""
     upper.pauses = True
     await client.send(client.seal(b"first"))
     await until(lambda: upper.data == b"first")
@@ -175,7 +175,7 @@ async def test_write_that_fails_during_a_pause(upper: Upper, client: TlsClient) 
 @pytest.mark.parametrize("end", ["close_notify", "garbage"])
 @on_both_loops
 async def test_plaintext_behind_the_end(upper: Upper, client: TlsClient, end: str) -> None:
-    """What comes behind the end of TLS reaches nobody, not even as what a connection that breaks has left unread."""
+    """Bytes behind the end of TLS are discarded, also when a connection breaks with unread data."""
     upper.pauses = True
     data = client.seal(b"first")
     await client.send(data + (client.goodbye() if end == "close_notify" else b"\x17\x03\x03\x00\x20" + bytes(32)))
@@ -190,7 +190,7 @@ async def test_plaintext_behind_the_end(upper: Upper, client: TlsClient, end: st
 
 @on_both_loops
 async def test_half_open(upper: Upper, client: TlsClient) -> None:
-    """A client that has said close_notify gets what the protocol above still has to say, then close_notify."""
+    """A client that has sent close_notify gets the remaining data, then close_notify."""
     upper.stays = True
     await client.send(client.seal(b"question") + client.goodbye())
     await until(lambda: upper.told[-1] == "eof")
@@ -203,7 +203,7 @@ async def test_half_open(upper: Upper, client: TlsClient) -> None:
 
 @on_both_loops
 async def test_write_eof(upper: Upper, client: TlsClient) -> None:
-    """Who has written the end is still told what the client sends, until it ends as well."""
+    """After write_eof the client's data is still handed over, until the client ends its side."""
     upper.transport.write(b"bye")
     assert upper.transport.can_write_eof()
     upper.transport.write_eof()
@@ -218,7 +218,7 @@ async def test_write_eof(upper: Upper, client: TlsClient) -> None:
 
 @on_both_loops
 async def test_marks(upper: Upper, client: TlsClient) -> None:
-    """The marks count what goes out, wherever it waits; what waits is written in the end."""
+    """The water marks count all outgoing bytes, wherever they wait; these are written before the close."""
     transport = upper.transport
     transport.set_write_buffer_limits(MARK)
     written = 0
@@ -235,7 +235,7 @@ async def test_marks(upper: Upper, client: TlsClient) -> None:
 
 @on_both_loops
 async def test_many_records(upper: Upper, client: TlsClient) -> None:
-    """Records small and large, sent byte by byte or all at once, come out as they went in."""
+    """Records of any size arrive unchanged, sent byte by byte or all at once."""
     sent = b""
     for size in (1, 16_384, 16_385, 100, 40_000):
         piece = bytes([size % 251]) * size
@@ -277,7 +277,7 @@ class Full:
 
 
 def test_answers_that_nobody_reads() -> None:
-    """Who makes TLS itself answer, and reads none of it, is cut off."""
+    """A client that makes TLS itself answer, and reads no answers, is cut off."""
     bios = Bios()
     tcp = Full()
     tls = cast(ssl.SSLObject, Talkative(bios))
@@ -293,7 +293,7 @@ def test_answers_that_nobody_reads() -> None:
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed (Debian: openssl)")
 @on_both_loops
 async def test_key_update(upper: Upper, client: TlsClient) -> None:
-    """A client may change its keys at any time and ask us to; both sides go on with new ones."""
+    """A client may update its keys at any time and ask for an update; both sides continue."""
     host, port = client.socket.getpeername()
     command = ["openssl", "s_client", "-connect", f"{host}:{port}"]
     upper.told.clear()
@@ -315,7 +315,7 @@ async def test_key_update(upper: Upper, client: TlsClient) -> None:
 
 @on_both_loops
 async def test_what_is_known(upper: Upper, client: TlsClient) -> None:
-    """TLS and the socket below can be asked about."""
+    """get_extra_info answers for TLS and for the socket below."""
     transport = upper.transport
     assert transport.get_extra_info("peername") == client.socket.getsockname()
     assert transport.get_extra_info("ssl_object").version() == "TLSv1.3"

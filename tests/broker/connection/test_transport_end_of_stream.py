@@ -1,4 +1,4 @@
-"""The end of a stream: all that has come counts, over TCP and TLS, however the client ends it [MQTT-3.14.4-3]."""
+"""The end of a stream: all data before it counts, over TCP and TLS, however the client ends it [MQTT-3.14.4-3]."""
 
 import shutil
 import ssl
@@ -48,7 +48,7 @@ def running(start: Start, certificates: Certificates, request: pytest.FixtureReq
 
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_paho(running: BrokerProcess, certificates: Certificates, listener: str) -> None:
-    """paho publishes 1,000 messages and disconnects at once."""
+    """paho publishes 1,000 messages and disconnects at once: all arrive."""
     for _ in range(3):
         with watching(running, 1_000):
             client = mqtt.Client(CallbackAPIVersion.VERSION2)
@@ -66,7 +66,7 @@ def test_paho(running: BrokerProcess, certificates: Certificates, listener: str)
 
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_mosquitto_pub(running: BrokerProcess, certificates: Certificates, listener: str) -> None:
-    """mosquitto_pub -l publishes each line that it reads, and disconnects behind the last."""
+    """mosquitto_pub -l publishes each line that it reads, then disconnects: all lines arrive."""
     if shutil.which("mosquitto_pub") is None:
         pytest.skip("mosquitto_pub is not installed (Debian: mosquitto-clients)")
     host, port = running.address(listener)
@@ -89,7 +89,7 @@ def goodbye(client: WireClient) -> None:
 
 @pytest.mark.parametrize("end", ["tcp", "tls", "close_notify"])
 def test_publish_and_go(running: BrokerProcess, certificates: Certificates, end: str) -> None:
-    """2,000 PUBLISHes and DISCONNECT in one go, and the client is away, with and without close_notify."""
+    """2,000 PUBLISHes and DISCONNECT in one write all arrive, with and without close_notify."""
     tls = None if end == "tcp" else certificates.client_context(with_certificate=False)
     packets = [*[Publish(b"t", b"%d" % number) for number in range(2_000)], Disconnect()]
     for _ in range(3):
@@ -106,7 +106,7 @@ def test_publish_and_go(running: BrokerProcess, certificates: Certificates, end:
 
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_without_disconnect(running: BrokerProcess, certificates: Certificates, listener: str) -> None:
-    """Who goes without DISCONNECT leaves all that it has published, and its will behind it [MQTT-3.1.2-8]."""
+    """All messages of a client that closes without DISCONNECT arrive, then its will [MQTT-3.1.2-8]."""
     tls = certificates.client_context(with_certificate=False) if listener == "tls" else None
     for _ in range(3):
         with watching(running, 2_000, wills=1), WireClient(running.address(listener), 4, tls=tls) as client:
@@ -117,7 +117,7 @@ def test_without_disconnect(running: BrokerProcess, certificates: Certificates, 
 
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_reset(running: BrokerProcess, certificates: Certificates, listener: str) -> None:
-    """What has come before a client resets its connection counts; here all of it has."""
+    """All messages that arrived before a client resets its connection are delivered."""
     tls = certificates.client_context(with_certificate=False) if listener == "tls" else None
     for _ in range(3):
         with watching(running, 2_000), WireClient(running.address(listener), 4, tls=tls) as client:

@@ -1,4 +1,4 @@
-"""FC-27: what a connection does not write before a commit of the journal."""
+"""FC-27: what a connection writes only after a commit of the journal."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=4)), max_size=2
 
 @given(STEPS, st.integers(0, 12))
 def test_order(steps: list[tuple[int, bytes]], committed: int) -> None:
-    """What comes out is the beginning of what went in, up to the first piece whose commit has not returned."""
+    """Output keeps its order, up to the first piece whose commit is not done."""
     uncommitted = Uncommitted()
     uncommitted.hold_until(1)
     commit = 1
@@ -73,7 +73,7 @@ def test_end_of_the_stream() -> None:
 
 
 def test_take_over() -> None:
-    """A connection that is taken over is told so after what it waits for, and closed."""
+    """A connection that is taken over gets what it waits for, then DISCONNECT, and is closed."""
     disk = SlowDisk()
     with LocalBroker(journal=disk.journal()) as local:
         older = kept_client(local, disk, "client")

@@ -1,4 +1,4 @@
-"""Clients that do not read what is sent to them: they are held back, memory stays bounded, others do not notice."""
+"""Clients that do not read: they are not read either, memory stays bounded, and other clients are not affected."""
 
 import socket
 import time
@@ -28,7 +28,7 @@ def publishes(topic: bytes, size: int, qos: int, count: int) -> bytes:
 
 @pytest.mark.parametrize("packet", [Pingreq(), Publish(b"t", b"x", 1, packet_id=1)])
 def test_who_reads_no_answers_is_not_read(packet: Pingreq | Publish) -> None:
-    """FC-15: acknowledgements are never dropped, so a client that leaves too many unread is not read until it reads."""
+    """FC-15: acknowledgements are never dropped; a client with too many unread ones is not read until it reads."""
     with LocalBroker() as local:
         client = local.client(4)
         client.connect("deaf")
@@ -46,7 +46,7 @@ def test_who_reads_no_answers_is_not_read(packet: Pingreq | Publish) -> None:
 
 
 def test_waits_until_the_transport_resumes() -> None:
-    """FC-3, FC-4: QoS 0 waits while the send path is congested, and comes as soon as the transport can take more."""
+    """FC-3, FC-4: QoS 0 waits while the send path is congested, and is sent when the transport resumes."""
     with LocalBroker() as local:
         client, publisher = local.client(4), local.client(4)
         client.connect("slow")
@@ -60,7 +60,7 @@ def test_waits_until_the_transport_resumes() -> None:
 
 
 def test_paused_reading_is_counted(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """How long a client was not read is among its metrics, also if it goes meanwhile."""
+    """The time for which a client was not read is in its metrics, also if it disconnects meanwhile."""
     with LocalBroker() as local:
         client = local.client(4)
         client.connect("deaf", clean_start=False)
@@ -75,7 +75,7 @@ def test_paused_reading_is_counted(tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_publisher_that_reads_nothing(broker: BrokerProcess, address: Address) -> None:
-    """A publisher that never reads its acknowledgements ends up blocked, and gets all of them when it reads."""
+    """A publisher that does not read its acknowledgements is blocked, and gets all of them when it reads."""
     batch = publishes(b"unread", 10, 1, 1000)
     with WireClient(address, 4, receive_buffer=4096) as deaf, connected(address, 5) as other:
         deaf.connect()
@@ -100,7 +100,7 @@ def test_publisher_that_reads_nothing(broker: BrokerProcess, address: Address) -
 
 
 def test_subscriber_that_reads_nothing(broker: BrokerProcess, address: Address) -> None:
-    """Whatever is published to a subscriber that never reads, the broker keeps a bounded part, and others get all."""
+    """The broker keeps a bounded part of what is published to a client that does not read; others get all."""
     batch = publishes(b"flood", 10_000, 0, 100)
     with (
         WireClient(address, 5, receive_buffer=4096) as deaf,
@@ -127,7 +127,7 @@ def test_subscriber_that_reads_nothing(broker: BrokerProcess, address: Address) 
 
 
 def test_half_a_packet_costs_its_bytes(broker: BrokerProcess, address: Address) -> None:
-    """A packet that is announced and not sent takes no memory for what has not come."""
+    """A packet whose announced bytes are not sent takes no memory for them."""
     before = broker.rss()
     clients = [connected(address, 4) for _ in range(50)]
     for client in clients:
@@ -141,7 +141,7 @@ def test_half_a_packet_costs_its_bytes(broker: BrokerProcess, address: Address) 
 
 
 def test_take_over_of_a_stuck_client(address: Address) -> None:
-    """A client that reads nothing does not keep its client id from who comes next."""
+    """A client that does not read can be taken over."""
     with WireClient(address, 5, receive_buffer=4096) as stuck, connected(address, 4) as publisher:
         stuck.connect("stuck")
         stuck.subscribe("stuck", qos=1)
@@ -157,7 +157,7 @@ def test_take_over_of_a_stuck_client(address: Address) -> None:
 
 
 def test_reset_in_the_middle(broker: BrokerProcess, address: Address) -> None:
-    """Connections that break while much is on its way to them cause no noise."""
+    """Connections that break while much is sent to them cause no traceback."""
     with connected(address, 4) as publisher:
         for _ in range(5):
             with WireClient(address, 4, receive_buffer=4096) as fragile:

@@ -1,4 +1,4 @@
-"""Retained messages over sockets: set, replaced, cleared, found by filters, expiring."""
+"""Retained messages over sockets: stored, replaced, cleared, matched by filters, expired."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def found(address: Address, topic_filter: str, version: int = 5, qos: int = 0) -
 @pytest.mark.parametrize("subscribed", [0, 1, 2])
 @pytest.mark.parametrize("published", [0, 1, 2])
 def test_set(address: Address, publisher: WireClient, published: int, subscribed: int, version: int) -> None:
-    """A retained message is kept, and sent with RETAIN set at the lower QoS [MQTT-3.3.1-5, -8]."""
+    """A retained message is stored, and sent with RETAIN set at the lower QoS [MQTT-3.3.1-5, -8]."""
     publisher.publish("keep", b"x", published, retain=True)
     publisher.publish("keep", b"not kept", published)
     (message,) = found(address, "keep", version, subscribed)
@@ -47,7 +47,7 @@ def test_set(address: Address, publisher: WireClient, published: int, subscribed
 
 
 def test_replaced_and_cleared(address: Address, publisher: WireClient) -> None:
-    """The latest is kept; an empty one clears, and is delivered to those who are there [MQTT-3.3.1-6, -7]."""
+    """The latest message is retained; an empty one clears the topic, and is delivered as usual [MQTT-3.3.1-6, -7]."""
     with connected(address, 4) as there:
         there.subscribe("keep")
         for payload in (b"1", b"2", b"3"):
@@ -75,7 +75,7 @@ def test_replaced_and_cleared(address: Address, publisher: WireClient) -> None:
     ],
 )
 def test_filters(address: Address, publisher: WireClient, topic_filter: str, expected: set[str]) -> None:
-    """A subscription brings every retained message that its filter matches, once."""
+    """A subscription gets every retained message that its filter matches, once."""
     for topic in TOPICS:
         publisher.publish(topic, topic.encode(), 1, retain=True)
     messages = found(address, topic_filter)
@@ -93,7 +93,7 @@ def test_properties(address: Address, publisher: WireClient) -> None:
 
 
 def test_expiry_counts_down(address: Address, publisher: WireClient) -> None:
-    """The expiry interval of a kept message is what is left of it; when it has passed the message is gone."""
+    """A retained message is sent with the rest of its expiry interval, and is gone when that has passed."""
     publisher.publish("keep", b"long", 1, retain=True, properties={props.MESSAGE_EXPIRY_INTERVAL: 100})
     publisher.publish("keep/a", b"short", 1, retain=True, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
     left = []
@@ -113,7 +113,7 @@ def expiry_interval(message: Publish) -> int:
 
 
 def test_at_a_kept_session(address: Address, publisher: WireClient) -> None:
-    """Coming back to a kept session is no subscription: retained messages do not come again."""
+    """Resuming a session is not a subscription: retained messages are not sent again."""
     publisher.publish("keep", b"x", 1, retain=True)
     kept: Properties = {props.SESSION_EXPIRY_INTERVAL: 60}
     with WireClient(address, 5) as client:

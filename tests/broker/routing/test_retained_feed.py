@@ -1,4 +1,4 @@
-"""Many retained messages for one subscription: they wait for the session, and none is dropped for want of room."""
+"""Many retained messages for one subscription: they wait until the session can send, and none is dropped."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def retain(address: Address, qos: int) -> None:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_all_arrive(start: Start, version: int, qos: int) -> None:
-    """FC-6: a subscription brings every retained message, whatever the limits of window and mqueue."""
+    """FC-6: a subscription gets every retained message, whatever the limits of window and mqueue."""
     address = start(sections=SECTIONS).address()
     retain(address, qos)
     with connected(address, version) as client:
@@ -36,7 +36,7 @@ def test_all_arrive(start: Start, version: int, qos: int) -> None:
 
 
 def test_filter_that_has_no_room_yet(start: Start) -> None:
-    """Of several filters in a SUBSCRIBE, those for which the window has no room are served when it has."""
+    """Filters of a SUBSCRIBE for which the window has no room are served when it has."""
     address = start(sections={"session": {"max_inflight": 1}}).address()
     with connected(address, 5) as publisher:
         for topic in ("a", "b", "c"):
@@ -48,7 +48,7 @@ def test_filter_that_has_no_room_yet(start: Start) -> None:
 
 
 def test_rest_after_a_reconnect(start: Start) -> None:
-    """What a kept session has not been given yet comes when its client is back."""
+    """A kept session gets the rest of the retained messages when its client has reconnected."""
     address = start(sections=SECTIONS).address()
     retain(address, 1)
     got: set[bytes] = set()
@@ -63,7 +63,7 @@ def test_rest_after_a_reconnect(start: Start) -> None:
 
 
 def test_unsubscribed_meanwhile(start: Start) -> None:
-    """[MQTT-3.10.4-3]: when the subscription has ended, what had not been handed over by then stays away."""
+    """[MQTT-3.10.4-3]: after an unsubscription the retained messages not yet handed over are not sent."""
     address = start(sections=SECTIONS).address()
     retain(address, 1)
     with connected(address, 5) as client:
@@ -73,7 +73,7 @@ def test_unsubscribed_meanwhile(start: Start) -> None:
 
 
 def test_newer_message_is_not_followed_by_the_old(start: Start) -> None:
-    """A topic's message that is replaced before it was its turn is left out: its successor has been delivered."""
+    """A retained message that is replaced before it is sent is left out: the newer one is delivered."""
     address = start(sections=SECTIONS).address()
     retain(address, 1)
     with connected(address, 5) as client, connected(address, 5) as publisher:

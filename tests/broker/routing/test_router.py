@@ -1,4 +1,4 @@
-"""Routing by itself: the trie and the cache against the reference matcher, and what the cache keeps."""
+"""Routing by itself: the tree and the cache compared with a reference matcher, and the content of the cache."""
 
 from typing import NamedTuple
 
@@ -73,7 +73,7 @@ def expected(held: dict[str, int], topic: str) -> list[tuple[str, int]]:
 
 @given(steps=changes, published=st.lists(topics, min_size=1, max_size=6), cached=st.sampled_from([1, 2, 65_536]))
 def test_against_the_reference(steps: list[Change], published: list[str], cached: int) -> None:
-    """After any subscribing and unsubscribing, with messages in between, everybody gets what the reference says."""
+    """After any subscriptions and unsubscriptions each message gets the receivers of the reference matcher."""
     subject = router(cached)
     receivers = [outbound() for _ in range(3)]
     held: list[dict[str, int]] = [{} for _ in receivers]
@@ -110,7 +110,7 @@ def test_tree_matches(subscribed: list[str], topic: str) -> None:
 
 @given(subscribed=st.lists(filters, max_size=20, unique=True))
 def test_tree_is_empty_again(subscribed: list[str]) -> None:
-    """Ending every subscription, shared ones too, leaves nothing behind; ending what is not there does nothing."""
+    """Ending every subscription, shared ones too, empties the tree; ending an unknown one does nothing."""
     subject, receiver = router(), outbound()
     prefixes = ("", "$share/a/", "$share/b/")
     for topic_filter in subscribed:
@@ -147,7 +147,7 @@ def test_retained_matches(stored: list[str], removed: list[str], topic_filter: s
 
 
 def test_retained_expire() -> None:
-    """A retained message whose time has passed is not found, and forgotten."""
+    """An expired retained message is not found, and is removed."""
     retained = Retained(Wheel(0))
     for topic, expires_at in ((b"a/1", 0), (b"a/2", 100), (b"a/3", 200)):
         message = Publish(topic, b"x", retain=True)
@@ -170,7 +170,7 @@ def cached(subject: Router) -> set[bytes]:
 
 
 def test_cache_is_bounded() -> None:
-    """Past its bound the topics cached first make room; routing is right all the same."""
+    """Above its bound the cache removes the topics that were cached first, and routing is still right."""
     subject, receiver = router(10), outbound()
     subject.subscribe(receiver, Subscription("t/#", 0))
     for number in range(100):
@@ -182,14 +182,14 @@ def test_cache_is_bounded() -> None:
 
 
 def test_topics_without_receivers_are_cached_too() -> None:
-    """A publisher whom nobody listens to costs one lookup per message."""
+    """A topic without receivers costs one lookup per message."""
     subject = router()
     assert not subject.route(Publish(b"nobody", b"x"), None)
     assert cached(subject) == {b"nobody"}
 
 
 def test_an_exact_subscription_leaves_other_topics_cached() -> None:
-    """A new, changed or ended exact subscription throws away what is cached for its own topic only."""
+    """A changed subscription without wildcards removes its own topic from the cache only."""
     subject, receiver = router(), outbound()
     for topic in (b"a", b"b", b"c"):
         subject.route(Publish(topic, b"x"), None)
@@ -204,7 +204,7 @@ def test_an_exact_subscription_leaves_other_topics_cached() -> None:
 
 
 def test_a_wildcard_subscription_is_seen_at_once() -> None:
-    """What is cached never hides a new wildcard subscription, nor keeps an ended one."""
+    """A new wildcard subscription takes effect on cached topics at once, and so does its end."""
     subject, receiver = router(), outbound()
     assert not subject.route(Publish(b"a/b", b"x"), None)
     subject.subscribe(receiver, Subscription("a/+", 0))
@@ -214,7 +214,7 @@ def test_a_wildcard_subscription_is_seen_at_once() -> None:
 
 
 def test_the_cache_stays_the_same_object() -> None:
-    """Decoders look topics up in the cache to know them valid: it is emptied, never replaced."""
+    """The cache is emptied and never replaced, because decoders keep a reference to it."""
     subject, receiver = router(), outbound()
     before = subject.cache
     subject.route(Publish(b"a", b"x"), None)
@@ -263,7 +263,7 @@ def identifiers_of(publish: Publish) -> list[int]:
 
 @given(wishes=wanted, topic=topics, qos=st.integers(0, 2), own=st.booleans(), merge=st.booleans())
 def test_overlapping(wishes: list[Wanted], topic: str, qos: int, own: bool, merge: bool) -> None:
-    """What matches and is not barred by No Local gives one delivery with all identifiers, or one each if so wished.
+    """Matching subscriptions give one delivery with all identifiers, or one each if configured; No Local excludes some.
 
     [MQTT-3.3.4-2 to -4] [MQTT-3.8.3-3]
     """
@@ -282,7 +282,7 @@ def test_overlapping(wishes: list[Wanted], topic: str, qos: int, own: bool, merg
 
 
 def test_retain_as_published_of_overlapping() -> None:
-    """One subscription that wants RETAIN as published is enough."""
+    """One matching subscription with Retain As Published is enough to keep RETAIN."""
     subject, receiver = router(), outbound()
     subject.subscribe(receiver, Subscription("a/#", 0))
     subject.route(Publish(b"a", b"x", retain=True), None)
@@ -292,7 +292,7 @@ def test_retain_as_published_of_overlapping() -> None:
 
 
 def test_all_share_one_message() -> None:
-    """Receivers at one QoS get the very same object: what is built for one serves all."""
+    """Receivers at one QoS share one message object, so that it is encoded once."""
     subject = router()
     receivers = [outbound() for _ in range(5)]
     for receiver in receivers:
@@ -317,13 +317,13 @@ def test_depth() -> None:
 
 @pytest.mark.parametrize(("topic_filter", "wildcard"), [(b"a/b", False), (b"a/+", True), (b"#", True), (b"$a", False)])
 def test_is_wildcard(topic_filter: bytes, wildcard: bool) -> None:
-    """Filters with `+` or `#` stand for several topics."""
+    """A filter with `+` or `#` is a wildcard."""
     assert is_wildcard(topic_filter) == wildcard
 
 
 @pytest.mark.parametrize(("receivers", "topic_bytes"), [(100, 1), (1, 6_000)])
 def test_cache_is_bounded_by_what_it_holds(receivers: int, topic_bytes: int) -> None:
-    """Neither many receivers nor long topic names make the cache large; what is forgotten is found again."""
+    """Many receivers and long topic names count for the bound of the cache; routing stays right."""
     routing = Router(128, cached_weight=10_000)
     for _ in range(receivers):
         routing.subscribe(outbound(), Subscription("#"))
@@ -338,7 +338,7 @@ def test_cache_is_bounded_by_what_it_holds(receivers: int, topic_bytes: int) -> 
 
 
 def test_shared_with_itself() -> None:
-    """FC-13: a session that is in thousands of groups gets what their queues take; the rest is dropped, and counted."""
+    """FC-13: a session in thousands of groups gets what their queues hold; the rest is dropped and counted."""
     shared = SharedGroups(Limits(max_mqueue_len=100))
     subject = Router(128, shared=shared)
     receiver = outbound()

@@ -1,4 +1,4 @@
-"""From publisher to subscriber: QoS, versions, properties, expiry, order, what does not fit."""
+"""From publisher to subscriber: QoS, versions, properties, expiry, order, sizes."""
 
 from itertools import product
 
@@ -32,7 +32,7 @@ ALL_PROPERTIES: Properties = {
 def test_qos(
     address: Address, published: int, subscribed: int, publisher_version: int, subscriber_version: int
 ) -> None:
-    """A delivery has the lower QoS of publication and subscription, whatever the versions [MQTT-3.8.4-8]."""
+    """A delivery has the lower QoS of publication and subscription, for each pair of versions [MQTT-3.8.4-8]."""
     topic = f"qos/{published}/{subscribed}/{publisher_version}/{subscriber_version}"
     with connected(address, subscriber_version) as subscriber, connected(address, publisher_version) as publisher:
         assert subscriber.subscribe(topic, qos=subscribed).reason_codes == [subscribed]
@@ -47,7 +47,7 @@ def test_qos(
 
 @pytest.mark.parametrize(("published", "subscribed"), list(product(QOS, QOS)))
 def test_properties(address: Address, published: int, subscribed: int) -> None:
-    """All properties of a PUBLISH are forwarded as they are, user properties in their order [MQTT-3.3.2-17]."""
+    """All properties of a PUBLISH are forwarded, user properties in their order [MQTT-3.3.2-17]."""
     with connected(address, 5) as subscriber, connected(address, 4) as plain, connected(address, 5) as publisher:
         subscriber.subscribe("properties", qos=subscribed)
         plain.subscribe("properties", qos=subscribed)
@@ -57,7 +57,7 @@ def test_properties(address: Address, published: int, subscribed: int) -> None:
 
 
 def test_many_subscribers(address: Address) -> None:
-    """One message reaches subscribers of both versions and every QoS, each in its own way."""
+    """One message reaches subscribers of both versions and every QoS."""
     pairs = list(product((4, 5), QOS))
     subscribers = [(connected(address, version), qos) for version, qos in pairs]
     with connected(address, 5) as publisher:
@@ -73,7 +73,7 @@ def test_many_subscribers(address: Address) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_to_itself(address: Address, version: int) -> None:
-    """A client gets what it publishes itself if it is subscribed; packet ids of the two directions are apart."""
+    """A subscribed client gets its own messages; the packet ids of the two directions are separate."""
     with connected(address, version) as client:
         client.subscribe("itself", qos=1)
         client.send(*[Publish(b"itself", b"%d" % number, 1, packet_id=number) for number in range(1, 11)])
@@ -97,7 +97,7 @@ def test_order(address: Address, qos: int) -> None:
 
 
 def test_topics(address: Address) -> None:
-    """Topic names are taken as they are: case, spaces, empty levels and any script."""
+    """Topic names are compared byte by byte: case, spaces, empty levels and any script."""
     topics = ["a/b", "A/b", "a/b/", "/a/b", "a//b", " ", "größe/℃/🌡", "/", "$weather/x"]
     with connected(address, 4) as publisher:
         for topic in topics:
@@ -115,7 +115,7 @@ def test_topics(address: Address) -> None:
 
 @pytest.mark.parametrize("qos", QOS)
 def test_expiry_is_passed_on(address: Address, qos: int) -> None:
-    """A message that does not wait keeps its Message Expiry Interval [MQTT-3.3.2-6]."""
+    """A message that does not wait is sent with its Message Expiry Interval [MQTT-3.3.2-6]."""
     with connected(address, 5) as subscriber, connected(address, 4) as plain, connected(address, 5) as publisher:
         subscriber.subscribe("expiry", qos=qos)
         plain.subscribe("expiry", qos=qos)
@@ -125,7 +125,7 @@ def test_expiry_is_passed_on(address: Address, qos: int) -> None:
 
 
 def test_expiry_while_away(address: Address) -> None:
-    """What waits for a client that is away expires, or comes with what is left of its time [MQTT-3.3.2-5, -6]."""
+    """A message for an offline client expires, or is sent with the rest of its interval [MQTT-3.3.2-5, -6]."""
     with WireClient(address, 5) as client, connected(address, 5) as publisher:
         client.connect("expiring", properties={props.SESSION_EXPIRY_INTERVAL: 60})
         client.subscribe("away/#", qos=1)
@@ -147,7 +147,7 @@ def test_expiry_while_away(address: Address) -> None:
 
 @pytest.mark.parametrize("policy", ["drop_oldest", "drop_oldest_qos0", "drop_newest"])
 def test_what_has_expired_makes_room(start: Start, policy: str) -> None:
-    """A full queue drops nothing that lives while what has expired is at its head [MQTT-3.3.2-5]."""
+    """A full queue drops expired messages at its head before others [MQTT-3.3.2-5]."""
     address = start(sections={"session": {"max_mqueue_len": 2, "mqueue_overflow": policy}}).address()
     with connected(address, 5) as publisher:
         with WireClient(address, 5) as client:
@@ -167,7 +167,7 @@ def test_what_has_expired_makes_room(start: Start, policy: str) -> None:
 
 @pytest.mark.parametrize("qos", QOS)
 def test_maximum_packet_size_of_a_client(address: Address, qos: int) -> None:
-    """What is larger than a client's Maximum Packet Size is not sent to it; everything else is [MQTT-3.1.2-24]."""
+    """A message above a client's Maximum Packet Size is not sent to it; all others are [MQTT-3.1.2-24]."""
     with WireClient(address, 5) as small, connected(address, 5) as any_size, connected(address, 4) as publisher:
         small.connect(properties={props.MAXIMUM_PACKET_SIZE: 100})
         small.subscribe("size", qos=qos)
@@ -181,7 +181,7 @@ def test_maximum_packet_size_of_a_client(address: Address, qos: int) -> None:
 
 
 def test_no_subscriber(address: Address) -> None:
-    """An MQTT 5 publisher is told when nobody is subscribed, 0x10; a 3.1.1 publisher just gets its acknowledgement."""
+    """Without subscribers an MQTT 5 publisher gets 0x10, a 3.1.1 publisher just its acknowledgement."""
     with connected(address, 5) as new, connected(address, 4) as old:
         new.send(Publish(b"nobody/at/all", b"x", 1, packet_id=1))
         assert new.expect(Puback).reason_code == 0x10
@@ -190,7 +190,7 @@ def test_no_subscriber(address: Address) -> None:
 
 
 def test_large_messages_to_many(address: Address) -> None:
-    """Payloads near max_packet_size arrive whole, at each QoS and in both versions."""
+    """Payloads near max_packet_size arrive unchanged, at each QoS and in both versions."""
     payload = bytes(range(256)) * 4000
     with connected(address, 5) as new, connected(address, 4) as old, connected(address, 5) as publisher:
         for client in (new, old):

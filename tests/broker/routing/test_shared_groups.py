@@ -21,7 +21,7 @@ from tests.support.wire import WireClient, connected
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_one_of_the_group(address: Address, version: int) -> None:
-    """Each message goes to one member, in turn, to each group once, and to all who do not share."""
+    """Each message goes to one member of each group, in turn, and to all subscribers that do not share."""
     with (
         connected(address, version) as first,
         connected(address, version) as second,
@@ -43,7 +43,7 @@ def test_one_of_the_group(address: Address, version: int) -> None:
 
 
 def test_qos_of_each_member(address: Address) -> None:
-    """Each member has the QoS that it asked for [MQTT-4.8.2-3]."""
+    """Each member gets the QoS of its own subscription [MQTT-4.8.2-3]."""
     with connected(address, 5) as low, connected(address, 5) as high, connected(address, 5) as sender:
         low.subscribe("$share/q/qos", qos=0)
         high.subscribe("$share/q/qos", qos=2)
@@ -54,7 +54,7 @@ def test_qos_of_each_member(address: Address) -> None:
 
 
 def test_identifiers(address: Address) -> None:
-    """A shared subscription has its identifier too, and it comes apart from the client's other subscriptions."""
+    """A shared subscription has its own identifier, and deliveries apart from other subscriptions."""
     with connected(address, 5) as client:
         client.subscribe("$share/i/id/#", properties={props.SUBSCRIPTION_IDENTIFIER: 9})
         client.subscribe("id/a", properties={props.SUBSCRIPTION_IDENTIFIER: 8})
@@ -64,7 +64,7 @@ def test_identifiers(address: Address) -> None:
 
 
 def test_no_retained(address: Address) -> None:
-    """Who shares gets no retained messages."""
+    """A shared subscription gets no retained messages."""
     with connected(address, 5) as client:
         client.publish("ret/a", b"x", 1, retain=True)
         client.subscribe("$share/r/ret/a")
@@ -73,7 +73,7 @@ def test_no_retained(address: Address) -> None:
 
 
 def test_leaving(address: Address) -> None:
-    """Who unsubscribes, or whose session ends, gets nothing more; the others get it all."""
+    """A member that unsubscribes, or whose session ends, gets no more messages; the others get them all."""
     with connected(address, 5) as stays, connected(address, 5) as leaves, connected(address, 5) as sender:
         gone = WireClient(address, 5)
         gone.connect()
@@ -97,7 +97,7 @@ def test_leaving(address: Address) -> None:
 
 
 def test_who_can_take_it_goes_first(address: Address) -> None:
-    """A member whose window is full, or that is away, is passed over while another can take the message."""
+    """A member that is offline or has a full window is skipped while another can take the message."""
     kept = {props.SESSION_EXPIRY_INTERVAL: 60}
     with connected(address, 5) as quick, connected(address, 5) as sender, WireClient(address, 5) as slow:
         slow.connect("slow-member", properties={props.RECEIVE_MAXIMUM: 1})
@@ -117,7 +117,7 @@ def test_who_can_take_it_goes_first(address: Address) -> None:
 
 
 def test_all_away(address: Address) -> None:
-    """A group with nobody connected keeps its messages for members whose sessions are kept."""
+    """A group without online members queues its messages for members with kept sessions."""
     kept = {props.SESSION_EXPIRY_INTERVAL: 60}
     with connected(address, 5) as sender:
         for name in ("off-1", "off-2"):
@@ -135,7 +135,7 @@ def test_all_away(address: Address) -> None:
 
 
 def test_many_away(address: Address) -> None:
-    """The one member that is connected gets everything, however many are away."""
+    """One online member gets everything, however many members are offline."""
     with connected(address, 5) as here, connected(address, 5) as sender:
         for number in range(40):
             with WireClient(address, 5) as client:
@@ -148,7 +148,7 @@ def test_many_away(address: Address) -> None:
 
 
 def test_busy_and_away(address: Address) -> None:
-    """FC-13: members that are connected have their turns, however many are away, until they can take no more."""
+    """FC-13: online members take turns until they can take no more, however many are offline."""
     with connected(address, 5) as sender, WireClient(address, 5) as one, WireClient(address, 5) as other:
         for number in range(20):
             with WireClient(address, 5) as client:
@@ -165,7 +165,7 @@ def test_busy_and_away(address: Address) -> None:
 
 
 def test_same_message_twice_in_a_full_queue(start: Start) -> None:
-    """FC-5: what makes room for itself, because two subscriptions bring it, is in the queue afterwards."""
+    """FC-5: a message that two subscriptions bring to a full queue is in the queue afterwards."""
     sections = {"session": {"max_mqueue_len": 1}, "mqtt": {"overlapping_subscriptions": "each"}}
     address = start(sections=sections).address()
     with connected(address, 5) as sender:
@@ -179,7 +179,7 @@ def test_same_message_twice_in_a_full_queue(start: Start) -> None:
 
 
 def test_levels(start: Start) -> None:
-    """The share name is no level of the filter: max_topic_levels holds for what comes behind it."""
+    """max_topic_levels applies to the filter behind the share name."""
     address = start(sections={"mqtt": {"max_topic_levels": 2}}).address()
     with connected(address, 5) as client:
         assert client.subscribe("$share/g/a/b", "$share/g/a/b/c").reason_codes == [0, reason_codes.TOPIC_FILTER_INVALID]
@@ -188,7 +188,7 @@ def test_levels(start: Start) -> None:
 
 
 def test_overflow_is_told(start: Start) -> None:
-    """FC-5, FC-13: what the queue of a group drops is logged once, with its name, and counted under $SYS."""
+    """FC-5, FC-13: drops from the queue of a group are logged once, with its name, and counted under $SYS."""
     sections = {"session": {"max_mqueue_len": 2, "max_inflight": 1}, "mqtt": {"sys_interval": "100ms"}}
     broker = start(sections=sections)
     with connected(broker.address(), 5) as operator:

@@ -1,4 +1,4 @@
-"""Clients that send faster than sessions can take up: mailboxes stay short, the rest waits with whoever sent it."""
+"""Clients that send faster than sessions run: mailboxes stay short, because the publishers are not read."""
 
 from broker.runtime.clock import monotonic_us
 from protocol.acknowledgements import Puback
@@ -49,7 +49,7 @@ def payloads(client: LocalClient) -> list[bytes]:
 
 
 def test_a_flood_waits_for_the_sessions() -> None:
-    """A publisher is not read while the sessions have not taken up what it sent; in the end all arrives, in order."""
+    """A publisher is not read until the sessions have taken what it sent; all arrives, in order."""
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         flood = numbered(5000)
@@ -66,7 +66,7 @@ def test_a_flood_waits_for_the_sessions() -> None:
 
 
 def test_others_are_read_meanwhile() -> None:
-    """The flood of one client does not stop the others from being read."""
+    """Other clients are read while one is not because of its flood."""
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         other = local.client()
@@ -79,7 +79,7 @@ def test_others_are_read_meanwhile() -> None:
 
 
 def test_a_busy_broker_shuts_nobody_out() -> None:
-    """Who has sent plenty is read on in the end even if some session is always awake."""
+    """A publisher that has sent a flood is read again even if sessions are always awake."""
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         outbound = outbound_of(subscriber)
@@ -95,7 +95,7 @@ def test_a_busy_broker_shuts_nobody_out() -> None:
 
 
 def test_the_end_of_a_flood_counts() -> None:
-    """What came before the end of a connection is handled, also if the end is seen while the rest waits (TLS)."""
+    """What arrived before the end of a connection is handled, also if the end is read while it waits (TLS)."""
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         flood = numbered(3000) + Disconnect().encode(5)
@@ -112,7 +112,7 @@ def test_the_end_of_a_flood_counts() -> None:
 
 
 def test_gone_in_the_middle() -> None:
-    """What has come counts, also if the connection is lost while the rest of it waits [MQTT-3.14.4-3]."""
+    """What has arrived is handled, also if the connection is lost while it waits [MQTT-3.14.4-3]."""
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         flood = numbered(3000)
@@ -129,7 +129,7 @@ def test_gone_in_the_middle() -> None:
 
 
 def test_more_comes_while_the_rest_waits() -> None:
-    """TLS may hand over more although reading is paused: it comes after the rest."""
+    """Data that TLS hands over while reading is paused is handled after what waits."""
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         flood = numbered(1000)
@@ -144,7 +144,7 @@ def test_more_comes_while_the_rest_waits() -> None:
 
 
 def test_a_crash_is_not_hidden() -> None:
-    """When reading on fails, the connection is cut off, the crash reported, and the next one is read."""
+    """An exception while reading is resumed is logged and closes that connection; the next one is read."""
 
     def broken() -> None:
         raise RuntimeError("out of order")
@@ -168,7 +168,7 @@ def test_a_crash_is_not_hidden() -> None:
 
 
 def test_retained_messages_again_and_again() -> None:
-    """One SUBSCRIBE may ask for every retained message several times: they come, but never all at once."""
+    """A SUBSCRIBE that asks for all retained messages several times gets them, in bounded pieces."""
     with LocalBroker() as local:
         publisher, greedy = local.client(), local.client()
         publisher.connect("publisher")
@@ -191,7 +191,7 @@ def test_retained_messages_again_and_again() -> None:
 
 
 def test_floods_in_chunks_that_end_early() -> None:
-    """Also chunks of fewer packets wait when sessions are behind, however many publishers they come from."""
+    """Chunks of fewer packets also wait when sessions are behind, however many publishers send them."""
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         others = [local.client() for _ in range(5)]
@@ -214,7 +214,7 @@ def test_floods_in_chunks_that_end_early() -> None:
 
 
 def test_acknowledgements_do_not_wait() -> None:
-    """Who acknowledges is read also when sessions are behind: that is what frees their way."""
+    """A client that acknowledges is read while sessions are behind, because that frees its window."""
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         publisher.subscribe("other", 1)

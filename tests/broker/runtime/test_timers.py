@@ -1,4 +1,4 @@
-"""The timing wheel by itself, and that nothing stays in it for longer than it is wanted."""
+"""The timer wheel, and that no timer stays in it for longer than it is needed."""
 
 from typing import final
 
@@ -41,7 +41,7 @@ class Note(Timer):
     steps=st.lists(st.integers(0, HORIZON), min_size=1, max_size=50),
 )
 def test_called_once_and_never_early(waits: list[int], steps: list[int]) -> None:
-    """Each timer is called once, not before its time, at the latest two ticks after it."""
+    """Each timer is called once, not before its time, at most two ticks after it."""
     wheel = Wheel(START)
     notes = [(START + wait, Note()) for wait in waits]
     for at, note in notes:
@@ -60,7 +60,7 @@ def test_called_once_and_never_early(waits: list[int], steps: list[int]) -> None
 
 
 def test_the_unwanted_are_let_go() -> None:
-    """A timer far in the future is asked every HORIZON, and dropped when it is not wanted any more."""
+    """A timer far in the future is asked every HORIZON whether it is wanted, and removed if not."""
     wheel = Wheel(START)
     wanted, unwanted = Note(), Note(wanted=False)
     wheel.add(START + 10 * HORIZON, wanted)
@@ -72,7 +72,7 @@ def test_the_unwanted_are_let_go() -> None:
 
 
 def test_a_timer_may_wait_again() -> None:
-    """A timer that adds itself while it is called is called again, at the next tick at the earliest."""
+    """A timer that adds itself while it is called is called again at the next tick at the earliest."""
 
     @final
     class Again(Timer):
@@ -93,7 +93,7 @@ def test_a_timer_may_wait_again() -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_churn_leaves_nothing_behind(version: int) -> None:
-    """A client that comes and goes does not pile up timers, wills or sessions, however long it asks to be kept."""
+    """A client that reconnects often leaves no timers, wills or sessions, whatever expiry it asks for."""
     forever: Properties | None = {props.SESSION_EXPIRY_INTERVAL: 30_000_000} if version == 5 else None
     later: Properties | None = {props.WILL_DELAY_INTERVAL: 20_000_000} if version == 5 else None
     will = Will(b"will", b"gone", 1, False, later)
@@ -110,7 +110,7 @@ def test_churn_leaves_nothing_behind(version: int) -> None:
 
 
 def test_lost_connections_hold_no_bytes() -> None:
-    """What a client began to send is let go with its connection, not when its timers come due."""
+    """Buffered bytes of a client are freed with its connection, and not when its timers are called."""
     with LocalBroker() as local:
         client = local.client(5)
         client.send(b"\x10\xff\xff\x3e" + bytes(500_000))

@@ -1,4 +1,4 @@
-"""Listeners: addresses of both families, names that stand for several, what cannot be opened."""
+"""Listeners: addresses of both families, names with several addresses, addresses that cannot be opened."""
 
 import socket
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Start = Callable[..., BrokerProcess]
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
 def test_addresses(start: Start, host: str) -> None:
-    """IPv4 and IPv6 addresses and names are listened on, and the log says where."""
+    """The server listens on IPv4 and IPv6 addresses and on names, and logs them."""
     with start(sections={"listeners": [{"name": "tcp", "bind": f"{host}:0"}]}) as broker:
         (listening, *_) = events(broker, "listening")
         assert {"listener", "host", "port", "tls"} < listening.keys()
@@ -71,7 +71,7 @@ async def test_name_with_several_addresses(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_address_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Addresses that this machine does not have are passed over, unless there is no other."""
+    """Addresses that this machine does not have are skipped, unless there is no other."""
     monkeypatch.setattr(socket, "getaddrinfo", resolver("192.0.2.1", "127.0.0.1"))
     assert [host for host, _ in await opened("many.example")] == ["127.0.0.1"]
     monkeypatch.setattr(socket, "getaddrinfo", resolver("192.0.2.1", "2001:db8::1"))
@@ -80,7 +80,7 @@ async def test_address_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_one_address_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address that is taken is an error, whatever the others say, and these are closed again."""
+    """An address that is in use is an error, and the other listeners are closed again."""
     with socket.create_server(("127.0.0.2", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(socket, "getaddrinfo", resolver("127.0.0.1", "127.0.0.2"))
@@ -90,7 +90,7 @@ async def test_one_address_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that stands for nothing is an OSError too."""
+    """A name without an address is an OSError."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")

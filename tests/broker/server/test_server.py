@@ -1,4 +1,4 @@
-"""The server: descriptors, loops, stopping, and what it does when nobody reads its log."""
+"""The server: file descriptors, loops, stopping, and its log."""
 
 import asyncio
 import itertools
@@ -44,7 +44,7 @@ def patched(code: str) -> tuple[str, ...]:
 
 
 def test_file_limit() -> None:
-    """The server takes as many file descriptors as it may have."""
+    """The server raises its limit of file descriptors to the hard limit."""
     code = (
         "import resource as r; hard = r.getrlimit(r.RLIMIT_NOFILE)[1]; r.setrlimit(r.RLIMIT_NOFILE, (100, hard)); "
         "from broker.server.server import raise_file_limit; raise_file_limit(); "
@@ -56,7 +56,7 @@ def test_file_limit() -> None:
 
 @pytest.mark.parametrize("code", ["", WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
 def test_out_of_descriptors(start: Start, code: str) -> None:
-    """When file descriptors run out, who is connected is served, and others are as soon as there is room."""
+    """Without free file descriptors the connected clients are served, and new ones as soon as there are some."""
     with start(command=patched(code)) as broker, connected(broker.address(), 5) as client:
         psutil.Process(broker.pid).rlimit(resource.RLIMIT_NOFILE, (40, 40))
         crowd = [socket.create_connection(broker.address()) for _ in range(60)]
@@ -75,7 +75,7 @@ def test_out_of_descriptors(start: Start, code: str) -> None:
 
 
 def test_without_uvloop(start: Start) -> None:
-    """Where uvloop is missing, asyncio's own loop serves."""
+    """Without uvloop the server runs on asyncio's own loop."""
     with (
         start(command=patched(WITHOUT_UVLOOP)) as broker,
         connected(broker.address(), 5) as subscriber,
@@ -91,7 +91,7 @@ def test_without_uvloop(start: Start) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_graceful_stop(start: Start, number: signal.Signals) -> None:
-    """A signal ends the broker with status 0; MQTT 5 clients are told why, 3.1.1 clients just closed."""
+    """A signal ends the broker with status 0; MQTT 5 clients get the reason, 3.1.1 clients are closed."""
     with (
         start() as broker,
         connected(broker.address(), 5) as new,
@@ -110,7 +110,7 @@ def test_graceful_stop(start: Start, number: signal.Signals) -> None:
 
 
 def test_what_is_left_is_sent(start: Start) -> None:
-    """What has been accepted for a client that reads is written before the DISCONNECT."""
+    """Deliveries to a client that reads are written before the DISCONNECT."""
     with start() as broker, connected(broker.address(), 5) as client:
         client.subscribe("t", qos=1)
         client.send(*[Publish(b"t", b"x" * 1000, 1, packet_id=number) for number in range(1, 21)])
@@ -142,7 +142,7 @@ def stuck_client(broker: BrokerProcess) -> Iterator[None]:
 
 @pytest.mark.parametrize("code", ["", WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
 def test_stop_with_a_stuck_client(start: Start, code: str) -> None:
-    """A client that never reads does not hold the broker up beyond its limit."""
+    """A client that does not read delays the stop no longer than its limit."""
     with start(command=patched(code + SHORT_STOP)) as broker, stuck_client(broker):
         before = time.monotonic()
         assert broker.stop(10) == 0
@@ -151,7 +151,7 @@ def test_stop_with_a_stuck_client(start: Start, code: str) -> None:
 
 
 def test_no_new_clients_while_stopping(start: Start) -> None:
-    """Once told to end, the broker takes nobody new."""
+    """A broker that is stopping accepts no connections."""
     with start(command=patched("import broker.server.server; broker.server.server.STOP_TIMEOUT = 60.0; ")) as broker:
         with stuck_client(broker), connected(broker.address(), 5) as other:
             broker.ask_to_end()
@@ -165,7 +165,7 @@ def test_no_new_clients_while_stopping(start: Start) -> None:
 
 
 def test_log_without_a_reader(tmp_path: Path) -> None:
-    """A broker whose standard error has been closed goes on serving, and ends in order."""
+    """A broker whose standard error is closed serves its clients, and stops in order."""
     command = [sys.executable, "-m", "broker", "run", "-l", "127.0.0.1:0", "--log-format", "json"]
     process = subprocess.Popen(command, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE)
     assert process.stderr is not None
@@ -183,7 +183,7 @@ def test_log_without_a_reader(tmp_path: Path) -> None:
 
 
 def test_console_log(tmp_path: Path) -> None:
-    """For people there is one line per event, without colours where it is no terminal."""
+    """The console format is one line per event, without colours where it is no terminal."""
     command = [sys.executable, "-m", "broker", "run", "-l", "127.0.0.1:0", "--log-format", "console"]
     process = subprocess.Popen(command, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -217,7 +217,7 @@ def test_clients_cannot_forge_lines(tmp_path: Path, log_format: str) -> None:
 
 
 async def test_crash_is_a_log_line() -> None:
-    """What a callback raises is logged as an event, with its traceback in it."""
+    """An exception in a callback is logged as an event with its traceback."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(Server(Config())._crashed)
     with capture_logs() as logs:
@@ -230,7 +230,7 @@ async def test_crash_is_a_log_line() -> None:
 
 
 def test_library_warnings_are_log_lines(start: Start) -> None:
-    """What asyncio and other libraries log, and Python's own warnings, have the log's form."""
+    """Log records of asyncio and other libraries, and Python's warnings, have the log's format."""
     code = (
         "import broker.server.server, logging, warnings; run = broker.server.server.Server.run\n"
         "async def talk(server):\n"

@@ -1,4 +1,4 @@
-"""How the broker stops: what clients are told, which wills are published, and that nobody can hold it up."""
+"""How the broker stops: what clients get, which wills are published, and that no client delays it beyond the limit."""
 
 import signal
 import socket
@@ -51,7 +51,7 @@ def topics(packets: list[Packet]) -> list[str]:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_wills(start: Start, version: int) -> None:
-    """[MQTT-3.1.2-8]: the wills of those whom the broker cuts off reach the others before they are told."""
+    """[MQTT-3.1.2-8]: the wills of disconnected clients reach the others before their DISCONNECT."""
     with start() as broker, ExitStack() as stack:
         watcher = stack.enter_context(connected(broker.address(), version))
         watcher.subscribe("will/#", qos=2)
@@ -75,7 +75,7 @@ DEFAULT_SIGNALS = "import signal; [signal.signal(n, signal.SIG_DFL) for n in (si
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_other_signals(start: Start, tmp_path: Path, number: signal.Signals, loop: str) -> None:
-    """SIGHUP and SIGINT stop it as SIGTERM does: clients are told, wills published, the last metrics written."""
+    """SIGHUP and SIGINT stop the broker as SIGTERM does: DISCONNECT, wills, the last metrics."""
     sections = {"metrics": {"directory": str(tmp_path / "metrics"), "interval": "1h"}}
     command = [sys.executable, "-c", DEFAULT_SIGNALS + LOOPS[loop] + MAIN]
     with (
@@ -94,7 +94,7 @@ def test_other_signals(start: Start, tmp_path: Path, number: signal.Signals, loo
 
 
 def test_nohup(start: Start) -> None:
-    """Where SIGHUP is ignored from the start, as under nohup, it stays so."""
+    """SIGHUP is ignored if it was at the start, as under nohup."""
     with start(command=["nohup", *SLUICE]) as broker:
         status = Path(f"/proc/{broker.pid}/status").read_text()
         (ignored,) = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigIgn:"))
@@ -102,7 +102,7 @@ def test_nohup(start: Start) -> None:
 
 
 def test_delayed_wills(start: Start) -> None:
-    """[MQTT5 3.1.3.2.2]: a will that waits is published when its session ends, and that is now: of who has gone too."""
+    """[MQTT5 3.1.3.2.2]: delayed wills are published when the broker stops, because sessions end then."""
     with start() as broker, connected(broker.address(), 5) as watcher:
         watcher.subscribe("will/#", qos=1)
         with connected(broker.address(), 5, properties=KEPT, will=will("will/gone", delay=500)):
@@ -115,7 +115,7 @@ def test_delayed_wills(start: Start) -> None:
 
 
 def test_no_will_after_goodbye(start: Start) -> None:
-    """[MQTT-3.14.4-3]: who has taken leave has no will any more, and a delayed one is published only once."""
+    """[MQTT-3.14.4-3]: the will of a client that has sent DISCONNECT is not published, a delayed one only once."""
     with start() as broker, connected(broker.address(), 5) as watcher:
         watcher.subscribe("will/#")
         connected(broker.address(), 5, properties=KEPT, will=will("will/no")).disconnect()
@@ -126,7 +126,7 @@ def test_no_will_after_goodbye(start: Start) -> None:
 
 
 def test_what_has_been_taken_in_is_sent(start: Start) -> None:
-    """What the broker has acknowledged to a publisher is written to who reads, before the DISCONNECT."""
+    """What the broker has acknowledged is written to subscribers that read, before the DISCONNECT."""
     with (
         start() as broker,
         connected(broker.address(), 5) as reader,
@@ -163,7 +163,7 @@ def stuck_clients(broker: BrokerProcess, listener: str, tls: ssl.SSLContext | No
 @pytest.mark.parametrize("listener", ["tcp", "tls"])
 @pytest.mark.parametrize("loop", LOOPS)
 def test_stuck_clients(start: Start, certificates: Certificates, loop: str, listener: str) -> None:
-    """Clients that never read hold the broker up no longer than its limit, TLS or not, and others get their wills."""
+    """Clients that do not read delay the stop no longer than its limit, and others get their wills."""
     command = (sys.executable, "-c", LOOPS[loop] + SHORT_STOP + MAIN)
     tls = certificates.client_context(with_certificate=False) if listener == "tls" else None
     with (
@@ -181,7 +181,7 @@ def test_stuck_clients(start: Start, certificates: Certificates, loop: str, list
 
 
 def test_too_many_wills(start: Start) -> None:
-    """Wills that there is no time for are given up and reported; everybody is told all the same."""
+    """Wills that exceed the time limit are given up and logged; all clients get their DISCONNECT."""
     command = (sys.executable, "-c", NO_WILLS + MAIN)
     with start(command=command) as broker, connected(broker.address(), 5) as watcher:
         watcher.subscribe("will/#")
@@ -199,7 +199,7 @@ def test_too_many_wills(start: Start) -> None:
 
 
 def test_too_many_deliveries(start: Start) -> None:
-    """What a session has not taken up in time is dropped, and its client is told all the same."""
+    """Deliveries that a session has not sent in time are dropped; its client gets its DISCONNECT."""
     command = (sys.executable, "-c", NO_DELIVERIES + MAIN)
     with (
         start(command=command) as broker,
@@ -216,7 +216,7 @@ def test_too_many_deliveries(start: Start) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_handshakes_do_not_hold_it_up(start: Start, certificates: Certificates, loop: str) -> None:
-    """Neither do connections without a CONNECT or in the middle of a TLS handshake."""
+    """Connections without CONNECT, or in the middle of a TLS handshake, do not delay the stop."""
     command = (sys.executable, "-c", LOOPS[loop] + MAIN)
     with (
         start((Listener(), Listener("tls", certificates)), command=command) as broker,
@@ -233,7 +233,7 @@ def test_handshakes_do_not_hold_it_up(start: Start, certificates: Certificates, 
 
 
 def test_many_clients(start: Start) -> None:
-    """Every one of many clients is told."""
+    """Each of many clients gets its DISCONNECT."""
     with start() as broker, ExitStack() as stack:
         clients = [stack.enter_context(connected(broker.address(), 5)) for _ in range(200)]
         broker.ask_to_end()

@@ -1,4 +1,4 @@
-"""TLS handshakes that fail: the client gets the alert, and the log says who it was and why, in words."""
+"""TLS handshakes that fail: the client gets the alert, and the log has its address and the reason."""
 
 import socket
 import ssl
@@ -185,7 +185,7 @@ def test_failures(running: BrokerProcess, files: Path, case: str) -> None:
 
 
 def test_client_refuses(running: BrokerProcess, certificates: Certificates) -> None:
-    """The alert of a client that does not trust us is told in words."""
+    """The alert of a client that does not trust the certificate is logged in words."""
     before = len(events(running, FAILED))
     with pytest.raises(ssl.SSLCertVerificationError):
         WireClient(running.address("tls"), tls=certificates.client_context(with_certificate=False))
@@ -203,7 +203,7 @@ def test_client_refuses(running: BrokerProcess, certificates: Certificates) -> N
     ids=["MQTT", "HTTP", "noise"],
 )
 def test_not_tls(running: BrokerProcess, data: bytes, reason: str) -> None:
-    """Who speaks something else is told apart, and closed on."""
+    """Another protocol on a TLS port is logged as such, and closed."""
     before = len(events(running, FAILED))
     with socket.create_connection(running.address("tls"), timeout=5) as client:
         client.sendall(data)
@@ -215,7 +215,7 @@ def test_not_tls(running: BrokerProcess, data: bytes, reason: str) -> None:
 
 @pytest.mark.parametrize("how", ["fin", "reset"])
 def test_closed_half_way(running: BrokerProcess, files: Path, how: str) -> None:
-    """A client that goes in the middle of the handshake leaves a line."""
+    """A client that closes in the middle of the handshake is logged."""
     before = len(events(running, FAILED))
     address = running.address("tls")
     client = WireClient(address)
@@ -226,7 +226,7 @@ def test_closed_half_way(running: BrokerProcess, files: Path, how: str) -> None:
 
 
 def test_port_probe(running: BrokerProcess) -> None:
-    """Who asks whether the port is open, and says nothing, leaves no line."""
+    """A connection that is closed without any data is not logged."""
     before = len(events(running, FAILED))
     with socket.create_connection(running.address("tls")):
         pass
@@ -246,7 +246,7 @@ def test_port_probe(running: BrokerProcess) -> None:
     ids=["silence", "TLS", "MQTT"],
 )
 def test_too_late(start: Start, certificates: Certificates, data: bytes, reason: str) -> None:
-    """Who does not get on with it is cut off after connect_timeout, and that is in the log."""
+    """A handshake that takes longer than connect_timeout is cut off and logged."""
     broker = start((Listener("tls", certificates),), sections={"mqtt": {"connect_timeout": "500ms"}})
     with socket.create_connection(broker.address("tls"), timeout=5) as client:
         client.sendall(data)
@@ -255,7 +255,7 @@ def test_too_late(start: Start, certificates: Certificates, data: bytes, reason:
 
 
 def test_floods(start: Start, certificates: Certificates) -> None:
-    """A flood of failures is not one of the log, and those who can speak TLS are served."""
+    """Many failures give few log lines, and clients with valid handshakes are served."""
     broker = start((Listener("tls", certificates),))
     address: Address = broker.address("tls")
     for _ in range(tls_handshake.LINES + 50):
@@ -269,7 +269,7 @@ def test_floods(start: Start, certificates: Certificates) -> None:
 
 
 def test_what_was_not_logged(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first line after a flood says how many there were besides."""
+    """The first log line after a flood has the number of failures that were not logged."""
     broker = Broker(Config(), monotonic_us())
     lines: list[dict[str, Any]] = []
     monkeypatch.setattr(broker.events, "log", type("Log", (), {"info": lambda _, event, **more: lines.append(more)})())

@@ -32,14 +32,14 @@ def exchange(client: WireClient) -> None:
 @pytest.mark.parametrize("listener", ["tls", "mutual"])
 @pytest.mark.parametrize("version", [4, 5])
 def test_exchange(broker: BrokerProcess, certificates: Certificates, listener: str, version: int) -> None:
-    """Clients are served over TLS; one with a certificate everywhere."""
+    """Clients are served over TLS, and clients with a certificate on both listeners."""
     context = certificates.client_context(with_certificate=True)
     with WireClient(broker.address(listener), version, tls=context) as client:
         exchange(client)
 
 
 def test_without_certificate(broker: BrokerProcess, certificates: Certificates) -> None:
-    """Where no client certificate is required, a client without one is let in."""
+    """A client without a certificate is accepted where none is required."""
     with WireClient(broker.address("tls"), 5, tls=certificates.client_context(with_certificate=False)) as client:
         exchange(client)
 
@@ -69,7 +69,7 @@ def test_certificate_required(broker: BrokerProcess, certificates: Certificates,
 
 
 def test_old_versions(broker: BrokerProcess, certificates: Certificates) -> None:
-    """TLS before 1.2 is not spoken."""
+    """TLS before 1.2 is refused."""
     context = certificates.client_context(with_certificate=False)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     with WireClient(broker.address("tls"), 5, tls=context) as client:
@@ -81,14 +81,14 @@ def test_old_versions(broker: BrokerProcess, certificates: Certificates) -> None
 
 
 def test_minimum_version(certificates: Certificates) -> None:
-    """minimum_version: "1.3" asks for TLS 1.3."""
+    """With minimum_version: "1.3" TLS 1.2 is refused."""
     tls = Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile, minimum_version="1.3")
     assert server_context(tls).minimum_version == ssl.TLSVersion.TLSv1_3
 
 
 @pytest.mark.parametrize("broken", ["certfile", "cafile"])
 def test_unusable_files(certificates: Certificates, tmp_path: Path, broken: str) -> None:
-    """A file that cannot be used is named."""
+    """A certificate file that cannot be used is named."""
     junk = tmp_path / "junk.pem"
     junk.write_text("junk")
     files = {
@@ -102,7 +102,7 @@ def test_unusable_files(certificates: Certificates, tmp_path: Path, broken: str)
 
 
 def test_hostile_handshakes(broker: BrokerProcess, certificates: Certificates) -> None:
-    """Noise, silence and half a handshake harm nobody, and leave no traceback in the log."""
+    """Random bytes, silence and half a handshake do not affect others, and cause no traceback."""
     address = broker.address("tls")
     before = len(events(broker, "crash"))
     for data in (
@@ -130,7 +130,7 @@ def test_silent_handshake(start: Start, certificates: Certificates) -> None:
 
 
 def test_stuck_reader(start: Start, certificates: Certificates) -> None:
-    """A client that reads nothing over TLS is cut off when another takes its place."""
+    """A client that does not read over TLS is cut off when another takes over its client id."""
     with start((Listener(), Listener("tls", certificates))) as broker:
         context = certificates.client_context(with_certificate=False)
         with WireClient(broker.address("tls"), 5, tls=context, receive_buffer=4096) as stuck:
@@ -145,7 +145,7 @@ def test_stuck_reader(start: Start, certificates: Certificates) -> None:
 
 
 def test_stop(start: Start, certificates: Certificates) -> None:
-    """Clients over TLS are told when the broker stops, too."""
+    """Clients over TLS get a DISCONNECT when the broker stops."""
     with start((Listener("tls", certificates),)) as broker:
         context = certificates.client_context(with_certificate=False)
         with WireClient(broker.address("tls"), 5, tls=context) as client:
@@ -157,7 +157,7 @@ def test_stop(start: Start, certificates: Certificates) -> None:
 
 
 def test_congested_as_soon_as_without(start: Start, certificates: Certificates) -> None:
-    """FC-3: with TLS too, a client that does not read has 64 KiB in the transport, and the rest in its mqueue."""
+    """FC-3: with TLS too, a client that does not read has 64 KiB in the transport and the rest in its mqueue."""
     listeners = (Listener(), Listener("tls", certificates))
     running = start(listeners, sections={"session": {"max_mqueue_len": 1, "overflow_patience": "0s"}})
     context = certificates.client_context(with_certificate=True)

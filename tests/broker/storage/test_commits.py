@@ -1,4 +1,4 @@
-"""FC-27: what is part of which commit, and what waits for it."""
+"""FC-27: which records are in which commit, and what waits for it."""
 
 import asyncio
 import errno
@@ -10,7 +10,7 @@ RECORD = records.ended(1)
 
 
 async def test_what_comes_meanwhile_shares_the_next_commit() -> None:
-    """There is one commit at a time, and all that is written while it is under way is in the next one."""
+    """One commit runs at a time; records written meanwhile share the next one."""
     disk = SlowDisk()
     journal = disk.journal()
     assert journal.write(RECORD) == 1
@@ -22,7 +22,7 @@ async def test_what_comes_meanwhile_shares_the_next_commit() -> None:
 
 
 async def test_a_turn_of_the_loop_is_one_commit() -> None:
-    """What is written in one turn of the loop is put on disk together."""
+    """Records of one turn of the loop share a commit."""
     disk = SlowDisk()
     journal = disk.journal()
     disk.allow(2)
@@ -32,7 +32,7 @@ async def test_a_turn_of_the_loop_is_one_commit() -> None:
 
 
 async def test_what_nobody_waits_for() -> None:
-    """It is put on disk soon nevertheless."""
+    """Records that no packet waits for are committed soon too."""
     disk = SlowDisk()
     journal = disk.journal()
     disk.allow()
@@ -42,7 +42,7 @@ async def test_what_nobody_waits_for() -> None:
 
 
 async def test_at_intervals() -> None:
-    """FC-28: with a duration nobody waits, and what is written is put on disk after it."""
+    """FC-28: with a duration no packet waits, and records are committed after that time."""
     disk = SlowDisk()
     journal = disk.journal(sync=0.05)
     disk.allow()
@@ -53,7 +53,7 @@ async def test_at_intervals() -> None:
 
 
 async def test_no_room() -> None:
-    """A frame that finds the disk full is tried again until there is room; until then the journal is full."""
+    """A commit on a full disk is repeated until there is room; until then the journal is full."""
     disk = SlowDisk()
     journal = disk.journal()
     disk.has_room = False
@@ -69,7 +69,7 @@ async def test_no_room() -> None:
 
 
 async def test_a_commit_that_fails() -> None:
-    """After an error nothing is committed any more, and the broker is told."""
+    """After an error there are no more commits, and the broker is told."""
     disk = SlowDisk()
     journal = disk.journal()
     told: list[bool] = []

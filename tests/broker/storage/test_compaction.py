@@ -1,4 +1,4 @@
-"""Compaction: the journal says the same, in fewer frames (FC-27)."""
+"""Compaction: the journal has the same content in fewer frames (FC-27)."""
 
 import sqlite3
 from pathlib import Path
@@ -50,7 +50,7 @@ def session(storage: Storage, saved: SavedSession) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("batch", [1, 1_000_000])
 def test_nothing_changes(tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is in the oldest frames is in the newest afterwards: sessions, groups, deliveries, wills, retained."""
+    """Compaction preserves sessions, groups, deliveries, wills and retained messages."""
     with broker_on(tmp_path) as (local, storage):
         online = connected(local, storage, "online", "t/#")
         away = connected(local, storage, "away", "t/+", "$share/g/t/#")
@@ -83,7 +83,7 @@ def test_nothing_changes(tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyP
 
 
 def test_what_nobody_needs_is_gone(tmp_path: Path) -> None:
-    """A journal that is mostly dead shrinks to what lives in it, and says so itself."""
+    """A journal of mostly dead records shrinks to the live ones, and logs it."""
     with broker_on(tmp_path) as (local, storage):
         connected(local, storage, "away", "t").drop()
         publisher = connected(local, storage, "publisher")
@@ -106,7 +106,7 @@ def test_what_nobody_needs_is_gone(tmp_path: Path) -> None:
 
 
 def test_no_more_than_max_bytes(tmp_path: Path) -> None:
-    """FC-29: past `max_bytes` messages are refused, and accepted again when what waited has been fetched."""
+    """FC-29: above `max_bytes` messages are refused, and accepted again when the queues have been read."""
     body = bytes(1000)
     with broker_on(tmp_path, max_bytes=50_000) as (local, storage):
         subscriber = connected(local, storage, "subscriber", "t")
@@ -160,7 +160,7 @@ def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_much_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the state of sessions is most of the journal, compaction comes to an end."""
+    """Compaction ends also where the state of sessions is most of the journal."""
     monkeypatch.setattr(compaction, "SMALL", 5_000)
     with broker_on(tmp_path) as (local, storage):
         filters = [f"a/long/filter/of/many/levels/{number}" for number in range(50)] * 4
@@ -178,7 +178,7 @@ def test_much_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_numbers_are_not_used_again(tmp_path: Path) -> None:
-    """What is left in the journal of earlier deliveries and sessions is not taken for something about later ones."""
+    """Old records in the journal are not taken for records of later deliveries and sessions."""
     with broker_on(tmp_path) as (local, storage):
         member = connected(local, storage, "member", "$share/g/t")
         publisher = connected(local, storage, "publisher")

@@ -12,7 +12,7 @@ from broker.storage.database import LOCK, NAME, Database, StorageError
 
 
 def test_frames_come_back(tmp_path: Path) -> None:
-    """Frames are there again when the file is opened again, in the order of their numbers, without those removed."""
+    """Frames are read in the order of their numbers after reopening, without the removed ones."""
     database = Database(tmp_path / "new" / "folder")
     for number in (1, 2, 3):
         database.append(number, b"frame %d" % number)
@@ -25,7 +25,7 @@ def test_frames_come_back(tmp_path: Path) -> None:
 
 
 def test_only_for_one(tmp_path: Path) -> None:
-    """A second broker is kept out until the first has closed the file."""
+    """A second broker cannot open the file until the first has closed it."""
     database = Database(tmp_path)
     with pytest.raises(StorageError, match="another broker uses it"):
         Database(tmp_path)
@@ -34,13 +34,13 @@ def test_only_for_one(tmp_path: Path) -> None:
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
-    """Payloads may be secret: a directory that is made is for the broker's user alone."""
+    """A new directory has rights for the broker's user only, because payloads may be secret."""
     Database(tmp_path / "journal").close()
     assert (tmp_path / "journal").stat().st_mode & 0o077 == 0
 
 
 def test_of_another_program(tmp_path: Path) -> None:
-    """The database of another program is left as it is."""
+    """The database of another program is refused and left unchanged."""
     with sqlite3.connect(tmp_path / NAME) as other:
         other.execute("create table theirs (a)")
     other.close()
@@ -51,7 +51,7 @@ def test_of_another_program(tmp_path: Path) -> None:
 
 
 def test_of_another_version(tmp_path: Path) -> None:
-    """A journal of a later version is refused, with both numbers."""
+    """A journal of a later version is refused, with both version numbers."""
     database = Database(tmp_path)
     database._connection.execute("pragma user_version = 9")
     database.close()
@@ -60,21 +60,21 @@ def test_of_another_version(tmp_path: Path) -> None:
 
 
 def test_no_database(tmp_path: Path) -> None:
-    """A file that is no database is refused."""
+    """A file that is not a database is refused."""
     (tmp_path / NAME).write_bytes(b"these are my notes, not a database; " * 100)
     with pytest.raises(StorageError, match="not a journal, or it is damaged"):
         Database(tmp_path)
 
 
 def test_no_directory(tmp_path: Path) -> None:
-    """A directory that cannot be made is named."""
+    """A directory that cannot be created is named."""
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"persistence.directory .*file"):
         Database(tmp_path / "file" / "journal")
 
 
 def test_an_empty_file(tmp_path: Path) -> None:
-    """A journal has its name when it is whole: one that is empty, or is missing beside its log, is no new one."""
+    """A journal file that is empty, or missing beside its write-ahead log, is refused and not taken for a new one."""
     (tmp_path / NAME).touch()
     with pytest.raises(StorageError, match="the file is empty: the journal is damaged; `sluice store check`"):
         Database(tmp_path)
@@ -84,7 +84,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
 
 
 def test_other_tables(tmp_path: Path) -> None:
-    """A table that is not the journal's is damage, which SQLite does not notice."""
+    """A table that is not the journal's is reported as damage."""
     database = Database(tmp_path)
     database._connection.execute("alter table frame rename to other")
     database.close()
@@ -93,7 +93,7 @@ def test_other_tables(tmp_path: Path) -> None:
 
 
 def test_one_that_was_not_finished(tmp_path: Path) -> None:
-    """What a power cut leaves of a journal that was being made does not stop the next one."""
+    """The rest of a journal whose creation was interrupted does not keep the next start from creating one."""
     (tmp_path / "journal.new").write_bytes(b"half of it")
     (tmp_path / "journal.new-journal").write_bytes(b"half of it")
     Database(tmp_path).close()
@@ -123,7 +123,7 @@ def foreign() -> Iterator[Path]:
 
 
 def test_without_rights(foreign: Path) -> None:
-    """A directory, or file, that may not be written is named, with what is needed."""
+    """A directory or file without write permission is named, with what is needed."""
     with pytest.raises(StorageError, match=f"persistence.directory {foreign}/no: Permission denied"):
         Database(foreign / "no")
     with pytest.raises(StorageError, match=f"persistence.directory {foreign}/no/new: Permission denied"):
@@ -132,7 +132,7 @@ def test_without_rights(foreign: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o000, 0o444])
 def test_a_file_without_rights(foreign: Path, mode: int) -> None:
-    """The same of the journal's own file."""
+    """A journal file without permission is named, with what is needed."""
     user = os.geteuid()
     os.seteuid(os.getuid())
     (foreign / NAME).chmod(mode)

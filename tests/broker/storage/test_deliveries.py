@@ -33,7 +33,7 @@ def sent(told: list[bytes]) -> list[tuple[int, int]]:
 
 @given(st.permutations(range(12)), st.integers(0, 12), st.sets(st.integers(0, 11)))
 def test_whatever_the_order(order: list[int], count: int, commits: set[int]) -> None:
-    """Wherever commits fall, the records together say what is done, each delivery once."""
+    """The records of all commits together name each finished delivery once, wherever commits fall."""
     deliveries = Deliveries(1)
     assert [deliveries.begin(MESSAGE) for _ in range(12)] == list(range(12))
     said: list[int] = []
@@ -79,7 +79,7 @@ def test_whether_there_is_something_to_record() -> None:
 
 @given(st.sets(st.integers(0, 2**63)))
 def test_ranges(numbers: set[int]) -> None:
-    """Neighbours are told together."""
+    """Consecutive deliveries are recorded as a range."""
     body = records.done(1, list(numbers))[records.HEAD_SIZE :]
     _, ranges = records.read_done(body)
     assert {number for first, count in ranges for number in range(first, first + count)} == numbers

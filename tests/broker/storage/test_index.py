@@ -18,7 +18,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_equals_a_plain_dictionary(steps: list[tuple[str, int, int]]) -> None:
-    """After any additions, removals and moves it holds what a dictionary would, in order."""
+    """After any additions, removals and moves it has the items of a dictionary, in order."""
     index = Index()
     plain: dict[int, Entry] = {}
     following = 0
@@ -46,7 +46,7 @@ def test_equals_a_plain_dictionary(steps: list[tuple[str, int, int]]) -> None:
 
 
 def test_the_first_ones() -> None:
-    """What is read at once is bounded by a count, and from the second delivery on by bytes."""
+    """One read is bounded by a count and, from the second delivery on, by bytes."""
     index = Index()
     for number in range(10):
         index.add(Entry(number, 1, 16, 100, 1, 0))

@@ -1,4 +1,4 @@
-"""FC-27: which packets wait for the disk."""
+"""FC-27: which packets wait for a commit."""
 
 from typing import TypeVar
 
@@ -82,7 +82,7 @@ def test_what_is_acknowledged_is_on_disk(disk: SlowDisk) -> None:
 
 
 def test_order(disk: SlowDisk) -> None:
-    """What a client gets keeps its order: what comes behind an acknowledgement that waits, waits too."""
+    """Packets behind an acknowledgement that waits for a commit wait too."""
     with LocalBroker(journal=disk.journal()) as local:
         client = connect(local, disk, "client")
         client.send(Subscribe(1, [Subscription("t", 1)]), Publish(b"t", b"", 1, packet_id=1), Pingreq())
@@ -92,7 +92,7 @@ def test_order(disk: SlowDisk) -> None:
 
 
 def test_who_does_not_need_the_disk(disk: SlowDisk) -> None:
-    """Where no session is kept, nothing waits for the disk, and nothing is written."""
+    """Without kept sessions no packet waits for a commit, and nothing is written."""
     with LocalBroker(journal=disk.journal()) as local:
         client = local.client()
         client.connect("client")
@@ -104,7 +104,7 @@ def test_who_does_not_need_the_disk(disk: SlowDisk) -> None:
 
 
 def test_full(disk: SlowDisk) -> None:
-    """While the disk is full, a PUBLISH is refused with 0x97, and others still get what is in memory."""
+    """While the disk is full, a PUBLISH is refused with 0x97, and queued messages are still delivered."""
     with LocalBroker(journal=disk.journal()) as local:
         subscriber, publisher = connect(local, disk, "subscriber"), connect(local, disk, "publisher")
         subscriber.send(Subscribe(1, [Subscription("t", 1)]))

@@ -31,7 +31,7 @@ def test_a_queue_that_is_full_hands_over_what_it_holds(tmp_path: Path, qos: int)
 
 
 def test_qos_2_to_a_member_that_is_not_kept(tmp_path: Path) -> None:
-    """It is done for the group before it is sent, and no trace of it stays [MQTT-4.8.2-5]."""
+    """A QoS 2 message is recorded as done for the group before it is sent [MQTT-4.8.2-5]."""
     with broker_on(tmp_path) as (local, storage):
         connected(local, storage, "kept", "$share/g/t").drop()
         member = local.client()

@@ -1,4 +1,4 @@
-"""FC-30: what waits on disk only is sent as if it had waited in memory."""
+"""FC-30: deliveries that are on disk only are sent as if they were in memory."""
 
 import sqlite3
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def on_disk_only(storage: Storage) -> int:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_order(tmp_path: Path, qos: int) -> None:
-    """A client that comes back gets what waited on disk, in order and once, and then what has come meanwhile."""
+    """A reconnected client gets the deliveries on disk, in order and once, and then later ones."""
     with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
         connected(local, storage, "away", "t").drop()
         publisher = connected(local, storage, "publisher")
@@ -90,7 +90,7 @@ def test_order(tmp_path: Path, qos: int) -> None:
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    """However many wait, each queue has in memory what it may always keep, and no more."""
+    """Each queue has at most its fixed share in memory, however many deliveries it holds."""
     with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
         for name in ("a", "b"):
             connected(local, storage, name, "t").drop()
@@ -103,7 +103,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 
 
 def test_small_messages_count(tmp_path: Path) -> None:
-    """A delivery takes memory also if its payload is small: such a queue is on disk only too."""
+    """Deliveries with small payloads count with their overhead, so their queue is on disk too."""
     with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
         connected(local, storage, "away", "t").drop()
         publisher = connected(local, storage, "publisher")
@@ -113,7 +113,7 @@ def test_small_messages_count(tmp_path: Path) -> None:
 
 
 def test_qos_0_waits_behind(tmp_path: Path) -> None:
-    """FC-2: QoS 0 does not overtake what is on disk."""
+    """FC-2: QoS 0 does not overtake deliveries that are on disk."""
     with broker_on(tmp_path, FULL, session={**NO_LIMIT, "mqueue_store_qos0": True}) as (local, storage):
         connected(local, storage, "away", "t").drop()
         publisher = connected(local, storage, "publisher")
@@ -138,7 +138,7 @@ def test_qos_0_with_nothing_on_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("qos0", [0, 3])
 def test_overflow(tmp_path: Path, qos0: int) -> None:
-    """FC-5: a full queue drops its oldest, QoS 0 first, also where all that waits is on disk."""
+    """FC-5: a full queue drops its oldest, QoS 0 first, also if all its deliveries are on disk."""
     limits = {"max_mqueue_len": MANY, "overflow_patience": "0s", "mqueue_store_qos0": True}
     with broker_on(tmp_path, FULL, session={**limits, "mqueue_overflow": "drop_oldest_qos0"}) as (local, storage):
         connected(local, storage, "away", "t").drop()
@@ -154,7 +154,7 @@ def test_overflow(tmp_path: Path, qos0: int) -> None:
 
 
 def test_overflow_in_memory(tmp_path: Path) -> None:
-    """FC-5: QoS 0 behind what is on disk makes room for QoS 1."""
+    """FC-5: QoS 0 behind deliveries on disk is dropped for QoS 1."""
     limits = {"max_mqueue_len": MANY, "mqueue_store_qos0": True, "mqueue_overflow": "drop_oldest_qos0"}
     with broker_on(tmp_path, FULL, session={**limits, "overflow_patience": "0s"}) as (local, storage):
         connected(local, storage, "away", "t").drop()
@@ -192,7 +192,7 @@ def test_a_session_that_is_to_end_with_its_connection(tmp_path: Path) -> None:
 
 
 def test_ended_session(tmp_path: Path) -> None:
-    """What waits for a session that ends keeps nothing in the journal."""
+    """After the end of a session none of its deliveries is kept in the journal."""
     with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
         connected(local, storage, "away", "t").drop()
         publisher = connected(local, storage, "publisher")
@@ -205,7 +205,7 @@ def test_ended_session(tmp_path: Path) -> None:
 
 
 def test_a_group(tmp_path: Path) -> None:
-    """FC-13: what waits for a group on disk is shared out when members come, each message to one of them."""
+    """FC-13: deliveries of a group on disk are shared out when members come online, each to one of them."""
     with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
         for name in ("a", "b"):
             connected(local, storage, name, "$share/g/t").drop()
@@ -224,7 +224,7 @@ def test_a_group(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
-    """FC-29: if the file has lost what waits, the broker says so and ends: nothing is passed over."""
+    """FC-29: if deliveries on disk cannot be read, the broker logs it and ends: none is skipped."""
     with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
         connected(local, storage, "away", "t").drop()
         publish(local, storage, connected(local, storage, "publisher"), range(MANY))
@@ -254,7 +254,7 @@ Step = tuple[str, int]
     )
 )
 def test_any_sequence(steps: list[Step]) -> None:
-    """Whatever happens meanwhile, a client gets all messages of a QoS in order, and nothing is left at the end."""
+    """After any events a client gets all messages of a QoS in order, and the journal is empty at the end."""
     with TemporaryDirectory() as name, ExitStack() as stack:
         local, storage = stack.enter_context(broker_on(Path(name), FULL, session=NO_LIMIT))
         connected(local, storage, "client", "t").drop()

@@ -23,7 +23,7 @@ def only(record: bytes, kind: int) -> bytes:
 
 @given(NUMBERS, st.integers(0, 255), NUMBERS, LONG, TEXTS)
 def test_session(number: int, version: int, expiry: int, following: int, client_id: str) -> None:
-    """What is said of a session comes back."""
+    """The record of a session is read as it was written."""
     written = records.session(number, client_id, version, expiry, following)
     back = records.read_session(only(written, records.SESSION))
     assert back == (number, version, expiry, following, client_id)
@@ -40,7 +40,7 @@ def test_session(number: int, version: int, expiry: int, following: int, client_
 def test_subscription(
     number: int, name: str, qos: int, no_local: bool, as_published: bool, handling: int, identified: bool
 ) -> None:
-    """A subscription comes back with its options and identifier."""
+    """The record of a subscription has its options and identifier."""
     subscription = Subscription(name, qos, no_local, as_published, handling)
     subscription.identifiers = encode_identifiers([300]) if identified else b""
     back_number, back = records.read_subscribed(only(records.subscribed(number, subscription), records.SUBSCRIBED))
@@ -56,7 +56,7 @@ def test_subscription(
 
 @given(NUMBERS, LONG, PACKET_IDS, st.lists(LONG, max_size=20))
 def test_deliveries(number: int, delivery: int, packet_id: int, deliveries: list[int]) -> None:
-    """What is said of deliveries and packet ids comes back."""
+    """The records of deliveries and packet ids are read as they were written."""
     written = records.sent(number, [(delivery, packet_id)])
     assert records.read_sent(only(written, records.SENT)) == (number, [(delivery, packet_id, 1)])
     assert records.read_received(only(records.received(number, delivery), records.RECEIVED)) == (number, delivery)
@@ -81,7 +81,7 @@ def test_sent(deliveries: list[tuple[int, int]], following: int) -> None:
 
 @given(NUMBERS, NUMBERS, st.binary(max_size=50), st.integers(0, 2))
 def test_will(number: int, delay: int, payload: bytes, qos: int) -> None:
-    """A will comes back as the PUBLISH that it is."""
+    """The record of a will is read as a PUBLISH."""
     written = records.will(number, Publish(b"gone", payload, qos), delay)
     back_number, back_delay, packet = records.read_will(only(written, records.WILL))
     assert (back_number, back_delay) == (number, delay)

@@ -1,4 +1,4 @@
-"""FC-27: damage in SQLite's write-ahead log, and what only looks like it."""
+"""FC-27: damage in SQLite's write-ahead log, and states that are not damage."""
 
 import struct
 from pathlib import Path
@@ -38,7 +38,7 @@ def change(log: Path, at: int, new: bytes) -> None:
 
 
 def test_sound(log: Path) -> None:
-    """A log that is whole, one that is empty, and none at all, are sound."""
+    """A whole log, an empty one and a missing one are sound."""
     assert wal.check(log) == log.stat().st_size
     log.write_bytes(b"")
     assert wal.check(log) == 0
@@ -64,7 +64,7 @@ def test_zeros_behind_it(log: Path) -> None:
 
 @pytest.mark.parametrize("at", [0, 5, 12, 20, 31])
 def test_head(log: Path, at: int) -> None:
-    """Without its head SQLite would take the whole log for empty."""
+    """A log without its header is damaged, although SQLite would take it for empty."""
     change(log, at, b"\xff")
     with pytest.raises(DamagedError, match="the head of the write-ahead log is damaged"):
         wal.check(log)
@@ -72,7 +72,7 @@ def test_head(log: Path, at: int) -> None:
 
 @pytest.mark.parametrize("at", [0, 5, 10, 15, 20, 24, 4000])
 def test_commits_behind(log: Path, at: int) -> None:
-    """Damage anywhere in a commit is noticed by those that follow it."""
+    """Damage anywhere in a commit is detected by the checksums of later commits."""
     change(log, 32 + FRAME + at, b"\xff\xff")
     with pytest.raises(DamagedError, match=f"damaged after byte {32 + FRAME}, and commits follow"):
         wal.check(log)
@@ -80,14 +80,14 @@ def test_commits_behind(log: Path, at: int) -> None:
 
 @pytest.mark.parametrize("at", [8, 12, 16, 24])
 def test_the_last_but_one(log: Path, at: int) -> None:
-    """Damage to the last commit but one is noticed by the last one, which goes on with its checksum."""
+    """Damage to the last commit but one is detected by the checksum of the last one."""
     change(log, 32 + (COMMITS - 2) * FRAME + at, b"\xff\xff")
     with pytest.raises(DamagedError, match="and commits follow"):
         wal.check(log)
 
 
 def test_torn(log: Path) -> None:
-    """The last transaction may be torn: a power cut does that. It is cut off, and nothing else is."""
+    """A torn last transaction, as a power cut leaves it, is cut off; no other one is."""
     whole = 32 + (COMMITS - 1) * FRAME
     change(log, whole + 100, b"\xff")
     assert wal.check(log) == whole
@@ -99,7 +99,7 @@ def test_torn(log: Path) -> None:
 
 
 def test_overwritten(log: Path) -> None:
-    """What an earlier log has left behind the last commit has other salts, and does not count."""
+    """Frames of an earlier log behind the last commit have other salts and are ignored."""
     content = log.read_bytes()
     frames = bytearray(content[32 + 2 * FRAME :])
     for position in range(0, len(frames), FRAME):

@@ -1,4 +1,4 @@
-"""Which sessions an export has a row for, and when."""
+"""Which sessions an export has rows for, and when."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 1000}
 
 
 def test_quiet_sessions_write_nothing(bench: Bench) -> None:
-    """Who has nothing to tell has no row, and where no row is there is no file."""
+    """A session without events has no row, and without rows there is no file."""
     bench.client("quiet")
     busy = bench.client("busy")
     bench.export()
@@ -30,7 +30,7 @@ def test_quiet_sessions_write_nothing(bench: Bench) -> None:
 
 
 def test_everything(bench: Bench) -> None:
-    """At the end every session has a row, quiet or not."""
+    """The last export has a row for every session."""
     bench.client("quiet")
     bench.client("away", KEPT).drop()
     bench.export(everything=True)
@@ -38,7 +38,7 @@ def test_everything(bench: Bench) -> None:
 
 
 def test_heartbeat(bench: Bench) -> None:
-    """A quiet session writes a row when its heartbeat is due, and its interval is as long as it was quiet."""
+    """A quiet session writes a row when its heartbeat is due; its interval is the quiet time."""
     bench.client("quiet")
     bench.exporter._heartbeat = 0
     bench.export()
@@ -65,7 +65,7 @@ def test_waiting_is_not_quiet(bench: Bench) -> None:
     "event", ["slow_consumer", "stalled_window", "publish_parked", "publish_paged", "publish_discarded"]
 )
 def test_events_are_not_quiet(bench: Bench, event: str) -> None:
-    """FC-14, FC-25, FC-26: what happens to a session without any delivery is worth a row, which tells of it."""
+    """FC-14, FC-25, FC-26: a session with events and without deliveries has a row that counts them."""
     session = bench.client("c").connection.session
     assert session is not None
     setattr(session.outbound.sender.counters, event, 2)
@@ -75,7 +75,7 @@ def test_events_are_not_quiet(bench: Bench, event: str) -> None:
 
 
 def test_patience(bench: Bench) -> None:
-    """FC-16: how long publishers were held back is in the rows of both ends, and in nobody else's."""
+    """FC-16: the time for which publishers were paced is in the rows of publisher and subscriber, and in no others."""
     slow, sender, other = bench.client("slow"), bench.client("sender"), bench.client("other")
     bench.local.run(slow.connection.pause_writing)
     for _ in range(10):
@@ -90,7 +90,7 @@ def test_patience(bench: Bench) -> None:
 
 
 def test_ended_session(bench: Bench) -> None:
-    """A session that ends gets a last row, once, with what it counted last."""
+    """A session that ends gets one last row, with its last counters."""
     client, sender = bench.client("c", KEPT), bench.client("sender")
     bench.export(everything=True)
     client.drop()
@@ -105,7 +105,7 @@ def test_ended_session(bench: Bench) -> None:
 
 
 def test_short_session(bench: Bench) -> None:
-    """A session that lived for less than an interval is not forgotten."""
+    """A session that is shorter than an interval has a row."""
     client = bench.client("c")
     send(client, "c", 1)
     client.drop()
@@ -116,7 +116,7 @@ def test_short_session(bench: Bench) -> None:
 
 
 def test_two_sessions_of_one_client(bench: Bench) -> None:
-    """A clean start begins another session: the older one's last row and the newer one's are told apart."""
+    """A clean start begins another session: its rows are distinct from those of the older one."""
     bench.client("c")
     bench.export(everything=True)
     bench.client("c")
@@ -128,7 +128,7 @@ def test_two_sessions_of_one_client(bench: Bench) -> None:
 
 
 def test_session_that_ends_during_the_export(bench: Bench) -> None:
-    """Between two slices of an export sessions may end: each still has its rows once."""
+    """Sessions that end between two slices of an export have their rows once."""
     clients = [bench.client(f"client-{number:03}") for number in range(3 * SLICE)]
 
     async def export_and_end() -> None:
@@ -148,7 +148,7 @@ def test_session_that_ends_during_the_export(bench: Bench) -> None:
 
 @pytest.mark.once
 def test_too_many_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ended sessions wait for the export in a bounded list; what it cannot hold is counted and reported once."""
+    """Ended sessions wait for the export in a bounded list; those beyond it are counted and logged once."""
     monkeypatch.setattr(sessions, "ENDED_SESSIONS", 2)
     for number in range(5):
         bench.client(f"c{number}").drop()

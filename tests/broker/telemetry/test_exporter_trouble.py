@@ -1,4 +1,4 @@
-"""What an export makes of disks that fail, errors that nobody expected, and a stop in the middle."""
+"""What an export does when a disk fails, at unexpected errors, and when the broker stops meanwhile."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from tests.support.broker.metrics import check_books, total
 
 
 def test_unwritable(bench: Bench) -> None:
-    """A directory that cannot be written is reported once, counted, survived, and used as soon as it can be."""
+    """A directory without write permission is logged once and counted, and used as soon as it can be."""
     client = bench.client("c")
     bench.directory.write_text("not a directory")
     with capture_logs() as logs:
@@ -38,7 +38,7 @@ def test_unwritable(bench: Bench) -> None:
 
 
 def test_full_disk(bench: Bench) -> None:
-    """What cannot be written to its end leaves nothing behind."""
+    """A file that cannot be written completely is removed."""
     client = bench.client("c")
     send(client, "x")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -53,7 +53,7 @@ def test_full_disk(bench: Bench) -> None:
 
 
 def test_slow_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that takes long to write is reported while it is being written, and counts when it is done."""
+    """A file that takes long to write is logged while it is being written, and counts when it is complete."""
     client = bench.client("c")
     send(client, "x")
     go_on = threading.Event()
@@ -90,7 +90,7 @@ def fail_once(bench: Bench) -> Callable[..., Any]:
 
 
 def test_unexpected_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An export that fails for a reason nobody thought of is reported, and the next one works."""
+    """An export that fails with an unexpected error is logged, and the next one works."""
     client = bench.client("c")
     send(client, "x")
     monkeypatch.setattr(bench.exporter, "_collect", fail_once(bench))
@@ -108,7 +108,7 @@ def test_unexpected_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_stop_in_the_middle(bench: Bench) -> None:
-    """A stop during an export loses nothing of what the export has collected."""
+    """A stop during an export loses none of the collected rows."""
     clients = [bench.client(f"client-{number:03}") for number in range(3 * SLICE)]
     for client in clients:
         send(client, "x")

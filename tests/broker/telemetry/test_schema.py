@@ -1,4 +1,4 @@
-"""What is in the exported files, where they are, and what times they tell."""
+"""The content of exported files, their paths and their times."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ def test_schema(bench: Bench) -> None:
 
 
 def test_a_bit_that_has_turned_over_is_found(bench: Bench) -> None:
-    """A file that reads well as other numbers does not match its checksums."""
+    """A file with a flipped bit that still parses does not match its checksums."""
     client = bench.client("c")
     send(client, "c", 1)
     bench.export()
@@ -82,7 +82,7 @@ def test_row(bench: Bench) -> None:
 
 
 def test_many_rows(bench: Bench) -> None:
-    """Rows are the same whether they fill one batch or several: no column slips."""
+    """Rows have the right columns whether they fill one batch or several."""
     count = 2 * BATCH + 7
     sender = bench.client("sender")
     for number in range(count):
@@ -98,7 +98,7 @@ def test_many_rows(bench: Bench) -> None:
 
 
 def test_partition() -> None:
-    """Files are filed by date and hour in UTC."""
+    """Files are in folders of their date and hour in UTC."""
     assert partition_of(0) == "date=1970-01-01/hour=00"
     assert partition_of(1_795_244_399_999_999) == "date=2026-11-21/hour=06"
 
@@ -118,7 +118,7 @@ def test_paths(bench: Bench) -> None:
 
 
 def test_names_after_a_restart(bench: Bench) -> None:
-    """A broker that starts again never writes over the files of its earlier life."""
+    """A restarted broker does not overwrite the files of its earlier run."""
     client = bench.client("c")
     for _ in range(3):
         for _ in range(2):
@@ -130,7 +130,7 @@ def test_names_after_a_restart(bench: Bench) -> None:
 
 
 def test_times_do_not_jitter(bench: Bench) -> None:
-    """One session has one start, to the microsecond, and its intervals meet."""
+    """A session has one start time, to the microsecond, and its intervals are contiguous."""
     client = bench.client("c")
     for _ in range(20):
         send(client, "x")
@@ -143,7 +143,7 @@ def test_times_do_not_jitter(bench: Bench) -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("step", "moves"), [(STEP // 2, False), (3 * STEP, True)])
 def test_clock_is_set(monkeypatch: pytest.MonkeyPatch, step: int, sign: int, moves: bool) -> None:
-    """Times follow the machine's clock when it is set, and do not follow what is only noise."""
+    """Times follow the system clock when it is set, and not its small deviations."""
     clock = WallClock()
     before = clock.at(0)
     monkeypatch.setattr(wall, "wall_us", lambda: wall_us() + sign * step)
@@ -173,12 +173,12 @@ print(asyncio.run(export()), "pandas" in sys.modules)
 
 
 def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
-    """An export does not import pandas, where that is installed: the loop would stand still for it."""
+    """An export does not import pandas, which would block the loop."""
     command = [sys.executable, "-c", EXPORT_ONCE, str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout == "1 False\n"
 
 
 def test_schema_is_read_once() -> None:
-    """The schema's document is read when it is first needed, not for each export."""
+    """The schema file is read when it is first needed, not for each export."""
     assert metrics_schema() is metrics_schema()

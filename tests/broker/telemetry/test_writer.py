@@ -1,4 +1,4 @@
-"""The export of a real broker: the books after load, files that are whole or not there, disks that fill up."""
+"""The export of a broker: balanced counters after load, files that are complete or absent, full disks."""
 
 import os
 import resource
@@ -84,7 +84,7 @@ def load(broker: BrokerProcess, number: int) -> None:
 
 
 def test_books_balance(start: Start, metrics: Path) -> None:
-    """Offered = sent + dropped + waiting, row by row and from row to row, after load, take-overs, expiry, a stop."""
+    """Offered = sent + dropped + waiting, in each row and from row to row, after load, take-overs, expiry, a stop."""
     with start(sections=sections(metrics)) as broker:
         for number in range(6):
             load(broker, number)
@@ -106,7 +106,7 @@ def test_books_balance(start: Start, metrics: Path) -> None:
 
 
 def test_heartbeat(start: Start, metrics: Path) -> None:
-    """A quiet session has a row now and then, no more; intervals meet."""
+    """A quiet session writes a row per heartbeat, no more; its intervals are contiguous."""
     with start(sections=sections(metrics)) as broker, connected(broker.address(), 5, client_id="quiet"):
         wait_until(lambda: len(of_client(read_rows(metrics), "quiet")) >= 3, "three rows")
     rows = of_client(read_rows(metrics), "quiet")
@@ -145,7 +145,7 @@ def test_killed_between_exports(start: Start, metrics: Path) -> None:
 
 
 def test_full_disk(start: Start, metrics: Path) -> None:
-    """A full disk is reported once and survived; clients do not notice, and it is used again when there is room."""
+    """A full disk is logged once; clients are served, and exports continue when there is room."""
     with start(sections=sections(metrics)) as broker, connected(broker.address(), 5, client_id="c") as client:
         process = psutil.Process(broker.pid)
         unlimited = process.rlimit(resource.RLIMIT_FSIZE)
@@ -165,7 +165,7 @@ def test_full_disk(start: Start, metrics: Path) -> None:
 
 
 def test_unwritable_directory(start: Start, metrics: Path) -> None:
-    """A directory that is none does not keep the broker from serving, nor from stopping."""
+    """A path that is not a directory keeps the broker neither from serving nor from stopping."""
     metrics.write_text("not a directory")
     with start(sections=sections(metrics)) as broker:
         with connected(broker.address(), 5, client_id="c") as client:
@@ -178,7 +178,7 @@ def test_unwritable_directory(start: Start, metrics: Path) -> None:
 
 
 def test_stop_with_a_hung_disk(start: Start, metrics: Path) -> None:
-    """A disk that never answers does not keep the broker from ending; what it costs is said."""
+    """A disk that does not answer does not keep the broker from stopping; the lost rows are logged."""
     code = "import broker.server.server; broker.server.server.METRICS_TIMEOUT = 0.3; " + STUCK_FSYNC
     with start(sections=sections(metrics), command=(sys.executable, "-c", code)) as broker:
         with connected(broker.address(), 5, client_id="c") as client:
@@ -191,7 +191,7 @@ def test_stop_with_a_hung_disk(start: Start, metrics: Path) -> None:
 
 
 def test_restart(start: Start, metrics: Path) -> None:
-    """A second life adds its files to those of the first."""
+    """A restarted broker adds its files to those of the first run."""
     for _ in range(2):
         with start(sections=sections(metrics)) as broker, connected(broker.address(), 5, client_id="c") as client:
             client.publish("t", b"x", 1)
