@@ -59,6 +59,8 @@ TESTED_WITH: Final = {
     "config/mqtt": "config/test_models.py",
     "config/partial": "config/test_rules.py",
     "config/persistence": "config/test_models.py",
+    "config/rule": "broker/auth/test_rules.py",
+    "config/rules_file": "broker/auth/rule_files/test_rules_file.py",
     "config/schema": "config/test_models_default_file.py",
     "config/session": "config/test_models.py",
     "config/value_types": "config/test_models.py",
