@@ -62,7 +62,7 @@ def sums(path: Path, client_id: str) -> list[int]:
 def wait_for_another(folder: Path) -> None:
     """Wait until there is another export."""
     before = set(folder.rglob("*.arrow"))
-    wait_until(lambda: set(folder.rglob("*.arrow")) - before, "it is exported")
+    wait_until(lambda: not before.issuperset(folder.rglob("*.arrow")), "it is exported")
 
 
 # -- sessions
