@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from broker.cli.main import app
 from broker.storage.database import NAME
-from tests.durability.damage import LOG, Case, cases, frames, judge, make_journal, run
+from tests.durability.damage import LOG, Case, cases, frames, judge, live, make_journal, run
 
 CASES = 150
 
@@ -47,7 +47,7 @@ def test_what_the_broker_refuses_the_tools_find(journal: Path, tmp_path: Path) -
 def test_salvage_of_a_damaged_log(tmp_path: Path) -> None:
     """What is before the damage in the write-ahead log is copied, and a broker can start with it."""
     journal = make_journal(tmp_path / "broker", signal.SIGKILL)
-    Case(LOG, (journal / LOG).stat().st_size // 3, 0xFF).do(journal)
+    Case(LOG, live(journal / LOG) // 2, 0xFF).do(journal)
     result = CliRunner().invoke(app, ("store", "salvage", str(journal), str(tmp_path / "rest")))
     assert result.exit_code == 1
     assert "the write-ahead log is damaged after byte" in result.output
