@@ -141,16 +141,20 @@ class Database:
         self._unchecked += len(content) + 2 * _PAGE
         copier = self._copier
         if copier.is_copying():
-            if self._has_copied():
+            # The log must not grow faster than it is copied: the reserve has to have room for all of it (FC-29).
+            if self._has_copied(wait=self._unchecked > CHECKPOINT // 4):
                 self.checkpoint()
         elif self._unchecked > CHECKPOINT:
             self._unchecked = 0
             copier.begin()
 
-    def _has_copied(self) -> bool:
-        """Whether the copier is done; if the disk is full, it is tried again later. Raises sqlite3.Error."""
+    def _has_copied(self, wait: bool) -> bool:
+        """Whether the copier is done, at once or when it is; if the disk is full, it is tried again later.
+
+        Raises sqlite3.Error.
+        """
         try:
-            return self._copier.has_ended()
+            return self._copier.has_ended(wait)
         except sqlite3.Error as error:
             if not self.is_full(error):
                 raise

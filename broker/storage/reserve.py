@@ -8,8 +8,9 @@ from typing import Final, final
 NAME: Final = "journal.reserve"
 
 # Not Final: tests with a small disk set it, in the compiled module too.
-SIZE = 4 * 1024 * 1024
-"""Bytes: a few batches of compaction."""
+SIZE = 24 * 1024 * 1024
+"""Bytes: the write-ahead log, which begins anew when all of it has been copied to the database, and some batches of
+compaction."""
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 

@@ -75,7 +75,18 @@ class Storage:
 
     def _write(self, job: Callable[[], None]) -> bool:
         """Do it, if need be in the reserve; returns whether there was room."""
-        return self._fits(job) or (_checked(self._reserve.give) and self._fits(job))
+        return self._fits(job) or self._fits_copied(job) or (_checked(self._reserve.give) and self._fits_copied(job))
+
+    def _fits_copied(self, job: Callable[[], None]) -> bool:
+        """Do it when the write-ahead log is copied: SQLite begins it anew then, and it need not grow."""
+        self._copy_log()
+        return self._fits(job)
+
+    def _copy_log(self) -> None:
+        try:
+            self._database.checkpoint()
+        except sqlite3.Error as error:
+            raise StorageError(str(error)) from error
 
     def _fits(self, job: Callable[[], None]) -> bool:
         try:
@@ -92,8 +103,8 @@ class Storage:
         return _checked(self._reserve.hold) or self._free_bytes() >= self._reserve.size
 
     def _free_bytes(self) -> int:
+        self._copy_log()  # so that it need not grow
         try:
-            self._database.checkpoint()  # so that the write-ahead log need not grow
             return self._database.free_bytes()
         except sqlite3.Error as error:
             raise StorageError(str(error)) from error

@@ -53,11 +53,14 @@ class Case:
         path.write_bytes(content)
 
 
-def make_journal(folder: Path, how: signal.Signals) -> Path:
-    """A small journal of a broker that was ended like this: with SIGKILL, part of it is in the write-ahead log."""
+def make_journal(folder: Path, how: signal.Signals, checkpoint: int = 30_000) -> Path:
+    """A small journal of a broker that was ended like this: with SIGKILL, part of it is in the write-ahead log.
+
+    `checkpoint`: bytes of the log after which it is copied.
+    """
     folder.mkdir()
     directory = folder / "journal"
-    broker = start_sluice(folder, command=small(30_000), sections={"persistence": {"directory": str(directory)}})
+    broker = start_sluice(folder, command=small(checkpoint), sections={"persistence": {"directory": str(directory)}})
     with WireClient(broker.address(), 5) as client:
         client.connect("kept", clean_start=False, properties=KEPT)
         client.subscribe("t", qos=2)

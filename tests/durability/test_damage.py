@@ -25,7 +25,7 @@ def test_it_is_refused_or_whole(journal: Path) -> None:
     """One byte changed, or the file cut there: the broker says what is damaged, or starts with all frames."""
     ends, wrong = run(journal, random.Random(1).sample(list(cases(journal)), CASES))
     assert wrong == []
-    assert ends["refused"] > CASES // 4
+    assert ends["refused"] > CASES // 10
     assert ends["whole"] > 0
 
 
@@ -46,7 +46,7 @@ def test_what_the_broker_refuses_the_tools_find(journal: Path, tmp_path: Path) -
 
 def test_salvage_of_a_damaged_log(tmp_path: Path) -> None:
     """What is before the damage in the write-ahead log is copied, and a broker can start with it."""
-    journal = make_journal(tmp_path / "broker", signal.SIGKILL)
+    journal = make_journal(tmp_path / "broker", signal.SIGKILL, checkpoint=1_000_000)
     Case(LOG, live(journal / LOG) // 2, 0xFF).do(journal)
     result = CliRunner().invoke(app, ("store", "salvage", str(journal), str(tmp_path / "rest")))
     assert result.exit_code == 1

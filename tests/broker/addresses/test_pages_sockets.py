@@ -45,7 +45,7 @@ def test_there_and_back(start: Start, directory: Path, subscribe: Subscribe, ver
     subscriber = subscribe(broker.address(), version, qos)
     with connected(broker.address(), 9 - version) as publisher:
         publish(publisher, range(300), qos)
-        assert pages(directory)
+        wait_until(lambda: pages(directory) > 0, "pages")
         assert subscriber.take_numbers(100) == list(range(100))
         publish(publisher, range(300, 400), qos)
         assert subscriber.take_numbers(300) == list(range(100, 400))
@@ -66,7 +66,7 @@ def test_qos0(start: Start, directory: Path, subscribe: Subscribe, version: int)
         for first in range(0, count, 100):
             publisher.send(*[Publish(TOPIC.encode(), payload(number, 2000)) for number in range(first, first + 100)])
             publisher.expect_nothing_more()
-        assert pages(directory)
+        wait_until(lambda: pages(directory) > 0, "pages")
         assert subscriber.take_numbers(count) == list(range(count))
         assert subscriber.take_rest() == []
 
@@ -78,7 +78,7 @@ def test_qos_of_each(start: Start, directory: Path, subscribe: Subscribe) -> Non
     with connected(broker.address(), 5) as publisher:
         for number in range(300):
             publisher.publish(TOPIC, payload(number), number % 3)
-        assert pages(directory)
+        wait_until(lambda: pages(directory) > 0, "pages")
         for _ in range(30):
             for subscriber, highest in zip(subscribers, (1, 2), strict=True):
                 messages = subscriber.take(10)
