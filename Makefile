@@ -1,4 +1,4 @@
-# Everything one does with Sluice. Each target sets up what it needs by itself, once, and again when it has changed.
+# Each target sets up what it needs, once, and again when that has changed.
 #   make run ARGS="--help"      make run PYTHON=python3.12      make test PYTEST_ARGS="-k retained"
 
 SHELL := /bin/bash
@@ -20,7 +20,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMPS := $(VENV)/.sluice
 PACKAGES := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	extras = (project["optional-dependencies"][name] for name in ("report", "browser", "bench", "dev")); \
+	extras = (project["optional-dependencies"][name] for name in ("http", "postgres", "report", "browser", "bench", "dev")); \
 	print(*project["dependencies"], *(line for extra in extras for line in extra), sep="\n")
 WHEELS := build/wheel
 WHEEL = $$(ls $(WHEELS)/sluice_mqtt-*.whl)
@@ -38,7 +38,7 @@ help: ## Show this list.
 .PHONY: run
 run: $(STAMPS)/run ## Start the broker on loopback; ./metrics and ./journal are its files. ARGS: flags of `sluice run`.
 	SLUICE_METRICS__DIRECTORY="$${SLUICE_METRICS__DIRECTORY:-metrics}" \
-	SLUICE_PERSISTENCE__DIRECTORY="$${SLUICE_PERSISTENCE__DIRECTORY:-journal}" $(BIN)/sluice run $(ARGS)
+	SLUICE_PERSISTENCE__DIRECTORY="$${SLUICE_PERSISTENCE__DIRECTORY:-journal}" $(BIN)/sluice run --dashboard $(ARGS)
 
 .PHONY: test
 test: $(STAMPS)/venv ## Lint, check types, run all tests interpreted, then compiled.
@@ -71,24 +71,32 @@ types: $(STAMPS)/packages ## Check types with mypy.
 	$(BIN)/mypy
 
 .PHONY: slow
-slow: $(STAMPS)/test ## The tests that take minutes, which make test leaves out: Spark clusters, killed compactions.
+slow: $(STAMPS)/test ## The tests that take minutes, which `make test` leaves out: Spark clusters, killed compactions.
 	PYTHONPATH="$(CURDIR)" SLUICE_EXPECT=interpreted $(BIN)/pytest -m slow $(PYTEST_ARGS)
 
 .PHONY: conformance
-conformance: $(STAMPS)/test ## Hold Sluice, or ARGS="--host H --port P", to every statement of MQTT 3.1.1 and 5.0.
+conformance: $(STAMPS)/test ## Test Sluice, or ARGS="--host H --port P", against every statement of MQTT 3.1.1 and 5.0.
 	$(BIN)/python -m tests.conformance $(ARGS)
 
 .PHONY: model
-model: $(STAMPS)/test ## Hold the session to the model of its rules. ARGS="--steps 1000000 --seed 7".
+model: $(STAMPS)/test ## Compare the session with the model of its rules. ARGS="--steps 1000000 --seed 7", "--kept --groups".
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.model $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(STAMPS)/fuzz ## Look for input that Sluice does not stand. ARGS="--seconds 600", "--replay FILE", "--help".
+fuzz: $(STAMPS)/fuzz ## Search for input that breaks Sluice. ARGS="--seconds 600", "--replay FILE", "--help".
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.fuzz $(ARGS)
 
 .PHONY: matrix
-matrix: $(STAMPS)/test ## Put other people's clients through all cases. ARGS="--clients paho,mqttjs --rounds 10 --cases burst".
+matrix: $(STAMPS)/test ## Run third-party clients through all cases. ARGS="--clients paho,mqttjs --rounds 10 --cases burst".
 	$(BIN)/python -m tests.clients $(ARGS)
+
+.PHONY: logins
+logins: $(STAMPS)/test ## Have each client log in by each method, over each transport, behind real proxies. ARGS="--cells wss-haproxy".
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.clients.logins $(ARGS)
+
+.PHONY: rules
+rules: $(STAMPS)/test ## Play generated rule sets through a broker, beside a reference. ARGS="--sets 5000 --seed 7".
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.rules $(ARGS)
 
 .PHONY: durability
 durability: $(STAMPS)/test ## Kill a broker under load, and compare with what it has acknowledged. ARGS="--rounds 300 --seed 7".
@@ -107,7 +115,7 @@ diskfaults: $(STAMPS)/test ## Let every call of a broker to its disk fail, one i
 	$(BIN)/python -m tests.durability.faults $(ARGS)
 
 .PHONY: soak
-soak: $(STAMPS)/test ## Many sessions on a bad network: nothing may be lost. ARGS="--minutes 60", "--seed 7", "--help".
+soak: $(STAMPS)/test ## Run many sessions on a bad network, and check the counters. ARGS="--minutes 60", "--seed 7", "--help".
 	$(BIN)/python -m tests.soak $(ARGS)
 
 .PHONY: demo
@@ -118,12 +126,16 @@ demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gat
 bench: $(STAMPS)/test ## Measure Sluice beside the other brokers that are installed. ARGS: flags of the runner.
 	$(BIN)/python tests/bench/run.py $(ARGS)
 
+.PHONY: bench-memory
+bench-memory: $(STAMPS)/test ## Measure what connections, subscriptions and retained messages cost. ARGS="--rounds 3 --check".
+	$(BIN)/python tests/bench/memory.py $(ARGS)
+
 .PHONY: bench-journal
 bench-journal: $(STAMPS)/test ## Measure what a journal costs, beside the disk's own sync. ARGS="--others nats,rabbitmq".
 	$(BIN)/python tests/bench/journal.py $(ARGS)
 
 .PHONY: report
-report: $(STAMPS)/report ## Make the Spark report of ./metrics in ./report. ARGS: flags of `sluice report`.
+report: $(STAMPS)/report ## Make the report of ./metrics in ./report. ARGS: flags of `sluice report`.
 	$(BIN)/sluice report --metrics metrics --out report $(ARGS)
 
 .PHONY: install
@@ -139,7 +151,7 @@ clean: ## Remove the environment and everything that was built or cached.
 	rm -rf $(VENV) build dist ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# What the targets stand on
+# What the targets need
 
 $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -23,6 +23,7 @@ HOT = (
     "broker/addresses",
     "broker/auth",
     "broker/connection",
+    "broker/quotas",
     "broker/routing",
     "broker/runtime",
     "broker/storage",

@@ -1,5 +1,7 @@
 """Creates the broker's parts from its configuration and connects them. `Server` adds the sockets."""
 
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from broker.addresses.book import AddressBook
@@ -8,6 +10,7 @@ from broker.auth.access import Access
 from broker.auth.authorizer import Authorizer
 from broker.auth.rules import Rule
 from broker.auth.topic_rules import TopicRules
+from broker.auth.waiting import recheck_waiting
 from broker.auth.watched_file import WatchedFile
 from broker.clients import Clients
 from broker.connection.admission import Admission
@@ -18,10 +21,13 @@ from broker.connection.handshake import Handshake
 from broker.connection.publishing import Publishing
 from broker.connection.subscribing import Subscribing
 from broker.events import Events
+from broker.quotas.quotas import Quotas
+from broker.quotas.retained_guard import RetainedGuard
 from broker.routing.messages import Messages
 from broker.routing.retained import Retained
 from broker.routing.router import Router
-from broker.routing.shared_groups import GroupsHost, SharedGroups
+from broker.routing.shared_queues import GroupsHost, SharedQueues
+from broker.runtime.clock import monotonic_us
 from broker.runtime.scheduler import RunQueue
 from broker.runtime.timers import Wheel
 from broker.sessions import Sessions
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 
 def open_authenticators(config: Config, connections: Connections) -> "Authenticators | None":
     """What decides about user names and passwords; None if nothing is configured for that. Raises OSError."""
-    if config.authentication.password_file is None:
+    if not config.authentication.has_chain:
         return None
     from broker.auth.authenticators.authenticators import Authenticators
 
@@ -59,19 +65,11 @@ class Broker:
         topic_rules = TopicRules(config)
         self.authorizer = authorizer = Authorizer(config) if config.authorization.has_rules else None
         capabilities = Capabilities(config)
-        self.router = Router(
-            settings.max_topic_levels,
-            config.mqtt.overlapping_subscriptions == "merge",
-            topic_rules=topic_rules,
-            shared=SharedGroups(settings.limits, GroupsHost(self.events.log), journal),
-            addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
-            authorizer=authorizer,
-        )
-        if authorizer is not None:
-            authorizer.on_changed = self.router.forget_topics
+        self.router = self._new_router(config, topic_rules, journal)
         self.retained = Retained(self.wheel, journal)
         self.messages = messages = Messages(self.router, self.retained, topic_rules, journal)
         self.clients = Clients()
+        self.quotas = Quotas(config, settings, self.clients, self.events)
         window = config.session.producer_window_size
         self.addresses = Addresses(messages, self.clients, self.wheel, self.events, window, journal)
         self.sessions = Sessions(
@@ -82,6 +80,7 @@ class Broker:
             self.addresses,
             self.totals,
             self.events,
+            self.quotas,
             journal,
             authorizer,
         )
@@ -102,12 +101,32 @@ class Broker:
             self.connections,
             Handshake(settings, capabilities, access, admission, self.sessions, self.totals, self.events, authorizer),
             Publishing(messages, self.addresses, capabilities, topic_rules, self.events, commits, authorizer),
-            Subscribing(settings, self.router, self.retained, capabilities, topic_rules, self.events, authorizer),
+            Subscribing(
+                settings, self.router, self.retained, capabilities, topic_rules, self.events, authorizer, self.quotas
+            ),
             commits,
         )
         """The argument of each new `Connection`."""
+        self._guard: RetainedGuard | None = None
+        self.guard_retained()
         self.watched = self._open_files(config)
         """Files that the server has to watch."""
+        self.jobs: list[Callable[[], Coroutine[Any, Any, None]]] = self._open_plugins(config)
+        """What the server has to run beside the broker."""
+
+    def _new_router(self, config: Config, topic_rules: TopicRules, journal: Journal | None) -> Router:
+        settings, authorizer = self.settings, self.authorizer
+        router = Router(
+            settings.max_topic_levels,
+            config.mqtt.overlapping_subscriptions == "merge",
+            topic_rules=topic_rules,
+            shared=SharedQueues(settings.limits, GroupsHost(self.events.log), journal),
+            addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
+            authorizer=authorizer,
+        )
+        if authorizer is not None:
+            authorizer.on_changed = router.forget_topics
+        return router
 
     def _open_files(self, config: Config) -> list[WatchedFile[Any]]:
         files: list[WatchedFile[Any]] = [] if self.authenticators is None else list(self.authenticators.files)
@@ -117,19 +136,68 @@ class Broker:
             files += open_files(config, self.authorizer, self.use_rules)
         return files
 
+    def _open_plugins(self, config: Config) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        jobs = [] if self.authenticators is None else list(self.authenticators.jobs)
+        if config.authorization.plugins:
+            from broker.auth.plugins.authorizer import AuthorizerPlugin
+
+            authorizer = self.authorizer
+            assert authorizer is not None  # with plugins there is one
+            for own in config.authorization.plugins:
+                plugin = AuthorizerPlugin(own)
+                authorizer.plugins.append(plugin.rules)
+                jobs.append(partial(plugin.run, self.renew_permissions))
+        return jobs
+
+    def guard_retained(self) -> None:
+        """Have quotas and memory decide what may be retained, if there are such limits."""
+        guard = self._guard
+        if self.quotas.active or self.quotas.watermark.high:
+            if guard is None:
+                guard = RetainedGuard(self.quotas, self.clients)
+            guard.count(self.retained)
+        elif guard is not None:
+            guard.count(self.retained)
+            guard = None
+        self._guard = self.retained.guard = guard
+        self.handlers.publishing.guard_retained(guard)
+
+    def use_quotas(self, config: Config) -> None:
+        """The quotas of the configuration, or its watermark, have changed: they apply to all clients at once."""
+        self.quotas.use(config)
+        self.guard_retained()
+        now = monotonic_us()
+        for connection in self.connections.open:
+            if connection.session is not None:
+                connection.limit_rate(now)
+
     def use_rules(self, source: str, rules: list[Rule]) -> None:
-        """The rules of a source have changed: all sessions have the new permissions at once.
+        """The rules of a source have changed."""
+        authorizer = self.authorizer
+        assert authorizer is not None  # rules have a source only with it
+        authorizer.put(source, rules)
+        self.renew_permissions()
+
+    def renew_permissions(self) -> None:
+        """Rules have changed: all sessions have the new permissions at once, also for what waits.
 
         Shared subscriptions that they do not allow end, and their clients are disconnected, so that they know.
         """
         authorizer = self.authorizer
-        assert authorizer is not None  # rules have a source only with it
-        authorizer.put(source, rules)
+        assert authorizer is not None  # there are rules only with it
         for client in self.clients.known():
             if client.permissions is None:
                 continue
-            client.permissions = authorizer.permissions(client.permissions.who)
-            authorizer.attach(client.session.outbound, client.permissions, False)
+            before = client.permissions
+            permissions = authorizer.permissions(before.who)
+            if before.equals(permissions):
+                continue
+            client.permissions = permissions
+            authorizer.attach(client.session.outbound, permissions, False)
+            if client.connection is None:
+                client.rights_changed = True
+            else:
+                recheck_waiting(client.session, permissions)
             if self.handlers.subscribing.recheck(client) and client.connection is not None:
                 client.connection.close(reason_codes.NOT_AUTHORIZED, "a shared subscription is no longer permitted")
         self.router.forget_topics()

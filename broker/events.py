@@ -13,6 +13,8 @@ from session.session import Session
 
 EPISODE: Final = 60 * SECOND
 """Microseconds: refusals that follow each other within this time are logged once."""
+MOST_EPISODES: Final = 1_000
+"""Episodes of users at a limit of their quotas that are remembered; past that they begin anew."""
 
 
 @final
@@ -24,6 +26,8 @@ class Events:
         self.debug = debug
         """Whether connections and subscriptions are logged."""
         self._totals = totals
+        self._quota_episodes: dict[tuple[str, str | None], int] = {}
+        """When each ends, by limit and user."""
 
     def report(self, event: str, client_id: str, detail: str = "") -> None:
         """Log an event of a client, and count it if $SYS has a total for it. Sessions report it once per episode."""
@@ -44,3 +48,20 @@ class Events:
                 detail=shortened(error.message),
             )
         session.refused_until = now + EPISODE
+
+    def quota_reached(self, key: str, limit: int, user: str | None, client_id: str, now: int) -> None:
+        """Count that a limit of a quota is reached (FC-31), and log it unless the user's last time was in EPISODE."""
+        self._totals.count_quota(key)
+        episodes = self._quota_episodes
+        episode = (key, user)
+        if now >= episodes.get(episode, 0):
+            if len(episodes) >= MOST_EPISODES:
+                episodes.clear()
+            self.log.warning(
+                "quota_reached",
+                quota=key,
+                limit=limit,
+                user=None if user is None else shortened(user),
+                client_id=shortened(client_id),
+            )
+        episodes[episode] = now + EPISODE

@@ -2,18 +2,22 @@
 
 from typing import final
 
+from broker.auth.identity import Identity
+from broker.auth.permissions import Who
 from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
 from broker.runtime.clock import SECOND, monotonic_us, wall_us
-from broker.storage.evicted import release_address
 from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
 from broker.storage.kept_group import KeptGroup
-from broker.storage.kept_queue import KeptQueue
 from broker.storage.kept_session import KeptSession
 from broker.storage.message import Message
+from broker.storage.owner import Owner
+from broker.storage.restorer import Restorer, begin
 from broker.storage.saved import Saved, SavedRetained, SavedSession, decode
 from protocol.decoder import Decoder
+from session.session import Session
+from session.shared_queue import SharedQueue
 from session.window import Restored
 
 
@@ -21,15 +25,16 @@ def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
     """Restore the sessions, groups and retained messages of a journal. Raises DamagedError."""
     journal.begin_after(saved.frames, saved.last_frame, saved.last_queue)
     recovery = _Recovery(broker, journal)
-    for stored in saved.retained.values():
-        recovery.restore_retained(stored)
     queues = list(saved.sessions.values())
     for session in queues:
         if not session.group and not session.topic:
             recovery.restore_session(session)
+    for stored in saved.retained.values():
+        recovery.restore_retained(stored)  # after the sessions: FC-31 asks whose publisher's they are
     for group in queues:
         if group.group:
             recovery.restore_group(group)
+    recovery.restore_sources()
     for pages in queues:
         if pages.topic:
             recovery.restore_pages(pages)
@@ -48,18 +53,12 @@ class _Recovery:
         self._journal = journal
         self._decoder = Decoder(version=5)
         self._clients: dict[int, Client] = {}
+        self._groups: dict[int, SharedQueue] = {}
+        self._pulled: list[tuple[Session, Restored, int]] = []
+        """What was in windows and came from groups, with their numbers."""
         self._now = monotonic_us()
+        self._restorer = Restorer(broker.router.address, broker.settings.limits.priorities, self._now)
         self._clock_offset = wall_us() - self._now
-
-    def _restore_deliveries(self, kept: KeptQueue, saved: SavedSession) -> None:
-        """All of them are on disk only so far: they count for their addresses, and wait by their weights."""
-        router = self._broker.router
-        priorities = self._broker.settings.limits.priorities
-        for entry in saved.entries(self._now):
-            topic = saved.topic_of(entry.delivery)
-            address = router.address(topic) if topic else None
-            weight = priorities.weight(topic) if priorities is not None else 0
-            kept.add_evicted(entry if address is None else entry._replace(address=address), weight)
 
     def restore_retained(self, retained: SavedRetained) -> None:
         publish, saved, place = retained.publish, retained.saved, retained.place
@@ -76,41 +75,63 @@ class _Recovery:
         client = self._clients[saved.number] = broker.sessions.new(saved.client_id, self._now)
         session = client.session
         kept = client.kept = KeptSession(self._journal, saved.number, saved.client_id)
-        self._begin(kept, saved)
-        self._restore_deliveries(kept, saved)
-        kept.restore_state(saved)
         client.expiry_interval = saved.expiry
+        self._restore_rights(client, saved.owner)
+        if broker.quotas.active:
+            broker.quotas.join(client)  # FC-31
         session.version = saved.version
         for subscription in saved.subscriptions.values():
             if session.subscriptions is None:
                 session.subscriptions = {}
             session.subscriptions[subscription.topic_filter] = subscription
             broker.router.subscribe(session.outbound, subscription)
-        found = [kept.evicted.find(number) for number in saved.inflight]
-        entries = [entry for entry in found if entry is not None]
-        inflight = [
-            Restored(publish, saved.inflight[entry.delivery], entry.delivery in saved.received)
-            for entry, publish in zip(entries, kept.read_now(entries), strict=True)
-        ]
-        session.restore(kept, inflight, list(saved.remembered), self._now)
-        for entry in entries:
-            release_address(entry)  # the window holds them
+        pulled = self._restorer.session(session, kept, saved)
+        self._pulled += [(session, restored, group) for restored, group in pulled]
+        if saved.owner is not None:
+            broker.handlers.subscribing.recheck(client)  # the rules may be others than before
+
+    def _restore_rights(self, client: Client, owner: Owner | None) -> None:
+        """Decide about a session as before; if that is not known, as about nobody in particular.
+
+        A member of a shared subscription stays one until it connects: nothing is handed to it before.
+        """
+        session = client.session
+        who = Who(None, frozenset(), session.client_id, "", "", False)
+        if owner is not None:
+            client.owned = True
+            client.identity = None if owner.user is None else Identity(owner.user, owner.roles)
+            session.listener = owner.listener
+            who = Who(owner.user, owner.roles, session.client_id, owner.host, owner.listener)
+        authorizer = self._broker.authorizer
+        if authorizer is not None:
+            client.permissions = authorizer.permissions(who)
+            client.rights_changed = True  # perhaps: the rules are not in the journal
+            authorizer.attach(session.outbound, client.permissions, False)
 
     def restore_group(self, saved: SavedSession) -> None:
         shared = self._broker.router.shared
         queue = shared.queues.get(saved.group)
         kept = KeptGroup(self._journal, saved.number, saved.group)
-        self._begin(kept, saved)
+        begin(kept, saved)
         if queue is None:  # it has lost its last member
             kept.end()
             return
-        self._restore_deliveries(kept, saved)
         shared.restore(queue, kept)
+        self._restorer.group(queue, kept, saved)
+        self._groups[saved.number] = queue
+
+    def restore_sources(self) -> None:
+        """FC-13: when a session ends, groups get back what it has not acknowledged."""
+        for session, restored, group in self._pulled:
+            queue = self._groups.get(group)
+            if queue is not None:
+                queue.restore_handed_over(restored.publish.qos)
+                session.outbound.sender.note_source(restored.packet_id, queue)
 
     def restore_pages(self, saved: SavedSession) -> None:
         kept = KeptAddress(self._journal, saved.number, saved.topic)
-        self._begin(kept, saved)
-        for entry in saved.pages():
+        begin(kept, saved)
+        for entry in saved.deliveries.pages():
             kept.add_evicted(entry)
         if kept.evicted.length:
             self._broker.addresses.restore(kept, self._now)
@@ -137,8 +158,3 @@ class _Recovery:
                 self._broker.sessions.expire_at(client, expires_at)
             if not saved.detached_at and client.kept is not None:
                 client.kept.detached(saved.expiry, saved.will != b"")
-
-    def _begin(self, kept: KeptQueue, saved: SavedSession) -> None:
-        assert saved.begins_in is not None  # `Saved.finish` has removed all others
-        kept.begin_in(saved.begins_in)
-        kept.deliveries.next_delivery = saved.next_delivery

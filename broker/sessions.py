@@ -6,12 +6,14 @@ from broker.addresses.policy import Addresses
 from broker.auth.authorizer import Authorizer
 from broker.clients import NEVER_EXPIRES, Client, Clients
 from broker.events import Events
+from broker.quotas.quotas import Quotas
 from broker.routing.messages import Messages
-from broker.routing.shared_groups import split_share
+from broker.routing.shared_queues import split_share
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import Timer, Wheel
 from broker.storage.journal import Journal
 from broker.storage.kept_session import KeptSession
+from broker.storage.owner import Owner
 from broker.totals import Totals
 from broker.wills import Wills, will_delay, will_publish
 from protocol.connect import Will
@@ -49,6 +51,7 @@ class Sessions:
         addresses: Addresses,
         totals: Totals,
         events: Events,
+        quotas: Quotas,
         journal: Journal | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
@@ -56,6 +59,7 @@ class Sessions:
         self.wheel = wheel
         self.totals = totals
         self.events = events
+        self.quotas = quotas
         self.wills = Wills(messages, addresses, wheel)
         self.ended: list[Ended] = []
         """The sessions that ended since the last export."""
@@ -75,10 +79,10 @@ class Sessions:
         host = DetachedHost(self)
         client = Client(client_id, self._limits, host, now)
         host.session = client.session
-        self.clients.by_id[client_id] = client
+        self.clients.add(client)
         return client
 
-    def keep(self, client: Client, version: int, will: Will | None) -> int:
+    def keep(self, client: Client, version: int, owner: Owner, will: Will | None) -> int:
         """FC-27: write the session of a client that has connected to the journal, if it outlives the connection.
 
         Returns the commit that has to come before CONNACK; 0 = none.
@@ -87,9 +91,9 @@ class Sessions:
         kept = client.kept
         if journal is None:
             return 0
-        if client.expiry_interval == 0 and (kept is None or not kept.evicted.length):
-            client.kept = None  # else it keeps what is on disk only until its connection has ended
-            client.session.keep(None)
+        if client.expiry_interval == 0 and (kept is None or not _keeps_until_end(client, kept)):
+            client.kept = None
+            client.session.keep(None, None)
             if kept is not None:
                 self._last_end = kept.end()
             return self._last_end  # a clean start: the end of the older session has to be on disk too
@@ -98,12 +102,12 @@ class Sessions:
             self._begin_keeping(client, kept)
         publish = will_publish(will) if will is not None else None
         delay = will_delay(will, client.expiry_interval) if will is not None else 0
-        return kept.connected(version, client.expiry_interval, publish, delay)
+        return kept.connected(version, client.expiry_interval, owner, publish, delay)
 
     def _begin_keeping(self, client: Client, kept: KeptSession) -> None:
         """Write a session to the journal that has not been written so far."""
         client.kept = kept
-        client.session.keep(kept)
+        client.session.keep(kept, kept)
         for name, subscription in (client.session.subscriptions or {}).items():
             kept.subscriptions[name] = subscription
             if split_share(name)[0]:
@@ -112,6 +116,7 @@ class Sessions:
     def detach(self, client: Client, will: Will | None, now: int, keep: bool) -> None:
         """Detach a session from its closed connection; `keep` is False if a clean start ends the session."""
         self.clients.online -= 1
+        self.quotas.detach(client)
         host = DetachedHost(self)
         host.session = client.session
         client.session.disconnect(host, now)
@@ -136,7 +141,6 @@ class Sessions:
         if client.kept is not None:
             self._last_end = client.kept.end()
         client.expires_at = 0
-        del self.clients.by_id[session.client_id]
         subscriptions = session.subscriptions
         if subscriptions is not None:
             for topic_filter in subscriptions:
@@ -145,7 +149,7 @@ class Sessions:
             self._authorizer.forget(session.outbound)
         session.end(now)
         self._addresses.end_session(session, now)
-        self.totals.add(client.walk, session.counters)
+        self.totals.add(session.listener, client.walk, session.counters)
         if self.keep_ended:
             if len(self.ended) >= ENDED_SESSIONS:
                 self.ended_lost += 1
@@ -153,11 +157,21 @@ class Sessions:
                 self.ended.append(Ended(session, session.take_counters(now)))
         if client.will is not None:
             client.will.due(now)  # section 3.1.3.2.2: the will is published when the session ends
+        self.clients.remove(client)
+        self.quotas.leave(client)
 
     def expire(self, client: Client, now: int) -> None:
         """End a detached session whose expiry interval has passed."""
         self.totals.expired += 1
         self.end(client, now)
+
+
+def _keeps_until_end(client: Client, kept: KeptSession) -> bool:
+    """Whether the journal has to keep a session until its connection has ended, although it ends then.
+
+    It holds deliveries that are on disk only, or that groups get back when it ends (FC-13).
+    """
+    return kept.evicted.length > 0 or bool(client.session.outbound.sender.sources)
 
 
 @final

@@ -1,4 +1,4 @@
-"""The broker's totals since its start, for the topics under $SYS.
+"""The broker's totals since its start, for the topics under $SYS and for Prometheus.
 
 Messages are counted by their sessions. An export, or the end of a session, takes the session's counters; these are
 added up here. A total is this sum plus the counters that all sessions still hold. A walk over all sessions computes it
@@ -8,50 +8,177 @@ in slices; counters taken from a session that the current walk has already count
 from typing import final
 
 from session.counters import Counters
+from session.histogram import BUCKETS, Histogram
+from session.uncommon_counts import NOTHING
+
+Distribution = list[int]
+"""Counts by bucket of `session.histogram`, each of BUCKETS."""
 
 
 @final
 class Sums:
-    """Sums of the counters of sessions."""
+    """Sums of the counters of sessions. The attributes are named as those of `Counters`."""
 
     def __init__(self) -> None:
-        self.received = 0
         self.received_qos0 = 0
+        self.received_qos1 = 0
+        self.received_qos2 = 0
         self.received_bytes = 0
-        self.sent = 0
-        """PUBLISHes, with resent ones."""
-        self.pubrels_resent = 0
+        self.offered_qos0 = 0
+        self.offered_qos1 = 0
+        self.offered_qos2 = 0
+        self.sent_qos0 = 0
+        self.sent_qos1 = 0
+        self.sent_qos2 = 0
         self.sent_bytes = 0
-        """Payload bytes, without those of resent ones."""
-        self.acknowledged = 0
-        self.dropped = 0
+        self.acknowledged_qos1 = 0
+        self.acknowledged_qos2 = 0
+        self.gated_congested = 0
+        self.gated_window_full = 0
+        self.gated_mailbox_busy = 0
+        self.gated_backlog = 0
+        self.gated_rate = 0
+        self.resent_publish = 0
+        self.resent_pubrel = 0
+        self.shared_returned = 0
+        self.slow_consumer = 0
+        self.stalled_window = 0
+        self.awaiting_rel_refused = 0
+        self.awaiting_rel_expired = 0
+        self.receive_maximum_exceeded = 0
+        self.publish_refused = 0
+        self.publish_parked = 0
+        self.publish_paged = 0
+        self.publish_discarded = 0
+        self.drops: dict[str, int] = {}
+        """By reason and QoS, such as `dropped_queue_full_qos1`."""
+        self.wait_qos0: Distribution = [0] * BUCKETS
+        self.wait_qos1: Distribution = [0] * BUCKETS
+        self.wait_qos2: Distribution = [0] * BUCKETS
+        self.ack_qos1: Distribution = [0] * BUCKETS
+        self.ack_qos2: Distribution = [0] * BUCKETS
+
+    @property
+    def received(self) -> int:
+        """PUBLISHes received."""
+        return self.received_qos0 + self.received_qos1 + self.received_qos2
+
+    @property
+    def sent(self) -> int:
+        """PUBLISHes sent, with resent ones."""
+        return self.sent_qos0 + self.sent_qos1 + self.sent_qos2 + self.resent_publish
+
+    @property
+    def acknowledged(self) -> int:
+        """Deliveries acknowledged."""
+        return self.acknowledged_qos1 + self.acknowledged_qos2
+
+    @property
+    def dropped_queue_full(self) -> int:
         """Deliveries that were dropped because a queue was full."""
-        self.past_awaiting_rel = 0
-        """QoS 2 PUBLISHes that were parked because of `max_awaiting_rel` (FC-22)."""
+        return sum([self.drops.get(f"dropped_queue_full_qos{qos}", 0) for qos in range(3)])
 
     def add(self, counters: Counters) -> None:
-        """Add the counters of one session."""
+        """Add the counters of one session, without its distributions."""
+        drops = counters.drops
+        if drops is not None:
+            _merge_drops(self.drops, drops)
         self.received_qos0 += counters.received_qos0
-        self.received += counters.received_qos0 + counters.received_qos1 + counters.received_qos2
+        self.received_qos1 += counters.received_qos1
+        self.received_qos2 += counters.received_qos2
         self.received_bytes += counters.received_bytes
-        self.sent += counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2 + counters.resent_publish
+        self.offered_qos0 += counters.offered_qos0
+        self.offered_qos1 += counters.offered_qos1
+        self.offered_qos2 += counters.offered_qos2
+        self.sent_qos0 += counters.sent_qos0
+        self.sent_qos1 += counters.sent_qos1
+        self.sent_qos2 += counters.sent_qos2
         self.sent_bytes += counters.sent_bytes
-        self.pubrels_resent += counters.resent_pubrel
-        self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
-        self.dropped += counters.dropped_queue_full
-        self.past_awaiting_rel += counters.awaiting_rel_refused
+        self.acknowledged_qos1 += counters.acknowledged_qos1
+        self.acknowledged_qos2 += counters.acknowledged_qos2
+        uncommon = counters.uncommon
+        if uncommon is NOTHING:
+            return
+        self.gated_congested += uncommon.gated_congested
+        self.gated_window_full += uncommon.gated_window_full
+        self.gated_mailbox_busy += uncommon.gated_mailbox_busy
+        self.gated_backlog += uncommon.gated_backlog
+        self.gated_rate += uncommon.gated_rate
+        self.resent_publish += uncommon.resent_publish
+        self.resent_pubrel += uncommon.resent_pubrel
+        self.shared_returned += uncommon.shared_returned
+        self.slow_consumer += uncommon.slow_consumer
+        self.stalled_window += uncommon.stalled_window
+        self.awaiting_rel_refused += uncommon.awaiting_rel_refused
+        self.awaiting_rel_expired += uncommon.awaiting_rel_expired
+        self.receive_maximum_exceeded += uncommon.receive_maximum_exceeded
+        self.publish_refused += uncommon.publish_refused
+        self.publish_parked += uncommon.publish_parked
+        self.publish_paged += uncommon.publish_paged
+        self.publish_discarded += uncommon.publish_discarded
+
+    def add_distributions(self, counters: Counters) -> None:
+        """Add the distributions of one session."""
+        _merge(self.wait_qos0, counters.wait_qos0_buckets)
+        _merge(self.wait_qos1, counters.wait_qos1_buckets)
+        _merge(self.wait_qos2, counters.wait_qos2_buckets)
+        _merge(self.ack_qos1, counters.ack_qos1_buckets)
+        _merge(self.ack_qos2, counters.ack_qos2_buckets)
 
     def include(self, other: "Sums") -> None:
         """Add other sums."""
+        _merge_drops(self.drops, other.drops)
         self.received_qos0 += other.received_qos0
-        self.received += other.received
+        self.received_qos1 += other.received_qos1
+        self.received_qos2 += other.received_qos2
         self.received_bytes += other.received_bytes
-        self.sent += other.sent
+        self.offered_qos0 += other.offered_qos0
+        self.offered_qos1 += other.offered_qos1
+        self.offered_qos2 += other.offered_qos2
+        self.sent_qos0 += other.sent_qos0
+        self.sent_qos1 += other.sent_qos1
+        self.sent_qos2 += other.sent_qos2
         self.sent_bytes += other.sent_bytes
-        self.pubrels_resent += other.pubrels_resent
-        self.acknowledged += other.acknowledged
-        self.dropped += other.dropped
-        self.past_awaiting_rel += other.past_awaiting_rel
+        self.acknowledged_qos1 += other.acknowledged_qos1
+        self.acknowledged_qos2 += other.acknowledged_qos2
+        self.gated_congested += other.gated_congested
+        self.gated_window_full += other.gated_window_full
+        self.gated_mailbox_busy += other.gated_mailbox_busy
+        self.gated_backlog += other.gated_backlog
+        self.gated_rate += other.gated_rate
+        self.resent_publish += other.resent_publish
+        self.resent_pubrel += other.resent_pubrel
+        self.shared_returned += other.shared_returned
+        self.slow_consumer += other.slow_consumer
+        self.stalled_window += other.stalled_window
+        self.awaiting_rel_refused += other.awaiting_rel_refused
+        self.awaiting_rel_expired += other.awaiting_rel_expired
+        self.receive_maximum_exceeded += other.receive_maximum_exceeded
+        self.publish_refused += other.publish_refused
+        self.publish_parked += other.publish_parked
+        self.publish_paged += other.publish_paged
+        self.publish_discarded += other.publish_discarded
+        _include(self.wait_qos0, other.wait_qos0)
+        _include(self.wait_qos1, other.wait_qos1)
+        _include(self.wait_qos2, other.wait_qos2)
+        _include(self.ack_qos1, other.ack_qos1)
+        _include(self.ack_qos2, other.ack_qos2)
+
+
+def _merge_drops(into: dict[str, int], drops: dict[str, int]) -> None:
+    for name, count in drops.items():
+        into[name] = into.get(name, 0) + count
+
+
+def _merge(into: Distribution, histogram: Histogram | None) -> None:
+    if histogram is not None:
+        histogram.add_to(into)
+
+
+def _include(into: Distribution, counts: Distribution) -> None:
+    for bucket, count in enumerate(counts):
+        if count:
+            into[bucket] += count
 
 
 @final
@@ -75,9 +202,13 @@ class Totals:
         """Reports of slow consumers (FC-14)."""
         self.stalled_windows = 0
         """Reports of stalled windows (FC-14)."""
-        self.taken = Sums()
-        """Counters that were taken from sessions."""
-        self._taken_behind = Sums()  # taken from sessions that the current walk has already counted
+        self.quotas_reached: dict[str, int] = {}
+        """How often limits of quotas were reached (FC-31), by key."""
+        self.clients_refused: dict[str, dict[int, int]] = {}
+        """Refused CONNECTs and broken protocols, by listener and reason code."""
+        self.taken: dict[str, Sums] = {}
+        """Counters that were taken from sessions, by the listener of their last connection."""
+        self._taken_behind: dict[str, Sums] = {}  # taken from sessions that the current walk has already counted
         self._walk = 0
 
     def count_event(self, event: str) -> None:
@@ -87,16 +218,33 @@ class Totals:
         elif event == "stalled_window":
             self.stalled_windows += 1
 
-    def add(self, walk: int, counters: Counters) -> None:
+    def count_refused(self, listener: str, reason_code: int) -> None:
+        """Count a client that is refused, or closed for an error of its own."""
+        counts = self.clients_refused.setdefault(listener, {})
+        counts[reason_code] = counts.get(reason_code, 0) + 1
+
+    def count_quota(self, key: str) -> None:
+        """Count that a limit of a quota is reached."""
+        self.quotas_reached[key] = self.quotas_reached.get(key, 0) + 1
+
+    def add(self, listener: str, walk: int, counters: Counters) -> None:
         """Add counters that an export or the session's end takes; `walk`: the last walk that counted the session."""
-        if walk == self._walk:
-            self._taken_behind.add(counters)  # the walk's sum already has them
-        else:
-            self.taken.add(counters)
+        # The sum of a walk that has counted it already has them.
+        into = self._taken_behind if walk == self._walk else self.taken
+        sums = into.get(listener)
+        if sums is None:
+            sums = into[listener] = Sums()
+        sums.add(counters)
+        sums.add_distributions(counters)
 
     def begin_walk(self) -> int:
         """Begin a walk; returns its number, which the walk stores in each client that it counts. One walk at a time."""
-        self.taken.include(self._taken_behind)
-        self._taken_behind = Sums()
+        for listener, sums in self._taken_behind.items():
+            taken = self.taken.get(listener)
+            if taken is None:
+                self.taken[listener] = sums
+            else:
+                taken.include(sums)
+        self._taken_behind = {}
         self._walk += 1
         return self._walk

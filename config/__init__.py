@@ -2,14 +2,16 @@
 
 from config.access import Authentication, Authorization, ScramUser
 from config.address_settings import AddressSettings
-from config.admin import Admin
+from config.admin import Admin, Token
 from config.errors import ConfigError, Problem
 from config.load import Flag, Loaded, check, load
-from config.models import Config, Listener, Log, Metrics, Tls
+from config.models import Config, Listener, Log, Metrics
 from config.mqtt import Mqtt
-from config.render import render
+from config.quota import Quota
+from config.render import render, settings
 from config.rule import Rule
 from config.session import Priority, Session, SlowConsumer
+from config.tls import Tls
 
 __all__ = [
     "AddressSettings",
@@ -26,12 +28,15 @@ __all__ = [
     "Mqtt",
     "Priority",
     "Problem",
+    "Quota",
     "Rule",
     "ScramUser",
     "Session",
     "SlowConsumer",
     "Tls",
+    "Token",
     "check",
     "load",
     "render",
+    "settings",
 ]

@@ -6,7 +6,11 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from config.credentials import check_different, check_key, check_salt, check_username
+from config.http import Http
+from config.plugins import Plugin, check_names
+from config.postgres import Postgres
 from config.rule import Rule
+from config.tokens import Jwt
 from config.value_types import Count, FiniteCount, FiniteDuration, Model, TopicFilter, check_path
 
 LEAST_ITERATIONS: Final = 4096
@@ -52,6 +56,14 @@ class Authentication(Model):
 
     password_file: Annotated[Path | None, BeforeValidator(check_path)] = None
     """The users who log in by user name and password, with hashes of the passwords; None = there are none."""
+    jwt: Jwt | None = None
+    """Clients that log in with a JSON Web Token; None = there are none."""
+    postgres: Postgres | None = None
+    """Users in a PostgreSQL database, with hashes of their passwords; None = there are none."""
+    http: Http | None = None
+    """A service that decides about logins; None = there is none."""
+    plugins: Annotated[list[Plugin], AfterValidator(check_names)] = Field(default_factory=list)
+    """Authenticators of other packages, asked after all others, in this order."""
     scram: Annotated[list[ScramUser], AfterValidator(check_different)] = Field(default_factory=list)
     """The users of SCRAM-SHA-256, a method for MQTT 5 clients; empty = the method is not offered."""
     failed_logins: FailedLogins = Field(default_factory=FailedLogins)
@@ -59,7 +71,17 @@ class Authentication(Model):
     @property
     def has_users(self) -> bool:
         """Whether there is anything that a client could authenticate with, besides a certificate."""
-        return bool(self.scram) or self.password_file is not None
+        return bool(self.scram) or self.has_chain
+
+    @property
+    def has_chain(self) -> bool:
+        """Whether anything decides about user names and passwords."""
+        return self.password_file is not None or self.jwt is not None or self.gives_limits
+
+    @property
+    def gives_limits(self) -> bool:
+        """Whether a user may have limits that are not in the configuration."""
+        return self.postgres is not None or self.http is not None or bool(self.plugins)
 
 
 class Authorization(Model):
@@ -71,6 +93,8 @@ class Authorization(Model):
     """More rules, after those in `rules`: a YAML file with a list of them; None = none."""
     acl_file: Annotated[Path | None, BeforeValidator(check_path)] = None
     """An ACL file of Mosquitto, after all rules; None = none."""
+    plugins: Annotated[list[Plugin], AfterValidator(check_names)] = Field(default_factory=list)
+    """Authorizers of other packages, which give rules after all others, in this order."""
     default: Literal["allow", "deny"] | None = None
     """What applies where no rule matches. None: deny if there are rules and users, or an ACL file."""
     wide_subscriptions: Literal["narrow", "refuse"] = "narrow"
@@ -89,4 +113,5 @@ class Authorization(Model):
     @property
     def has_rules(self) -> bool:
         """Whether what a client may do depends on who it is."""
-        return bool(self.rules) or self.rules_file is not None or self.acl_file is not None or self.default == "deny"
+        own = self.rules_file is not None or self.acl_file is not None
+        return own or bool(self.rules) or bool(self.plugins) or self.default == "deny"

@@ -1,4 +1,4 @@
-"""Bind addresses of listeners, `host:port` and `[IPv6 address]:port`: parsing and comparing."""
+"""Bind addresses of listeners: parsing and comparing. A host and port, a Unix socket, or a socket of systemd."""
 
 import ipaddress
 import re
@@ -10,17 +10,27 @@ from config.units import found
 MAX_PORT: Final = 65_535
 
 _EXPECTED: Final = "write host:port such as 127.0.0.1:1883, or for IPv6 with brackets such as [::1]:1883"
+UNIX: Final = "unix:"
+SYSTEMD: Final = "systemd:"
+LONGEST_PATH: Final = 107
+"""Bytes of a Unix socket's path, the kernel's limit."""
+_UNIT_NAME: Final = re.compile(r"[!-9;-~]{1,255}", re.ASCII)
 _HOST_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _LOOKS_IPV4: Final = re.compile(r"[0-9.]+", re.ASCII)
 
 
 @dataclass(frozen=True)
 class BindAddress:
-    """A bind address: `text` as written, `host` without brackets, `port` (0 = any free port)."""
+    """A bind address: `text` as written, `host` without brackets, `port` (0 = any free port).
+
+    `path` is that of a Unix socket, `unit` the name of a socket that systemd passes; of the three one is not empty.
+    """
 
     text: str
     host: str
     port: int
+    path: str = ""
+    unit: str = ""
 
     @property
     def ip(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -32,7 +42,9 @@ class BindAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it; any name but localhost counts as reachable."""
+        """Whether only this machine can reach it; any name but localhost counts as reachable, and so does systemd's."""
+        if self.path:
+            return True
         ip = self.ip
         if ip is None:
             return self.host.lower().rstrip(".") == "localhost"
@@ -41,6 +53,8 @@ class BindAddress:
 
     def clashes(self, other: "BindAddress") -> bool:
         """Whether both cannot be bound at once: same port, and the same host or a wildcard of the same family."""
+        if self.path or self.unit:
+            return (self.path, self.unit) == (other.path, other.unit)
         if self.port == 0 or self.port != other.port:
             return False
         mine, theirs = self.ip, other.ip
@@ -55,6 +69,13 @@ def parse(value: object) -> BindAddress:
     if not isinstance(value, str):
         raise ValueError(f"found {found(value)}: {_EXPECTED}")
     text = value.strip()
+    if text.startswith(UNIX):
+        return BindAddress(text, "", 0, path=_path(text.removeprefix(UNIX), value))
+    if text.startswith(SYSTEMD):
+        unit = text.removeprefix(SYSTEMD)
+        if not _UNIT_NAME.fullmatch(unit):
+            raise ValueError(f"found {found(value)}: write systemd: and the FileDescriptorName= of a .socket unit")
+        return BindAddress(text, "", 0, unit=unit)
     host, separator, port_text = text.rpartition(":")
     if not separator:
         raise ValueError(f"found {found(value)}, which has no port: {_EXPECTED}")
@@ -66,6 +87,12 @@ def parse(value: object) -> BindAddress:
     else:
         _check_host(host, value)
     return BindAddress(text, host, int(port_text))
+
+
+def _path(path: str, value: str) -> str:
+    if not path or "\0" in path or len(path.encode()) > LONGEST_PATH:
+        raise ValueError(f"found {found(value)}: write unix: and the path of a socket, 1 to {LONGEST_PATH} bytes")
+    return path
 
 
 def _check_ipv6(host: str, value: str) -> None:

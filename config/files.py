@@ -10,17 +10,20 @@ MAX_BYTES: Final = 1024 * 1024
 """The largest PEM file that is read."""
 
 _CERTIFICATE: Final = (b"-----BEGIN CERTIFICATE-----", b"-----BEGIN TRUSTED CERTIFICATE-----")
+_CRL: Final = (b"-----BEGIN X509 CRL-----",)
 _KEY: Final = (b"PRIVATE KEY-----",)
 _ENCRYPTED: Final = (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED")
 
 
-def broken(listeners: object) -> Iterator[tuple[Path, str]]:
+def broken(listeners: object, admin: object = None) -> Iterator[tuple[Path, str]]:
     """Find TLS files that are missing, unreadable or of the wrong kind, in raw or loaded values."""
-    for index, listener in enumerate(listeners if isinstance(listeners, list) else ()):
-        tls = listener.get("tls") if isinstance(listener, dict) else None
+    listed = listeners if isinstance(listeners, list) else []
+    sections: list[tuple[Path, object]] = [(("listeners", index), each) for index, each in enumerate(listed)]
+    for path, section in [*sections, (("admin",), admin)]:
+        tls = section.get("tls") if isinstance(section, dict) else None
         if isinstance(tls, dict):
             for key, message in _tls(tls):
-                yield ("listeners", index, "tls", key), message
+                yield (*path, "tls", key), message
 
 
 def unreadable(names: Mapping[Path, str | None]) -> Iterator[tuple[Path, str]]:
@@ -30,7 +33,7 @@ def unreadable(names: Mapping[Path, str | None]) -> Iterator[tuple[Path, str]]:
             continue
         _, problem = _read(name)
         if problem:
-            missing = path[-1] == "password_file" and problem.startswith("there is no")
+            missing = path == ("authentication", "password_file") and problem.startswith("there is no")
             yield path, problem + (": `sluice user add --file FILE NAME` creates it" if missing else "")
 
 
@@ -40,6 +43,7 @@ def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:
         "certfile": [("certificate", _CERTIFICATE)] + ([] if has_keyfile else [("private key", _KEY)]),
         "keyfile": [("private key", _KEY)],
         "cafile": [("certificate", _CERTIFICATE)],
+        "crlfile": [("revocation list", _CRL)],
     }
     for key, contents in wanted.items():
         if not isinstance(tls.get(key), str | FilePath):

@@ -5,14 +5,26 @@ loaded.config.session.max_inflight, loaded.sources["session.max_inflight"]
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial as partial_call
 from pathlib import Path as FilePath
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from config import address_rules, environment, files, messages, partial, rules, rules_file, yaml_file
+from config import (
+    address_rules,
+    admin_rules,
+    environment,
+    files,
+    messages,
+    partial,
+    plugins,
+    rules,
+    rules_file,
+    yaml_file,
+)
 from config.errors import ConfigError, Problem
 from config.layers import Layer, Origin, Path, Tree, dotted, origins_of
 from config.models import DEFAULT_BIND, Config
@@ -39,6 +51,8 @@ class Loaded:
 
     config: Config
     sources: dict[str, str]
+    again: "Callable[[], Loaded] | None" = field(default=None, compare=False, repr=False)
+    """Loads it again, from the same file, variables and flags."""
 
 
 def load(
@@ -66,7 +80,7 @@ def load(
         problems += _between_keys(raw)
     if config is None or problems:
         raise ConfigError(sorted(set(problems), key=_order))
-    return Loaded(config, dict(_sources(config, (), raw)))
+    return Loaded(config, dict(_sources(config, (), raw)), partial_call(load, path, environ, flags))
 
 
 def check(path: FilePath) -> list[Problem]:
@@ -127,9 +141,11 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     broken_rules += address_rules.broken(
         partial.addresses(raw.values), partial.journal(raw.values), partial.priorities(raw.values)
     )
+    broken_rules += admin_rules.broken(*partial.admin(raw.values))
     for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)
-    for path, message in [*files.broken(listeners), *files.unreadable(partial.file_names(raw.values))]:
+    wrong = [*files.broken(listeners, raw.values.get("admin"))]
+    for path, message in [*wrong, *files.unreadable(partial.file_names(raw.values)), *plugins.missing(raw.values)]:
         yield _problem(path, message, raw)
     section = raw.values.get("authorization")
     name = section.get("rules_file") if isinstance(section, dict) else None

@@ -1,9 +1,9 @@
 """The whole configuration as frozen pydantic models: every key, its type, unit, default and bounds.
 
-Most sections have files of their own: `config.mqtt`, `config.access`, `config.session`, `config.address_settings` and
-`config.admin`. In every model a count, size or rate of 0 means no limit (for a `Window`, -1). Durations are in seconds,
-math.inf is never. Unknown keys are errors. `Config` also checks the rules between keys (`config.rules`,
-`config.address_rules`); the loader checks what is on disk (certificate files).
+Most sections have files of their own: `config.mqtt`, `config.access`, `config.session`, `config.address_settings`,
+`config.quota` and `config.admin`. In every model a count, size or rate of 0 means no limit (for a `Window`, -1).
+Durations are in seconds, math.inf is never. Unknown keys are errors. `Config` also checks the rules between keys
+(`config.rules`, `config.address_rules`); the loader checks what is on disk (certificate files).
 """
 
 import platform
@@ -14,23 +14,29 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from config import address_rules, bind_address, rules
+from config import address_rules, admin_rules, bind_address, rules
 from config.access import Authentication, Authorization
 from config.address_settings import AddressSettings
 from config.admin import Admin
 from config.layers import dotted
 from config.mqtt import Mqtt
 from config.persistence import Persistence
+from config.quota import Quota
+from config.rule import Network
 from config.session import Session
+from config.tls import Tls
 from config.value_types import (
     MAX_NAME,
+    Count,
     Duration,
     FiniteDuration,
+    LimitedSize,
     Model,
     Name,
     check_bind,
     check_directory,
-    check_version,
+    check_mode,
+    check_template,
 )
 
 DEFAULT_BIND: Final = "127.0.0.1:1883"
@@ -43,21 +49,6 @@ def _host_name() -> str:
     return name or "sluice"
 
 
-class Tls(Model):
-    """TLS of one listener. The files are PEM; paths are relative to the working directory."""
-
-    certfile: Path
-    """The certificate and its chain."""
-    keyfile: Path | None = None
-    """The private key; None if it is in certfile."""
-    cafile: Path | None = None
-    """The authorities that must have issued client certificates."""
-    require_client_certificate: bool = False
-    """Refuse clients without a valid certificate; this authenticates them. Needs cafile."""
-    minimum_version: Annotated[Literal["1.2", "1.3"], BeforeValidator(check_version)] = "1.2"
-    """The oldest TLS version accepted."""
-
-
 class WebSocket(Model):
     """MQTT over WebSocket on one listener."""
 
@@ -67,26 +58,48 @@ class WebSocket(Model):
     """The origins of pages that may connect, such as `https://example.com`; empty = any, and clients without one."""
 
 
+class ProxyProtocol(Model):
+    """The PROXY protocol, versions 1 and 2, on one listener: each connection begins with a header."""
+
+    trusted: list[Network] = Field(min_length=1)
+    """IP addresses or networks of the proxies; others are refused."""
+    username: Annotated[str | None, BeforeValidator(check_template)] = None
+    """The user name of a client whose certificate the proxy has verified: a text with `{cn}`; None = none."""
+
+
 class Listener(Model):
     """One bind address on which the broker accepts connections."""
 
     name: Name = "default"
     bind: Annotated[str, BeforeValidator(check_bind)]
-    """`host:port` or `[IPv6 address]:port`; port 0 is any free port."""
+    """`host:port` or `[IPv6 address]:port`; port 0 is any free port. `unix:PATH`, or `systemd:NAME`."""
+    mode: Annotated[str, BeforeValidator(check_mode)] = "0660"
+    """Who may connect to a Unix socket, as permissions of its file, octal."""
+    reuse_port: bool = False
+    """Whether another process of this user may listen on the same address and port (SO_REUSEPORT): the next broker."""
+    allow_anonymous: bool | None = None
+    """Whether clients may connect to it without authentication. None = as the whole broker says."""
     tls: Tls | None = None
     """None: plain TCP."""
     websocket: WebSocket | None = None
     """None: MQTT without WebSocket."""
+    proxy_protocol: ProxyProtocol | None = None
+    """None: clients connect directly."""
+
+    @property
+    def address(self) -> bind_address.BindAddress:
+        """What `bind` says."""
+        return bind_address.parse(self.bind)
 
     @property
     def host(self) -> str:
         """The host part of `bind`: a name or an address, without brackets."""
-        return bind_address.parse(self.bind).host
+        return self.address.host
 
     @property
     def port(self) -> int:
         """The port part of `bind`; 0 means any free port."""
-        return bind_address.parse(self.bind).port
+        return self.address.port
 
 
 class Metrics(Model):
@@ -105,6 +118,8 @@ class Log(Model):
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"
+    max_lines: Count = 50
+    """Lines of one event in ten seconds, from one listener or user. 0 = no limit."""
 
 
 def _default_listeners() -> list[Listener]:
@@ -120,6 +135,8 @@ class Config(Model):
     """This broker's name in metrics and logs."""
     allow_anonymous: bool | None = None
     """Whether clients may connect without authentication. None = not set: only if there are no users."""
+    memory_watermark: LimitedSize = 0
+    """FC-32: resident bytes of the process at which nothing new is taken on. 0 = never."""
     listeners: list[Listener] = Field(default_factory=_default_listeners, min_length=1)
     mqtt: Mqtt = Field(default_factory=Mqtt)
     authentication: Authentication = Field(default_factory=Authentication)
@@ -127,6 +144,8 @@ class Config(Model):
     session: Session = Field(default_factory=Session)
     addresses: list[AddressSettings] = Field(default_factory=list)
     """FC-24: limits of topics; empty = no topic has one."""
+    quotas: list[Quota] = Field(default_factory=list)
+    """FC-31: how much users may use; empty = as much as they want."""
     persistence: Persistence = Field(default_factory=Persistence)
     admin: Admin = Field(default_factory=Admin)
     metrics: Metrics = Field(default_factory=Metrics)
@@ -147,6 +166,9 @@ class Config(Model):
             self.persistence.directory is not None,
             [dict(priority) for priority in self.session.mqueue_priorities],
         )
+        listen = None if self.admin.listen is None else bind_address.parse(self.admin.listen)
+        way_in = bool(self.admin.tokens) or self.admin.socket is not None
+        broken += admin_rules.broken(listen, self.admin.tls is not None, way_in)
         if broken:
             text = "; ".join(f"{dotted(problem.path)}: {problem.message}" for problem in broken)
             raise PydanticCustomError(rules.ERROR_TYPE, "{problems}", {"problems": text})
@@ -161,4 +183,5 @@ def _facts(index: int, listener: Listener) -> rules.ListenerFacts:
         address=bind_address.parse(listener.bind),
         client_certificate=tls is not None and tls.require_client_certificate,
         has_cafile=tls is not None and tls.cafile is not None,
+        anonymous=listener.allow_anonymous,
     )

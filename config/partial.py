@@ -11,13 +11,21 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from config.address_rules import Entry
 from config.address_settings import AddressSettings
+from config.admin import CHOSEN
 from config.bind_address import BindAddress, parse
 from config.layers import Path
 from config.rules import ListenerFacts
 from config.session import Priority
 from config.value_types import WRITTEN
 
-_FILES: Final = (("authentication", "password_file"), ("authorization", "acl_file"))
+_FILES: Final[tuple[Path, ...]] = (
+    ("authentication", "password_file"),
+    ("authentication", "http", "cafile"),
+    ("authentication", "http", "header_file"),
+    ("authentication", "postgres", "cafile"),
+    ("authentication", "postgres", "password_file"),
+    ("authorization", "acl_file"),
+)
 
 _BOOL: Final = TypeAdapter[bool](bool)
 
@@ -42,7 +50,9 @@ def users(raw: Mapping[str, Any]) -> bool | None:
     section = raw.get("authentication", {})
     if not isinstance(section, dict):
         return None
-    if section.get("password_file") is not None:
+    if any(section.get(key) is not None for key in ("password_file", "jwt", "postgres", "http")):
+        return True
+    if section.get("plugins"):
         return True
     entries = section.get("scram", [])
     return bool(entries) if isinstance(entries, list) else None
@@ -52,8 +62,9 @@ def file_names(raw: Mapping[str, Any]) -> dict[Path, str | None]:
     """The raw names of files that are read as they are; None for keys that are not set, or not to a path."""
     found: dict[Path, str | None] = {}
     for path in _FILES:
-        section = raw.get(path[0])
-        value = section.get(path[1]) if isinstance(section, dict) else None
+        value: object = raw
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
         found[path] = str(value) if isinstance(value, str | FilePath) and str(value) else None
     return found
 
@@ -73,6 +84,17 @@ def journal(raw: Mapping[str, Any]) -> bool | None:
     """Whether there is a directory for the journal; an invalid one counts."""
     section = raw.get("persistence", {})
     return section.get("directory") is not None if isinstance(section, dict) else None
+
+
+def admin(raw: Mapping[str, Any]) -> tuple[BindAddress | None, bool | None, bool | None]:
+    """Where the admin API listens over TCP, whether with TLS, and whether there are tokens, or a socket for links."""
+    section = raw.get("admin", {})
+    if not isinstance(section, dict):
+        return None, None, None
+    tokens = section.get("tokens", [])
+    has_tokens = bool(tokens) if isinstance(tokens, list) else None
+    has_socket = section.get("socket", CHOSEN) is not None
+    return _address(section.get("listen")), section.get("tls") is not None, has_socket or has_tokens
 
 
 def _entries(model: type[BaseModel], items: object) -> list[Entry]:
@@ -104,6 +126,7 @@ def _facts(index: int, item: Mapping[str, Any]) -> ListenerFacts:
         address=_address(item.get("bind")),
         client_certificate=certificate,
         has_cafile=cafile,
+        anonymous=allow_anonymous(item),
     )
 
 

@@ -3,7 +3,7 @@
 The text can be loaded again and gives the same configuration, without the secrets.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final
 
@@ -26,6 +26,24 @@ def render(loaded: Loaded) -> str:
     lines = list(_section(loaded.config, (), loaded.sources, ""))
     width = max(len(text) for text, source in lines if source)
     return "".join(f"{text:<{width}}  # {source}\n" if source else f"{text}\n" for text, source in lines)
+
+
+def settings(config: BaseModel, sources: Mapping[str, str], path: Path = ()) -> Iterator[tuple[str, object, str]]:
+    """Key, written value and source of every value that is not a section; secrets are hidden."""
+    for name in type(config).model_fields:
+        yield from _settings(getattr(config, name), (*path, name), sources)
+
+
+def _settings(value: object, path: Path, sources: Mapping[str, str]) -> Iterator[tuple[str, object, str]]:
+    if isinstance(value, BaseModel):
+        yield from settings(value, sources, path)
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(value):
+            yield from _settings(item, (*path, index), sources)
+    else:
+        shown = HIDDEN if _is_secret(value) else written(path, value)
+        shown = str(shown) if isinstance(shown, FilePath) else shown
+        yield dotted(path), shown, sources.get(dotted(path), "")
 
 
 def _section(model: BaseModel, path: Path, sources: dict[str, str], indent: str) -> Iterator[tuple[str, str]]:
@@ -54,8 +72,13 @@ def _item(item: object, path: Path, sources: dict[str, str], indent: str) -> Ite
         yield f"{indent}- {_scalar(item)}", sources[dotted(path)]
 
 
+def _is_secret(value: object) -> bool:
+    """Whether a value must not be shown: also what a plugin alone can tell from a secret."""
+    return isinstance(value, SecretStr | SecretBytes) or (isinstance(value, dict) and bool(value))
+
+
 def _scalar(value: object) -> str:
-    if isinstance(value, SecretStr | SecretBytes):
+    if _is_secret(value):
         value = HIDDEN
     elif isinstance(value, FilePath):
         value = str(value)

@@ -24,6 +24,8 @@ class ListenerFacts:
     address: BindAddress | None
     client_certificate: bool | None
     has_cafile: bool | None
+    anonymous: bool | None = None
+    """Its own `allow_anonymous`; None = that of the broker."""
 
     @property
     def path(self) -> Path:
@@ -85,16 +87,18 @@ def _same_address(listener: ListenerFacts, earlier: Sequence[ListenerFacts]) -> 
 
 def _authentication(listener: ListenerFacts, allow_anonymous: bool | None) -> list[BrokenRule]:
     """A listener must not be open to the network by accident, and clients must be able to connect."""
-    if listener.client_certificate is not False or listener.address is None or allow_anonymous is True:
+    allowed = allow_anonymous if listener.anonymous is None else listener.anonymous
+    if listener.client_certificate is not False or listener.address is None or allowed is True:
         return []
     text = listener.address.text
-    if allow_anonymous is False:
+    if allowed is False:
         message = (
             f"found false, but {listener} has no authentication, so that no client can "
             "connect to it: set tls.require_client_certificate: true on it, or name "
             "an authentication.password_file, or set allow_anonymous: true"
         )
-        return [BrokenRule(("allow_anonymous",), message)]
+        path: Path = ("allow_anonymous",)
+        return [BrokenRule(path if listener.anonymous is None else (*listener.path, *path), message)]
     if listener.address.is_loopback:
         return []
     message = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import get_args
+from typing import get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -52,7 +52,8 @@ def holds_secrets(path: Path) -> bool:
     """Whether the value at `path`, or any value under it, is secret."""
     field = field_at(path)
     if field is not None and section_of(field.annotation) is None:
-        return field.annotation is SecretStr
+        # A plugin's settings may hold some.
+        return field.annotation is SecretStr or get_origin(field.annotation) is dict
     section = section_at(path)
     return section is not None and any(holds_secrets((*path, name)) for name in section.model_fields)
 

@@ -22,6 +22,8 @@ MAX_UINT16: Final = 65_535
 COMMIT: Final = "commit"
 """Value of `persistence.sync` that has acknowledgements wait for the disk."""
 
+_TEMPLATE: Final = re.compile(r"\{(cn|dns|email|uri)\}")
+_MODE: Final = re.compile(r"0?[0-7]{3}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
 
@@ -84,6 +86,20 @@ def _name(value: object) -> object:
 def check_bind(value: object) -> str:
     """Check a bind address."""
     return bind_address.parse(value).text
+
+
+def check_mode(value: object) -> str:
+    """Check permissions of a file. YAML reads 0660 without quotes as another number."""
+    if not isinstance(value, str) or not _MODE.fullmatch(value):
+        raise ValueError(f"found {units.found(value)}: write three octal digits in quotes, such as \"0660\"")
+    return value
+
+
+def check_template(value: object) -> object:
+    """Check a user name that is made of names in a certificate: without one all clients would be the same user."""
+    if value is not None and not (isinstance(value, str) and _TEMPLATE.search(value)):
+        raise ValueError(f"found {units.found(value)}: write a text with {{cn}}, {{dns}}, {{email}} or {{uri}}")
+    return value
 
 
 def check_directory(value: object) -> object:

@@ -93,10 +93,25 @@ def _encode(packet_type: int, packet: Acknowledgement, version: int) -> bytes:
 
 def decode_acknowledgement(packet_type: int, data: bytes, position: int, end: int, version: int) -> Acknowledgement:
     """Read what follows the fixed header of any of the four."""
+    packet_id = reason_code = 0
+    properties: Properties | None = None
     if end - position == 2:  # by far the most frequent form, and the only one of 3.1.1
         packet_id = data[position] << 8 | data[position + 1]
-        if packet_id != 0:
-            return _make(packet_type, packet_id, 0, None)
+    if packet_id == 0:
+        packet_id, reason_code, properties = _read_long(packet_type, data, position, end, version)
+    if packet_type == PUBACK:
+        return Puback(packet_id, reason_code, properties)
+    if packet_type == PUBREC:
+        return Pubrec(packet_id, reason_code, properties)
+    if packet_type == PUBREL:
+        return Pubrel(packet_id, reason_code, properties)
+    return Pubcomp(packet_id, reason_code, properties)
+
+
+def _read_long(
+    packet_type: int, data: bytes, position: int, end: int, version: int
+) -> tuple[int, int, Properties | None]:
+    """Read the form with a reason code, or raise the error of one that is too short or has packet identifier 0."""
     packet_id = read_packet_id(data, position, end, f"{NAMES[packet_type]} packet identifier")
     position += 2
     reason_code = 0
@@ -107,14 +122,4 @@ def decode_acknowledgement(packet_type: int, data: bytes, position: int, end: in
         if position < end:
             properties, position = decode_properties(data, position, end, packet_type)
     expect_end(position, end, packet_type)
-    return _make(packet_type, packet_id, reason_code, properties)
-
-
-def _make(packet_type: int, packet_id: int, reason_code: int, properties: Properties | None) -> Acknowledgement:
-    if packet_type == PUBACK:
-        return Puback(packet_id, reason_code, properties)
-    if packet_type == PUBREC:
-        return Pubrec(packet_id, reason_code, properties)
-    if packet_type == PUBREL:
-        return Pubrel(packet_id, reason_code, properties)
-    return Pubcomp(packet_id, reason_code, properties)
+    return packet_id, reason_code, properties

@@ -24,6 +24,8 @@ from protocol.packet_types import (
     PINGRESP,
     PUBACK,
     PUBCOMP,
+    PUBREC,
+    PUBREL,
     SUBACK,
     SUBSCRIBE,
     UNSUBACK,
@@ -31,7 +33,7 @@ from protocol.packet_types import (
 )
 from protocol.ping import decode_pingreq, decode_pingresp
 from protocol.primitives import encode_variable_byte_integer
-from protocol.publish_decoder import decode_publish
+from protocol.publish import decode_publish
 from protocol.suback import decode_suback
 from protocol.subscribe import decode_subscribe
 from protocol.unsuback import decode_unsuback
@@ -50,6 +52,12 @@ _DECODERS: Final[dict[int, Callable[[bytes, int, int, int], Packet]]] = {
     AUTH: decode_auth,
 }
 
+_ACKNOWLEDGEMENTS: Final = bytes(
+    kind if kind in {PUBACK, PUBREC, PUBREL, PUBCOMP} and FLAGS[kind] == first & 0x0F else 0
+    for first, kind in ((first, first >> 4) for first in range(256))
+)
+"""First byte -> packet type of an acknowledgement; 0 = another packet, or wrong flags."""
+
 # Pieces of an incomplete packet are joined up to this size, so that a peer which sends byte by byte does not
 # cost an object per byte.
 _PIECE: Final = 4096
@@ -58,14 +66,14 @@ _PIECE: Final = 4096
 _REMEMBERED: Final = 256
 
 
-@final
+@final  # not acyclic: the error that it keeps refers to it by its traceback
 class Decoder:
     """Turns a stream of bytes, split at any position, into packets.
 
     `version` is 0 until a CONNECT sets it to 4 (3.1.1) or 5; a client sets it itself. `maximum_packet_size` counts
     the whole packet and is checked as soon as its length is known (0 = none); `known_topics` holds topic
-    names known to be valid. All three may be changed between packets. After an error the decoder holds
-    nothing, and `next_packet` raises the same error again.
+    names known to be valid. All three may be changed between packets. `at_end` says that `next_packet` has returned
+    all that is complete. After an error the decoder holds nothing, and `next_packet` raises the same error again.
     """
 
     __slots__ = (
@@ -78,6 +86,7 @@ class Decoder:
         "_next_position",
         "_pieces",
         "_position",
+        "at_end",
         "known_topics",
         "maximum_packet_size",
         "version",
@@ -98,6 +107,7 @@ class Decoder:
         # The chunk whose beginning has completed it (then _chunk is that packet), and the position after that.
         self._next: bytes | None = None
         self._next_position: int = 0
+        self.at_end: bool = True
         # The topic of the last PUBLISH; the next one often has the same: not checked again. At first any valid topic.
         self._last_topic: bytes = b"/"
         self._connected: bool = False
@@ -114,10 +124,17 @@ class Decoder:
                 count += len(piece)
         return count
 
+    def held(self) -> bytes:
+        """The bytes that are not decoded yet."""
+        rest = b"".join(self._pieces) if self._pieces is not None else b""
+        rest += self._chunk[self._position :]
+        return rest if self._next is None else rest + self._next[self._next_position :]
+
     def feed(self, data: bytes) -> None:
         """Add bytes received from the peer. Best called when `next_packet` has returned None."""
         if self._error is not None:
             return
+        self.at_end = False
         if self._pieces is not None:
             self._complete(data)
         elif self._position >= len(self._chunk) and self._next is None:
@@ -148,13 +165,8 @@ class Decoder:
                 if remaining < 0:
                     return self._advance()
             end = position + remaining
-            if end - start > self.maximum_packet_size > 0:  # [MQTT-3.2.2-15], for clients [MQTT-3.1.2-24]
-                self._check_first_byte(first)  # an invalid first byte is the first error
-                raise _too_large(first, end - start, self.maximum_packet_size)
-            if end - start > available:
-                self._check_first_byte(first)
-                self._keep(end - start - available)
-                return None
+            if end - start > available or end - start > self.maximum_packet_size > 0:
+                return self._wait_for(first, end - start, available)
             if position > start + 2 and data[position - 1] == 0:
                 packet = self._decode_padded(data, start, position, end)
             elif first & 0xF0 == 0x30 and self.version != 0:
@@ -163,17 +175,21 @@ class Decoder:
                 if publish.topic is not topic:
                     self._remember(publish.topic)
                 packet = publish
+            elif _ACKNOWLEDGEMENTS[first] and self.version != 0:
+                packet = decode_acknowledgement(first >> 4, data, position, end, self.version)
             else:
                 self._check_first_byte(first)
                 packet = self._decode(first >> 4, data, position, end)
         except MQTTError as error:
-            if self.version == 0:
-                if may_become(data[start:]):
-                    return self._advance()  # not MQTT; with more bytes the error can name the protocol
-                error.rename(recognise(data[start:]))
-            self._fail(error)
+            if self.version == 0 and may_become(data[start:]):
+                return self._advance()  # not MQTT; with more bytes the error can name the protocol
+            self._fail(error, data[start:])
             raise
         self._position = end
+        if end - start == available and self._next is None:
+            self._chunk = b""
+            self._position = 0
+            self.at_end = True
         return packet
 
     def _advance(self) -> Packet | None:
@@ -188,14 +204,20 @@ class Decoder:
             return self.next_packet()
         self._chunk = self._chunk[self._position :]
         self._position = 0
+        self.at_end = True
         return None
 
-    def _keep(self, missing: int) -> None:
-        """Keep the beginning of an incomplete packet, and nothing else."""
+    def _wait_for(self, first: int, size: int, available: int) -> Packet | None:
+        """Keep the beginning of an incomplete packet of `size` bytes, and nothing else; raises if it is too large."""
+        self._check_first_byte(first)  # an invalid first byte is the first error
+        if size > self.maximum_packet_size > 0:  # [MQTT-3.2.2-15], for clients [MQTT-3.1.2-24]
+            raise _too_large(first, size, self.maximum_packet_size)
         self._pieces = [self._chunk[self._position :] if self._position else self._chunk]
-        self._missing = missing
+        self._missing = size - available
         self._chunk = b""
         self._position = 0
+        self.at_end = True
+        return None
 
     def _complete(self, data: bytes) -> None:
         """Add to the incomplete packet only what belongs to it; the rest of the chunk stays where it is."""
@@ -217,8 +239,10 @@ class Decoder:
             self._next = data
             self._next_position = missing
 
-    def _fail(self, error: MQTTError) -> None:
-        """Release all bytes: what follows an error cannot be decoded."""
+    def _fail(self, error: MQTTError, rest: bytes) -> None:
+        """Release all bytes: the `rest`, from the packet of the error on, cannot be decoded."""
+        if self.version == 0:
+            error.rename(recognise(rest))
         self._error = error
         self._chunk = b""
         self._position = 0

@@ -8,7 +8,9 @@ _TLS: Final = (
     "a TLS ClientHello, but this listener has no TLS: use the port of a listener with tls, or connect without TLS"
 )
 _HTTP: Final = "an HTTP request on an MQTT port"
-_PROXY: Final = "a PROXY protocol header, which is not supported: have the proxy send none"
+_PROXY: Final = (
+    "a PROXY protocol header, which this listener does not expect: set its proxy_protocol, or have the proxy send none"
+)
 _SSH: Final = "an SSH client on an MQTT port"
 
 # An MQTT connection begins with 0x10, so none of these can be MQTT.

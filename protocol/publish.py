@@ -6,17 +6,27 @@ all subscribers are sent these slices.
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 from mypy_extensions import mypyc_attr
 
+from protocol.errors import MalformedPacket, ProtocolError
 from protocol.packet import Packet
 from protocol.packet_types import PUBLISH
-from protocol.primitives import ONE_BYTE, encode_packet_id
-from protocol.properties import Properties
-from protocol.publish_encoder import encode_outgoing_properties, encode_publish, head, join, with_dup
+from protocol.primitives import ONE_BYTE, encode_packet_id, read_packet_id
+from protocol.properties import SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, Properties, decode_properties
+from protocol.publish_encoder import (
+    DUP,
+    encode_outgoing_properties,
+    encode_publish,
+    head,
+    join,
+    with_dup,
+    without_dup,
+)
+from protocol.topics import validate_topic_name
 
-__all__ = ["Publish", "encode_publish", "with_dup"]
+__all__ = ["Publish", "decode_publish", "encode_publish", "with_dup"]
 
 
 @mypyc_attr(acyclic=True)
@@ -179,6 +189,13 @@ class Publish(Packet):
             self.rest4 = self.payload
         self._wire = self.rest4
 
+    def forget_frames(self) -> None:
+        """Keep the payload only, once: it waits, and its frames are built again when it is sent."""
+        self.trim()
+        self.frame4 = None
+        self.frame5 = None
+        self.rest5 = None
+
     def is_copy_of(self, other: Publish) -> bool:
         """Whether both are the same message, whatever their QoS, flags and identifiers."""
         return (
@@ -239,3 +256,84 @@ class Publish(Packet):
             return encode_publish(self.topic, self.payload, self.qos, self.retain, True, packet_id, None, version)
         before, block, payload = self.delivery(self.topic, self.identifiers, expiry)
         return b"".join((with_dup(before), encode_packet_id(packet_id, "PUBLISH"), block, payload))
+
+
+def decode_publish(
+    data: bytes,
+    start: int,
+    position: int,
+    end: int,
+    version: int,
+    known_topics: dict[bytes, Any],
+    last_topic: bytes,
+) -> Publish:
+    """Read the PUBLISH at data[start:end], whose variable header begins at `position`.
+
+    `last_topic` and all in `known_topics` are valid topic names and are not checked again.
+    """
+    first = data[start]
+    qos = first >> 1 & 3
+    if first & 0x0E == 0x08 or qos == 3:
+        raise _bad_flags(first)
+    before_id = position + 2 + (data[position] << 8 | data[position + 1] if position + 2 <= end else 0)
+    if before_id > end:
+        raise _cut_off(position, before_id, end)
+    topic = data[position + 2 : before_id]
+    position = before_id
+    packet_id = 0
+    if qos != 0:
+        packet_id = data[position] << 8 | data[position + 1] if position + 2 <= end else 0
+        packet_id = packet_id or read_packet_id(data, position, end, "PUBLISH packet identifier")  # raises
+        position += 2
+    wire_from = position if qos != 0 else start
+    shared = True  # whether the bytes from there on are passed on unchanged
+    properties: Properties | None = None
+    if version == 5:
+        if position < end and data[position] == 0:
+            position += 1
+        else:
+            properties, position = decode_properties(data, position, end, PUBLISH)
+            if properties is not None and (TOPIC_ALIAS in properties or SUBSCRIPTION_IDENTIFIER in properties):
+                wire_from, shared = position, False
+    if topic == last_topic:
+        topic = last_topic  # one shared object: its hash is cached, and queues need less memory
+    elif topic not in known_topics:
+        _check_topic(topic, version, properties)
+    # A packet joined from two chunks is a separate object already: no copy needed.
+    wire = data if end - wire_from == len(data) else data[wire_from:end]
+    publish = Publish(topic, wire, qos, first & 1 == 1, properties, packet_id, first & DUP != 0)
+    publish.size = end - position
+    if shared:  # the received bytes are the outgoing frames
+        frame = wire if qos == 0 else data[start:before_id]
+        if publish.dup:
+            frame = without_dup(frame)
+        rest = None if qos == 0 else wire
+        if version == 5:
+            publish.frame5, publish.rest5 = frame, rest
+        else:
+            publish.frame4, publish.rest4 = frame, rest
+    return publish
+
+
+def _check_topic(topic: bytes, version: int, properties: Properties | None) -> None:
+    if topic == b"" and version == 5:
+        if properties is None or TOPIC_ALIAS not in properties:  # section 3.3.2.1
+            raise ProtocolError("PUBLISH topic name: is empty, and no Topic Alias stands for it")
+        return  # whether the alias is known is checked later
+    validate_topic_name(topic)
+
+
+def _bad_flags(first: int) -> MalformedPacket:
+    if first & 0x06 == 0x06:  # [MQTT-3.3.1-4]
+        return MalformedPacket("PUBLISH flags: QoS is 3, but must be 0, 1 or 2")
+    return MalformedPacket("PUBLISH flags: DUP is set at QoS 0")  # [MQTT-3.3.1-2]
+
+
+def _cut_off(position: int, before_id: int, end: int) -> MalformedPacket:
+    """The error for a topic name at `position` that would end at `before_id`, after the end of the packet."""
+    start = position + 2
+    if start > end:
+        what, needed, left = "topic name length", 2, end - position
+    else:
+        what, needed, left = "topic name", before_id - start, end - start
+    return MalformedPacket(f"PUBLISH {what}: needs {needed} bytes, but only {left} are left in the packet")

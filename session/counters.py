@@ -4,15 +4,20 @@ The attributes are named as the columns of the exported files. At the end of an 
 one, so the hot path only adds to integers.
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
 from protocol.publish import Publish
-from session import qos0_gate
 from session.histogram import Histogram
 from session.mqueue import MQueue
+from session.uncommon_counts import NOTHING, UncommonCounts
 from session.window import Window
+
+_DROP_COLUMNS: Final = {
+    reason: [f"dropped_{reason}_qos{qos}" for qos in range(3)]
+    for reason in ("queue_full", "expired", "offline_qos0", "session_ended", "too_large", "not_permitted")
+}
 
 
 @mypyc_attr(acyclic=True)
@@ -30,7 +35,6 @@ class Counters:
     sent_bytes: int = 0
     acknowledged_qos1: int = 0
     acknowledged_qos2: int = 0
-    window_max: int = 0
     mailbox_max: int = 0
     mailbox_samples: int = 0
     mailbox_busy_samples: int = 0
@@ -46,67 +50,26 @@ class Counters:
     received_bytes: int = 0
     interval_start: int = 0
 
-    dropped_qos0: int = 0
-    dropped_qos1: int = 0
-    dropped_qos2: int = 0
-    gated_congested: int = 0
-    gated_window_full: int = 0
-    gated_mailbox_busy: int = 0
-    gated_backlog: int = 0
-    gated_rate: int = 0
-    resent_publish: int = 0
-    resent_pubrel: int = 0
     mqueue_max: int = 0
     mqueue_bytes_max: int = 0
-    window_full_us: int = 0
-    congested_us: int = 0
-    reading_paused_us: int = 0
-    rate_limited_us: int = 0
-    window_bytes_full_us: int = 0
-    slow_consumer: int = 0
-    stalled_window: int = 0
-    shared_returned: int = 0
-    awaiting_rel_refused: int = 0
-    awaiting_rel_expired: int = 0
-    receive_maximum_exceeded: int = 0
-    publish_refused: int = 0
-    publish_parked: int = 0
-    publish_paged: int = 0
-    publish_parked_us: int = 0
-    publish_discarded: int = 0
-    publish_throttled_us: int = 0
-    publish_paced_us: int = 0
-    paced_for_us: int = 0
-
-    waiting_start_qos0: int = 0
-    waiting_start_qos1: int = 0
-    waiting_start_qos2: int = 0
-
-    # Gauges at the end of the interval.
-    window_len: int = 0
-    window_limit: int = 0
-    window_bytes: int = 0
-    mqueue_len: int = 0
-    mqueue_bytes: int = 0
-    awaiting_rel_len: int = 0
-    waiting_qos0: int = 0
-    waiting_qos1: int = 0
-    waiting_qos2: int = 0
 
     def __init__(self, interval_start: int) -> None:
         self.interval_start = interval_start
+        self.uncommon = NOTHING
+        """To be read; `begin_uncommon` returns what may be changed."""
         self.drops: dict[str, int] | None = None
         """Counts by column name, `dropped_<reason>_qos<n>`; None until the first drop: most sessions have none."""
 
-    def count_received(self, qos: int, size: int) -> None:
-        """Count one PUBLISH accepted from the client, of `size` payload bytes."""
-        if qos == 0:
-            self.received_qos0 += 1
-        elif qos == 1:
-            self.received_qos1 += 1
-        else:
-            self.received_qos2 += 1
-        self.received_bytes += size
+    def begin_uncommon(self) -> UncommonCounts:
+        """The uncommon counts, to be changed."""
+        uncommon = self.uncommon
+        if uncommon is NOTHING:
+            uncommon = self.uncommon = UncommonCounts()
+        return uncommon
+
+    def column(self, name: str) -> int:
+        """A column of the exported files, by its name."""
+        return int(getattr(self if hasattr(self, name) else self.uncommon, name))
 
     def count_offered(self, qos: int) -> None:
         """Count one delivery that the router offered."""
@@ -116,19 +79,6 @@ class Counters:
             self.offered_qos1 += 1
         else:
             self.offered_qos2 += 1
-
-    def count_gated(self, closed: int) -> None:
-        """Count one QoS 0 delivery that the gate queued, under the first reason that held (FC-3)."""
-        if closed == qos0_gate.CONGESTED:
-            self.gated_congested += 1
-        elif closed == qos0_gate.WINDOW_FULL:
-            self.gated_window_full += 1
-        elif closed == qos0_gate.MAILBOX_BUSY:
-            self.gated_mailbox_busy += 1
-        elif closed == qos0_gate.BACKLOG:
-            self.gated_backlog += 1
-        else:
-            self.gated_rate += 1
 
     def count_sent(self, publish: Publish, now: int) -> None:
         """Count one first transmission, and the time since its message was received."""
@@ -162,29 +112,18 @@ class Counters:
 
     def count_drop(self, reason: str, qos: int) -> None:
         """Count one dropped delivery by QoS and reason (FC-5)."""
+        uncommon = self.begin_uncommon()
         if qos == 0:
-            self.dropped_qos0 += 1
+            uncommon.dropped_qos0 += 1
         elif qos == 1:
-            self.dropped_qos1 += 1
+            uncommon.dropped_qos1 += 1
         else:
-            self.dropped_qos2 += 1
+            uncommon.dropped_qos2 += 1
         drops = self.drops
         if drops is None:
             drops = self.drops = {}
-        column = f"dropped_{reason}_qos{qos}"
+        column = _DROP_COLUMNS[reason][qos]
         drops[column] = drops.get(column, 0) + 1
-
-    def count_mailbox(self, length: int, busy: bool) -> None:
-        """Count one sample of the mailbox length (FC-3)."""
-        self.mailbox_samples += 1
-        if busy:
-            self.mailbox_busy_samples += 1
-        if length > self.mailbox_max:
-            self.mailbox_max = length
-        hist = self.mailbox_buckets
-        if hist is None:
-            hist = self.mailbox_buckets = Histogram()
-        hist.add(length)
 
     def count_acknowledged(self, qos: int, sent_at: int, now: int) -> None:
         """Count one delivery that the client has completed, and the time since it was first sent."""
@@ -199,11 +138,6 @@ class Counters:
             if hist is None:
                 hist = self.ack_qos2_buckets = Histogram()
         hist.add(now - sent_at)
-
-    def note_window(self, length: int) -> None:
-        """Remember the highest window length."""
-        if length > self.window_max:
-            self.window_max = length
 
     def note_mqueue(self, length: int, size: int) -> None:
         """Remember the highest mqueue length and payload bytes."""
@@ -226,33 +160,37 @@ class Counters:
         Deliveries in the mailbox were offered in this interval, but a pass counts them as offered when it takes them.
         So this interval counts them, and the following one starts below zero by their number.
         """
-        self.window_len = len(window.entries)
-        self.window_limit = window.limit
+        gauges = self.begin_uncommon()
+        gauges.window_len = len(window.entries)
+        gauges.window_limit = window.limit
+        gauges.window_max = window.most
+        window.most = gauges.window_len
         if mqueue is not None:
-            self.mqueue_len = mqueue.length
-            self.mqueue_bytes = mqueue.bytes
-            self.waiting_qos0 = mqueue.waiting_qos0
-            self.waiting_qos1 = mqueue.waiting_qos1
-            self.waiting_qos2 = mqueue.waiting_qos2
+            gauges.mqueue_len = mqueue.length
+            gauges.mqueue_bytes = mqueue.bytes
+            gauges.waiting_qos0 = mqueue.waiting_qos0
+            gauges.waiting_qos1 = mqueue.waiting_qos1
+            gauges.waiting_qos2 = mqueue.waiting_qos2
         for publish in mailbox:
             if publish.qos == 0:
-                self.waiting_qos0 += 1
+                gauges.waiting_qos0 += 1
                 self.offered_qos0 += 1
                 following.offered_qos0 -= 1
             elif publish.qos == 1:
-                self.waiting_qos1 += 1
+                gauges.waiting_qos1 += 1
                 self.offered_qos1 += 1
                 following.offered_qos1 -= 1
             else:
-                self.waiting_qos2 += 1
+                gauges.waiting_qos2 += 1
                 self.offered_qos2 += 1
                 following.offered_qos2 -= 1
-        following.waiting_start_qos0 = self.waiting_qos0
-        following.waiting_start_qos1 = self.waiting_qos1
-        following.waiting_start_qos2 = self.waiting_qos2
-        following.window_max = self.window_len
-        following.mqueue_max = self.mqueue_len
-        following.mqueue_bytes_max = self.mqueue_bytes
+        if gauges.waiting_qos0 + gauges.waiting_qos1 + gauges.waiting_qos2:
+            next_gauges = following.begin_uncommon()
+            next_gauges.waiting_start_qos0 = gauges.waiting_qos0
+            next_gauges.waiting_start_qos1 = gauges.waiting_qos1
+            next_gauges.waiting_start_qos2 = gauges.waiting_qos2
+        following.mqueue_max = gauges.mqueue_len
+        following.mqueue_bytes_max = gauges.mqueue_bytes
 
     @property
     def dropped_queue_full(self) -> int:
@@ -269,12 +207,7 @@ class Counters:
             and self.received_qos0 + self.received_qos1 + self.received_qos2 == 0
             and self.sent_qos0 + self.sent_qos1 + self.sent_qos2 == 0
             and self.acknowledged_qos1 + self.acknowledged_qos2 == 0
-            and self.dropped_qos0 + self.dropped_qos1 + self.dropped_qos2 == 0
-            and self.resent_publish + self.resent_pubrel == 0
-            and self.awaiting_rel_refused + self.awaiting_rel_expired + self.receive_maximum_exceeded == 0
-            and self.publish_refused + self.publish_parked + self.publish_paged + self.publish_discarded == 0
-            and self.publish_parked_us == 0
-            and self.slow_consumer + self.stalled_window == 0
+            and self.uncommon.quiet()
         )
 
 
@@ -300,6 +233,7 @@ class SessionTotals:
     """Totals of a session since it began, or over its finished intervals."""
 
     def __init__(self) -> None:
+        self.offered = 0
         self.sent = 0
         self.acknowledged = 0
         self.dropped = 0
@@ -308,14 +242,16 @@ class SessionTotals:
 
     def add(self, counters: Counters) -> None:
         """Add the counters of one interval."""
+        self.offered += counters.offered_qos0 + counters.offered_qos1 + counters.offered_qos2
         self.sent += counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
-        self.dropped += counters.dropped_qos0 + counters.dropped_qos1 + counters.dropped_qos2
-        self.window_full_us += counters.window_full_us
-        self.paced_for_us += counters.paced_for_us
+        self.dropped += counters.uncommon.dropped()
+        self.window_full_us += counters.uncommon.window_full_us
+        self.paced_for_us += counters.uncommon.paced_for_us
 
     def include(self, other: "SessionTotals") -> None:
         """Add other totals."""
+        self.offered += other.offered
         self.sent += other.sent
         self.acknowledged += other.acknowledged
         self.dropped += other.dropped

@@ -15,27 +15,19 @@ _LAST: Final = 15 << 30  # the lowest value of the last bucket, microseconds: fo
 _NO_BOUND: Final = 1 << 62
 
 
-def bucket_of(value: int) -> int:
-    """The bucket that counts `value`; the last one also counts all larger values, the first all below 0."""
-    if value < 16:
-        return max(value, 0)
-    if value >= _LAST:
-        return BUCKETS - 1
-    octave = value.bit_length() - 4
-    return (octave << 3) + (value >> octave)
-
-
 @mypyc_attr(acyclic=True)
 @final
 class Histogram:
-    """Counts of values by bucket, of those buckets that have any.
+    """Counts of values by bucket, from the lowest to the highest bucket that has any.
 
     Consecutive values are often in the same bucket, so a run of them is counted in one integer, which is added to the
     bucket when the run ends.
     """
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
+        self._counts: list[int] = []
+        self._first: i64 = 0
+        """The bucket of _counts[0]."""
         self._low: i64 = 0
         self._high: i64 = 0
         """The run counts values from _low to below _high."""
@@ -50,17 +42,26 @@ class Histogram:
             self._start_run(value)
 
     def counts(self) -> dict[int, int]:
-        """The counts so far by bucket, in no order; 0 where a bucket is missing."""
+        """The counts so far by bucket, in ascending order; 0 where a bucket is missing."""
         self._end_run()
-        return self._counts
+        return {bucket: count for bucket, count in enumerate(self._counts, int(self._first)) if count}
 
     def entries(self) -> list[int]:
         """The counts so far as they are exported, by bucket in ascending order."""
-        counts = self.counts()
-        return [counts[bucket] << COUNT_SHIFT | bucket for bucket in sorted(counts)]
+        self._end_run()
+        first = int(self._first)
+        return [count << COUNT_SHIFT | bucket for bucket, count in enumerate(self._counts, first) if count]
+
+    def add_to(self, sums: list[int]) -> None:
+        """Add the counts so far to `sums`, a list of BUCKETS."""
+        self._end_run()
+        bucket = self._first
+        for count in self._counts:
+            sums[bucket] += count
+            bucket += 1
 
     def _start_run(self, value: i64) -> None:
-        """The same bucket as `bucket_of`; its octave is found by halves, in C's integers."""
+        """The first bucket also counts values below 0, the last one all larger ones. C finds an octave by halves."""
         self._end_run()
         self._run = 1
         if value < 16:
@@ -89,6 +90,23 @@ class Histogram:
     def _end_run(self) -> None:
         if self._run:
             counts = self._counts
-            bucket: int = int(self._bucket)
-            counts[bucket] = counts.get(bucket, 0) + int(self._run)
+            index: i64 = self._bucket - self._first
+            if 0 <= index < len(counts):
+                counts[index] += int(self._run)
+            else:
+                self._widen(index)
             self._run = 0
+
+    def _widen(self, index: i64) -> None:
+        """Put the run before or behind the counts so far."""
+        counts = self._counts
+        if not counts:
+            self._first = self._bucket
+        elif index < 0:
+            counts[:0] = [0] * int(-index)
+            self._first = self._bucket
+            counts[0] = int(self._run)
+            return
+        else:
+            counts += [0] * int(index - len(counts))
+        counts.append(int(self._run))

@@ -7,6 +7,9 @@ from mypy_extensions import mypyc_attr
 class Host:
     """Runs a session: a connection, or its substitute while the session is detached."""
 
+    awake: bool = False
+    """Whether the session has been woken and passes follow: `wake` sets it, the last pass clears it."""
+
     def wake(self) -> None:
         """Run passes until the mailbox is empty. Called when it gets its first delivery."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

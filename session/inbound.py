@@ -7,7 +7,7 @@ from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubrec
 from protocol.properties import Properties
 from protocol.publish import Publish
-from session.journal import SessionJournal
+from session.journal import ReceivedJournal
 from session.limits import Limits
 from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREC_HEAD
 from session.received_ids import DUPLICATE, IGNORE, NO_ROOM, ReceivedIds
@@ -21,37 +21,40 @@ class Inbound:
     def __init__(self, limits: Limits, sender: Sender) -> None:
         self.problem_information = True
         """Whether the client wants a Reason String in acknowledgements too [MQTT-3.1.2-29]."""
-        self.journal: SessionJournal | None = None
+        self.journal: ReceivedJournal | None = None
         """FC-27; None = its packet ids do not survive the process."""
         self._sender = sender
-        self._ids = ReceivedIds(limits)
+        self.connection = 0
+        """The number of the current connection, or of the last one."""
+        self._ids: ReceivedIds | None = None  # until the first PUBLISH of QoS 2, or that is parked
 
     def connect(self, problem_information: bool) -> None:
         """Attach a client."""
         self.problem_information = problem_information
-        self._ids.connect()
+        self.connection += 1
+        if self._ids is not None:
+            self._ids.connect()
 
     def disconnect(self) -> None:
         """Detach the client."""
-        self._ids.disconnect()
+        if self._ids is not None:
+            self._ids.disconnect()
 
     def restore(self, packet_ids: list[int], now: int) -> None:
         """FC-27: packet ids that waited for PUBREL before the process began, oldest first."""
+        if not packet_ids:
+            return
+        ids = self._received_ids()
         for packet_id in packet_ids:
-            self._ids.remember(packet_id, now, False)
+            ids.remember(packet_id, now, False)
         timeout = self._sender.limits.await_rel_timeout
-        if packet_ids and timeout:
+        if timeout:
             self._sender.arm(now + timeout)  # FC-22
-
-    @property
-    def connection(self) -> int:
-        """The number of the current connection, or of the last one."""
-        return self._ids.connection
 
     @property
     def awaiting_rel_len(self) -> int:
         """How many QoS 2 packet ids wait for PUBREL."""
-        return self._ids.awaiting_rel_len
+        return self._ids.awaiting_rel_len if self._ids is not None else 0
 
     def accept(self, publish: Publish) -> bool:
         """Count a received PUBLISH and decide whether it is to be routed (FC-20 to FC-22).
@@ -60,43 +63,53 @@ class Inbound:
         returned later by `take_parked`. Raises MQTTError when the connection must be closed.
         """
         counters = self._sender.counters
-        if publish.qos == 1:
-            if self._ids.accept_qos1(publish.packet_id, self._sender.outbox.version, counters) == IGNORE:
-                return False
-        elif publish.qos == 2:
-            verdict = self._ids.accept_qos2(publish.packet_id, self._sender.outbox.version, counters)
+        if publish.qos == 0:
+            counters.received_qos0 += 1
+        elif publish.qos == 1:
+            ids = self._ids  # None = none of its packet ids is in use
+            if ids is not None:
+                verdict = ids.accept_qos1(publish.packet_id, self._sender.outbox.version, counters)
+                if verdict == IGNORE:
+                    return False
+            counters.received_qos1 += 1
+        else:
+            ids = self._received_ids()
+            verdict = ids.accept_qos2(publish.packet_id, self._sender.outbox.version, counters)
             if verdict == DUPLICATE:
                 self._sender.outbox.add_acknowledgement(PUBREC_HEAD, publish.packet_id)
                 return False
             if verdict == NO_ROOM:
-                self._wait(publish)
+                self._wait(ids, publish)
                 return False
             if verdict == IGNORE:
                 return False
-        counters.count_received(publish.qos, publish.size)
+            counters.received_qos2 += 1
+        counters.received_bytes += publish.size
         return True
 
     # -- PUBLISHes that wait for a packet id (FC-22)
 
-    def _wait(self, publish: Publish) -> None:
-        if self._ids.wait(publish):
+    def _wait(self, ids: ReceivedIds, publish: Publish) -> None:
+        if ids.wait(publish):
             limits = self._sender.limits
             self._sender.host.report(
                 "max_awaiting_rel_reached",
-                f"{self._ids.awaiting_rel_len} QoS 2 packet ids wait for PUBREL; session.max_awaiting_rel is "
+                f"{ids.awaiting_rel_len} QoS 2 packet ids wait for PUBREL; session.max_awaiting_rel is "
                 f"{limits.max_awaiting_rel}. Further ones are parked, up to session.producer_window_size, "
                 f"{limits.producer_window_size} bytes",
             )
 
     def has_waiting(self) -> bool:
         """Whether a PUBLISH waits for a packet id."""
-        return self._ids.waiting is not None
+        return self._ids is not None and self._ids.waiting is not None
 
     def take_parked(self) -> Publish | None:
         """The PUBLISH that has waited longest for a packet id, if one is free; counted as received now."""
-        publish = self._ids.take_parked()
+        publish = self._ids.take_parked() if self._ids is not None else None
         if publish is not None:
-            self._sender.counters.count_received(publish.qos, publish.size)
+            counters = self._sender.counters
+            counters.received_qos2 += 1
+            counters.received_bytes += publish.size
         return publish
 
     # -- acknowledgements (FC-21)
@@ -139,29 +152,29 @@ class Inbound:
 
     def count_refused(self) -> None:
         """Count a refused PUBLISH, whether or not the client gets the reason."""
-        self._sender.counters.publish_refused += 1
+        self._sender.counters.begin_uncommon().publish_refused += 1
 
     def count_paged(self) -> None:
         """Count a PUBLISH that waits on disk for room in its address (FC-26): it is acknowledged as usual."""
-        self._sender.counters.publish_paged += 1
+        self._sender.counters.begin_uncommon().publish_paged += 1
 
     def discard(self) -> None:
         """Count a discarded PUBLISH: it is acknowledged as usual and not routed."""
-        self._sender.counters.publish_discarded += 1
+        self._sender.counters.begin_uncommon().publish_discarded += 1
 
     def release(self, packet_id: int) -> None:
         """A PUBREL was received: send PUBCOMP, in MQTT 5 with 0x92 if the id is unknown (FC-21)."""
-        known = self._ids.release(packet_id)
+        known = self._ids is not None and self._ids.release(packet_id)
         if known and self.journal is not None:
             self._sender.outbox.commit = self.journal.forget(packet_id)
-        if known or self._sender.outbox.version != 5:
+        if known:
             self._sender.outbox.add_acknowledgement(PUBCOMP_HEAD, packet_id)
         else:
-            self._sender.outbox.add_code(PUBCOMP_HEAD, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
+            self._sender.outbox.add_unknown(PUBCOMP_HEAD, packet_id)
 
     def _remember(self, packet_id: int, now: int, here: bool) -> None:
         """The id of a routed QoS 2 PUBLISH waits for PUBREL; `here`: received on the current connection."""
-        self._ids.remember(packet_id, now, here)
+        self._received_ids().remember(packet_id, now, here)
         if self.journal is not None:
             self._sender.outbox.commit = self.journal.remember(packet_id)
         timeout = self._sender.limits.await_rel_timeout
@@ -172,24 +185,30 @@ class Inbound:
 
     def park(self, publish: Publish) -> None:
         """Withhold the acknowledgement of an accepted PUBLISH until its address has room."""
-        self._sender.counters.publish_parked += 1
+        self._sender.counters.begin_uncommon().publish_parked += 1
         if publish.qos:
-            self._ids.park(publish.qos, publish.packet_id)
+            self._received_ids().park(publish.qos, publish.packet_id)
 
     def expects(self, publish: Publish, connection: int) -> bool:
         """Whether a parked PUBLISH, first received on `connection`, was sent or resent on the current connection.
 
         If not, it is not acknowledged, and the client may resend it.
         """
-        return self._sender.connected and self._ids.is_here(publish.qos, publish.packet_id, connection)
+        if not self._sender.connected:
+            return False
+        current = connection == self.connection
+        return self._ids.is_here(publish.qos, publish.packet_id, current) if self._ids is not None else current
 
     def unpark(self, publish: Publish, connection: int, waited: int, now: int) -> bool:
         """End the wait of `waited` microseconds; returns what `expects` does. Call `answer_late` or `refuse` next."""
         expected = self.expects(publish, connection)
-        self._sender.counters.publish_parked_us += waited
+        self._sender.counters.begin_uncommon().publish_parked_us += waited
+        ids = self._ids
+        if ids is None:
+            return expected
         if publish.qos:
-            self._ids.unpark(publish.qos, publish.packet_id, connection)
-        if self._ids.may_take_parked():
+            ids.unpark(publish.qos, publish.packet_id, connection == self.connection)
+        if ids.may_take_parked():
             self._sender.arm(now)  # FC-22: if it is refused, its id is free for another, which `on_timer` lets in
         return expected
 
@@ -205,12 +224,21 @@ class Inbound:
 
     def on_timer(self, now: int) -> None:
         """Forget packet ids whose PUBREL is overdue (FC-22), and let in PUBLISHes that wait for an id."""
-        for packet_id in self._ids.forget_overdue(now, self._sender.counters):
+        ids = self._ids
+        if ids is None:
+            return
+        for packet_id in ids.forget_overdue(now, self._sender.counters):
             if self.journal is not None:
                 self.journal.forget(packet_id)
-        if self._ids.may_take_parked():
+        if ids.may_take_parked():
             self._sender.host.route_parked(now)
 
     def deadline(self) -> int:
         """When `on_timer` is due, in microseconds; 0 = never."""
-        return self._ids.deadline()
+        return self._ids.deadline() if self._ids is not None else 0
+
+    def _received_ids(self) -> ReceivedIds:
+        ids = self._ids
+        if ids is None:
+            ids = self._ids = ReceivedIds(self._sender.limits)
+        return ids

@@ -1,16 +1,16 @@
-"""FC-27: what a kept session writes to the journal, so that it survives the process."""
+"""FC-27: what kept sessions and groups write to the journal, so that it survives the process."""
 
 from collections.abc import Callable
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import mypyc_attr, trait
 
 from protocol.publish import Publish
 from session.tail import Tail
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SessionJournal:
-    """One session's part of the journal, or that of the queue of a shared subscription.
+class QueueJournal:
+    """The part of the journal for one queue: that of a session, or of a shared subscription.
 
     A method that writes returns the number of the commit that has to be on disk before the packet that follows may be
     sent, 0 if none. The holders of deliveries refer to it, so it refers to no session and no PUBLISH (see `Holder`).
@@ -18,6 +18,14 @@ class SessionJournal:
 
     def add(self, publish: Publish) -> Publish:
         """Write that the session gets a QoS 1 or 2 message. Returns a delivery of its own, with its holder."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def add_pulled(self, publish: Publish, source: "QueueJournal") -> Publish:
+        """The same of a message that the session has pulled from a group (FC-13), whose queue is `source`."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def add_first(self, publish: Publish) -> Publish:
+        """The same of a message that returns to the head of the queue (FC-13): after a restart it is there too."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def owns(self, publish: Publish) -> bool:
@@ -42,6 +50,14 @@ class SessionJournal:
     def write_state(self) -> int:
         """Write all state except the deliveries, so that older frames are not needed. Returns the commit."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+
+@trait
+class ReceivedJournal:
+    """The part of the journal for the packet ids of the QoS 2 PUBLISHes that one client sends.
+
+    Both methods return the number of the commit that has to be on disk before the answer may be sent, 0 if none.
+    """
 
     def remember(self, packet_id: int) -> int:
         """Write that a QoS 2 packet id of the client waits for PUBREL (FC-21), before PUBREC."""

@@ -7,58 +7,42 @@ from mypy_extensions import mypyc_attr
 from protocol.publish import Publish
 from session import qos0_gate
 from session.counters import Counters
+from session.histogram import Histogram
 from session.limits import Limits
 
 ROOM: Final = 1_024
 """While the mqueue paces publishers: at this length only those that are paced may add to the mailbox (FC-16)."""
 
-_NOTHING: Final[list[Publish]] = []
-
 
 @mypyc_attr(acyclic=True)  # it refers to PUBLISHes only, which are acyclic too: 16 bytes less
 @final
 class Mailbox:
-    """Two lists: the router appends to one, passes take from the other, starting at `position`."""
+    """The router appends to `deliveries`, passes take from it, starting at `position`."""
 
     def __init__(self) -> None:
-        self.arrived: list[Publish] = []
-        self.taken: list[Publish] = _NOTHING
+        self.deliveries: list[Publish] = []
         self.position = 0
+        """How many have been taken, and are still in the list until `sample` removes them."""
         self.busy = False
         """FC-3: whether it was too long when it was last sampled."""
         self.sends_to_sample: int = qos0_gate.SENDS_PER_SAMPLE
 
     def length(self) -> int:
         """How many deliveries wait."""
-        return len(self.arrived) + len(self.taken) - self.position
+        return len(self.deliveries) - self.position
 
     def waiting(self) -> list[Publish]:
         """The deliveries, oldest first (FC-9)."""
-        return self.taken[self.position :] + self.arrived
+        return self.deliveries[self.position :]
 
     def first(self) -> Publish:
         """The next delivery. Raises IndexError if there is none."""
-        return self.taken[self.position] if self.position < len(self.taken) else self.arrived[0]
-
-    def begin_pass(self) -> list[Publish]:
-        """Return the list to take from, starting at `position`; swap in what has arrived if the last is used up."""
-        if self.position >= len(self.taken):
-            self.taken = self.arrived
-            self.arrived = []
-            self.position = 0
-        return self.taken
-
-    def end_pass(self) -> None:
-        """Release a list that is used up: an idle session must not keep its last messages alive."""
-        if self.position >= len(self.taken):
-            self.taken = _NOTHING
-            self.position = 0
+        return self.deliveries[self.position]
 
     def take_all(self) -> list[Publish]:
         """Empty the mailbox; returns what it held."""
         waiting = self.waiting()
-        self.arrived = []
-        self.taken = _NOTHING
+        self.deliveries = []
         self.position = 0
         return waiting
 
@@ -69,9 +53,30 @@ class Mailbox:
             return False
         return not most or sum([waiting.size for waiting in self.waiting()]) + publish.size <= most
 
-    def sample(self, counters: Counters) -> None:
-        """Sample the length: once in each pass, and after each 100 sends (FC-3)."""
-        length = self.length()
-        self.busy = qos0_gate.mailbox_busy(self.busy, length)
-        counters.count_mailbox(length, self.busy)
+    def sample(self, counters: Counters) -> int:
+        """FC-3: sample the length, at the end of each pass and after each 100 sends, and return it.
+
+        Removes what has been taken: an idle session must not keep its last messages alive.
+        """
+        length = len(self.deliveries) - self.position
+        if length == 0:
+            self.deliveries.clear()
+            self.position = 0
+        elif self.position >= length:  # so each delivery is moved once at most, on the average
+            del self.deliveries[: self.position]
+            self.position = 0
+        if length > qos0_gate.MAILBOX_BUSY_HIGH:
+            self.busy = True
+        elif length <= qos0_gate.MAILBOX_BUSY_LOW:
+            self.busy = False
+        counters.mailbox_samples += 1
+        if self.busy:
+            counters.mailbox_busy_samples += 1
+        if length > counters.mailbox_max:
+            counters.mailbox_max = length
+        hist = counters.mailbox_buckets
+        if hist is None:
+            hist = counters.mailbox_buckets = Histogram()
+        hist.add(length)
         self.sends_to_sample = qos0_gate.SENDS_PER_SAMPLE
+        return length

@@ -7,12 +7,16 @@ from typing import Final, cast
 
 from protocol.publish import Publish
 from session.holder import hold, is_blocking, release
-from session.journal import SessionJournal
-from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
+from session.journal import QueueJournal
+from session.limits import DROP_NEWCOMER, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 from session.tail import Tail
 
 READ_AHEAD: Final = 100
 """FC-30: deliveries in memory below which more are read back."""
+
+
+NEAR: Final = 32
+"""FC-30: deliveries at the head of a queue that are sent soon: they keep the frames that they have."""
 
 
 class MQueue:
@@ -33,6 +37,8 @@ class MQueue:
         self.waiting_qos2 = 0
         self.overflowing = False
         """Whether an overflow episode is under way: each episode is logged once."""
+        self.permits: Callable[[Publish], bool] | None = None
+        """Whether a delivery may still be sent; None = all may. Set when rights change, until the queue is empty."""
         self._first_qos0 = 0  # no QoS 0 is before this position, so a search starts here
         self._on_read: Callable[[], None] | None = None
 
@@ -61,7 +67,7 @@ class MQueue:
             self._end_tail(tail)  # it may have no delivery yet
         self._joined(publish)
 
-    def begin_tail(self, publish: Publish, journal: SessionJournal, on_read: Callable[[], None]) -> None:
+    def begin_tail(self, publish: Publish, journal: QueueJournal, on_read: Callable[[], None]) -> None:
         """FC-30: what joins from now on is on disk only, `publish` first.
 
         `on_read` is called when some of it has been read back.
@@ -69,7 +75,7 @@ class MQueue:
         self._on_read = on_read
         self.tail = journal.tail(self._have_read, self.weight)
 
-    def restore(self, journal: SessionJournal, on_read: Callable[[], None]) -> None:
+    def restore(self, journal: QueueJournal, on_read: Callable[[], None]) -> None:
         """FC-27: what waited before the process began, all of it on disk."""
         self._on_read = on_read
         tail = self.tail = journal.tail(self._have_read, self.weight)
@@ -150,7 +156,7 @@ class MQueue:
 
     def _drops_head(self, newcomer: Publish, limits: Limits) -> bool:
         policy = limits.mqueue_overflow
-        if policy == DROP_NEWEST or not self.length or never_fits(newcomer, limits):
+        if policy in (DROP_NEWEST, DROP_NEWCOMER) or not self.length or never_fits(newcomer, limits):
             return False
         return policy != DROP_OLDEST_QOS0 or (self.waiting_qos0 == 0 and newcomer.qos > 0)
 

@@ -4,6 +4,7 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
+from protocol import reason_codes
 from protocol.publish import Publish
 from protocol.publish_encoder import ALIAS_PROPERTY
 from session.aliases import Aliases
@@ -48,6 +49,11 @@ class Outbox:
             self.commit = 0
         return pieces
 
+    def wait_for(self, commit: int) -> None:
+        """FC-27: what is in the outbox may not be written before this commit; 0 = it may."""
+        if commit:
+            self.commit = commit
+
     def fits(self, packet: bytes) -> bool:
         """Whether a packet is not too large for the client [MQTT-3.1.2-24]."""
         return self.maximum_packet_size == 0 or len(packet) <= self.maximum_packet_size
@@ -61,6 +67,13 @@ class Outbox:
         pieces = self.pieces
         pieces.append(head)
         pieces.append(PACKET_ID[packet_id])
+
+    def add_unknown(self, head: bytes, packet_id: int) -> None:
+        """FC-21: a PUBREL or PUBCOMP for a packet id that is not known, in MQTT 5 with 0x92."""
+        if self.version == 5:
+            self.add_code(head, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
+        else:
+            self.add_acknowledgement(head, packet_id)
 
     def add_code(self, head: bytes, packet_id: int, reason_code: int) -> None:
         """An MQTT 5 acknowledgement with a reason code other than success, in five bytes."""
@@ -95,6 +108,10 @@ class Outbox:
         packet = publish.encode_resent(self.version, packet_id, _expiry_left(publish, now))
         self.pieces.append(packet)
         self.delivery_bytes += len(packet)
+
+    def too_large(self, publish: Publish) -> bool:
+        """Whether a PUBLISH exceeds the client's Maximum Packet Size [MQTT-3.1.2-24]."""
+        return 0 < self.maximum_packet_size < self.packet_size(publish)
 
     def packet_size(self, publish: Publish) -> int:
         """Length of the PUBLISH packet in bytes, as this client would get it."""

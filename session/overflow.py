@@ -54,10 +54,7 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
     The caller has sent what could be sent (FC-6); what is inflight is not in the queue, so it is never dropped (FC-15).
     The host reports the `event` once per episode, which the caller ends; `group` is the name of a shared queue.
     """
-    while not mqueue.fits(newcomer, limits):
-        if mqueue.is_ready() and has_expired(mqueue.head(), now):
-            counters.count_drop("expired", mqueue.pop().qos)  # FC-5: expired deliveries first
-            continue
+    while not drop_expired(mqueue, newcomer, limits, counters, now):  # FC-5: expired deliveries first
         _begin_episode(mqueue, newcomer, limits, host, event, group)
         waiting = mqueue.length
         counters.count_drop("queue_full", mqueue.drop_for(newcomer, limits))
@@ -69,8 +66,8 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
 def why_full(mqueue: MQueue, newcomer: Publish, limits: Limits) -> str:
     """Text for the log: how much waits, which limit is reached, and the overflow policy."""
     if limits.max_mqueue_len and mqueue.length >= limits.max_mqueue_len:
-        full = f"{mqueue.length} deliveries wait, session.max_mqueue_len is {limits.max_mqueue_len}"
+        full = f"{mqueue.length} deliveries wait, max_mqueue_len is {limits.max_mqueue_len}"
     else:
         more = f"and {newcomer.size} bytes do not fit"
-        full = f"{mqueue.bytes} payload bytes wait {more}, session.max_mqueue_bytes is {limits.max_mqueue_bytes}"
-    return f"{full}; session.mqueue_overflow is {limits.mqueue_overflow}"
+        full = f"{mqueue.bytes} payload bytes wait {more}, max_mqueue_bytes is {limits.max_mqueue_bytes}"
+    return f"{full}; mqueue_overflow is {limits.mqueue_overflow}"

@@ -10,9 +10,13 @@ from session.limits import Limits
 from session.mqueue import MQueue
 from session.patience import Patience
 
-STALLED: Final = 1_000_000
-"""A queue that has drained nothing for this many microseconds paces no publisher. On a busy machine a client that reads
-continuously can leave its queue unchanged for most of that time: 630 ms were measured."""
+STALLED_LEAST: Final = 300_000
+STALLED_MOST: Final = 1_000_000
+"""Microseconds without draining after which a queue that paces has stalled: at least, and at most. While a client reads
+its queue can remain unchanged, because TCP opens the window in steps: on a busy machine the first pause took 206 ms,
+and a later one 630 ms."""
+PAUSES: Final = 4
+"""A queue that has drained again after a pause may pause this many times as long before it has stalled."""
 TIMER_DELAY: Final = 100_000
 """Microseconds that a host's timers may be late: a bucket with less in it counts as empty, so none goes below 0."""
 
@@ -78,8 +82,9 @@ class Pacing:
     def __init__(self, patience: int, now: int) -> None:
         self.active = False
         self.patience = Patience(patience, now)
-        self.moved_at = now
-        """When the queue last drained a delivery, had one acknowledged, or got its first one."""
+        self._moved_at = now  # when pacing began, or the queue has drained something since
+        self._stalled = False
+        self._stalled_after = STALLED_LEAST
         self._host: Host | None = None
         self._exhausted = False  # until the queue is empty, so that a full queue does not pace again and again
         self._paused: dict[Publisher, None] = {}
@@ -91,12 +96,13 @@ class Pacing:
         """
         self.check(now)  # without a publisher no timer calls it
         if not self.active:
-            if self._exhausted or self._is_stalled(now):
+            if self._exhausted or self._stalled:
                 return False
             if self.patience.left(now) < TIMER_DELAY:
                 self._exhausted = True
                 return False
             self._host = host
+            self._moved_at = now
             self.active = True
         return True
 
@@ -120,12 +126,13 @@ class Pacing:
             return
         if self.patience.left(now) < TIMER_DELAY:
             self._exhaust(now)
-        elif self._is_stalled(now):
+        elif now - self._moved_at >= self._stalled_after:
+            self._stalled = True
             self.end(now)
 
     def ends_at(self, now: int) -> int:
         """When `check` is due, unless the queue moves."""
-        return min(self.patience.lasts_until(TIMER_DELAY, now), self.moved_at + STALLED)
+        return min(self.patience.lasts_until(TIMER_DELAY, now), self._moved_at + self._stalled_after)
 
     def resume(self, publisher: Publisher, now: int) -> None:
         """Stop pacing one publisher. If it is the last and its patience is used up, pacing ends."""
@@ -143,9 +150,23 @@ class Pacing:
         if self._host is not None:
             self._host.wake()
 
+    def note_connected(self) -> None:
+        """A client has connected. Without it the queue could not drain, and it may read faster than the one before."""
+        self._stalled = False
+        self._stalled_after = STALLED_LEAST
+
+    def note_drained(self, now: int) -> None:
+        """The queue has drained a delivery, or had one acknowledged."""
+        pause = (now - self._moved_at) * PAUSES
+        if self.active and pause > self._stalled_after:
+            self._stalled_after = min(pause, STALLED_MOST)
+        self._moved_at = now
+        self._stalled = False
+
     def note_empty(self) -> None:
         """The queue is empty: pacing may begin again."""
         self._exhausted = False
+        self._stalled = False
 
     def _let_go(self, publisher: Publisher, now: int) -> None:
         del self._paused[publisher]
@@ -156,9 +177,6 @@ class Pacing:
     def _exhaust(self, now: int) -> None:
         self._exhausted = True
         self.end(now)
-
-    def _is_stalled(self, now: int) -> bool:
-        return now - self.moved_at >= STALLED
 
 
 def end_pacing(pacing: Pacing | None, publisher: Publisher | None, now: int) -> None:

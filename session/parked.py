@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.publish_encoder import encode_outgoing_properties
 
@@ -16,9 +17,14 @@ def weight(publish: Publish) -> int:
 
 def rest_of(publish: Publish) -> int:
     """The bytes of a waiting PUBLISH besides its payload: topic, properties and overhead."""
-    rest = OVERHEAD + len(publish.topic)
-    if publish.properties is not None:
-        rest += len(encode_outgoing_properties(publish.properties, b""))
+    return bytes_around(publish.topic, publish.properties)
+
+
+def bytes_around(topic: bytes, properties: Properties | None) -> int:
+    """The bytes of a message that is kept, besides its payload: topic, properties and overhead."""
+    rest = OVERHEAD + len(topic)
+    if properties is not None:
+        rest += len(encode_outgoing_properties(properties, b""))
     return rest
 
 

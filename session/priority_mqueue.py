@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import final
 
 from protocol.publish import Publish
-from session.journal import SessionJournal
-from session.limits import DROP_NEWEST, DROP_OLDEST_QOS0, Limits
+from session.journal import QueueJournal
+from session.limits import DROP_NEWCOMER, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue, never_fits
 from session.priorities import Priorities
 
@@ -80,13 +80,13 @@ class PriorityMQueue(MQueue):
         lane.append(publish)
         self._note_joined(lane, publish)
 
-    def begin_tail(self, publish: Publish, journal: SessionJournal, on_read: Callable[[], None]) -> None:
+    def begin_tail(self, publish: Publish, journal: QueueJournal, on_read: Callable[[], None]) -> None:
         """FC-30: what joins the lane of `publish` from now on is on disk only."""
         lane = self._lane(publish)
         if lane.tail is None:
             lane.begin_tail(publish, journal, on_read)
 
-    def restore(self, journal: SessionJournal, on_read: Callable[[], None]) -> None:
+    def restore(self, journal: QueueJournal, on_read: Callable[[], None]) -> None:
         """FC-27: what waited before the process began, all of it on disk."""
         for weight in journal.weights():
             lane = self._lane_of(weight)
@@ -146,7 +146,7 @@ class PriorityMQueue(MQueue):
 
     def drop_for(self, newcomer: Publish, limits: Limits) -> int:
         """As `victim`, also of what is on disk only (FC-30); returns the QoS of what is dropped."""
-        if not self.length or never_fits(newcomer, limits):
+        if not self.length or never_fits(newcomer, limits) or limits.mqueue_overflow == DROP_NEWCOMER:
             return newcomer.qos
         own = self._lane(newcomer)
         lane = self._fullest(own, newcomer, limits.mqueue_overflow)
@@ -158,7 +158,7 @@ class PriorityMQueue(MQueue):
 
     def victim(self, newcomer: Publish, limits: Limits) -> Publish:
         """Remove and return what FC-5's policy drops, from the lane that exceeds its share most with `newcomer`."""
-        if not self.length or never_fits(newcomer, limits):
+        if not self.length or never_fits(newcomer, limits) or limits.mqueue_overflow == DROP_NEWCOMER:
             return newcomer
         own = self._lane(newcomer)
         lane = self._fullest(own, newcomer, limits.mqueue_overflow)

@@ -17,15 +17,6 @@ MAILBOX_BUSY_LOW: Final = 5
 SENDS_PER_SAMPLE: Final = 100
 
 
-def mailbox_busy(was_busy: bool, length: int) -> bool:
-    """The busy mark after a sample of the mailbox length, with hysteresis."""
-    if length > MAILBOX_BUSY_HIGH:
-        return True
-    if length <= MAILBOX_BUSY_LOW:
-        return False
-    return was_busy
-
-
 def closed_by(congested: bool, window_full: bool, busy: bool, backlog: bool) -> int:
     """Why QoS 0 to an online session is queued: the first reason that holds, in FC-3's order; OPEN if none does."""
     if congested:

@@ -1,4 +1,4 @@
-"""A limit per second (FC-11, FC-23): a token bucket in integers."""
+"""A limit per second (FC-11, FC-23, FC-31): a token bucket in integers."""
 
 from typing import Final, final
 
@@ -38,9 +38,9 @@ class Rate:
         self.spend(now)
         return True
 
-    def spend(self, now: int) -> None:
-        """Take a token even if there is none: the next ones are then available later."""
-        self._full_at = max(self._full_at, now * self._per_second) + _TOKEN
+    def spend(self, now: int, tokens: int = 1) -> None:
+        """Take tokens even if there are none: the next ones are then available later."""
+        self._full_at = max(self._full_at, now * self._per_second) + tokens * _TOKEN
 
     def next_at(self, now: int) -> int:
         """When the next token is available; `now` if there is one."""

@@ -27,8 +27,6 @@ class ReceivedIds:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.connection = 0
-        """The number of the current connection, or of the last one."""
         self.waiting: ParkedPublishes | None = None
         """PUBLISHes that wait for a free id (FC-22); None = there are none."""
         self._overflowing = False  # an episode is under way
@@ -38,7 +36,6 @@ class ReceivedIds:
 
     def connect(self) -> None:
         """A new connection: the count against the Receive Maximum starts at 0 (section 4.9)."""
-        self.connection += 1
         if self._parked is not None:
             self._parked.connect()
         awaiting = self._awaiting_rel
@@ -88,7 +85,7 @@ class ReceivedIds:
         bound = self.limits.max_awaiting_rel
         if waiting is not None or (bound and len(awaiting) + (parked.qos2 if parked is not None else 0) >= bound):
             # FC-9, FC-22
-            counters.awaiting_rel_refused += 1
+            counters.begin_uncommon().awaiting_rel_refused += 1
             return NO_ROOM
         return ROUTE
 
@@ -156,20 +153,20 @@ class ReceivedIds:
             parked = self._parked = ParkedIds()
         parked.add(qos, packet_id)
 
-    def is_here(self, qos: int, packet_id: int, connection: int) -> bool:
-        """Whether a parked PUBLISH, first received on `connection`, was sent or resent on the current connection."""
+    def is_here(self, qos: int, packet_id: int, current: bool) -> bool:
+        """Whether a parked PUBLISH was sent or resent on the current connection; `current`: first received on it."""
         if qos == 2 and self._parked is not None:
             return self._parked.has_seen(packet_id)
-        return connection == self.connection
+        return current
 
-    def unpark(self, qos: int, packet_id: int, connection: int) -> None:
-        """A PUBLISH is no longer parked."""
+    def unpark(self, qos: int, packet_id: int, current: bool) -> None:
+        """A PUBLISH, first received on the `current` connection or an earlier one, is no longer parked."""
         parked = self._parked
         if parked is None:
             return
         if qos == 2:
             parked.remove_qos2(packet_id)
-        elif connection == self.connection:
+        elif current:
             parked.remove_qos1(packet_id)
 
     def release(self, packet_id: int) -> bool:
@@ -207,7 +204,8 @@ class ReceivedIds:
         for packet_id in overdue:
             del awaiting[packet_id]
             self._not_earlier(packet_id)
-        counters.awaiting_rel_expired += len(overdue)
+        if overdue:
+            counters.begin_uncommon().awaiting_rel_expired += len(overdue)
         if not awaiting:
             self._end_episode()
         return overdue
@@ -240,4 +238,4 @@ class ReceivedIds:
                 f"more than {self.limits.receive_maximum} QoS 1 and 2 PUBLISHes unacknowledged; the CONNACK's Receive "
                 "Maximum is the limit, session.receive_maximum",
             )
-        counters.receive_maximum_exceeded += 1
+        counters.begin_uncommon().receive_maximum_exceeded += 1

@@ -39,10 +39,10 @@ def resend(packet_id: int, inflight: Inflight, outbox: Outbox, counters: Counter
     inflight.last_sent_at = now
     if inflight.phase == WAIT_PUBCOMP:
         outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
-        counters.resent_pubrel += 1
+        counters.begin_uncommon().resent_pubrel += 1
     else:
         outbox.add_resent_publish(inflight.publish, packet_id, now)
-        counters.resent_publish += 1
+        counters.begin_uncommon().resent_publish += 1
 
 
 def resend_overdue(

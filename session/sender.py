@@ -2,7 +2,7 @@
 
 from typing import Final, cast, final
 
-from protocol import reason_codes
+from protocol import packet_types, reason_codes
 from protocol.publish import Publish
 from session import qos0_gate
 from session.counters import Counters
@@ -11,12 +11,13 @@ from session.host import Host, NoHost
 from session.limits import Limits
 from session.mailbox import Mailbox
 from session.outbox import PUBREL_HEAD, Outbox
-from session.resending import KeptWindow, resend, resend_overdue
+from session.pacing import Pacing
+from session.resending import KeptWindow, resend_overdue
 from session.source import Source
 from session.stopwatch import Stopwatch
 from session.throttle import new_throttle
 from session.watch import SLOW, STALLED, Watch
-from session.window import DONE, UNEXPECTED, WAIT_PUBCOMP, Inflight, Restored, Window, wrong_kind
+from session.window import DONE, NEXT_PHASE, UNEXPECTED, WAIT_PUBCOMP, Inflight, Restored, Window, wrong_kind
 
 PASS_BYTES: Final = 65_536
 """A pass ends when its outbox holds this many bytes, so that congestion is noticed before more is sent."""
@@ -38,14 +39,18 @@ class Sender:
         self.throttle = new_throttle(limits, now)
         self.watch: Watch | None = None
         """FC-14: None until the first backlog or full window."""
+        self.pacing: Pacing | None = None
+        """FC-16, as a receiver; None until the mqueue first overflows."""
         self.kept: KeptWindow | None = None
         """The part of the kept window that is still to be resent; None = nothing."""
         self.sources: dict[int, Source] | None = None
         """The sources of unacknowledged deliveries, by packet id; None until a source delivers."""
         self.timer_at = 0
         """When the host will call `Session.on_timer`; 0 = never."""
-        self.congested_time = Stopwatch()
+        self.congested_time: Stopwatch | None = None
+        """None until the send path is first congested."""
         self._mailbox = mailbox
+        self._sets_retry = False  # whether the next delivery sets a timer for `retry`
 
     # -- sending
 
@@ -56,13 +61,13 @@ class Sender:
         if publish.qos == 0:  # FC-4: it needs the send path, and no slot
             if self.congested and self.limits.gate:
                 return False
-        elif self.window.full():
+        elif self.window.full:
             return False
         return self.limited_by(publish, now) == qos0_gate.OPEN
 
     def is_open(self) -> bool:
         """Whether window and send path allow a delivery of any QoS."""
-        return self.connected and not self.congested and self.kept is None and not self.window.full()
+        return self.connected and not self.congested and self.kept is None and not self.window.full
 
     def has_room(self) -> bool:
         """Whether the pass may write more."""
@@ -78,7 +83,7 @@ class Sender:
         if publish.expires_at and now >= publish.expires_at:
             counters.count_drop("expired", publish.qos)  # [MQTT-3.3.2-5]
             return 0
-        if self.too_large(publish):
+        if self.outbox.maximum_packet_size and self.outbox.too_large(publish):
             counters.count_drop("too_large", publish.qos)  # [MQTT-3.1.2-24]
             return 0
         if publish.qos == 0:
@@ -88,11 +93,10 @@ class Sender:
             packet_id = window.add(publish, now)
             self.outbox.add_publish(publish, packet_id, now)
             if publish.holder is not None:
-                self._wait_for(cast("Holder", publish.holder).sent(packet_id, publish.qos))
-            counters.note_window(len(window.entries))
-            if self.outbox.version == 4 and self.limits.retry_interval:
-                self.arm(now + self.limits.retry_interval)  # FC-8
-            if window.full_time.running:
+                self.outbox.wait_for(cast("Holder", publish.holder).sent(packet_id, publish.qos))
+            if self._sets_retry:
+                self._set_retry(now)
+            if window.full:
                 self.watch_window(now)
         if self.throttle is not None:
             self.throttle.sent(publish, now)
@@ -103,10 +107,11 @@ class Sender:
             mailbox.sample(counters)
         return packet_id
 
-    def too_large(self, publish: Publish) -> bool:
-        """Whether the packet exceeds the client's Maximum Packet Size [MQTT-3.1.2-24]."""
-        limit = self.outbox.maximum_packet_size
-        return limit > 0 and self.outbox.packet_size(publish) > limit
+    def note_source(self, packet_id: int, source: Source) -> None:
+        """FC-13: a delivery of the window has been pulled; `source` may get it back."""
+        if self.sources is None:
+            self.sources = {}
+        self.sources[packet_id] = source
 
     def limited_by(self, publish: Publish, now: int) -> int:
         """FC-10, FC-11: why a delivery must wait although window and gate allow it, as a reason of the gate."""
@@ -121,7 +126,12 @@ class Sender:
     def set_congested(self, congested: bool, now: int) -> None:
         """The transport buffer has passed its high-water mark, or is below the low one."""
         self.congested = congested
-        self.congested_time.run(congested, now)
+        time = self.congested_time
+        if time is None:
+            if not congested:
+                return
+            time = self.congested_time = Stopwatch()
+        time.run(congested, now)
 
     def unacknowledged_bytes(self) -> int:
         """Bytes of unacknowledged deliveries, which may be undrained."""
@@ -133,41 +143,44 @@ class Sender:
 
     # -- acknowledgements (FC-1, FC-21)
 
-    def acknowledge(self, packet_type: int, packet_id: int, failed: bool, now: int) -> int:
-        """A PUBACK, PUBREC or PUBCOMP was received; `failed`: its reason code is 0x80 or above.
+    def acknowledge(self, packet_type: int, packet_id: int, reason_code: int, now: int) -> None:
+        """A PUBACK, PUBREC or PUBCOMP was received. Raises ProtocolError if the delivery waits for another packet.
 
-        Returns the delivery's new phase, UNEXPECTED if the packet id is unknown. Raises ProtocolError if the delivery
-        does not wait for such a packet.
+        The caller calls `drain` when it has handled the chunk that it is reading.
         """
-        inflight = self.window.entries.get(packet_id)
+        window = self.window
+        inflight = window.entries.get(packet_id)
         if inflight is None:
-            return UNEXPECTED
-        phase = self.window.advance(packet_id, inflight, packet_type, failed, now)
+            if packet_type == packet_types.PUBREC and reason_code < reason_codes.UNSPECIFIED_ERROR:
+                self.outbox.add_unknown(PUBREL_HEAD, packet_id)  # so that the exchange completes
+            return
+        phase: int = NEXT_PHASE[inflight.phase << 4 | packet_type]
+        if phase == WAIT_PUBCOMP and reason_code >= reason_codes.UNSPECIFIED_ERROR:
+            phase = DONE  # FC-1: a PUBREC that refuses frees the slot [MQTT-4.3.3-4]
         if phase == DONE:
+            window.remove(packet_id, inflight, now)
             if self.kept is not None:
                 self.kept.forget(packet_id)
             if self.throttle is not None or self.sources is not None:
-                self._completed(packet_id, inflight)
+                self.completed(packet_id, inflight)
             if self.watch is not None:
                 self.watch.note_acknowledged(True, now)
+            if self.pacing is not None:
+                self.pacing.note_drained(now)
             self.counters.count_acknowledged(inflight.publish.qos, inflight.sent_at, now)
         elif phase == UNEXPECTED:
             raise wrong_kind(packet_type, packet_id, inflight)  # packets before it in the chunk stay handled
         else:
+            inflight.phase = phase
             inflight.last_sent_at = now
             if self.watch is not None:
                 self.watch.note_acknowledged(False, now)
             self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
             if inflight.publish.holder is not None:
-                self._wait_for(cast("Holder", inflight.publish.holder).received())
-        return phase
+                self.outbox.wait_for(cast("Holder", inflight.publish.holder).received())
 
-    def _wait_for(self, commit: int) -> None:
-        """FC-27: what is in the outbox may not be written before this commit; 0 = it may."""
-        if commit:
-            self.outbox.commit = commit
-
-    def _completed(self, packet_id: int, inflight: Inflight) -> None:
+    def completed(self, packet_id: int, inflight: Inflight) -> None:
+        """A delivery has left the window: no limit counts it any more, and its source does not get it back."""
         if self.throttle is not None:
             self.throttle.completed(inflight.publish)
         if self.sources:
@@ -179,26 +192,19 @@ class Sender:
         """While connected, 3.1.1 only: resend what is `retry_interval` old. Returns when to call again, 0 = never."""
         interval = self.limits.retry_interval
         window = self.window
-        if self.outbox.version != 4 or not interval or not self.connected or not window.entries:
+        if self.outbox.version != 4 or not interval or not self.connected:
+            return 0
+        if not window.entries:
+            self._sets_retry = True
             return 0
         if self.congested:
             return now + interval  # the PUBLISHes may still be in the send path: do not add copies
         return resend_overdue(window, self.kept, self.outbox, self.counters, interval, now)
 
-    def resend_kept(self, kept: KeptWindow, now: int) -> None:
-        """Resend the kept window, as far as the new window has slots."""
-        window = self.window
-        packet_id = kept.next(window)
-        while packet_id:
-            inflight = window.entries[packet_id]
-            if inflight.phase != WAIT_PUBCOMP and self.too_large(inflight.publish):
-                window.remove(packet_id, inflight, now)  # [MQTT-3.1.2-25]: as if it had been completed
-                self._completed(packet_id, inflight)
-            else:
-                resend(packet_id, inflight, self.outbox, self.counters, now)
-            packet_id = kept.next(window)
-        if not len(kept):
-            self.kept = None
+    def _set_retry(self, now: int) -> None:
+        """The window is no longer empty: have `retry` called."""
+        self._sets_retry = False
+        self.arm(now + self.limits.retry_interval)
 
     # -- timers, slow consumers and stalled windows (FC-14)
 
@@ -232,11 +238,11 @@ class Sender:
             return 0
         found = watch.check(self.window, now)
         if found & STALLED:
-            self.counters.stalled_window += 1
+            self.counters.begin_uncommon().stalled_window += 1
             detail = f"{len(self.window.entries)} unacknowledged, {waiting} waiting behind them"
             self.host.report("stalled_window", detail)
         if found & SLOW:
-            self.counters.slow_consumer += 1
+            self.counters.begin_uncommon().slow_consumer += 1
             pace = f"{watch.rate:.3g} messages a second, {waiting} waiting"
             self.host.report("slow_consumer", pace)
             if self.limits.slow_disconnect:
@@ -246,17 +252,19 @@ class Sender:
 
     # -- connecting and disconnecting
 
-    def connect(self, host: Host, outbox: Outbox, window: int, now: int) -> None:
-        """Attach a client; `resend_kept` then resends the kept window (FC-8)."""
+    def connect(self, host: Host, outbox: Outbox, window: int, now: int) -> bool:
+        """Attach a client; returns whether it has kept a window, which has to be resent (FC-8)."""
         self.host = host
         self.outbox = outbox
         self.connected = True
         self.congested = False
         self.window.set_limit(window, now)
+        self._sets_retry = outbox.version == 4 and self.limits.retry_interval > 0
         if self.window.entries:
             self.kept = KeptWindow(self.window)
-            if outbox.version == 4 and self.limits.retry_interval:
-                self.arm(now + self.limits.retry_interval)
+            if self._sets_retry:
+                self._set_retry(now)
+        return self.kept is not None
 
     def restore(self, inflight: list[Restored], now: int) -> None:
         """FC-27: deliveries that were in the window before the process began, in the order first sent."""
@@ -264,19 +272,20 @@ class Sender:
         for restored in inflight:
             counters.count_offered(restored.publish.qos)
             counters.count_sent(restored.publish, now)
+            if self.throttle is not None:
+                self.throttle.restore(restored.publish)
             self.window.restore(restored, now)
-        counters.note_window(len(self.window.entries))
 
     def disconnect(self, host: Host, now: int) -> None:
         """Detach the client: what it has not acknowledged stays in the window."""
         self.set_congested(False, now)
-        self.window.full_time.stop(now)
+        self.window.stop_time(now)
         self.connected = False
         self.host = host
         self.outbox.take()
         self.kept = None
         if self.watch is not None:
-            self.watch.reset()
+            self.watch.end_backlog()
         if self.throttle is not None:
             self.throttle.disconnect(now)
 
@@ -285,29 +294,32 @@ class Sender:
         self.connected = False
         self.timer_at = 0
         self.host = NoHost()
-        self._give_back(now)
+        if self.sources:
+            self.counters.begin_uncommon().shared_returned += _give_back(self.sources, self.window, now)
+            self.sources = None
         self.window.clear(now)
         if self.throttle is not None:
             self.throttle.end(now)
 
-    def _give_back(self, now: int) -> None:
-        """Return unacknowledged QoS 1 to its sources; QoS 2 must not be sent to another session [MQTT-4.8.2-5]."""
-        sources = self.sources
-        if not sources:
-            return
-        returned: dict[Source, list[Publish]] = {}
-        for packet_id, inflight in self.window.entries.items():
-            source = sources.get(packet_id)
-            if source is not None and inflight.publish.qos == 1:
-                returned.setdefault(source, []).append(inflight.publish)
-        self.sources = None
-        for source, deliveries in returned.items():
-            if source.take_back(deliveries, now):
-                self.counters.shared_returned += len(deliveries)
-
     def end_interval(self, done: Counters, now: int) -> None:
         """Fill the gauges and times of the interval that ends into its counters."""
-        done.window_full_us = self.window.full_time.take(now)
-        done.congested_us = self.congested_time.take(now)
+        uncommon = done.begin_uncommon()
+        if self.window.full_time is not None:
+            uncommon.window_full_us = self.window.full_time.take(now)
+        if self.congested_time is not None:
+            uncommon.congested_us = self.congested_time.take(now)
         if self.throttle is not None:
             self.throttle.fill(done, now)
+
+
+def _give_back(sources: dict[int, Source], window: Window, now: int) -> int:
+    """Return unacknowledged QoS 1 to its sources; QoS 2 must not be sent to another session [MQTT-4.8.2-5].
+
+    Returns how many deliveries they have taken back.
+    """
+    returned: dict[Source, list[Publish]] = {}
+    for packet_id, inflight in window.entries.items():
+        source = sources.get(packet_id)
+        if source is not None and inflight.publish.qos == 1:
+            returned.setdefault(source, []).append(inflight.publish)
+    return sum([len(deliveries) for source, deliveries in returned.items() if source.take_back(deliveries, now)])

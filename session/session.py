@@ -2,68 +2,63 @@
 
 from typing import final
 
-from protocol import packet_types, reason_codes
 from protocol.subscribe import Subscription
 from session.aliases import Aliases
 from session.counters import Counters, Gauges, SessionTotals
 from session.holder import is_blocking
 from session.host import Host
 from session.inbound import Inbound
-from session.journal import SessionJournal
+from session.journal import QueueJournal, ReceivedJournal
 from session.limits import Limits
 from session.outbound import Outbound
-from session.outbox import PUBREL_HEAD, Outbox
-from session.priority_mqueue import new_mqueue
+from session.outbox import Outbox
 from session.stopwatch import Stopwatch
 from session.watch import earlier
-from session.window import DONE, UNEXPECTED, Restored
+from session.window import Restored
 
 
 @final
 class Session:
     """State that outlives a connection if the client wishes so [MQTT-3.1.2-23] (3.1.1: [MQTT-3.1.2-4]).
 
-    `inbound` handles the client's PUBLISHes. The router offers deliveries to `outbound`, whose passes send them. All
-    other packets go through this class. What is to be written is in `outbox`. The session acts through its `Host`.
+    `inbound` handles the client's PUBLISHes and PUBRELs. The router offers deliveries to `outbound`, whose passes send
+    them. `sender` handles their acknowledgements. What is to be written is in `outbox`. The session acts through its
+    `Host`.
     """
 
     def __init__(self, client_id: str, limits: Limits, host: Host, now: int) -> None:
         self.client_id = client_id
         self.created_at = now
-        self.limits = limits
         self.outbound = Outbound(limits, host, now)
-        self.outbox: Outbox = self.outbound.sender.outbox
+        self.sender = self.outbound.sender
+        self.outbox: Outbox = self.sender.outbox
         """What the host has to write after each pass, and when it has handled a chunk."""
-        self.inbound = Inbound(limits, self.outbound.sender)
+        self.inbound = Inbound(limits, self.sender)
         self.subscriptions: dict[str, Subscription] | None = None
         """By topic filter; None until the first."""
         self.version = 4
         self.listener = ""
         self.refused_until = 0
         """The time until which refused PUBLISHes belong to an episode that is already logged."""
-        self.reading_paused_time = Stopwatch()
+        # Made when they are needed: a connection that does nothing is small.
+        self._reading_paused_time: Stopwatch | None = None
         self._throttled_time: Stopwatch | None = None
         """None until the client first exceeds `producer_max_rate` (FC-23)."""
         self._past: SessionTotals | None = None  # the totals of the finished intervals
 
     # -- connecting
 
-    def keep(self, journal: SessionJournal | None) -> None:
+    def keep(self, queue: QueueJournal | None, received: ReceivedJournal | None) -> None:
         """FC-27: write what comes from now on to the journal, so that it survives the process; None = no longer."""
-        self.outbound.journal = journal
-        self.inbound.journal = journal
+        self.outbound.journal = queue
+        self.inbound.journal = received
 
-    def restore(self, journal: SessionJournal, inflight: list[Restored], packet_ids: list[int], now: int) -> None:
-        """FC-27: keep what the journal has, deliveries of the window, and the client's ids that wait for PUBREL."""
+    def restore(self, queue: QueueJournal, inflight: list[Restored], packet_ids: list[int], now: int) -> None:
+        """FC-27: take over what the journal has: the queue, the window, the client's ids that wait for PUBREL."""
         outbound = self.outbound
         outbound.sender.restore(inflight, now)
-        mqueue = new_mqueue(self.limits)
-        mqueue.restore(journal, outbound.wake)
-        if mqueue.length:
-            outbound.mqueue = mqueue
-            outbound.sender.counters.restore_mqueue(mqueue)
+        outbound.begin_backlog().restore(queue)
         self.inbound.restore(packet_ids, now)
-        self.keep(journal)
 
     def connect(
         self,
@@ -91,7 +86,7 @@ class Session:
 
     def disconnect(self, host: Host, now: int) -> None:
         """Detach the client; `host` replaces its connection."""
-        self.reading_paused_time.stop(now)
+        self.note_reading_paused(False, now)
         self.throttle(False, now)
         self.inbound.disconnect()
         self.outbound.disconnect(host, now)
@@ -101,9 +96,14 @@ class Session:
         self.outbound.end(now)
 
     @property
+    def limits(self) -> Limits:
+        """Those of its configuration."""
+        return self.sender.limits
+
+    @property
     def connected(self) -> bool:
         """Whether its client is connected."""
-        return self.outbound.sender.connected
+        return self.sender.connected
 
     def store_offline(self, now: int) -> None:
         """FC-7: move what was offered while the client is offline into the mqueue."""
@@ -111,21 +111,14 @@ class Session:
 
     # -- from the client
 
-    def acknowledge(self, packet_type: int, packet_id: int, reason_code: int, now: int) -> None:
-        """A PUBACK, PUBREC or PUBCOMP was received. Send PUBREL for an unknown PUBREC, so that it completes (FC-21).
-
-        The caller calls `drain` when it has handled the chunk that it is reading.
-        """
-        phase = self.outbound.sender.acknowledge(packet_type, packet_id, reason_code >= 0x80, now)
-        if phase == DONE:
-            pacing = self.outbound.pacing
-            if pacing is not None:
-                pacing.moved_at = now
-        elif phase == UNEXPECTED and packet_type == packet_types.PUBREC and reason_code < 0x80:
-            if self.version == 5:
-                self.outbox.add_code(PUBREL_HEAD, packet_id, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)
-            else:
-                self.outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
+    def note_reading_paused(self, on: bool, now: int) -> None:
+        """Reading the client is paused, for whatever reason, or no longer."""
+        time = self._reading_paused_time
+        if time is None:
+            if not on:
+                return
+            time = self._reading_paused_time = Stopwatch()
+        time.run(on, now)
 
     def throttle(self, on: bool, now: int) -> None:
         """FC-23: reading the client is paused because of its rate, or no longer."""
@@ -148,30 +141,30 @@ class Session:
 
     def set_congested(self, congested: bool, now: int) -> None:
         """The transport buffer has passed a water mark. At the low one, wake the host: its pass drains the mqueue."""
-        self.outbound.sender.set_congested(congested, now)
+        self.sender.set_congested(congested, now)
 
     def unacknowledged_bytes(self) -> int:
         """Bytes of unacknowledged deliveries, which may be undrained."""
-        return self.outbound.sender.unacknowledged_bytes()
+        return self.sender.unacknowledged_bytes()
 
     def wake(self) -> None:
         """Have the host write what is in the outbox."""
-        self.outbound.sender.host.wake()
+        self.sender.host.wake()
 
     def close(self, reason_code: int, reason: str) -> None:
         """Have the host close the client's connection, if there is one."""
-        self.outbound.sender.host.disconnect(reason_code, reason)
+        self.sender.host.disconnect(reason_code, reason)
 
     # -- time
 
     @property
     def timer_at(self) -> int:
         """When the host will call `on_timer`; 0 = never."""
-        return self.outbound.sender.timer_at
+        return self.sender.timer_at
 
     def on_timer(self, now: int) -> None:
         """Resend and forget what is due (FC-8, FC-22). The caller then writes the outbox if a client is connected."""
-        sender = self.outbound.sender
+        sender = self.sender
         if not sender.timer_at or now < sender.timer_at:
             return  # the session has ended, or an earlier call has replaced this one
         sender.timer_at = 0
@@ -192,34 +185,36 @@ class Session:
     @property
     def counters(self) -> Counters:
         """The counters of the current interval."""
-        return self.outbound.sender.counters
+        return self.sender.counters
 
     def active(self) -> bool:
         """Whether the interval has something to report: events, mailbox, full window or congestion."""
-        sender = self.outbound.sender
+        sender = self.sender
         return (
             not sender.counters.quiet()
             or self.outbound.mailbox.length() > 0
-            or sender.window.full_time.running
+            or sender.window.is_timed()
             or sender.congested
         )
 
     def take_counters(self, now: int, interval_end: int = 0) -> Counters:
         """The counters of the interval that ends now; a new one begins. `interval_end`: nominal end, if not `now`."""
         outbound = self.outbound
-        sender = self.outbound.sender
+        sender = self.sender
         counters = sender.counters
         following = sender.counters = Counters(interval_end or now)
         counters.end_interval(following, sender.window, outbound.mqueue, outbound.mailbox.waiting())
         sender.end_interval(counters, now)
-        if outbound.pacing is not None:
-            counters.paced_for_us = outbound.pacing.patience.used_time.take(now)
+        uncommon = counters.begin_uncommon()
+        if sender.pacing is not None:
+            uncommon.paced_for_us = sender.pacing.patience.used_time.take(now)
         if outbound.publisher is not None:
-            counters.publish_paced_us = outbound.publisher.patience.used_time.take(now)
-        counters.reading_paused_us = self.reading_paused_time.take(now)
-        counters.awaiting_rel_len = self.inbound.awaiting_rel_len
+            uncommon.publish_paced_us = outbound.publisher.patience.used_time.take(now)
+        if self._reading_paused_time is not None:
+            uncommon.reading_paused_us = self._reading_paused_time.take(now)
+        uncommon.awaiting_rel_len = self.inbound.awaiting_rel_len
         if self._throttled_time is not None:
-            counters.publish_throttled_us = self._throttled_time.take(now)
+            uncommon.publish_throttled_us = self._throttled_time.take(now)
         if self._past is None:
             self._past = SessionTotals()
         self._past.add(counters)
@@ -227,15 +222,17 @@ class Session:
 
     def gauges(self) -> Gauges:
         """What it holds now."""
-        sender = self.outbound.sender
+        sender = self.sender
         return Gauges(sender.window, self.outbound.mqueue, self.outbound.mailbox.length(), sender.congested)
 
     def totals(self, now: int) -> SessionTotals:
         """The totals since the session began; no counter is reset."""
         totals = SessionTotals()
-        totals.add(self.outbound.sender.counters)
-        totals.window_full_us = self.outbound.sender.window.full_time.so_far(now)
-        pacing = self.outbound.pacing
+        totals.add(self.sender.counters)
+        full_time = self.sender.window.full_time
+        if full_time is not None:
+            totals.window_full_us = full_time.so_far(now)
+        pacing = self.sender.pacing
         if pacing is not None:
             totals.paced_for_us = pacing.patience.used_time.so_far(now)
         if self._past is not None:
@@ -244,13 +241,13 @@ class Session:
 
     def paces_publishers(self) -> bool:
         """FC-16: whether publishers are paced until the client has taken some of what waits for it."""
-        return self.outbound.paced
+        return self.outbound.paces()
 
     def blocks_others(self) -> bool:
         """FC-25: whether it holds deliveries of an address in which PUBLISHes wait for room."""
         mqueue = self.outbound.mqueue
         return (
-            any(is_blocking(inflight.publish) for inflight in self.outbound.sender.window.entries.values())
+            any(is_blocking(inflight.publish) for inflight in self.sender.window.entries.values())
             or (mqueue is not None and mqueue.is_blocking())
             or any(is_blocking(publish) for publish in self.outbound.mailbox.waiting())
         )

@@ -5,12 +5,12 @@ from typing import final
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.counters import Counters
-from session.group_members import Member, RoundRobin
+from session.group_round_robin import Member, RoundRobin
 from session.holder import hold, release
 from session.host import Host
-from session.journal import SessionJournal
+from session.journal import QueueJournal
 from session.limits import Limits
-from session.mqueue import MQueue, never_fits
+from session.mqueue import NEAR, MQueue, never_fits
 from session.overflow import drop_expired, drop_newcomer, make_room
 from session.pacing import Pacing, has_relief
 from session.priority_mqueue import new_mqueue
@@ -27,8 +27,6 @@ class SharedQueue(Source):
         self.members: dict[Consumer, Member] = {}
         self.counters = Counters(0)
         """The group's counters: offered = sent (handed to a member) + dropped + waiting."""
-        self.journal: SessionJournal | None = None
-        """FC-27; None = what waits does not survive the process."""
         self.mqueue: MQueue | None = None
         self._limits = limits
         self._host = host
@@ -67,12 +65,17 @@ class SharedQueue(Source):
         self._deliver(publish, publisher, now)
         release(publish)
 
-    def restore(self, journal: SessionJournal) -> None:
+    def restore(self, journal: QueueJournal) -> None:
         """FC-27: what waited before the process began."""
         self.journal = journal
         mqueue = self.mqueue = new_mqueue(self._limits)
         mqueue.restore(journal, self._wake_members)
         self.counters.restore_mqueue(mqueue)
+
+    def restore_handed_over(self, qos: int) -> None:
+        """FC-27: a member had a delivery of this queue in its window before the process began."""
+        self.counters.count_offered(qos)
+        self.counters.count_handed_over(qos, 1)
 
     def _wake_members(self) -> None:
         """FC-30: the head is in memory again, so members can pull it."""
@@ -117,7 +120,7 @@ class SharedQueue(Source):
             mqueue = self.mqueue = new_mqueue(self._limits)
         for publish in reversed(deliveries):
             if self.journal is not None and not self.journal.owns(publish):
-                publish = self.journal.add(publish)
+                publish = self.journal.add_first(publish)
             mqueue.push_front(publish)
             self.counters.count_handed_over(publish.qos, -1)
         self._dispatch(now)
@@ -167,12 +170,12 @@ class SharedQueue(Source):
             self._note_drained(mqueue, now)
         if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):
             return
-        waited = mqueue.length
         if mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now):
-            if waited == 0 and self._pacing is not None:
-                self._pacing.moved_at = now  # it was empty before
-            if self.journal is not None and mqueue.tail is None and self.journal.evicts(mqueue.length, mqueue.bytes):
-                mqueue.begin_tail(publish, self.journal, self._wake_members)
+            if self.journal is not None and mqueue.tail is None:
+                if self.journal.evicts(mqueue.length, mqueue.bytes):
+                    mqueue.begin_tail(publish, self.journal, self._wake_members)
+                elif publish.rest5 is not None and mqueue.length >= NEAR and publish.qos:
+                    publish.forget_frames()  # FC-30: it is a delivery of its own
             mqueue.append(publish)
             self.counters.note_mqueue(mqueue.length, mqueue.bytes)
         self._wake_able_members(now)
@@ -217,7 +220,7 @@ class SharedQueue(Source):
         pacing = self._pacing
         if pacing is None:
             return
-        pacing.moved_at = now
+        pacing.note_drained(now)
         if mqueue.length == 0:
             pacing.note_empty()
         if pacing.active and has_relief(mqueue, 0, self._limits):

@@ -1,11 +1,12 @@
 """What a session pulls deliveries from besides its own mqueue: shared queues (FC-13) and retained messages."""
 
-from collections import deque
+from collections import OrderedDict
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
 from protocol.publish import Publish
+from session.journal import QueueJournal
 from session.pacing import Pacing
 
 EMPTY: Final = 0
@@ -22,6 +23,9 @@ YIELD: Final = 3
 class Source:
     """A shared queue, or the retained messages of new subscriptions."""
 
+    journal: QueueJournal | None = None
+    """FC-27; None = what waits in it does not survive the process."""
+
     def pull(self, consumer: "Consumer", now: int) -> int:
         """Deliver what the session can send in this pass. Returns EMPTY, DELIVERED, BLOCKED or YIELD."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
@@ -36,7 +40,8 @@ class PendingSources:
     """Sources that have, or may have, deliveries that the session could not send at once."""
 
     def __init__(self) -> None:
-        self.sources: deque[Source] = deque()
+        self.sources: OrderedDict[Source, None] = OrderedDict()
+        """In their order. A session may be in thousands of groups: none of them is searched for."""
 
     def pull(self, consumer: "Consumer", now: int) -> bool:
         """Pull what can be sent, from one source after the other; a source that delivered goes last.
@@ -49,36 +54,29 @@ class PendingSources:
         for _ in range(len(sources)):
             if not consumer.has_room() or not consumer.is_open():
                 break
-            source = sources.popleft()
+            source, _none = sources.popitem(last=False)
             result = source.pull(consumer, now)
             if result == BLOCKED:
                 blocked.append(source)
             elif result != EMPTY:
-                sources.append(source)
+                sources[source] = None
                 more = more or result == YIELD
-        blocked.reverse()
-        sources.extendleft(blocked)
+        for source in reversed(blocked):
+            sources[source] = None
+            sources.move_to_end(source, last=False)
         return more or (len(sources) > 0 and not consumer.has_room())
 
 
 class Consumer:
     """A session as sources and shared queues see it."""
 
-    def __init__(self) -> None:
-        self.pending_sources: PendingSources | None = None
-        """None until `pull_later` is first called."""
-
     def pull_later(self, source: Source) -> None:
         """A source has, or may have, deliveries: pull from it when the session can send."""
-        pending = self.pending_sources
-        if pending is None:
-            pending = self.pending_sources = PendingSources()
-        pending.sources.append(source)
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def forget(self, source: Source) -> None:
         """Do not pull from a source any more that `pull_later` has added."""
-        if self.pending_sources is not None:
-            self.pending_sources.sources.remove(source)
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def is_online(self) -> bool:
         """Whether its client is connected."""

@@ -48,6 +48,11 @@ class Throttle:
         if self.rate is not None:
             self.rate.take(now)
 
+    def restore(self, publish: Publish) -> None:
+        """FC-27: a delivery was in the window before the process began; FC-10 counts it still."""
+        if self.byte_window is not None:
+            self.byte_window.sent(publish)
+
     def completed(self, publish: Publish) -> None:
         """A QoS 1 or 2 delivery has left the window."""
         if self.byte_window is not None:
@@ -67,6 +72,12 @@ class Throttle:
         self._byte_window_time.run(closed == qos0_gate.WINDOW_FULL, now)
         self._rate_time.run(closed == qos0_gate.RATE, now)
 
+    def holding(self) -> int:
+        """Which limit the next delivery waits for: WINDOW_FULL (bytes), RATE, or OPEN."""
+        if self._byte_window_time.running:
+            return qos0_gate.WINDOW_FULL
+        return qos0_gate.RATE if self._rate_time.running else qos0_gate.OPEN
+
     def disconnect(self, now: int) -> None:
         """The connection is closed: QoS 0 sent on it no longer counts, unacknowledged QoS 1 and 2 still do."""
         if self.byte_window is not None:
@@ -81,7 +92,8 @@ class Throttle:
 
     def fill(self, counters: Counters, now: int) -> None:
         """Fill in the columns of the interval that ends."""
-        counters.window_bytes_full_us = self._byte_window_time.take(now)
-        counters.rate_limited_us = self._rate_time.take(now)
+        uncommon = counters.begin_uncommon()
+        uncommon.window_bytes_full_us = self._byte_window_time.take(now)
+        uncommon.rate_limited_us = self._rate_time.take(now)
         if self.byte_window is not None:
-            counters.window_bytes = self.byte_window.bytes
+            uncommon.window_bytes = self.byte_window.bytes

@@ -37,7 +37,7 @@ class Watch:
         return now + self.limits.slow_check_period
 
     def end_backlog(self) -> None:
-        """The mqueue is empty."""
+        """The mqueue is empty, or the client is detached."""
         self._since = 0
         self.slow = False
 
@@ -47,20 +47,14 @@ class Watch:
         if completed:
             self.acknowledged += 1
 
-    def reset(self) -> None:
-        """The client is detached: forget backlog and stalled window."""
-        self.end_backlog()
-        self._stalled_since = -1
-
     def check(self, window: Window, now: int) -> int:
         """What has to be reported now: SLOW, STALLED, both or neither, as bits."""
         found = 0
-        if self._is_slow(now):
-            if not self.slow:
+        if self._since and now - self._since >= self.limits.slow_check_period:
+            slow = self._end_period(now) < self.limits.slow_threshold
+            if slow and not self.slow:
                 found |= SLOW
-            self.slow = True
-        elif self._since == now:  # a period has ended that was not slow
-            self.slow = False
+            self.slow = slow
         stalls_at = self._stalls_at(window)
         if stalls_at and now >= stalls_at and self._stalled_since != self.moved_at:
             self._stalled_since = self.moved_at
@@ -75,15 +69,12 @@ class Watch:
             stalled = now + self.limits.stalled_window  # reported; it may move, and stall again
         return earlier(slow, stalled)
 
-    def _is_slow(self, now: int) -> bool:
-        """Whether a period has ended in which too little was acknowledged and drained; begins the next one."""
-        period = now - self._since
-        if not self._since or period < self.limits.slow_check_period:
-            return False
+    def _end_period(self, now: int) -> float:
+        """Return the messages a second that were acknowledged or drained in the period, and begin the next one."""
         done = max(self.drained - self._drained, self.acknowledged - self._acknowledged)
-        self.rate = done * SECOND / period
+        self.rate = done * SECOND / (now - self._since)
         self._begin(now)
-        return self.rate < self.limits.slow_threshold
+        return self.rate
 
     def _begin(self, now: int) -> None:
         self._since = now
@@ -92,7 +83,7 @@ class Watch:
 
     def _stalls_at(self, window: Window) -> int:
         """When the window will have been full for too long without an acknowledgement; 0 = it is not full."""
-        if not self.limits.stalled_window or not window.full():
+        if not self.limits.stalled_window or not window.full:
             return 0
         return self.moved_at + self.limits.stalled_window
 

@@ -29,8 +29,8 @@ _MOVES: Final[dict[tuple[int, int], int]] = {
 }
 _NAMES: Final = {packet_types.PUBACK: "PUBACK", packet_types.PUBREC: "PUBREC", packet_types.PUBCOMP: "PUBCOMP"}
 _EXPECTED: Final = {WAIT_PUBACK: "PUBACK", WAIT_PUBREC: "PUBREC", WAIT_PUBCOMP: "PUBCOMP"}
-# The same as a flat table, for speed; the index is phase * 16 + packet type.
-_NEXT: Final = bytes([_MOVES.get((key >> 4, key & 15), UNEXPECTED) for key in range(64)])
+NEXT_PHASE: Final = bytes([_MOVES.get((key >> 4, key & 15), UNEXPECTED) for key in range(64)])
+"""The same as a flat table, for speed; the index is phase * 16 + packet type."""
 
 
 @mypyc_attr(acyclic=True)
@@ -55,6 +55,10 @@ class Restored:
         self.received = received
 
 
+_NO_ENTRIES: Final[dict[int, Inflight]] = {}
+"""Those of all windows that have had none: most subscribers of QoS 0 never do."""
+
+
 def wrong_kind(packet_type: int, packet_id: int, inflight: Inflight) -> ProtocolError:
     """The error for an UNEXPECTED acknowledgement [MQTT-4.13.1-1]; in 3.1.1 [MQTT-4.8.0-1]."""
     return ProtocolError(
@@ -70,17 +74,20 @@ class Window:
 
     def __init__(self) -> None:
         self.limit: int = PACKET_IDS
-        self.entries: dict[int, Inflight] = {}
-        self.full_time = Stopwatch()
-        self._last_id = 0
-
-    def full(self) -> bool:
+        self.entries = _NO_ENTRIES
+        self.full = False
         """Whether no further QoS 1 or 2 delivery may be sent; also while a kept window exceeds a smaller new limit."""
-        return len(self.entries) >= self.limit
+        self.full_time: Stopwatch | None = None
+        """How long it was full; None until it first is."""
+        self.most = 0
+        """The highest number of deliveries since the interval of the counters began."""
+        self._last_id = 0
 
     def add(self, publish: Publish, now: int) -> int:
         """Add `publish`; returns a packet identifier not in use [MQTT-2.2.1-4]. The window must not be full."""
         entries = self.entries
+        if entries is _NO_ENTRIES:
+            entries = self.entries = {}
         packet_id: int = self._last_id % PACKET_IDS + 1
         while packet_id in entries:
             packet_id = packet_id % PACKET_IDS + 1
@@ -88,51 +95,63 @@ class Window:
         entries[packet_id] = Inflight(publish, now)
         if publish.holder is not None:
             hold(publish)  # FC-24
-        if len(entries) >= self.limit:
-            self.full_time.start(now)
+        length = len(entries)
+        if length > self.most:
+            self.most = length
+        if length >= self.limit:
+            self.full = True
+            self._time_full(now)
         return packet_id
 
     def restore(self, restored: Restored, now: int) -> None:
         """FC-27: add a delivery with the packet id that it had."""
         publish = restored.publish
+        if self.entries is _NO_ENTRIES:
+            self.entries = {}
         inflight = self.entries[restored.packet_id] = Inflight(publish, now)
         if restored.received:
             inflight.phase = WAIT_PUBCOMP
         self._last_id = restored.packet_id
+        self.most = max(self.most, len(self.entries))
         if publish.holder is not None:
             hold(publish)  # FC-24
 
     def set_limit(self, limit: int, now: int) -> None:
-        """FC-1: W of a new connection."""
+        """FC-1: W of a new connection. `full_time` does not run: it has stopped with the last one."""
         self.limit = limit
-        if self.full():
-            self.full_time.start(now)
-        else:
-            self.full_time.stop(now)
-
-    def advance(self, packet_id: int, inflight: Inflight, packet_type: int, failed: bool, now: int) -> int:
-        """Apply an acknowledgement; returns the new phase, or UNEXPECTED. `failed`: its reason is 0x80 or above."""
-        phase: int = _NEXT[inflight.phase << 4 | packet_type]
-        if failed and phase == WAIT_PUBCOMP:
-            phase = DONE  # FC-1: a PUBREC that refuses frees the slot [MQTT-4.3.3-4]
-        if phase == DONE:
-            self.remove(packet_id, inflight, now)
-        elif phase != UNEXPECTED:
-            inflight.phase = phase
-        return phase
+        self.full = len(self.entries) >= limit
+        if self.full:
+            self._time_full(now)
 
     def remove(self, packet_id: int, inflight: Inflight, now: int) -> None:
         """Free a slot."""
         del self.entries[packet_id]
         if inflight.publish.holder is not None:
             release(inflight.publish)
-        if self.full_time.running and not self.full():
-            self.full_time.stop(now)
+        if self.full and len(self.entries) < self.limit:
+            self.full = False
+            self.stop_time(now)
 
     def clear(self, now: int) -> None:
         """The session has ended: free all slots."""
         for inflight in self.entries.values():
             if inflight.publish.holder is not None:
                 release(inflight.publish)  # FC-24
-        self.entries.clear()
-        self.full_time.stop(now)
+        self.entries = _NO_ENTRIES
+        self.full = False
+        self.stop_time(now)
+
+    def is_timed(self) -> bool:
+        """Whether `full_time` runs."""
+        return self.full_time is not None and self.full_time.running
+
+    def _time_full(self, now: int) -> None:
+        time = self.full_time
+        if time is None:
+            time = self.full_time = Stopwatch()
+        time.start(now)
+
+    def stop_time(self, now: int) -> None:
+        """It is not full any more, or its client is detached."""
+        if self.full_time is not None:
+            self.full_time.stop(now)

@@ -12,7 +12,7 @@ from spark_jobs.storage import open_storage
 ARCHIVE: Final = "spark_jobs.zip"
 MAIN: Final = "sluice_report.py"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # constant, so that the same files give the same archive
-_SUFFIXES: Final = (".py", ".json", ".css", ".js")
+_SUFFIXES: Final = (".py", ".json", ".toml", ".html", ".css", ".js", ".txt")
 
 
 def write_bundle(out: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""Command line: `python -m spark_jobs report ...`, `... compact ...` and `... bundle ...`.
+"""Command line: `python -m spark_jobs report ...`, `... compact ...`, `... index ...` and `... bundle ...`.
 
-On a cluster spark-submit runs the same job; the driver needs pyarrow and deltalake, and Sluice need not be installed:
+On a cluster spark-submit runs the same job; the driver needs pyarrow, deltalake and jinja2; Sluice need not be there:
 
     python -m spark_jobs bundle --out jobs/
     spark-submit --master ... --py-files jobs/spark_jobs.zip jobs/sluice_report.py --metrics DIR --out DIR
@@ -19,9 +19,10 @@ from typing import Final
 
 from spark_jobs.compaction.command import add_options
 from spark_jobs.errors import ReportError, was_interrupted
+from spark_jobs.formats import counted, in_zone
 from spark_jobs.job import make_report
 from spark_jobs.progress import Progress
-from spark_jobs.report_options import add_report, report_options
+from spark_jobs.report_options import add_report, report_options, zone_of
 from spark_jobs.spark import DEBUG
 
 OK: Final = 0
@@ -30,7 +31,7 @@ WRONG_INPUT: Final = 2
 BEYOND_LIMITS: Final = 3
 INTERRUPTED: Final = 130
 
-FOLDER_OPTIONS: Final = ("metrics", "store", "compare", "out")
+FOLDER_OPTIONS: Final = ("metrics", "store", "compare", "out", "reports")
 """Options whose value is a folder."""
 
 
@@ -38,15 +39,10 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m spark
     """Run the command line; `program` is its name in help texts. Returns the exit code."""
     parser = _parser(program)
     parsed = parser.parse_args(arguments)
-    progress = Progress(quiet=parsed.quiet if parsed.command == "report" else True)
+    progress = Progress(quiet=getattr(parsed, "quiet", True) or parsed.command != "report")
     try:
         _require_folders(parsed)
-        if parsed.command == "bundle":
-            return _bundle(parsed.out)
-        if parsed.command == "compact":
-            return _compact(parsed)
-        if not make_report(report_options(parsed), progress):
-            return BEYOND_LIMITS
+        return _COMMANDS[parsed.command](parsed, progress)
     except ReportError as error:
         sys.stderr.write(f"error: {error}\n")
         return WRONG_INPUT
@@ -63,7 +59,6 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m spark
         reason = "; ".join(lines[:3]) or type(error).__name__
         sys.stderr.write(f"error: the job failed: {reason} ({DEBUG}=1 shows more)\n")
         return FAILED
-    return OK
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -78,6 +73,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
         description="Compact raw metrics: one row per session and hour. Only new files are read.",
     )
     add_options(compact)
+    index = commands.add_parser(
+        "index",
+        help="make an index of many reports",
+        description="Write REPORTS/index.html: trends, and a row for each REPORTS/NAME/summary.json.",
+    )
+    index.add_argument("--reports", required=True, metavar="DIR", help="folder of the reports' folders")
+    index.add_argument("--timezone", default="UTC", metavar="NAME", help="of the page's times: Europe/Berlin")
     bundle = commands.add_parser(
         "bundle",
         help="pack this package for spark-submit",
@@ -95,7 +97,11 @@ def _require_folders(parsed: argparse.Namespace) -> None:
             raise ReportError(f"--{option} '{folder}': is empty; expected a path or URI (. is the current folder)")
 
 
-def _compact(parsed: argparse.Namespace) -> int:
+def _report(parsed: argparse.Namespace, progress: Progress) -> int:
+    return OK if make_report(report_options(parsed), progress) else BEYOND_LIMITS
+
+
+def _compact(parsed: argparse.Namespace, _: Progress) -> int:
     from spark_jobs.compaction import command
 
     done = command.run(parsed)
@@ -103,9 +109,21 @@ def _compact(parsed: argparse.Namespace) -> int:
     return OK
 
 
-def _bundle(out: str) -> int:
+def _index(parsed: argparse.Namespace, progress: Progress) -> int:
+    from spark_jobs.index import make_index
+
+    with in_zone(zone_of(parsed.timezone)):
+        number = make_index(parsed.reports, progress)
+    sys.stdout.write(f"{parsed.reports.rstrip('/')}/index.html: {counted(number, 'report')}\n")
+    return OK
+
+
+def _bundle(parsed: argparse.Namespace, _: Progress) -> int:
     from spark_jobs.bundle import write_bundle
 
-    for path in write_bundle(out):
+    for path in write_bundle(parsed.out):
         sys.stdout.write(f"{path}\n")
     return OK
+
+
+_COMMANDS: Final = {"report": _report, "compact": _compact, "index": _index, "bundle": _bundle}

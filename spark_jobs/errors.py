@@ -10,9 +10,12 @@ class ReportError(Exception):
 
 def spark_errors() -> tuple[type[Exception], ...]:
     """The exceptions that Spark raises when a job fails."""
-    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    try:
+        from py4j.protocol import Py4JJavaError
+    except ImportError:  # Spark Connect has no Java here
+        return (PySparkException,)
     return Py4JJavaError, PySparkException
 
 

@@ -1,6 +1,9 @@
-"""Formats numbers and names for display. The text is not escaped for HTML."""
+"""Formats numbers, times and names for display. The text is not escaped for HTML."""
 
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 DASH: Final = "–"
@@ -8,6 +11,7 @@ NARROW_SPACE: Final = "\u202f"
 NO_BREAK_SPACE: Final = "\u00a0"
 LONGEST_NAME: Final = 48  # letters of a client id that a table shows; MQTT allows 65,535 bytes
 
+_zone: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
 _TIME_UNITS: Final = ((60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"), (1, "µs"))
 _COUNT_UNITS: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
@@ -103,19 +107,45 @@ def at_most(high: float | None, low: float | None, unit: str) -> str:
     return DASH if low is None else f"≥{NO_BREAK_SPACE}{quantity(low, unit)}"
 
 
+@contextmanager
+def in_zone(zone: tzinfo) -> Iterator[None]:
+    """Within the block, times are shown in this time zone; elsewhere in UTC."""
+    token = _zone.set(zone)
+    try:
+        yield
+    finally:
+        _zone.reset(token)
+
+
+def zone_name() -> str:
+    """The name of the time zone in which times are shown."""
+    return str(_zone.get())
+
+
+def local(time_seconds: float) -> datetime:
+    """A point in time (seconds since 1970) in the time zone in which times are shown."""
+    return datetime.fromtimestamp(time_seconds, _zone.get())
+
+
+def utc_offset(time_seconds: float) -> float:
+    """How many seconds the shown time zone is before UTC at this time."""
+    offset = local(time_seconds).utcoffset()
+    return 0.0 if offset is None else offset.total_seconds()
+
+
 def moment(time: datetime) -> str:
-    """A point in time to the second, UTC."""
-    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    """A point in time to the second."""
+    return time.astimezone(_zone.get()).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def minute(time_us: int) -> str:
-    """A point in time (microseconds since 1970) to the minute, UTC, without the year: 21 Nov 14:05."""
-    return datetime.fromtimestamp(time_us // 1_000_000, UTC).strftime("%-d %b %H:%M")
+    """A point in time (microseconds since 1970) to the minute, without the year: 21 Nov 14:05."""
+    return local(time_us // 1_000_000).strftime("%-d %b %H:%M")
 
 
 def between(start_us: int, end_us: int) -> str:
     """Two points in time; a common day is named once: 21 Nov 14:05 to 15:20."""
-    start, end = (datetime.fromtimestamp(time // 1_000_000, UTC) for time in (start_us, end_us))
+    start, end = (local(time // 1_000_000) for time in (start_us, end_us))
     last = end.strftime("%H:%M") if start.date() == end.date() else minute(end_us)
     return f"{minute(start_us)} to {last}"
 
@@ -141,6 +171,7 @@ def reason(name: str) -> str:
         "expired": "message expired",
         "too_large": "larger than Maximum Packet Size",
         "offline_qos0": "offline, QoS 0 not stored",
+        "not_permitted": "no longer permitted by rules",
         "session_ended": "session ended",
     }
     return known.get(name, name.replace("_", " "))

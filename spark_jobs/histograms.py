@@ -39,14 +39,6 @@ def counts_by_group(groups: Groups, table: pa.Table, name: str) -> Ints:
     return found.reshape(-1, BUCKETS)
 
 
-def column_of(counts: Ints) -> pa.Array:
-    """Rows of BUCKETS counts as a column of histograms."""
-    row, bucket = np.nonzero(counts)
-    ends = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(counts)))]).astype(np.int32)
-    entries = counts[row, bucket] << COUNT_SHIFT | bucket
-    return pa.ListArray.from_arrays(pa.array(ends), pa.array(entries), KIND)
-
-
 def modern(table: pa.Table, earlier: Mapping[str, str]) -> pa.Table:
     """A table with histograms in today's form only: name -> what a column of 32 counts is called there."""
     for name, before in earlier.items():

@@ -11,8 +11,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,9 +27,12 @@ OLDEST: Final = 17  # Spark 4 needs 17 or later
 NEWEST: Final = 25  # the newest version that has been tested
 UNWANTED: Final = "--add-modules=jdk.incubator.vector"
 
+STOPS_WITHIN: Final = 10  # seconds for Java to remove its files
+_PID: Final = "pid"  # file of a JAVA_HOME
 _WRAPPER: Final = """\
 #!/bin/sh
-# Starts Java without the argument for a module that some runtimes lack.
+# Starts Java without the argument for a module that some runtimes lack. Java gets the process id of this shell.
+echo $$ > {pid}
 for argument do
   shift
   [ "$argument" = "{unwanted}" ] || set -- "$@" "$argument"
@@ -90,12 +96,23 @@ def find_java(environ: Mapping[str, str]) -> Java:
 
 
 def make_java_home(java: Java, folder: Path) -> Path:
-    """Write a JAVA_HOME into `folder` whose bin/java drops the unwanted argument; returns it."""
+    """Write a JAVA_HOME into `folder` whose bin/java drops the unwanted argument and notes its pid; returns it."""
     home = folder / "java"
     wrapper = home / "bin" / "java"
     wrapper.parent.mkdir(parents=True)
-    wrapper.write_text(
-        _WRAPPER.format(unwanted=UNWANTED, java=shlex.quote(str(java.program))), encoding="utf-8"
-    )
+    program, pid = shlex.quote(str(java.program)), shlex.quote(str(home / _PID))
+    wrapper.write_text(_WRAPPER.format(unwanted=UNWANTED, java=program, pid=pid), encoding="utf-8")
     wrapper.chmod(0o700)
     return home
+
+
+def stop_java(home: Path) -> None:
+    """Stop the child process that runs the Java of a JAVA_HOME of `make_java_home`, and wait for its end."""
+    with suppress(OSError, ValueError):  # not started, or ended already
+        pid = int((home / _PID).read_text())
+        os.kill(pid, signal.SIGTERM)
+        end = time.monotonic() + STOPS_WITHIN
+        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > end:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)

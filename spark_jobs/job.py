@@ -1,21 +1,21 @@
 """The report from end to end: compacted hours in; tables, page and summary out."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from math import lcm
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.errors import ReportError
+from spark_jobs.formats import in_zone
 from spark_jobs.progress import Progress
-from spark_jobs.storage import Storage, StorageError, is_local, open_storage
+from spark_jobs.storage import Storage, StorageError, open_storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from spark_jobs.measures.frames import StoreFrames
     from spark_jobs.measures.result import Result
+    from spark_jobs.spark import SparkOf
     from spark_jobs.store.store import Selection, Store
 
 STARVED_AFTER: Final = 3
@@ -35,6 +35,7 @@ class Source:
         metrics: URI of the exporter's files; None if `store` is given.
         start, end: requested range of time, [start, end); None: open. The report covers all hours that overlap it.
         broker: only this broker; None: all.
+        version: of the store; None: the newest one.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Source:
     start: datetime | None = None
     end: datetime | None = None
     broker: str | None = None
+    version: int | None = None
 
     @property
     def start_us(self) -> int | None:
@@ -73,6 +75,9 @@ class Options:
         starved_after: a session is starved after this many intervals in a row without a delivery.
         thresholds: path of a file of limits, see `thresholds`; None: no limits.
         hash_key: client ids are replaced with digests by this key; None: they are shown.
+        client: the report has a section and a table about this client id; None: about none.
+        zone: the page's times are shown in it.
+        webhook: URL that is told about the report when it is complete; None: none.
     """
 
     sources: tuple[Source, ...]
@@ -82,6 +87,9 @@ class Options:
     starved_after: int = STARVED_AFTER
     thresholds: str | None = None
     hash_key: str | None = None
+    client: str | None = None
+    zone: tzinfo = UTC
+    webhook: str | None = None
 
 
 def make_report(options: Options, progress: Progress, settings: Mapping[str, str] | None = None) -> bool:
@@ -105,32 +113,23 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
     spark.require_packages()
     from spark_jobs.publish import check_writable, publish
     from spark_jobs.thresholds import check, read_thresholds
+    from spark_jobs.webhook import tell
 
     limits = read_thresholds(options.thresholds) if options.thresholds is not None else {}
-    with ExitStack() as stack:
-        running: list[SparkSession] = []
-
-        def spark_of(rows: int | None) -> "SparkSession | None":
-            if not running and spark.is_wanted(rows, options.master):
-                with progress.stage("starting Spark") as stage:
-                    started = stack.enter_context(spark.session(options.master, rows=rows, settings=settings))
-                    stage.note = started.description
-                running.append(started.spark)
-            return running[0] if running else None
-
-        if is_local(options.out):
-            check_writable(open_storage(options.out))
-        folders = (options.out, *[each.store or each.metrics or "" for each in options.sources])
-        if spark.under_spark_submit() or not all(map(is_local, folders)):
-            spark_of(None)
-        out = open_storage(options.out, *running)
-        check_writable(out)
-        with _sources(spark_of, options.sources, out, progress) as frames:
-            results = _measure(frames, options, progress)
-            with progress.stage("writing tables and page") as stage:
-                checked = check(results[-1], limits)
-                publish(results, out, checked)
-                stage.note = f"{options.out.rstrip('/')}/report.html"
+    out = open_storage(options.out)
+    check_writable(out)
+    with (
+        spark.when_wanted(options.master, progress, settings) as spark_of,
+        _sources(spark_of, options.sources, out, progress) as frames,
+    ):
+        results = _measure(frames, options, progress)
+        with progress.stage("writing tables and page") as stage:
+            checked = check(results[-1], limits)
+            with in_zone(options.zone):
+                summary = publish(results, out, checked)
+            stage.note = f"{options.out.rstrip('/')}/report.html"
+    if options.webhook is not None:
+        tell(options.webhook, summary, options.out)
     exceeded = [each for each in checked if each.exceeded]
     for each in exceeded:
         progress.warn(f"threshold exceeded: {each}")
@@ -139,7 +138,7 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
 
 @contextmanager
 def _sources(
-    spark_of: "Callable[[int | None], SparkSession | None]",
+    spark_of: "SparkOf",
     sources: Sequence[Source],
     out: Storage,
     progress: Progress,
@@ -164,7 +163,7 @@ def _sources(
                 uri = out.uri_of(own[-1])
                 asked = Compaction(source.metrics or "", uri, None, source.start_us, source.end_us)
                 compact(asked, spark_of, progress)
-            store = open_store(uri, None if is_local(uri) else spark_of(None))
+            store = open_store(uri, source.version)
             opened.append((store, Selection(source.start_us, source.end_us, source.broker)))
         with _name_damaged_files(opened):
             yield [reading.frames_of(store, selection) for store, selection in opened]
@@ -190,6 +189,7 @@ def _name_damaged_files(opened: "Iterable[tuple[Store, Selection]]") -> Iterator
 
 def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progress) -> "list[Result]":
     from spark_jobs.comparison.compare import with_comparison
+    from spark_jobs.measures.client import NAME as CLIENT
     from spark_jobs.measures.frames import Finding
     from spark_jobs.measures.hashing import hashed
     from spark_jobs.measures.measure import measure
@@ -202,9 +202,18 @@ def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progre
         frames, labels = [alone], labels[1:]
     window_us = _common_window(frames, options.window)
     results = [
-        measure(part, label, progress, window_us=window_us, starved_after=options.starved_after)
+        measure(
+            part,
+            label,
+            progress,
+            window_us=window_us,
+            starved_after=options.starved_after,
+            client_id=options.client,
+        )
         for part, label in zip(frames, labels, strict=True)
     ]
+    if options.client is not None and not results[-1].tables[CLIENT].num_rows:
+        raise ReportError(f"--client {options.client}: had no session in the requested range")
     if options.hash_key is not None:
         results = [hashed(result, options.hash_key) for result in results]
     return results if len(results) == 1 else [results[0], with_comparison(results[0], results[1])]

@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from spark_jobs.measures.files import FOLDER, STARVED, encoded
-from spark_jobs.measures.layout import LAYOUTS
+from spark_jobs.measures.files import FOLDER, TABLES, encoded
 from spark_jobs.measures.result import Result
 from spark_jobs.measures.summary import summary
 from spark_jobs.openmetrics import open_metrics
@@ -33,10 +32,13 @@ def check_writable(out: Storage) -> None:
     out.remove(_PROBE)
 
 
-def publish(results: Sequence[Result], out: Storage, checked: Sequence[Checked] = ()) -> None:
+def publish(results: Sequence[Result], out: Storage, checked: Sequence[Checked] = ()) -> dict[str, Any]:
     """Write tables/, summary.json, metrics.prom, report.html and, for two runs, compare.svg, each atomically.
 
     The page is written last, because it links to the tables.
+
+    Returns:
+        The content of summary.json.
 
     Raises:
         StorageError: a file cannot be written; the earlier one is kept.
@@ -45,7 +47,7 @@ def publish(results: Sequence[Result], out: Storage, checked: Sequence[Checked] 
     for name, data in encoded(results):
         out.write(name, data)
         written.add(name)
-    stale = {f"{FOLDER}/{name}.{form}" for name in (*LAYOUTS, STARVED) for form in ("parquet", "csv")} - written
+    stale = {f"{FOLDER}/{name}.{form}" for name in TABLES for form in ("parquet", "csv")} - written
     for name in sorted(stale if len(results) > 1 else stale | {PICTURE}):  # from an earlier report
         out.remove(name)
     found = [finding.to_json() for finding in findings(results[-1])]
@@ -55,3 +57,4 @@ def publish(results: Sequence[Result], out: Storage, checked: Sequence[Checked] 
     if len(results) > 1:
         out.write(PICTURE, compared(results).encode())
     out.write(PAGE, render(results).encode())
+    return told

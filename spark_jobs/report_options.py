@@ -2,11 +2,14 @@
 
 import argparse
 from dataclasses import replace
+from datetime import UTC, tzinfo
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from spark_jobs.comparison.selection import Baseline, parse_baseline, time_of
 from spark_jobs.errors import ReportError
+from spark_jobs.webhook import require_url
 from spark_jobs.windows import AUTO, parse_window
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ _DESCRIPTION: Final = """\
 Make the fairness report: OUT/report.html, summary.json and tables/ (Parquet and CSV).
 
 Its input are compacted hours (--store, see `compact`), or the exporter's files (--metrics), which are compacted for
-this report only. Every folder may be a path or a Hadoop URI: /data, hdfs://..., s3a://...
+this report only. Every folder may be a path or a URI: /data, hdfs://..., s3a://...
 
 A baseline is a list of parts separated by commas; what it does not name is the same as for the run itself:
   --baseline 2026-11-01..2026-11-08     an earlier week of the same store, such as before an update of the broker
@@ -37,12 +40,22 @@ def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     source = report.add_mutually_exclusive_group(required=True)
     source.add_argument("--store", metavar="URI", help="folder of the compacted hours")
     source.add_argument("--metrics", metavar="URI", help="folder the broker exports to, instead of --store")
+    report.add_argument(
+        "--store-version",
+        type=int,
+        metavar="N",
+        help="the store as it was in this version, `store_version` of summary.json; kept for a day; default: newest",
+    )
     report.add_argument("--out", required=True, metavar="URI", help="folder of the report; created if missing")
     report.add_argument(
-        "--from", dest="start", metavar="TIME", help="start of the range, ISO 8601; UTC without an offset"
+        "--from", dest="start", metavar="TIME", help="start of the range, ISO 8601; without an offset in --timezone"
     )
     report.add_argument("--to", dest="end", metavar="TIME", help="end of the range; extended to whole hours")
     report.add_argument("--broker", metavar="NAME", help="only this broker's sessions")
+    report.add_argument("--client", metavar="ID", help="add everything about one client, hour by hour")
+    report.add_argument(
+        "--timezone", default="UTC", metavar="NAME", help="of the page's times, and of --from and --to: Europe/Berlin"
+    )
     report.add_argument("--label", metavar="NAME", help="name of the run in the report; default: the folder's name")
     report.add_argument("--baseline", metavar="SELECTION", help="what to compare with, see above")
     report.add_argument("--baseline-label", metavar="NAME", help="name of the baseline in the report")
@@ -67,6 +80,9 @@ def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     report.add_argument(
         "--hash-ids", metavar="KEY", help="show digests by this key instead of client ids, the same for the same key"
     )
+    report.add_argument(
+        "--webhook", metavar="URL", help="POST the findings to it as JSON when the report is complete"
+    )
     report.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
     report.add_argument("--quiet", action="store_true", help="no progress lines")
 
@@ -79,7 +95,8 @@ def report_options(parsed: argparse.Namespace) -> "Options":
     """
     from spark_jobs.job import STARVED_AFTER, Options, Source
 
-    start, end = time_of("--from", parsed.start or ""), time_of("--to", parsed.end or "")
+    zone = zone_of(parsed.timezone)
+    start, end = time_of("--from", parsed.start or "", zone), time_of("--to", parsed.end or "", zone)
     if start is not None and end is not None and start >= end:
         raise ReportError(f"--from {parsed.start} --to {parsed.end}: the range is empty; --from must be before --to")
     if parsed.compare is not None and parsed.baseline is not None:
@@ -92,19 +109,47 @@ def report_options(parsed: argparse.Namespace) -> "Options":
         raise ReportError(f"--starved-after {starved_after}: expected a whole number of at least 1")
     if parsed.hash_ids is not None and not 0 < len(parsed.hash_ids.encode()) <= LONGEST_KEY:
         raise ReportError(f"--hash-ids: the key has {len(parsed.hash_ids.encode())} bytes; expected 1 to {LONGEST_KEY}")
+    if parsed.webhook is not None:
+        require_url(parsed.webhook)
     label = parsed.label or parsed.broker or _name_of(parsed.store or parsed.metrics)
-    run = Source(label, parsed.store, parsed.metrics, start, end, parsed.broker)
-    sources = (run,) if baseline is None else (_baseline(baseline, parsed.baseline_label, run), run)
+    version: int | None = parsed.store_version
+    if version is not None and (version < 0 or parsed.store is None):
+        raise ReportError(f"--store-version {version}: expected a version of --store, 0 or higher")
+    run = Source(label, parsed.store, parsed.metrics, start, end, parsed.broker, version)
+    sources = (run,) if baseline is None else (_baseline(baseline, parsed.baseline_label, run, zone), run)
     window = parse_window(parsed.window)
     return Options(
-        sources, parsed.out, parsed.master, window, starved_after, parsed.thresholds, parsed.hash_ids
+        sources,
+        parsed.out,
+        parsed.master,
+        window,
+        starved_after,
+        thresholds=parsed.thresholds,
+        hash_key=parsed.hash_ids,
+        client=parsed.client,
+        zone=zone,
+        webhook=parsed.webhook,
     )
 
 
-def _baseline(text: str, label: str | None, run: "Source") -> "Source":
+def zone_of(name: str) -> tzinfo:
+    """The time zone of `--timezone`.
+
+    Raises:
+        ReportError: it is not known.
+    """
+    if name == str(UTC):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        raise ReportError(f"--timezone {name}: is not known; expected a name such as Europe/Berlin, or UTC") from None
+
+
+def _baseline(text: str, label: str | None, run: "Source", zone: tzinfo) -> "Source":
     from spark_jobs.job import Source
 
-    named = parse_baseline(text)
+    named = parse_baseline(text, zone)
     elsewhere = named.store is not None or named.metrics is not None
     source = Source(
         label or _default_label(named, text),
@@ -113,6 +158,7 @@ def _baseline(text: str, label: str | None, run: "Source") -> "Source":
         named.start if named.ranged else run.start,
         named.end if named.ranged else run.end,
         named.broker or run.broker,
+        None if elsewhere else run.version,
     )
     if replace(source, label=run.label) == run:
         raise ReportError(f"--baseline {text}: is the run itself; name another range, broker, store or metrics folder")

@@ -39,6 +39,7 @@ def frames_of(store: Store, selection: Selection) -> StoreFrames:
         files=[_source_file(record) for record in records],
         findings=_findings(records, taken),
         watermarks=brokers,
+        version=store.snapshot.version,
         asked_from_us=selection.start_us,
         asked_to_us=selection.end_us,
         broker=selection.broker,

@@ -9,27 +9,28 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.errors import ReportError, was_interrupted
-from spark_jobs.java import find_java, make_java_home
+from spark_jobs.java import find_java, make_java_home, stop_java
+from spark_jobs.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    SparkOf = Callable[[int | None], SparkSession | None]
+
 APP_NAME: Final = "sluice-report"
 DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and tracebacks
 LOOPBACK: Final = "127.0.0.1"
-JAVA_STOPS_WITHIN: Final = 10  # seconds for Java to remove its files after an interrupt
 FEW_ROWS: Final = 300_000  # below this, compiling the queries takes longer than running them without Spark
 VERY_FEW_ROWS: Final = 10_000
 
@@ -46,9 +47,7 @@ FOR_FEW_ROWS: Final = {
 FOR_VERY_FEW_ROWS: Final = FOR_FEW_ROWS | {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # Settings for the wide rows of the compaction, on every master.
 #
-# codegen.maxFields: by default Spark does not compile queries of more than 100 columns; the sums of raw rows have
-# about 300. On 2 million rows of 4,000 sessions compaction took 86 s of processor time with this setting and 144 s
-# without; -XX:-DontCompileHugeMethods in addition changed nothing.
+# codegen.maxFields: Spark reads more columns than this row by row, and interprets the query; raw rows have some 130.
 # maxPartitionBytes: a task reads about 32 MB of compressed files, so that its sums, 2 kB for each session and hour, fit
 # into memory.
 # openCostInBytes: what a file counts in addition to its size. With Spark's 4 MB a task reads eight small files, and few
@@ -59,10 +58,12 @@ _WIDE: Final = {
     "spark.sql.files.maxPartitionBytes": "32m",
     "spark.sql.files.openCostInBytes": "128k",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+_NEEDED: Final = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""Settings that the content of the store depends on."""
 _SETTINGS: Final = {
     **_WIDE,
+    **_NEEDED,
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -98,7 +99,7 @@ class Started:
 
 def require_packages() -> None:
     """Raise ReportError, with what to install, unless pyspark and its dependencies are installed."""
-    missing = [name for name in ("pyspark", "deltalake", "pyarrow", "numpy") if find_spec(name) is None]
+    missing = [name for name in ("pyspark", "deltalake", "pyarrow", "numpy", "jinja2") if find_spec(name) is None]
     if missing:
         raise ReportError(f"the report needs {' and '.join(missing)}: pip install 'sluice-mqtt[report]'")
 
@@ -119,6 +120,28 @@ def is_local(master: str) -> bool:
 
 
 @contextmanager
+def when_wanted(
+    master: str | None, progress: Progress, settings: Mapping[str, str] | None = None
+) -> Iterator["SparkOf"]:
+    """A function of the number of raw rows (None: unknown): returns a session, started by the first call for so many
+    rows that it is wanted, or None. The session is stopped after the block; arguments as of `session`."""
+    with ExitStack() as stack:
+        running: list[SparkSession] = []
+
+        def spark_of(rows: int | None) -> "SparkSession | None":
+            if not running and is_wanted(rows, master):
+                with progress.stage("starting Spark") as stage:
+                    started = stack.enter_context(session(master, rows=rows, settings=settings))
+                    stage.note = started.description
+                running.append(started.spark)
+            return running[0] if running else None
+
+        if under_spark_submit():  # YARN expects a session of every job
+            spark_of(None)
+        yield spark_of
+
+
+@contextmanager
 def session(
     master: str | None = None, *, rows: int | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[Started]:
@@ -136,16 +159,17 @@ def session(
     if not os.environ.get(DEBUG):
         _silence_loggers()
     if under_spark_submit():
-        with _stopping(_adopt(master)) as spark:
-            yield Started(spark, f"Spark {spark.version} by spark-submit on {spark.sparkContext.master}")
+        with _stopping(_adopt(master), None) as spark:
+            yield Started(spark, f"Spark {spark.version} by spark-submit on {spark.conf.get('spark.master')}")
         return
     with tempfile.TemporaryDirectory(prefix="sluice-report-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         java = find_java(os.environ)
         chosen = master or "local[*]"
+        home = make_java_home(java, folder)
         with (
-            _environment(chosen, make_java_home(java, folder)),
-            _stopping(_launch(chosen, folder, _for_rows(rows) | dict(settings or {}))) as spark,
+            _environment(chosen, home),
+            _stopping(_launch(chosen, folder, home, _for_rows(rows) | dict(settings or {})), home) as spark,
         ):
             yield Started(spark, f"Spark {spark.version} on {chosen}, Java {java.version} ({java.source})")
 
@@ -158,23 +182,30 @@ def _for_rows(rows: int | None) -> dict[str, str]:
 
 
 def _silence_loggers() -> None:
-    """Keep py4j and pyspark from logging the exceptions that they raise."""
+    """Keep py4j and pyspark from logging and printing exceptions."""
+    from pyspark.accumulators import AccumulatorTCPServer
     from pyspark.logger import PySparkLogger
 
     logging.getLogger().addHandler(logging.NullHandler())
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    # When Java is stopped, the thread of this server would print a traceback.
+    AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[assignment, method-assign]
+
+
+def _say_nothing(*_: object) -> None: ...
 
 
 @contextmanager
-def _stopping(spark: "SparkSession") -> Iterator["SparkSession"]:
+def _stopping(spark: "SparkSession", home: Path | None) -> Iterator["SparkSession"]:
+    """Stop the session after the block; home: of the Java that runs it, if it was started here."""
     try:
         yield spark
     except BaseException as error:
-        if was_interrupted(error):
-            _stop_java()
-        else:
+        if not was_interrupted(error):
             spark.stop()
+        elif home is not None:  # the interrupt has broken the protocol with Java
+            stop_java(home)
         raise
     spark.stop()
 
@@ -195,21 +226,6 @@ def cached(*frames: "DataFrame") -> Iterator[None]:
 def _free(frames: "Sequence[DataFrame]") -> None:
     for frame in frames:
         frame.unpersist()
-
-
-def _stop_java() -> None:
-    """Stop Spark's Java without a request: an interrupt has broken the protocol with it."""
-    from pyspark import SparkContext
-
-    process = getattr(SparkContext._gateway, "proc", None)
-    if process is None:  # not started yet, or started by spark-submit
-        return
-    process.stdin.close()
-    try:
-        process.wait(JAVA_STOPS_WITHIN)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 @contextmanager
@@ -236,7 +252,7 @@ def _environment(master: str, java_home: Path) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _launch(master: str, folder: Path, settings: dict[str, str]) -> "SparkSession":
+def _launch(master: str, folder: Path, home: Path, settings: dict[str, str]) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     for tool in ("bash", "chmod", "dirname"):
@@ -258,7 +274,7 @@ def _launch(master: str, folder: Path, settings: dict[str, str]) -> "SparkSessio
     try:
         spark = builder.getOrCreate()
     except KeyboardInterrupt:
-        _stop_java()
+        stop_java(home)
         raise
     except Exception as error:  # py4j and pyspark have no common exception for a JVM that does not start
         reason = str(error).partition("\n")[0]
@@ -281,12 +297,16 @@ def _log_level() -> str:
 
 
 def _adopt(master: str | None) -> "SparkSession":
-    """The session of spark-submit; only settings that results, Python or wide rows depend on are changed."""
+    """The session of spark-submit, with the settings that it has.
+
+    Raises:
+        ReportError: one that results depend on is missing.
+    """
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(APP_NAME)
-    for name in ("spark.sql.session.timeZone", "spark.python.sql.dataFrameDebugging.enabled", *_WIDE):
-        builder = builder.config(name, _SETTINGS[name])
+    builder = SparkSession.builder
     spark = (builder.master(master) if master else builder).getOrCreate()
-    spark.sparkContext.setLogLevel(_log_level())
+    for name, wanted in _NEEDED.items():
+        if (found := spark.conf.get(name)) != wanted:
+            raise ReportError(f"{name} is {found}; expected {wanted}: spark-submit --conf {name}={wanted}")
     return spark

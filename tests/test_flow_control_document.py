@@ -12,6 +12,7 @@ from pydantic import BaseModel
 import config
 from config.address_settings import AddressSettings
 from config.persistence import Persistence
+from config.quota import Quota
 from config.session import Priority, Session, SlowConsumer
 
 pytestmark = pytest.mark.once
@@ -21,13 +22,14 @@ DOCUMENT = ROOT / "session" / "FLOW-CONTROL.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 CODE = ("session", "broker", "protocol", "config")
-RULES = [*range(1, 17), *range(20, 31)]
+RULES = [*range(1, 17), *range(20, 33)]
 KEYS: list[tuple[type[BaseModel], str]] = [
     (Session, ""),
     (SlowConsumer, "slow_consumer."),
     (Priority, ""),
     (AddressSettings, ""),
     (Persistence, ""),
+    (Quota, ""),
 ]
 
 
@@ -55,17 +57,17 @@ def anchor(heading: str) -> str:
 
 
 def test_rules_are_explained() -> None:
-    """Each rule, FC-1 to FC-30, has a paragraph of its own, and no other does."""
+    """Each rule, FC-1 to FC-32, has a paragraph of its own, and no other does."""
     assert [int(number) for number in re.findall(r"^\*\*FC-(\d+)\b", TEXT, re.MULTILINE)] == RULES
 
 
 def test_rules_are_kept() -> None:
-    """Each rule, FC-1 to FC-30, is named where the code keeps it."""
+    """Each rule, FC-1 to FC-32, is named where the code keeps it."""
     assert mentioned(*CODE) == set(RULES)
 
 
 def test_rules_are_shown() -> None:
-    """Each rule, FC-1 to FC-30, is named by a test."""
+    """Each rule, FC-1 to FC-32, is named by a test."""
     assert mentioned("tests") == set(RULES)
 
 

@@ -38,6 +38,10 @@ class AddressBook:
         """A list of all known addresses."""
         return list(self._addresses.values())
 
+    def get(self, topic: bytes) -> Address | None:
+        """The known address of a topic; None if there is none."""
+        return self._addresses.get(topic)
+
     def knows(self, address: Address) -> bool:
         """Whether this one has not been evicted."""
         return self._addresses.get(address.topic) is address

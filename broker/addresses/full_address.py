@@ -59,6 +59,7 @@ class FullAddress(Watcher):
         self._addresses = addresses
         self._parked: OrderedDict[Parked, None] = OrderedDict()
         self._bytes = 0  # parked payload
+        self._draining = False  # an operator has asked for it: what waits is routed although there is no room
         self._orphaned = 0  # parked by sessions that have ended
 
     def on_room(self) -> None:
@@ -97,6 +98,8 @@ class FullAddress(Watcher):
         return count
 
     def _route_next(self, now: int) -> bool:
+        if self.address.waiting and not self._addresses.may_route():
+            return False  # `check` tries again
         if self.pages is not None and self.pages.length:
             return self._route_page(self.pages, now)
         parked = self._first()
@@ -125,7 +128,14 @@ class FullAddress(Watcher):
         self._addresses.publish_late(page.publish, page.client_id, now)
         return True
 
+    def drain(self) -> None:
+        """Route everything that waits, although the sessions then hold more than the limit."""
+        self._draining = True
+        self.on_room()
+
     def _fits(self, publish: Publish, client_id: str) -> bool:
+        if self._draining:
+            return True
         size = self._addresses.size(publish, client_id)
         if self.address.fits(size):
             return True
@@ -224,6 +234,8 @@ class FullAddress(Watcher):
 
     def _count(self) -> None:
         self.address.waiting = len(self._parked) + (self.pages.length if self.pages is not None else 0)
+        if not self.address.waiting:
+            self._draining = False
 
 
 @final

@@ -209,6 +209,17 @@ class Addresses:
         del self._full_addresses[address]
         self._log("address_has_room", address)
 
+    def drain(self, topic: bytes) -> int:
+        """Route all that waits for room in an address, at most AT_ONCE in a turn of the loop; returns how many wait."""
+        address = self._messages.router.addresses.get(topic)
+        full = None if address is None else self._full_addresses.get(address)
+        if full is None:
+            return 0
+        waiting = full.address.waiting
+        if waiting:
+            full.drain()
+        return waiting
+
     def _log(self, event: str, address: Address) -> None:
         """Log the beginning or the end of an episode, with the address's counters."""
         self._events.log.warning(
@@ -224,6 +235,10 @@ class Addresses:
         )
 
     # -- routing parked and paged PUBLISHes
+
+    def may_route(self) -> bool:
+        """Whether what waits may be routed: without room on the disk only a part of the reserve is for it (FC-29)."""
+        return self._journal is None or self._journal.commits.may_move()
 
     def schedule(self, full: FullAddress) -> None:
         """Settle a full address in the loop's next turn."""

@@ -1,34 +1,18 @@
-"""The admin socket: operators on this machine query a running broker, for example with `sluice top`.
+"""The admin API: operators and their programs see and change a running broker over HTTP.
 
-It is a Unix stream socket that only the broker's user and root may open. Requests and answers are one JSON object per
-line:
+It is served on a Unix socket that only the broker's user and root may open (`admin.socket`), and over TCP with tokens
+if `admin.listen` says so. `sluice top` and `sluice ctl` are its clients, and so is curl:
 
-    {"command": "sessions", "sort": "mqueue", "limit": 2}
-    {"version": 1, "command": "sessions", "sort": "mqueue", "broker": "node", "total": 812, "time_us": 1785571200000000,
-     "clock_us": 5081012345, "columns": ["client_id", "mqueue_len", ...], "rows": [["a", 1000, ...], ["b", 17, ...]]}
+    curl --unix-socket /run/user/1000/sluice/node.sock http://sluice/api/v1/sessions?sort=mqueue
 
-`command` is `sessions`, `groups` (of shared subscriptions) or `addresses`. `sort` is one of the list's keys, by default
-`mqueue`, for addresses `bytes`; the highest value comes first. `limit` is the number of rows, 1 to 1000, by default 20.
-`version` is optional and must be the same as in the answer. It changes when a column or key is removed or changes its
-meaning, not when one is added.
+    GET /health, /ready           whether the process works, and whether clients should be sent to it
+    GET /metrics                  for Prometheus
+    GET /                         the dashboard, for browsers
+    GET /api/v1/...               lists and settings; /api/v1/openapi.json describes them
+    POST, DELETE /api/v1/...      actions, for operators; each is written to the audit log
 
-`total` is the number of items in the whole list. `time_us` is the time of day of the list, in microseconds since 1970
-UTC; `clock_us` is the same moment on the monotonic clock, which `started_us` uses too. Lengths are in deliveries,
-columns ending in `_bytes` in payload bytes, those ending in `_us` in microseconds. `window_full_us`, `paced_for_us`
-(for how long publishers were paced for the item, FC-16), `offered`, `sent`, `acknowledged`, `dropped`, `refused`,
-`parked` and `paged` are totals since the item was created: the difference of two answers covers the time between.
-Names of more than 256 characters are cut and end in an ellipsis.
+It runs on the event loop of the broker, which owns the data, in slices of half a millisecond. FastAPI and what it needs
+are imported in a thread at the first request, so that a broker without admin requests does not load them.
 
-Errors are {"version": 1, "error": "what is wrong and what is expected"}.
+This package is what serves it; `api` has the endpoints, `dashboard` the page, and the lists are beside them.
 """
-
-from typing import Final
-
-VERSION: Final = 1
-"""Version of the requests and answers."""
-
-MOST_ROWS: Final = 1_000
-"""The most rows of an answer."""
-
-DEFAULT_LIMIT: Final = 20
-"""Rows of an answer if the request has no limit."""

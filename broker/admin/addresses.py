@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING, Final
 
-from broker.admin.listing import LONGEST_NAME, Key, Listing, shortened
+from broker.admin.listing import Filter, Key, Listing, decoded, shortened
+from broker.admin.rows import AddressRow
 from session.address import Address
 
 if TYPE_CHECKING:
     from broker.addresses.book import AddressBook
+
 
 _KEYS: Final[dict[str, Key[Address]]] = {
     "bytes": lambda address, _: address.size,
@@ -15,22 +17,18 @@ _KEYS: Final[dict[str, Key[Address]]] = {
     "drops": lambda address, _: address.dropped,
 }
 
+_FILTERS: Final[dict[str, Filter[Address]]] = {
+    "address": lambda address, part: part in decoded(address.topic),
+    "full_policy": lambda address, wanted: address.rule.full_policy == wanted,
+}
+
 
 class AddressListing(Listing[Address]):
     """All addresses in use, and some that are no longer in use."""
 
-    columns = (
-        "address",
-        "full_policy",
-        "size_bytes",
-        "max_size_bytes",
-        "waiting",
-        "parked",
-        "paged",
-        "refused",
-        "dropped",
-    )
+    row_type = AddressRow
     keys = _KEYS
+    filters = _FILTERS
     default = "bytes"
 
     def __init__(self, book: "AddressBook") -> None:
@@ -44,17 +42,20 @@ class AddressListing(Listing[Address]):
         """Whether the address has not been evicted."""
         return self._book.knows(item)
 
-    def row(self, item: Address, now: int) -> list[object]:
-        """The cells of one address."""
-        name = item.topic[: 4 * (LONGEST_NAME + 1)].decode(errors="replace")
-        return [
-            shortened(name),
-            item.rule.full_policy,
-            item.size,
-            item.rule.max_size_bytes,
-            item.waiting,
-            item.parked,
-            item.paged,
-            item.refused,
-            item.dropped,
-        ]
+    def name(self, item: Address) -> str:
+        """The topic."""
+        return decoded(item.topic)
+
+    def row(self, item: Address, now: int) -> AddressRow:
+        """One address."""
+        return AddressRow(
+            address=shortened(decoded(item.topic)),
+            full_policy=item.rule.full_policy,
+            size_bytes=item.size,
+            max_size_bytes=item.rule.max_size_bytes,
+            waiting=item.waiting,
+            parked=item.parked,
+            paged=item.paged,
+            refused=item.refused,
+            dropped=item.dropped,
+        )

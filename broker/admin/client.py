@@ -1,14 +1,15 @@
-"""Client of the admin socket: one request and one answer per connection."""
+"""Client of the admin API, for the command line."""
 
+import http.client
 import json
 import os
 import socket
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
-from broker.admin import VERSION
 from broker.admin.socket import check_length, is_trusted, peer_uid
 
 TIMEOUT: Final = 60.0
@@ -17,7 +18,7 @@ TIMEOUT: Final = 60.0
 LONGEST_ANSWER: Final = 16 * 1024 * 1024
 """Bytes of an answer: a thousand rows with the longest names are far smaller."""
 
-_CHUNK: Final = 65_536
+PREFIX: Final = "/api/v1"
 
 
 class AdminError(Exception):
@@ -26,6 +27,23 @@ class AdminError(Exception):
 
 class NoBrokerError(AdminError):
     """No broker listens on the socket."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket, whose other end has to be this user's or root's."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("sluice", timeout=TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect, and check who is there."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(TIMEOUT)
+        self.sock.connect(str(self._path))
+        uid = peer_uid(self.sock)
+        if not is_trusted(uid) and os.geteuid() != 0:
+            raise AdminError(f"{self._path}: user {uid} answers there, not this user: the answer is not accepted")
 
 
 def find(places: Sequence[Path]) -> Path:
@@ -40,37 +58,60 @@ def find(places: Sequence[Path]) -> Path:
     )
 
 
-def ask(path: Path, command: str, sort: str | None, limit: int) -> dict[str, Any]:
-    """The answer to one request; `sort` None means the broker's default. Raises AdminError if there is no answer."""
-    request = {"command": command, "limit": limit} | ({} if sort is None else {"sort": sort})
+def ask(
+    path: Path,
+    target: str,
+    query: Mapping[str, object] | None = None,
+    *,
+    method: str = "GET",
+    body: object = None,
+    prefix: str = PREFIX,
+) -> dict[str, Any]:
+    """The answer to one request, such as `ask(path, "/sessions", {"limit": 3})`; values of None are left out.
+
+    Raises AdminError if there is none, or if it is a refusal.
+    """
+    given = {key: _text(value) for key, value in (query or {}).items() if value is not None}
+    url = prefix + target + (f"?{urlencode(given)}" if given else "")
     try:
         check_length(path)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(TIMEOUT)
-            sock.connect(str(path))
-            uid = peer_uid(sock)
-            if not is_trusted(uid) and os.geteuid() != 0:
-                raise AdminError(f"{path}: user {uid} answers there, not this user: the answer is not accepted")
-            with suppress(ConnectionError):  # a refusal is sent, and the connection closed, before any request
-                sock.sendall(json.dumps(request).encode() + b"\n")
-            line = _read_line(sock)
-    except (FileNotFoundError, ConnectionError) as error:
+        with closing(_UnixConnection(path)) as connection:
+            encoded = None if body is None else json.dumps(body).encode()
+            connection.request(method, url, encoded, {"Content-Type": "application/json"} if encoded else {})
+            answer = connection.getresponse()
+            text = answer.read(LONGEST_ANSWER + 1)
+    except (FileNotFoundError, ConnectionError, http.client.RemoteDisconnected) as error:
         raise NoBrokerError(f"{path}: {_why(error)}") from None
+    except http.client.HTTPException:
+        raise AdminError(f"{path}: the answer is not that of a broker of this version") from None
     except OSError as error:
         raise AdminError(f"{path}: {_why(error)}") from None
-    return _checked(line, path)
+    return _checked(answer.status, text, path)
 
 
-def _read_line(sock: socket.socket) -> bytes:
-    received = bytearray()
-    while not received.endswith(b"\n"):
-        chunk = sock.recv(_CHUNK)
-        if not chunk:
-            raise ConnectionResetError
-        received += chunk
-        if len(received) > LONGEST_ANSWER:
-            raise OSError(f"an answer of more than {LONGEST_ANSWER} bytes: a broker of this version sends less")
-    return bytes(received)
+def stream(path: Path, target: str, query: Mapping[str, object]) -> Iterator[dict[str, Any]]:
+    """The data of each server-sent event of an answer. Raises AdminError if there is none, or if it is a refusal."""
+    given = {key: _text(value) for key, value in query.items() if value is not None}
+    try:
+        check_length(path)
+        with closing(_UnixConnection(path)) as connection:
+            connection.request("GET", f"{PREFIX}{target}?{urlencode(given)}")
+            answer = connection.getresponse()
+            if answer.status >= http.HTTPStatus.BAD_REQUEST:
+                _checked(answer.status, answer.read(LONGEST_ANSWER + 1), path)
+            while line := answer.readline(LONGEST_ANSWER):
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))
+    except (FileNotFoundError, ConnectionError, http.client.RemoteDisconnected) as error:
+        raise NoBrokerError(f"{path}: {_why(error)}") from None
+    except http.client.HTTPException:
+        raise AdminError(f"{path}: the broker has ended the answer in its middle") from None
+    except OSError as error:
+        raise AdminError(f"{path}: {_why(error)}") from None
+
+
+def _text(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _why(error: OSError) -> str:
@@ -87,14 +128,15 @@ def _why(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _checked(line: bytes, path: Path) -> dict[str, Any]:
-    """The decoded answer. Raises AdminError for an error, and for what is not an answer of this version."""
+def _checked(status: int, text: bytes, path: Path) -> dict[str, Any]:
+    """The decoded answer. Raises AdminError for a refusal, and for what is not an answer of a broker."""
     try:
-        answer = json.loads(line)
+        answer = json.loads(text)
     except (ValueError, RecursionError):
         answer = None
-    if isinstance(answer, dict) and isinstance(answer.get("error"), str):
-        raise AdminError(f"{path}: {answer['error']}")
-    if not isinstance(answer, dict) or answer.get("version") != VERSION:
+    if not isinstance(answer, dict):
         raise AdminError(f"{path}: the answer is not that of a broker of this version")
+    if status >= http.HTTPStatus.BAD_REQUEST:
+        reasons = "; ".join(answer.get("reasons", ()))
+        raise AdminError(f"{path}: {answer.get('detail') or reasons or f'status {status}'}")
     return answer

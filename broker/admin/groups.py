@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Final
 
-from broker.admin.listing import Key, Listing, shortened
+from broker.admin.listing import Filter, Key, Listing, shortened
+from broker.admin.rows import GroupRow
 from session.shared_queue import SharedQueue
 
 if TYPE_CHECKING:
-    from broker.routing.shared_groups import SharedGroups
+    from broker.routing.shared_queues import SharedQueues
 
 
 def mqueue(group: SharedQueue, now: int) -> int:
@@ -23,8 +24,7 @@ def queued_bytes(group: SharedQueue, now: int) -> int:
 
 def drops(group: SharedQueue, now: int) -> int:
     """Deliveries that the group's queue has dropped, for any reason."""
-    counters = group.counters
-    return counters.dropped_qos0 + counters.dropped_qos1 + counters.dropped_qos2
+    return group.counters.uncommon.dropped()
 
 
 def patience(group: SharedQueue, now: int) -> int:
@@ -40,14 +40,22 @@ _KEYS: Final[dict[str, Key[SharedQueue]]] = {
 }
 
 
+def _names(group: SharedQueue, part: str) -> bool:
+    return part in group.name
+
+
+_FILTERS: Final[dict[str, Filter[SharedQueue]]] = {"group": _names}
+
+
 class GroupListing(Listing[SharedQueue]):
     """All groups with members."""
 
-    columns = ("group", "members", "mqueue_len", "mqueue_bytes", "offered", "sent", "dropped", "paced_for_us")
+    row_type = GroupRow
     keys = _KEYS
+    filters = _FILTERS
     default = "mqueue"
 
-    def __init__(self, shared: "SharedGroups") -> None:
+    def __init__(self, shared: "SharedQueues") -> None:
         self._queues = shared.queues
 
     def items(self) -> list[SharedQueue]:
@@ -58,16 +66,20 @@ class GroupListing(Listing[SharedQueue]):
         """Whether the group still has members."""
         return self._queues.get(item.name) is item
 
-    def row(self, item: SharedQueue, now: int) -> list[object]:
-        """The cells of one group. `sent` is what members have pulled."""
+    def name(self, item: SharedQueue) -> str:
+        """`$share/group/filter`."""
+        return item.name
+
+    def row(self, item: SharedQueue, now: int) -> GroupRow:
+        """One group."""
         counters = item.counters
-        return [
-            shortened(item.name),
-            len(item.members),
-            mqueue(item, now),
-            queued_bytes(item, now),
-            counters.offered_qos0 + counters.offered_qos1 + counters.offered_qos2,
-            counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2,
-            drops(item, now),
-            patience(item, now),
-        ]
+        return GroupRow(
+            group=shortened(item.name),
+            members=len(item.members),
+            mqueue_len=mqueue(item, now),
+            mqueue_bytes=queued_bytes(item, now),
+            offered=counters.offered_qos0 + counters.offered_qos1 + counters.offered_qos2,
+            sent=counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2,
+            dropped=drops(item, now),
+            paced_for_us=patience(item, now),
+        )

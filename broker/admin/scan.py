@@ -1,85 +1,109 @@
-"""Finds the top of a list by a walk over all items, in a bounded share of the broker's time."""
+"""Finds pages of a list by a walk over all items, in slices and in a bounded share of the broker's time."""
 
 import asyncio
-import json
 from dataclasses import dataclass
-from heapq import heappush, heapreplace
+from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
-from broker.admin.listing import Key, Listing
+from broker.admin.listing import Listing, ListQuery
 from broker.runtime.clock import SECOND, monotonic_us, wall_us
+from broker.telemetry.slices import STEP, Slices
 
 T = TypeVar("T")
 
-SLICE: Final = 100
-"""Items that are processed before the event loop continues: well under a millisecond."""
+_PLACE: Final = itemgetter(0, 1)
+"""What rows are sorted by: never by the items, of which one may be there twice if it has come again meanwhile."""
 
-ROWS: Final = 50
-"""Rows that are encoded before the event loop continues."""
+ROWS: Final = 20
+"""Rows that are encoded between two looks at the clock."""
 
-REST: Final = 1 * SECOND
-"""Microseconds between two walks; requests meanwhile get the result of the last walk, or wait."""
+FRESH: Final = 1 * SECOND
+"""Microseconds for which an answer is given again to the same question."""
 
-REST_SHARE: Final = 9
-"""The pause is at least so many times as long as the walk, so that walks take at most a tenth of the time."""
+REST_SHARE: Final = 3
+"""The pause after a walk is so many times as long, so that walks take at most a quarter of the broker's time."""
 
 
 @dataclass(frozen=True)
-class Top:
-    """The result of a walk for one key."""
+class ListPage:
+    """The answer to one question."""
 
     rows: list[str]
-    """In JSON, the highest first."""
+    """In JSON, in their order."""
     total: int
     """The number of all items."""
-    asked: int
-    """The number of rows requested from the walk."""
+    matched: int
+    """The number of items that all filters match, on this page and all others."""
+    last: tuple[int, str] | None
+    """Value and name of the last row, if there may be rows after it."""
     time_us: int
     clock_us: int
 
-    def has(self, count: int) -> bool:
-        """Whether there are enough rows for a request of `count`."""
-        return self.asked >= min(count, self.total)
+
+class _Collected(Generic[T]):
+    """The rows of one page: of all items that a walk has shown so far, the first ones in the question's order."""
+
+    def __init__(self, listing: Listing[T], question: ListQuery) -> None:
+        self.matched = 0
+        self.rows: list[tuple[int, str, T]] = []
+        """Negated value, name and item, so that sorting gives the order."""
+        self._name = listing.name
+        self._key = listing.key(question.sort)
+        self._filters = [(listing.filters[name], value) for name, value in question.filters]
+        self._limit = question.limit
+        self._after = None if question.after is None else (-question.after[0], question.after[1])
+        self._worst: tuple[int, str] | None = None  # what comes after it is on a later page
+
+    def look(self, item: T, now: int) -> None:
+        """Keep the item if it may be on the page."""
+        for matches, value in self._filters:
+            if not matches(item, value):
+                return
+        self.matched += 1
+        place = (-self._key(item, now), self._name(item))
+        if self._after is not None and place <= self._after:
+            return
+        if self._worst is not None and place > self._worst:
+            return
+        self.rows.append((*place, item))
+        if len(self.rows) >= 2 * self._limit:
+            self.cut()
+
+    def cut(self) -> bool:
+        """Sort, and keep one page; returns whether there was more."""
+        self.rows.sort(key=_PLACE)
+        more = len(self.rows) > self._limit or self._worst is not None
+        del self.rows[self._limit :]
+        if len(self.rows) == self._limit:
+            self._worst = self.rows[-1][:2]
+        return more
 
 
-class _Highest(Generic[T]):
-    """The items with the highest values; of equal values, the first."""
-
-    def __init__(self, key: Key[T], count: int) -> None:
-        self.key = key
-        self.count = count
-        self.heap: list[tuple[int, int, T]] = []
-
-    def look(self, item: T, number: int, now: int) -> None:
-        """Keep the item if it is among the highest so far. `number` is its number in the walk."""
-        value = self.key(item, now)
-        heap = self.heap
-        if len(heap) < self.count:
-            heappush(heap, (value, -number, item))
-        elif value > heap[0][0]:
-            heapreplace(heap, (value, -number, item))
-
-
-class TopList(Generic[T]):
-    """Returns the top of one listing. All waiting requests share one walk."""
+class ListPages(Generic[T]):
+    """Answers questions about one listing. All that wait share one walk."""
 
     def __init__(self, listing: Listing[T]) -> None:
         self.listing = listing
-        self._tops: dict[str, Top] = {}
-        self._asked: dict[str, int] = {}
+        self._found: dict[ListQuery, ListPage] = {}
+        self._asked: set[ListQuery] = set()
         self._walk: asyncio.Task[None] | None = None
+        self._fresh_until = 0
         self._rested_at = 0
 
-    async def top(self, sort: str, count: int) -> Top:
-        """The top by one of the listing's keys: `count` rows or more, or all if there are fewer."""
+    async def page(self, question: ListQuery) -> ListPage:
+        """The answer to a question; its sort key and filters are those of the listing."""
         while True:
-            top = self._tops.get(sort)
-            if top is not None and top.has(count) and monotonic_us() < self._rested_at:
-                return top
-            self._asked[sort] = max(count, self._asked.get(sort, 0))
+            page = self._found.get(question)
+            if page is not None and monotonic_us() < self._fresh_until:
+                return page
+            self._asked.add(question)
             if self._walk is None:
                 self._walk = asyncio.get_running_loop().create_task(self._run())
             await asyncio.shield(self._walk)  # a request that is cancelled must not cancel the shared walk
+
+    def forget(self) -> None:
+        """Something has changed: give no answer again that has been given before."""
+        self._fresh_until = 0
 
     def stop(self) -> None:
         """Cancel a walk that is running."""
@@ -87,59 +111,44 @@ class TopList(Generic[T]):
             self._walk.cancel()
 
     async def _run(self) -> None:
-        spent = _Spent()
+        slices = Slices()
         try:
             await asyncio.sleep(max(self._rested_at - monotonic_us(), 0) / SECOND)
-            asked, self._asked = self._asked, {}
-            self._tops = await self._find(asked, spent)
+            asked, self._asked = self._asked, set()
+            slices = Slices()
+            self._found = await self._find(asked, slices)
         finally:
-            self._rested_at = monotonic_us() + max(REST, REST_SHARE * spent.us)
+            now = monotonic_us()
+            self._rested_at = now + REST_SHARE * slices.us
+            self._fresh_until = max(now + FRESH, self._rested_at)
             self._walk = None
 
-    async def _find(self, asked: dict[str, int], spent: "_Spent") -> dict[str, Top]:
+    async def _find(self, asked: set[ListQuery], slices: Slices) -> dict[ListQuery, ListPage]:
         listing = self.listing
-        spent.begin()
-        found = {sort: _Highest(listing.keys[sort], count) for sort, count in asked.items()}
-        highest = list(found.values())
-        items = listing.items()
-        for number, item in enumerate(items, 1):
+        collected = {question: _Collected(listing, question) for question in asked}
+        looking = list(collected.values())
+        total = 0
+        for number, item in enumerate(listing.items(), 1):
             if listing.is_there(item):
-                for one in highest:
-                    one.look(item, number, spent.began)
-            if number % SLICE == 0:
-                await spent.pause()
-        total = len(items)
-        del items
-        return {sort: await self._written(one, total, spent) for sort, one in found.items()}
+                total += 1
+                for one in looking:
+                    one.look(item, slices.began)
+            if number % STEP == 0:
+                await slices.breathe()
+        return {question: await self._written(one, total, slices) for question, one in collected.items()}
 
-    async def _written(self, highest: _Highest[T], total: int, spent: "_Spent") -> Top:
-        """The rows of the items found, with their current values and sorted by them."""
-        await spent.pause()
-        rows: list[tuple[int, int, str]] = []
-        for place, (_, number, item) in enumerate(highest.heap, 1):
+    async def _written(self, collected: _Collected[T], total: int, slices: Slices) -> ListPage:
+        await slices.pause()
+        more = collected.cut()
+        await slices.pause()  # to sort 2,000 takes a millisecond
+        rows: list[str] = []
+        for number, (_, _, item) in enumerate(collected.rows, 1):
             if self.listing.is_there(item):
-                now = spent.began
-                row = json.dumps(self.listing.row(item, now), ensure_ascii=False, separators=(",", ":"))
-                rows.append((highest.key(item, now), number, row))
-            if place % ROWS == 0:
-                await spent.pause()
-        rows.sort(reverse=True)
-        return Top([row for _, _, row in rows], total, highest.count, wall_us(), monotonic_us())
-
-
-class _Spent:
-    """The time that a walk has taken, without the event loop's turns in between."""
-
-    def __init__(self) -> None:
-        self.us = 0
-        self.began = 0
-
-    def begin(self) -> None:
-        """Begin a slice."""
-        self.began = monotonic_us()
-
-    async def pause(self) -> None:
-        """End a slice, yield to the event loop, and begin the next one."""
-        self.us += monotonic_us() - self.began
-        await asyncio.sleep(0)
-        self.began = monotonic_us()
+                rows.append(self.listing.row(item, slices.began).model_dump_json())
+            if number % ROWS == 0:
+                await slices.breathe()
+        last = None
+        if more:
+            value, name, _ = collected.rows[-1]
+            last = (-value, name)
+        return ListPage(rows, total, collected.matched, last, wall_us(), monotonic_us())

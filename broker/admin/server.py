@@ -1,139 +1,325 @@
-"""Serves the admin socket: few connections, one request at a time on each, all with timeouts."""
+"""Serves the admin API: accepts connections, loads the application at the first one, and hands them to uvicorn."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+import gc
+import logging
+import sys
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
-from broker.admin.addresses import AddressListing
-from broker.admin.groups import GroupListing
-from broker.admin.listing import Listing
-from broker.admin.requests import RequestError, answer, error, parse
-from broker.admin.scan import TopList
-from broker.admin.sessions import SessionListing
+from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, peer_uid, place
-from config.admin import CHOSEN
+from broker.runtime.clock import monotonic_us
+from broker.server.listening import open_sockets, server_context
+from config.admin import CHOSEN, Admin
+from config.bind_address import parse
 from config.models import Config
 
 if TYPE_CHECKING:
-    from broker.clients import Clients
-    from broker.routing.router import Router
+    import uvicorn
+    from uvicorn.server import ServerState
 
-MOST_CONNECTIONS: Final = 8
-"""Further connections get an error."""
+    from broker.admin.api.app import Api
+    from broker.admin.managed import Managed
 
-LONGEST_LINE: Final = 65_536
-"""Bytes of a request."""
+MOST_CONNECTIONS: Final = 64
+"""Of each kind, Unix and TCP; further connections are refused."""
 
-IDLE_TIMEOUT: Final = 60.0
-"""Seconds for a request to arrive, and for its answer to drain."""
+REQUEST_TIMEOUT: Final = 10.0
+"""Seconds that a peer has to send a request, with its body, and before it for the TLS handshake. Who sends nothing, or
+a byte now and then, must not keep the others out."""
 
-PAUSE: Final = 0.05
-"""Seconds between two requests of one connection, so that many requests do not slow MQTT clients."""
+REFUSAL_TIMEOUT: Final = 1.0
+"""Seconds that a refused connection has to send its request."""
+
+SWITCH_INTERVAL: Final = 0.0005
+"""Seconds after which the thread that loads the application must release the interpreter."""
+
+ANY_LOOPBACK: Final = "127.0.0.1:0"
+"""Where the dashboard is served without `admin.listen`: only this machine reaches it, and only links let anybody in."""
+
+_REFUSAL: Final = (
+    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n{body}"
+)
 
 
 class AdminServer:
-    """Answers requests on the socket until it is stopped."""
+    """Serves the API until it is stopped."""
 
-    def __init__(self, clients: "Clients", router: "Router", node_name: str, opened: OpenSocket) -> None:
-        self.path = opened.path
-        self._node_name = node_name
-        self._opened = opened
-        self._listings: dict[str, Listing[Any]] = {
-            "sessions": SessionListing(clients),
-            "groups": GroupListing(router.shared),
-            "addresses": AddressListing(router.addresses),
-        }
-        self._tops = {command: TopList(listing) for command, listing in self._listings.items()}
-        self._connections: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+    def __init__(self, managed: "Managed") -> None:
+        self.connections: set[AdminConnection] = set()
+        self.addresses: list[tuple[str, int]] = []
+        """Host and port where it is served over TCP."""
+        self.links = Links(monotonic_us)
+        self._managed = managed
+        self._opened: OpenSocket | None = None
+        self._servers: list[asyncio.Server] = []
+        self._opening = asyncio.Lock()
+        self._loading: asyncio.Task[None] | None = None
+        self._api: Api | None = None
+        self._config: uvicorn.Config | None = None
+        self._state: ServerState | None = None
         self._log = structlog.get_logger("sluice")
 
-    async def start(self) -> None:
-        """Start to serve."""
-        self._server = await asyncio.start_unix_server(self._accept, sock=self._opened.sock, limit=LONGEST_LINE)
+    async def open_unix(self, opened: OpenSocket) -> None:
+        """Serve on this socket, for this user and root."""
+        self._opened = opened
+        loop = asyncio.get_running_loop()
+        self._servers.append(await loop.create_unix_server(lambda: AdminConnection(self, True), sock=opened.sock))
+
+    async def open_tcp(self, config: Admin) -> None:
+        """Serve on `admin.listen`, or without it on a loopback port, for those who have a token or a link.
+
+        The application is loaded now: it will be needed.
+
+        Raises OSError.
+        """
+        bind = parse(config.listen or ANY_LOOPBACK)
+        context = server_context(config.tls) if config.tls is not None else None
+        handshake: dict[str, Any] = {} if context is None else {"ssl_handshake_timeout": REQUEST_TIMEOUT}
+        loop = asyncio.get_running_loop()
+        for sock in await open_sockets(bind.host, bind.port):
+            made = await loop.create_server(lambda: AdminConnection(self, False), sock=sock, ssl=context, **handshake)
+            self._servers.append(made)
+            self.addresses.append(sock.getsockname()[:2])
+        self._begin_loading()
+
+    async def dashboard(self) -> str:
+        """The URL of the dashboard; without `admin.listen` its port is opened when it is first asked for.
+
+        Raises OSError.
+        """
+        config = self._managed.config.admin
+        if not self.addresses:
+            async with self._opening:
+                if not self.addresses:
+                    await self.open_tcp(config)
+        host, port = self.addresses[0]
+        bind = parse(config.listen or ANY_LOOPBACK)
+        if bind.ip is None:
+            host = bind.host  # a name, as certificates have
+        elif bind.ip.is_unspecified:
+            host = "::1" if bind.ip.version == 6 else "127.0.0.1"
+        return f"http{'s' if config.tls is not None else ''}://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    async def link(self) -> str:
+        """A link to the dashboard, for the operator who starts the broker. Raises OSError."""
+        return self.links.url(await self.dashboard(), Grant("link at start", "operator"))
 
     def stop(self) -> None:
         """Stop serving, and remove the socket."""
-        self._opened.remove()
-        if self._server is not None:
-            self._server.close()
-        for top in self._tops.values():
-            top.stop()
-        for connection in self._connections:
-            connection.cancel()
+        if self._opened is not None:
+            self._opened.remove()
+        for server in self._servers:
+            server.close()
+        if self._loading is not None:
+            self._loading.cancel()
+        if self._api is not None:
+            self._api.stop()
+        if self._state is not None:
+            logging.getLogger("uvicorn.error").disabled = True  # to it a stream that is cancelled has crashed
+            for task in self._state.tasks:
+                task.cancel()
+        for connection in list(self.connections):
+            connection.abort()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = asyncio.current_task()
-        assert connection is not None  # asyncio creates a task for each connection
-        self._connections.add(connection)
-        try:
-            refusal = self._refusal(writer)
-            if refusal:
-                writer.write(error(refusal))
-            else:
-                await self._serve(reader, writer)
-        except (OSError, asyncio.CancelledError):
-            writer.transport.abort()  # the peer has closed or is too slow (TimeoutError), or the broker stops
-        finally:
-            self._connections.discard(connection)
-            writer.close()
-
-    def _refusal(self, writer: asyncio.StreamWriter) -> str:
+    def refusal(self, trusted: bool, uid: int | None) -> str:
         """Why a connection is refused; empty if it is served."""
-        uid = peer_uid(writer.get_extra_info("socket"))
-        if not is_trusted(uid):
+        if trusted and not is_trusted(uid):
             self._log.warning("admin_refused", uid=uid)
             return f"user {uid} is not allowed to ask: only the broker's user and root are"
-        if len(self._connections) > MOST_CONNECTIONS:
+        if sum(each.trusted is trusted for each in self.connections) > MOST_CONNECTIONS:
             return f"{MOST_CONNECTIONS} others are connected, which is the most: try again later"
         return ""
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(IDLE_TIMEOUT):
-                    line = await reader.readline()
-            except ValueError:  # StreamReader raises it for a line that is too long
-                writer.write(error(f"a request has at most {LONGEST_LINE} bytes"))
-                return
-            if not line:
-                return
-            writer.write(await self._answer(line))
-            async with asyncio.timeout(IDLE_TIMEOUT):
-                await writer.drain()
-            await asyncio.sleep(PAUSE)
+    def serve(self, connection: "AdminConnection") -> None:
+        """Hand a connection to uvicorn, as soon as the application is loaded."""
+        if self._state is not None:
+            connection.begin(self._protocol(connection))
+        else:
+            self._begin_loading()
 
-    async def _answer(self, line: bytes) -> bytes:
+    def _begin_loading(self) -> None:
+        if self._loading is None:
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    def _protocol(self, connection: "AdminConnection") -> asyncio.Protocol:
+        config, state = self._config, self._state
+        assert config is not None  # loaded
+        assert state is not None
+        make = cast("Any", config.http_protocol_class)
+        made = make(config=config, server_state=state, app_state=connection.facts())
+        return cast("asyncio.Protocol", made)
+
+    async def _load(self) -> None:
+        """Load the application in a thread, and then serve those who wait."""
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        gc.disable()
         try:
-            request = parse(line, self._listings)
-            top = await self._tops[request.command].top(request.sort, request.limit)
-            return answer(request, top, self._listings[request.command].columns, self._node_name)
-        except RequestError as wrong:
-            return error(str(wrong))
-        except Exception as failure:
-            context = {"message": "an admin request has failed", "exception": failure}
-            asyncio.get_running_loop().call_exception_handler(context)
-            return error("the request has failed in the broker; its log says why")
+            loaded = await asyncio.get_running_loop().run_in_executor(None, self._imported)
+        except Exception:
+            self._log.exception("admin_failed")
+            for connection in list(self.connections):
+                connection.abort()
+            raise
+        finally:
+            sys.setswitchinterval(before)
+            gc.freeze()  # what is loaded stays: to search it for garbage would hold the loop for 40 ms
+            gc.enable()
+        self._api, self._config, self._state = loaded
+        for connection in list(self.connections):
+            if not connection.refused:
+                self.serve(connection)
+
+    def _imported(self) -> "tuple[Api, uvicorn.Config, ServerState]":
+        from broker.admin.api.load import load
+
+        return load(self._managed, self.links, self.dashboard)
 
 
-async def start_admin(clients: "Clients", router: "Router", config: Config) -> AdminServer | None:
-    """Serve the admin socket that the configuration sets; None if it sets none.
+class AdminConnection(asyncio.Protocol):
+    """A connection until uvicorn has it: who is there, and whether they are served."""
 
-    Raises OSError if a configured path cannot be used. For a default path it logs a warning and returns None.
+    def __init__(self, server: AdminServer, trusted: bool) -> None:
+        """`trusted`: by its socket, which only the broker's user and root may open."""
+        self.refused = False
+        self._server = server
+        self.trusted = trusted
+        self._uid: int | None = None
+        self._transport: asyncio.Transport | None = None
+        self._protocol: asyncio.Protocol | None = None
+        self._received = b""
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def facts(self) -> dict[str, object]:
+        """What each request's `state` has."""
+        return {"trusted": self.trusted, "uid": self._uid, "connection": self}
+
+    def expect_request(self) -> None:
+        """The peer has REQUEST_TIMEOUT to send the next request."""
+        self.has_request()
+        if self in self._server.connections:
+            self._deadline = asyncio.get_running_loop().call_later(REQUEST_TIMEOUT, self.abort)
+
+    def has_request(self) -> None:
+        """It has sent it whole."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Refuse, or wait for the application."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._server.connections.add(self)
+        if self.trusted:
+            self._uid = peer_uid(transport.get_extra_info("socket"))
+        why = self._server.refusal(self.trusted, self._uid)
+        if why:
+            self.refused = True
+            status = "403 Forbidden" if "not allowed" in why else "503 Service Unavailable"
+            body = f'{{"detail": "{why}"}}\n'
+            self._transport.write(_REFUSAL.format(status=status, size=len(body), body=body).encode())
+            # Closed before its request is there, the peer might see an error in place of the answer.
+            asyncio.get_running_loop().call_later(REFUSAL_TIMEOUT, self._transport.close)
+            return
+        self.expect_request()
+        self._server.serve(self)
+
+    def begin(self, protocol: asyncio.Protocol) -> None:
+        """From now on uvicorn handles what comes."""
+        assert self._transport is not None  # `connection_made` comes first
+        self._protocol = protocol
+        protocol.connection_made(self._transport)
+        if self._received:
+            self.expect_request()
+            protocol.data_received(self._received)
+            self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Part of a request."""
+        if self._protocol is not None:
+            self._protocol.data_received(data)
+        elif self.refused:
+            self.close()
+        elif self._transport is not None:
+            self._received = data  # it is for uvicorn, when the application is loaded
+            self.has_request()  # and that it is not yet is not the peer's fault
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool | None:
+        """The peer has closed its side: it may still wait for the answer."""
+        return self._protocol.eof_received() if self._protocol is not None else None
+
+    def pause_writing(self) -> None:
+        """The peer reads too slowly."""
+        if self._protocol is not None:
+            self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It has read enough."""
+        if self._protocol is not None:
+            self._protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        self.has_request()
+        self._server.connections.discard(self)
+        if self._protocol is not None:
+            self._protocol.connection_lost(exc)
+
+    def close(self) -> None:
+        """Close when everything is written."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+async def start_admin(managed: "Managed", dashboard: bool = False) -> AdminServer | None:
+    """Serve the admin API as the configuration says; None if it is switched off. `dashboard`: in any case over TCP.
+
+    Raises OSError if a configured path or address cannot be used. For a default path it logs a warning instead.
     """
+    server = AdminServer(managed)
+    try:
+        is_open = await _open_unix(server, managed.config)
+        if managed.config.admin.listen is not None or dashboard:
+            await _open_tcp(server, managed.config.admin)
+            is_open = True
+    except OSError:
+        server.stop()
+        raise
+    return server if is_open else None
+
+
+async def _open_unix(server: AdminServer, config: Config) -> bool:
+    """Returns whether there is a socket."""
     log = structlog.get_logger("sluice")
     try:
         where = place(config)
         if where is None:
-            return None
-        server = AdminServer(clients, router, config.node_name, open_socket(where))
-        await server.start()
+            return False
+        opened = open_socket(where)
     except OSError as error:
         if config.admin.socket != CHOSEN:
             raise OSError(f"admin.socket: cannot listen on {config.admin.socket}: {error}") from error
         in_use = isinstance(error, SocketInUseError)
         log.warning("admin_socket_in_use" if in_use else "admin_socket_unavailable", detail=str(error))
-        return None
-    log.info("admin_socket", path=str(server.path))
-    return server
+        return False
+    await server.open_unix(opened)
+    log.info("admin_socket", path=str(opened.path))
+    return True
+
+
+async def _open_tcp(server: AdminServer, config: Admin) -> None:
+    try:
+        await server.open_tcp(config)
+    except OSError as error:
+        raise OSError(f"admin.listen: cannot listen on {config.listen or ANY_LOOPBACK}: {error}") from error
+    for host, port in server.addresses:
+        structlog.get_logger("sluice").info("admin_listening", host=host, port=port, tls=config.tls is not None)

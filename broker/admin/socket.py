@@ -62,22 +62,23 @@ def open_socket(place: SocketPlace) -> OpenSocket:
     folder = path.parent
     _make_private(folder)
     if not place.chosen:
-        return _open(path)
+        return listen(path, 0o600, BACKLOG)
     _check_private(folder)
     with _alone_in(folder):
-        return _open(path)
+        return listen(path, 0o600, BACKLOG)
 
 
-def _open(path: Path) -> OpenSocket:
-    _remove_stale(path)
+def listen(path: Path, mode: int, backlog: int) -> OpenSocket:
+    """Listen on a path that a killed broker may have left behind; `mode`: who may connect. Raises OSError."""
+    remove_stale(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        before = os.umask(0o177)  # the file must never be open to other users, not even for a moment
+        before = os.umask(0o777 & ~mode)  # the file must never be open to more users, not even for a moment
         try:
             sock.bind(str(path))
         finally:
             os.umask(before)
-        sock.listen(BACKLOG)
+        sock.listen(backlog)
         sock.setblocking(False)
         return OpenSocket(sock, path)
     except OSError:
@@ -116,7 +117,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(number)
 
 
-def _remove_stale(path: Path) -> None:
+def remove_stale(path: Path) -> None:
     """Remove a socket on which nothing listens. Raises OSError if the path is anything else."""
     try:
         found = path.lstat()

@@ -1,12 +1,16 @@
 """Whether a client needs authentication, and by what: SCRAM, or the chain of authenticators."""
 
+import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from broker.auth.authenticators.authenticator import Login
-from broker.auth.authenticators.chain import Chain
+from broker.auth.authenticators.chain import NAMELESS, Chain, Outcome
+from broker.auth.certificates import common_name, identity_of
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
 from broker.auth.method import Method
+from broker.connection.origin import Origin, certificate_of
 from config.models import Config
 from protocol import properties as props
 from protocol import reason_codes
@@ -29,11 +33,31 @@ class Access:
         self._chain = chain
         anonymous = config.allow_anonymous
         self._anonymous = not config.authentication.has_users if anonymous is None else anonymous
+        self._anonymous_on = {
+            each.name: each.allow_anonymous for each in config.listeners if each.allow_anonymous is not None
+        }
+        """What listeners say about it themselves."""
+        self._templates: dict[str, str] = {}
+        """What makes a user name of a certificate, by listener."""
+        for listener in config.listeners:
+            for own in (listener.proxy_protocol, listener.tls):
+                if own is not None and own.username is not None:
+                    self._templates[listener.name] = own.username
         self._certified = {
             listener.name
             for listener in config.listeners
             if listener.tls is not None and listener.tls.require_client_certificate
         }
+
+    def certified(
+        self, connect: Connect, listener: str, transport: asyncio.Transport | None, origin: Origin | None
+    ) -> Identity | None:
+        """Who a client is by its certificate; None if that says nothing. Raises MQTTError to refuse."""
+        template = self._templates.get(listener)
+        if template is None:
+            return None
+        certificate = certificate_of(transport, origin)
+        return identity_of(certificate, template, connect.username) if certificate else None
 
     def scram_identity(self, user: str) -> Identity:
         """A user that SCRAM has authenticated."""
@@ -53,16 +77,30 @@ class Access:
         """Whether the chain has to be asked about a client without Authentication Method. Raises MQTTError to refuse.
 
         Who sends a user name or a password is asked about it, even where nobody would have to: the name may be used by
-        rules, and a wrong password is a mistake that its owner wants to see.
+        rules, and a wrong password is a mistake that its owner wants to see. About others only those are asked who can
+        tell by something else.
         """
-        if self._chain is not None and (connect.username is not None or connect.password is not None):
+        chain = self._chain
+        if chain is not None and (connect.username or connect.password is not None or chain.asked_about_nameless):
             return True
-        if not self._anonymous and listener not in self._certified:
-            raise MQTTError(reason_codes.NOT_AUTHORIZED, "CONNECT without authentication")
+        if not self._accepts_anonymous(listener):
+            raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
         return False
 
-    def ask(self, connect: Connect, listener: str, host: str, done: Callable[[Identity | MQTTError], None]) -> None:
+    def ask(
+        self,
+        connect: Connect,
+        listener: str,
+        host: str,
+        certificate: dict[str, Any],
+        done: Callable[[Outcome], None],
+    ) -> None:
         """Ask the chain about a client for which `check` is true; `done` is called later."""
         assert self._chain is not None  # else `check` is False
-        login = Login(connect.username or "", connect.password, connect.client_id, listener, host)
-        self._chain.begin(login, done)
+        name = common_name(certificate)
+        login = Login(connect.username or "", connect.password, connect.client_id, listener, host, name)
+        self._chain.begin(login, self._accepts_anonymous(listener), done)
+
+    def _accepts_anonymous(self, listener: str) -> bool:
+        """Whether a client that nobody knows is let in: by configuration, or by the certificate it has shown."""
+        return self._anonymous_on.get(listener, self._anonymous) or listener in self._certified

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final, final
 
+from broker.auth.identity import SUPERUSER
 from broker.auth.permissions import Permissions, Who
 from broker.auth.rules import Rule, RuleSet, from_settings
 from config.models import Config
@@ -26,7 +27,9 @@ class Authorizer:
         """Whether a subscription wider than what its client may read is accepted, and narrowed at delivery."""
         self._default: bool = own.default == "allow" if own.default is not None else not config.denies_by_default
         self._sources: dict[str, list[Rule]] = {CONFIGURED: [from_settings(rule) for rule in own.rules]}
-        self._rules = RuleSet(self._sources[CONFIGURED], self._default)
+        self._rules = RuleSet(self._sources[CONFIGURED])
+        self.plugins: list[Callable[[Who], list[Rule] | None]] = []
+        """What gives more rules for a client, after all others; None if it fails."""
         self._clients: dict[Outbound, Permissions] = {}
         self.on_changed: Callable[[], None] = _nothing
         """Called when the permissions of a session with subscriptions have changed."""
@@ -34,11 +37,22 @@ class Authorizer:
     def put(self, source: str, rules: list[Rule]) -> None:
         """Use these rules for a source; sources are asked in the order in which they came first."""
         self._sources[source] = rules
-        self._rules = RuleSet([rule for own in self._sources.values() for rule in own], self._default)
+        self._rules = RuleSet([rule for own in self._sources.values() for rule in own])
 
     def permissions(self, who: Who) -> Permissions:
         """What a client may do by the rules in effect."""
-        return self._rules.permissions(who)
+        if SUPERUSER in who.roles:
+            return Permissions(who, [], True)
+        bound = self._rules.bind(who)
+        default = self._default
+        for plugin in self.plugins:
+            # Of a session of which only the client id is known a plugin could only guess whose it is.
+            more = plugin(who) if who.known else None
+            if more is None:
+                default = False
+                break
+            bound += RuleSet(more).bind(who)
+        return Permissions(who, bound, default)
 
     def attach(self, outbound: Outbound, permissions: Permissions, subscribed: bool) -> None:
         """The session belongs to a client with these permissions now; `subscribed`: it has subscriptions."""
@@ -52,10 +66,10 @@ class Authorizer:
         self._clients.pop(outbound, None)
 
     def of(self, outbound: Outbound) -> Permissions | None:
-        """What the client of a session may do; None for a session of an earlier process, whose client has not come."""
+        """What the client of a session may do; None before it has one."""
         return self._clients.get(outbound)
 
     def may_receive(self, outbound: Outbound, topic: bytes, qos: int) -> bool:
         """Whether a session gets the messages of a topic."""
         permissions = self._clients.get(outbound)
-        return permissions is None or permissions.may_receive(topic, qos)
+        return permissions is not None and permissions.may_receive(topic, qos)

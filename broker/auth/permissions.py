@@ -30,6 +30,8 @@ class Who(NamedTuple):
     host: str
     """Its IP address; empty if it has none."""
     listener: str
+    known: bool = True
+    """False: only the client id is known, of a session that a broker has kept that did not write more."""
 
 
 @final

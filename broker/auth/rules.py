@@ -6,7 +6,7 @@ from re import Pattern
 from re import compile as compile_regex
 from typing import Final, final
 
-from broker.auth.permissions import QOS, QOS_RETAIN, BoundRule, Levels, Permissions, Who
+from broker.auth.permissions import QOS, QOS_RETAIN, BoundRule, Levels, Who
 from config.rule import Rule as RuleSettings
 
 USERNAME: Final = "{username}"
@@ -65,6 +65,26 @@ class Rule:
         """Whether it is one of Mosquitto's patterns: names that replace placeholders may have slashes, and clients with
         a wildcard in their names are excepted."""
 
+    def bind_unknown(self, client_id: str) -> BoundRule | None:
+        """The rule as it applies to a client of which nothing else is known; None if it does not.
+
+        What allows has to be about all clients; what denies only may be about this one. So such a client may never do
+        more than any client with this id.
+        """
+        if not self.client_ids.hold(client_id) or (self.pattern and not _is_plain(client_id, True)):
+            return None
+        about_all = self.users.any and self.roles.any and self.listeners.any and not self.networks
+        if self.allow and (self.anonymous or not about_all):
+            return None
+        nobody = Who(None, frozenset(), client_id, "", "", False)
+        filters: list[Levels] = []
+        for template in self.filters:
+            if USERNAME not in template and ROLE not in template:
+                filters += _filled(template, nobody, [], self.pattern)
+            elif not self.allow:
+                filters += _filled(_widened(template, self.pattern), nobody, [], self.pattern)
+        return BoundRule(self.allow, self.publish, self.subscribe, filters) if filters else None
+
     def bind(self, who: Who, address: IPv4Address | IPv6Address | None) -> BoundRule | None:
         """The rule as it applies to a client; None if it does not."""
         if self.anonymous and who.user is not None:
@@ -90,8 +110,7 @@ class Rule:
 class RuleSet:
     """All rules in their order, so that those of one client are found without a look at those of other users."""
 
-    def __init__(self, rules: list[Rule], default: bool) -> None:
-        self.default = default
+    def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules
         self._by_user: dict[str, list[int]] = {}
         """Positions of the rules that name users exactly, by user."""
@@ -103,19 +122,22 @@ class RuleSet:
                 for user in rule.users.exact:
                     self._by_user.setdefault(user, []).append(position)
 
-    def permissions(self, who: Who) -> Permissions:
-        """What a client may do."""
-        positions = self._others
+    def bind(self, who: Who) -> list[BoundRule]:
+        """The rules as they apply to a client."""
+        positions: list[int] = self._others if who.known else list(range(len(self._rules)))
         own = None if who.user is None else self._by_user.get(who.user)
         if own is not None:
             positions = sorted([*positions, *own])
         address = _address(who.host)
         bound: list[BoundRule] = []
         for position in positions:
-            rule = self._rules[position].bind(who, address)
+            rule = self._rules[position].bind(who, address) if who.known else self._unknown(position, who)
             if rule is not None:
                 bound.append(rule)
-        return Permissions(who, bound, self.default)
+        return bound
+
+    def _unknown(self, position: int, who: Who) -> BoundRule | None:
+        return self._rules[position].bind_unknown(who.client_id)
 
 
 def from_settings(own: RuleSettings) -> Rule:
@@ -160,6 +182,17 @@ def _filled(template: str, who: Who, roles: list[str], slashes: bool) -> list[Le
         if all(name and _is_plain(name, slashes) for name in found):
             filled.append("".join([names.get(part, part) or "" for part in parts]))
     return [each.encode().split(b"/") for each in filled]
+
+
+def _widened(template: str, slashes: bool) -> str:
+    """A filter that matches what the template does, whatever the user and roles; `slashes`: they may have some."""
+    levels = template.split("/")
+    for position, level in enumerate(levels):
+        if USERNAME in level or ROLE in level:
+            if slashes:
+                return "/".join([*levels[:position], "#"])
+            levels[position] = "+"
+    return "/".join(levels)
 
 
 def _is_plain(name: str, slashes: bool) -> bool:

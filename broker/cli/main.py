@@ -1,4 +1,4 @@
-"""The command line: `sluice run`, `top`, `store`, `config`, `user`, `compact` and `report`."""
+"""The command line: `sluice run`, `top`, `dashboard`, `ctl`, `store`, `config`, `user`, `compact`, `report` ...."""
 
 import asyncio
 import os
@@ -10,6 +10,9 @@ import typer
 
 import config
 from broker import __version__
+from broker.cli.ctl import ctl_app
+from broker.cli.dashboard import print_link, print_new_link
+from broker.cli.importing import import_app
 from broker.cli.options import CONFIG_PROBLEM, configured
 from broker.cli.store import store_app
 from broker.cli.top.command import top
@@ -39,9 +42,18 @@ app = typer.Typer(
 config_app = typer.Typer(help="Show and check the configuration.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(store_app, name="store")
+app.add_typer(ctl_app, name="ctl")
 app.add_typer(user_app, name="user")
+app.add_typer(import_app, name="import")
 
 Gate = Annotated[bool, typer.Option("--developer-gate/--no-developer-gate", hidden=True)]
+Dashboard = Annotated[
+    bool,
+    typer.Option(
+        "--dashboard",
+        help="Print a link to the dashboard: it lets one browser in. Without admin.listen, on a loopback port.",
+    ),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -55,7 +67,7 @@ def _root(
 
 @app.command()
 @configured
-def run(loaded: config.Loaded, developer_gate: Gate = True) -> None:
+def run(loaded: config.Loaded, dashboard: Dashboard = False, developer_gate: Gate = True) -> None:
     """Serve MQTT clients until interrupted."""
     from broker.server.logs import configure
     from broker.server.server import Server
@@ -63,7 +75,8 @@ def run(loaded: config.Loaded, developer_gate: Gate = True) -> None:
 
     configure(loaded.config.log)
     try:
-        _serve(Server(loaded.config, gate=developer_gate))
+        show_link = print_link if dashboard else None
+        _serve(Server(loaded.config, gate=developer_gate, loaded=loaded, show_link=show_link))
     except FailedError as failure:
         print(f"sluice: {failure}", file=sys.stderr)
         raise typer.Exit(DISK_FAILED) from None
@@ -73,6 +86,7 @@ def run(loaded: config.Loaded, developer_gate: Gate = True) -> None:
 
 
 app.command()(top)
+app.command("dashboard")(print_new_link)
 
 
 @config_app.command("show")
@@ -109,6 +123,15 @@ def report(context: typer.Context) -> None:
     It runs PySpark, which comes with the extra `report`.
     """
     _spark_jobs("report", context)
+
+
+@app.command(context_settings=PASSED_ON, add_help_option=False)
+def index(context: typer.Context) -> None:
+    """Make an index page of many reports, with trends.
+
+    It needs the extra `report`.
+    """
+    _spark_jobs("index", context)
 
 
 def main() -> None:

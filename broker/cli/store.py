@@ -81,10 +81,10 @@ def stats(directory: Directory) -> None:
     queues = saved.sessions.values()
     addresses = [each for each in queues if each.topic]
     groups = [each for each in queues if each.group]
-    pages = sum(len(each.pages()) for each in addresses)
+    pages = sum(each.deliveries.length for each in addresses)
     print(f"sessions    {len(queues) - len(groups) - len(addresses)}")
     print(f"groups      {len(groups)}")
-    print(f"deliveries  {sum(len(each.qos1) + len(each.qos2) for each in queues) - pages}")
+    print(f"deliveries  {sum(each.deliveries.length for each in queues) - pages}")
     print(f"pages       {pages}")
     print(f"retained    {len(saved.retained)}")
     print(f"frames      {len(saved.frames)}, the last one is {saved.last_frame}")

@@ -4,7 +4,7 @@ import re
 from typing import Final, final
 
 from broker.routing.router import is_wildcard
-from broker.routing.shared_groups import split_share
+from broker.routing.shared_queues import split_share
 from config.models import Config
 from protocol import properties as props
 from protocol import reason_codes

@@ -1,10 +1,12 @@
 """One client's socket: it reads and pauses reading, writes, and closes. `Connection` handles what has been read."""
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from broker.connection.handlers import Handlers
 from broker.connection.log import peer_of
+from broker.connection.origin import Origin
 from broker.connection.timers import AbortTimer, LingerTimer
 from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
@@ -27,10 +29,9 @@ CLOSE_TIMEOUT: Final = 5 * SECOND
 class ClientSocket(Endpoint):
     """An asyncio protocol (duck-typed: native classes cannot inherit it)."""
 
-    def __init__(self, handlers: Handlers, listener: str) -> None:
+    def __init__(self, handlers: Handlers, listener: str, origin: Origin | None = None) -> None:
+        """`origin`: of a client behind a trusted proxy."""
         super().__init__()
-        self.ended = False  # beside `closing`: booleans that follow each other share eight bytes
-        """Whether the stream from the client has ended."""
         # Attributes used for each chunk and packet come first: with many connections each cache line counts.
         self.handlers = handlers
         self.transport: asyncio.Transport | None = None
@@ -44,19 +45,14 @@ class ClientSocket(Endpoint):
         """What the client leaves undrained, while its send path is congested."""
         self._uncommitted: Uncommitted | None = None
         """What waits for a commit of the journal (FC-27)."""
-        self._close_when_committed = False
-        self._reason_sent = False
         self.listener = listener
-        self.peer = ""
-        """The peer address, for the log; empty until the connection is closed."""
+        self.origin = origin
+        self.peer = "" if origin is None else origin.peer
+        """The peer address, for the log; without a proxy empty until the connection is closed."""
         self.why = ""
         """Why the connection ends; empty until then."""
 
     # -- what the subclass does
-
-    def handle_packets(self, now: int) -> None:
-        """Handle what has been read, or a part of it, and write the answers."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def on_opened(self) -> None:
         """The socket is open: CONNECT has to follow in time."""
@@ -82,13 +78,7 @@ class ClientSocket(Endpoint):
         self.handlers.totals.bytes_received += len(data)
         self.decoder.feed(data)
         if self.paused_because == 0:
-            now = monotonic_us()
-            run_queue = self.handlers.run_queue
-            run_queue.begin_chunk()
-            try:
-                self.handle_packets(now)
-            finally:
-                run_queue.end_chunk(now)
+            self.handlers.run_queue.handle_chunk(self, monotonic_us())
 
     def eof_received(self) -> bool:
         """The client will send no more: handle what has come, and close."""
@@ -103,7 +93,7 @@ class ClientSocket(Endpoint):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed, by either side."""
         transport = self.transport
-        self.peer = peer_of(transport)
+        self.peer = self.peer or peer_of(transport)
         self.transport = None
         if not self.closing:
             if transport is not None:
@@ -146,7 +136,7 @@ class ClientSocket(Endpoint):
         self.paused_because = 0
         self.handle_packets(now)
         if self.paused_because == 0 and self.session is not None and self.transport is not None:
-            self.session.reading_paused_time.stop(now)
+            self.session.note_reading_paused(False, now)
             self.transport.resume_reading()
 
     def pause_reading(self, reason: int, now: int) -> None:
@@ -154,7 +144,7 @@ class ClientSocket(Endpoint):
         self.paused_because |= reason
         if self.transport is not None:
             if self.session is not None:
-                self.session.reading_paused_time.start(now)
+                self.session.note_reading_paused(True, now)
             self.transport.pause_reading()
 
     def resume_reading(self, reason: int) -> None:
@@ -170,9 +160,11 @@ class ClientSocket(Endpoint):
 
     @property
     def host(self) -> str:
-        """The peer address without its port; empty if it is unknown."""
+        """The client's address without its port; empty if it is unknown."""
+        if self.origin is not None:
+            return self.origin.host
         peer = None if self.transport is None else self.transport.get_extra_info("peername")
-        return peer[0] if peer else ""
+        return str(peer[0]) if isinstance(peer, tuple) else ""
 
     # -- writing and closing
 
@@ -181,8 +173,11 @@ class ClientSocket(Endpoint):
         if self._uncommitted is not None:
             self._uncommitted.add([data], 0)
         elif self.transport is not None:
-            self.handlers.totals.bytes_sent += len(data)
-            self.transport.write(data)
+            self._write_now(self.transport, data)
+
+    def _write_now(self, transport: asyncio.Transport, data: bytes) -> None:
+        self.handlers.totals.bytes_sent += len(data)
+        transport.write(data)
 
     def flush(self) -> None:
         """Write the outbox."""
@@ -194,20 +189,14 @@ class ClientSocket(Endpoint):
         deliveries = outbox.delivery_bytes
         commit = outbox.commit
         pieces = outbox.take()
-        if not pieces:
+        count = len(pieces)
+        if count == 0:
             return
         if commit:
             self.hold_until(commit)
         if self._uncommitted is not None:
             self._hold(self._uncommitted, session, pieces, deliveries)
-        else:
-            self._write_pieces(transport, pieces, deliveries)
-            if self._undrained is not None:
-                self._check_undrained(self._undrained, session, transport, pieces, deliveries)
-
-    def _write_pieces(self, transport: asyncio.Transport, pieces: list[bytes], deliveries: int) -> None:
-        """Write the pieces at once; `deliveries`: bytes of deliveries among them."""
-        count = len(pieces)
+            return
         totals = self.handlers.totals
         if count > 1 and deliveries > LARGE_PIECE * count:
             for piece in pieces:
@@ -217,6 +206,8 @@ class ClientSocket(Endpoint):
             data = pieces[0] if count == 1 else b"".join(pieces)
             totals.bytes_sent += len(data)
             transport.write(data)
+        if self._undrained is not None:
+            self._check_undrained(self._undrained, session, transport, pieces, deliveries)
 
     def _check_undrained(
         self,
@@ -267,11 +258,11 @@ class ClientSocket(Endpoint):
         if transport is None:
             return
         if pieces:
-            self._write_pieces(transport, pieces, deliveries)
+            self._write_now(transport, b"".join(pieces))
             if self._undrained is not None and self.session is not None:
                 self._check_undrained(self._undrained, self.session, transport, pieces, deliveries)
-        if self._uncommitted is None and self._close_when_committed:
-            self.close_socket(monotonic_us(), self._reason_sent)
+        if self._uncommitted is None and self.close_when_committed:
+            self.close_socket(monotonic_us(), self.reason_was_sent)
         elif uncommitted.congests and uncommitted.bytes <= CONGESTED // 4 and self._undrained is None:
             uncommitted.congests = False
             self.resume_writing()
@@ -284,14 +275,15 @@ class ClientSocket(Endpoint):
         transport = self.transport
         assert transport is not None  # it is open
         if self._uncommitted is not None:
-            self._close_when_committed = True
-            self._reason_sent = reason_sent
+            self.close_when_committed = True
+            self.reason_was_sent = reason_sent
             self.handlers.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))
             return
         if reason_sent and transport.can_write_eof():
             # Closing a socket that holds received bytes resets the connection, and the client may lose the reason:
             # so read and ignore what it still sends, until it closes too.
-            transport.write_eof()
+            with suppress(OSError):  # asyncio's own transport raises it if the client has gone
+                transport.write_eof()
             transport.resume_reading()
             self.handlers.wheel.add(now + LINGER, LingerTimer(self))
         else:

@@ -8,11 +8,12 @@ from broker.connection.client_socket import CONGESTED, ClientSocket
 from broker.connection.dispatch import on_packet
 from broker.connection.handlers import Handlers
 from broker.connection.log import log_disconnected, log_refused
+from broker.connection.origin import Origin
 from broker.connection.paced_packets import PacedPackets
 from broker.connection.replies import connack, disconnect
-from broker.connection.timers import HandshakeTimer, KeepAliveTimer, RateTimer
+from broker.connection.timers import HOLD, HoldTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
-from broker.runtime.endpoint import AUTHENTICATING, PACED, QUEUED, RATE
+from broker.runtime.endpoint import AUTHENTICATING, MEMORY, PACED, QUEUED, RATE
 from broker.sessions import SessionTimer
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
@@ -21,7 +22,7 @@ from protocol.decoder import Decoder
 from protocol.errors import MQTTError
 from protocol.packet import Packet
 from protocol.publish import Publish
-from session.rate import Rate
+from session.publish_rate import PublishRate
 from session.session import Session
 
 READ_PACKETS: Final = 256
@@ -33,15 +34,12 @@ its socket, not in mailboxes."""
 class Connection(ClientSocket):
     """The host of its client's session, once there is one."""
 
-    def __init__(self, handlers: Handlers, listener: str) -> None:
-        super().__init__(handlers, listener)
-        self.paced = False
-        """Whether the client's PUBLISHes are held back (FC-16)."""
-        self.end_logged = False
+    def __init__(self, handlers: Handlers, listener: str, origin: Origin | None = None) -> None:
+        super().__init__(handlers, listener, origin)
         self._held_back: PacedPackets | None = None
         """Packets received while paced and not handled yet."""
-        self._rate: Rate | None = None
-        """PUBLISHes that the client may send (FC-23); None = any number."""
+        self._rate: PublishRate | None = None
+        """What the client may publish (FC-23, FC-31); None = any number."""
         self.client: Client | None = None
         self.client_id = ""
         """From CONNECT, or assigned by the broker; empty before that."""
@@ -59,18 +57,15 @@ class Connection(ClientSocket):
         """Handle up to READ_PACKETS packets; the run queue calls `handle_rest` for the rest."""
         self.heard_at = now
         count = 0
-        more = published = False
+        published = False
         decoder = self.decoder
         publishing = self.handlers.publishing
         try:
-            packet = decoder.next_packet() if self._held_back is None else self._next_packet(self._held_back)
-            while packet is not None:
+            while (
+                packet := self._next_packet(now) if self.paced or self._held_back is not None else decoder.next_packet()
+            ) is not None:
                 session = self.session
-                if session is None:
-                    self.handlers.handshake.on_packet(self, packet, now)
-                elif self.paced and self._has_to_wait(session, packet, now):
-                    count -= 1  # counted when it is handled
-                elif isinstance(packet, Publish):
+                if session is not None and isinstance(packet, Publish):
                     packet.received_at = now
                     published = True
                     if packet.properties is not None:
@@ -78,42 +73,48 @@ class Connection(ClientSocket):
                     if session.inbound.accept(packet):
                         publishing.publish(self, session, packet, now)
                     if self._rate is not None:
-                        self._spend(self._rate, now)
-                elif isinstance(packet, Puback):
-                    session.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
+                        self._spend(self._rate, packet, now)
+                elif session is not None and isinstance(packet, Puback):
+                    session.sender.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
-                    on_packet(self, session, packet, now)
+                    on_packet(self, packet, now)
                 count += 1
-                if self.paused_because or count == READ_PACKETS:
-                    more = self.paused_because == 0
+                if count == READ_PACKETS or self.paused_because or (decoder.at_end and self._held_back is None):
                     break
-                packet = decoder.next_packet() if self._held_back is None else self._next_packet(self._held_back)
         except MQTTError as error:
             self._fail_in_turn(error)
         self.handlers.totals.packets_received += count
-        if self.session is not None:
-            self._finish_chunk(self.session, more, published, now)
+        session = self.session
+        if session is not None and session.outbound.backlog is not None and session.outbound.drain(now):
+            self.wake()
+        if session is not None and session.outbox.pieces:
+            self.flush()
+        more = count == READ_PACKETS and self.paused_because == 0
+        if more or (published and self.handlers.run_queue.behind):  # or sessions do not keep up
+            self._put_off(published, now)
 
-    def _next_packet(self, held_back: PacedPackets) -> Packet | None:
-        """FC-16: packets held back go first, once the client is not paced."""
+    def _next_packet(self, now: int) -> Packet | None:
+        """FC-16: while the client is paced the next packet that may overtake, afterwards first those held back.
+
+        Pauses reading if enough is held back.
+        """
+        held_back = self._held_back
         if not self.paced:
-            packet = held_back.take()
+            packet = None if held_back is None else held_back.take()
             if packet is not None:
                 return packet
             self._held_back = None
-        return self.decoder.next_packet()
-
-    def _has_to_wait(self, session: Session, packet: Packet, now: int) -> bool:
-        """FC-16: hold a packet back unless it may overtake, and pause reading if enough is held back."""
-        held_back = self._held_back
+            return self.decoder.next_packet()
         if held_back is None:
             held_back = self._held_back = PacedPackets()
-        if held_back.may_overtake(packet):
-            return False
-        held_back.add(packet)
-        if held_back.is_full(session.paces_publishers()):
-            self.pause_reading(PACED, now)
-        return True
+        while not self.paused_because:
+            packet = self.decoder.next_packet()
+            if packet is None or held_back.may_overtake(packet):
+                return packet
+            held_back.add(packet)
+            if self.session is not None and held_back.is_full(self.session.paces_publishers()):
+                self.pause_reading(PACED, now)
+        return None
 
     def _fail_in_turn(self, error: MQTTError) -> None:
         """Handle the packets that are held back (FC-16), which came before the error; then fail."""
@@ -123,23 +124,37 @@ class Connection(ClientSocket):
         if not self.closing:
             self.fail(error)
 
-    def _spend(self, rate: Rate, now: int) -> None:
-        """FC-23: count a PUBLISH, and pause reading if the rate is used up."""
-        rate.spend(now)
-        if not (rate.available(now) or self.ended or self.closing):
+    def _spend(self, rate: PublishRate, publish: Publish, now: int) -> None:
+        """FC-23, FC-31: count a PUBLISH, and pause reading if the rate is used up."""
+        at = rate.spend(publish, now)
+        if at > now and not (self.ended or self.closing):
             self.pause_reading(RATE, now)
-            self.handlers.wheel.add(rate.next_at(now), RateTimer(self))
+            self.handlers.wheel.add(at, RateTimer(self))
             if self.session is not None:
                 self.session.throttle(True, now)
+            if self.client is not None and self.client.quota is not None:
+                self.handlers.sessions.quotas.note_rate(self.client, rate.of_bytes, now)
 
-    def _finish_chunk(self, session: Session, more: bool, published: bool, now: int) -> None:
-        """Write the answers. Pause reading if there is `more` in the chunk, or if sessions do not keep up."""
-        if session.outbound.drain(now):
-            self.wake()
-        self.flush()
-        if more or (published and self.handlers.run_queue.behind):
-            self.pause_reading(QUEUED, now)
-            self.handlers.run_queue.resume_when_idle(self)
+    def limit_rate(self, now: int) -> None:
+        """FC-31: the rate by the client's quota; the configuration may have changed while it is connected."""
+        settings = self.handlers.settings
+        quota = None if self.client is None else self.client.quota
+        per_second = settings.producer_max_rate if quota is None else quota.producer_max_rate
+        bytes_per_second = 0 if quota is None else quota.producer_max_bytes
+        self._rate = PublishRate(per_second, bytes_per_second, now) if per_second or bytes_per_second else None
+        if self.paused_because & RATE and self.session is not None:
+            self.session.throttle(False, now)
+            self.resume_reading(RATE)
+
+    def _put_off(self, published: bool, now: int) -> None:
+        """Pause reading until the sessions keep up; for longer beyond the memory watermark (FC-32)."""
+        run_queue = self.handlers.run_queue
+        if published and run_queue.holding_back and not (self.ended or self.closing):
+            self.pause_reading(MEMORY, now)
+            self.handlers.wheel.add(now + HOLD, HoldTimer(self))
+            return
+        self.pause_reading(QUEUED, now)
+        run_queue.resume_when_idle(self)
 
     def read_to_end(self) -> None:
         """Handle everything received [MQTT-3.14.4-3], even if reading is paused."""
@@ -188,7 +203,6 @@ class Connection(ClientSocket):
         if session is None:
             return False  # detached since it was woken
         more = session.outbound.run_pass(now)
-        self.awake = more
         self.flush()
         return more
 
@@ -227,9 +241,9 @@ class Connection(ClientSocket):
         if self.transport is not None:
             # FC-10: with a byte window, a transport that holds anything is congested.
             self.transport.set_write_buffer_limits(CONGESTED if session.limits.consumer_window_size < 0 else 0)
-        if self.handlers.settings.producer_max_rate:
-            self._rate = Rate(self.handlers.settings.producer_max_rate, self.heard_at)
-        self.wake()
+        self.limit_rate(self.heard_at)
+        if session.outbox.pieces or session.outbound.backlog is not None:
+            self.wake()
         self.handlers.addresses.producers.limit(self, session, self.heard_at)
 
     def fail(self, error: MQTTError) -> None:
@@ -273,7 +287,7 @@ class Connection(ClientSocket):
         self.handlers.connections.add(self)
         timeout = self.handlers.settings.connect_timeout
         if timeout:
-            self.handlers.wheel.add(self.heard_at + timeout, HandshakeTimer(self))
+            self.handlers.handshakes.begin(self, self.heard_at + timeout)
 
     def on_closed(self, now: int) -> None:
         """The socket is closed, by either side."""

@@ -15,6 +15,8 @@ class Connections:
 
     def __init__(self) -> None:
         self.open: set[Connection] = set()
+        self.on_opened: Callable[[Connection], None] | None = None
+        """Called with each connection that is opened, while a trace runs."""
         self.on_last_gone: Callable[[], None] | None = None
         """Called when the last connection is closed: the server waits for that when it stops."""
 
@@ -24,6 +26,8 @@ class Connections:
     def add(self, connection: "Connection") -> None:
         """A client has opened a connection."""
         self.open.add(connection)
+        if self.on_opened is not None:
+            self.on_opened(connection)
 
     def remove(self, connection: "Connection") -> None:
         """A connection is closed."""

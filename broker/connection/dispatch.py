@@ -1,4 +1,4 @@
-"""Handles the packets of a connected client, except PUBLISH and PUBACK, which the connection handles itself."""
+"""Handles the packets of a client, except PUBLISH and PUBACK with a session, which the connection handles itself."""
 
 from typing import TYPE_CHECKING
 
@@ -17,16 +17,24 @@ if TYPE_CHECKING:
     from broker.connection.connection import Connection
 
 
-def on_packet(connection: "Connection", session: Session, packet: Packet, now: int) -> None:
+def on_packet(connection: "Connection", packet: Packet, now: int) -> None:
     """Handle a packet. Raises MQTTError if the connection must be closed."""
+    session = connection.session
+    if session is None:
+        connection.handlers.handshake.on_packet(connection, packet, now)
+    else:
+        _on_packet(connection, session, packet, now)
+
+
+def _on_packet(connection: "Connection", session: Session, packet: Packet, now: int) -> None:
     if isinstance(packet, Pubrec):
-        session.acknowledge(packet_types.PUBREC, packet.packet_id, packet.reason_code, now)
+        session.sender.acknowledge(packet_types.PUBREC, packet.packet_id, packet.reason_code, now)
     elif isinstance(packet, Pubrel):
         session.inbound.release(packet.packet_id)
         if session.inbound.has_waiting():
             connection.route_parked(now)  # FC-22
     elif isinstance(packet, Pubcomp):
-        session.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
+        session.sender.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
     elif isinstance(packet, Pingreq):
         session.reply(PINGRESP_BYTES)  # [MQTT-3.12.4-1]
     elif isinstance(packet, Subscribe):

@@ -6,6 +6,7 @@ from broker.addresses.policy import Addresses
 from broker.connection.handshake import Handshake
 from broker.connection.publishing import Publishing
 from broker.connection.subscribing import Subscribing
+from broker.connection.timers import Handshakes
 from broker.events import Events
 from broker.routing.router import Router
 from broker.runtime.scheduler import RunQueue
@@ -53,5 +54,6 @@ class Handlers:
         self.addresses = addresses
         self.sessions = sessions
         self.connections = connections
+        self.handshakes = Handshakes(wheel)
         self.handshake = handshake
         self.subscribing = subscribing

@@ -5,21 +5,26 @@ from typing import TYPE_CHECKING, Final, final
 from uuid import uuid4
 
 from broker.auth.access import Access
+from broker.auth.authenticators.chain import Outcome
 from broker.auth.authorizer import Authorizer
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
 from broker.auth.method import Answer
 from broker.auth.permissions import Permissions, Who
+from broker.auth.waiting import recheck_waiting
 from broker.clients import Client
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_connected
+from broker.connection.origin import certificate_of
 from broker.connection.replies import fits
+from broker.connection.timers import IdentityTimer
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.endpoint import AUTHENTICATING
 from broker.sessions import Sessions
 from broker.settings import Settings
+from broker.storage.owner import Owner
 from broker.totals import Totals
 from protocol import properties as props
 from protocol import reason_codes
@@ -90,13 +95,19 @@ class Handshake:
         if authentication is not None:
             connection.authentication = authentication
             self._go_on(connection, authentication, authentication.begin(), now)
+            return
+        certified = self._access.certified(packet, connection.listener, connection.transport, connection.origin)
+        if certified is not None:
+            self._accept(connection, packet, {}, certified, now)
         elif self._access.check(packet, connection.listener):
             connection.pause_reading(AUTHENTICATING, now)
-            self._access.ask(packet, connection.listener, connection.host, partial(self._on_answer, connection, packet))
+            certificate = certificate_of(connection.transport, connection.origin)
+            on_answer = partial(self._on_answer, connection, packet)
+            self._access.ask(packet, connection.listener, connection.host, certificate, on_answer)
         else:
             self._accept(connection, packet, {}, None, now)
 
-    def _on_answer(self, connection: "Connection", packet: Connect, answer: Identity | MQTTError) -> None:
+    def _on_answer(self, connection: "Connection", packet: Connect, answer: Outcome) -> None:
         """Continue with a CONNECT about which the chain of authenticators has been asked."""
         if connection.closing:
             return  # by its client, or by `mqtt.connect_timeout`
@@ -151,7 +162,9 @@ class Handshake:
         connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
         if maximum_packet_size:  # 0: any size
             _fit(connack, own_properties, maximum_packet_size)
-        permissions = self._permissions(connection, packet, identity)
+        owner = _owner(connection, identity)
+        permissions = self._permissions(connection, packet, owner)
+        self._sessions.quotas.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
         client, connack.session_present = self._open_session(client_id, packet.clean_start, identity, now)
         client.attach(connection, identity, expiry_interval, packet.bridge)
         client.asked_to_last = asked_expiry > 0
@@ -159,7 +172,7 @@ class Handshake:
         connection.will = packet.will
         session = client.session
         session.listener = connection.listener
-        commit = self._sessions.keep(client, version, packet.will)
+        commit = self._sessions.keep(client, version, owner, packet.will)
         if commit:
             connection.hold_until(commit)
         connection.write(connack.encode(version))
@@ -169,19 +182,18 @@ class Handshake:
         explain = asked.get(props.REQUEST_PROBLEM_INFORMATION) != 0  # [MQTT-3.1.2-29]
         session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases, explain)
         connection.start(session, int(keep_alive * SECOND * self._settings.keepalive_multiplier))
+        if identity is not None and identity.expires_at:
+            IdentityTimer(connection, identity.expires_at).start(now)
         if self._events.debug:
             log_connected(connection, packet, identity, expiry_interval, connack.session_present)
 
-    def _permissions(
-        self, connection: "Connection", packet: Connect, identity: Identity | None
-    ) -> Permissions | None:
+    def _permissions(self, connection: "Connection", packet: Connect, owner: Owner) -> Permissions | None:
         """What the client may do; None without rules. Raises MQTTError if that does not include its will."""
         authorizer = self._authorizer
         if authorizer is None:
             return None
         client_id = connection.client_id
-        user, roles = (None, _NO_ROLES) if identity is None else (identity.user, identity.roles)
-        permissions = authorizer.permissions(Who(user, roles, client_id, connection.host, connection.listener))
+        permissions = authorizer.permissions(Who(owner.user, owner.roles, client_id, owner.host, owner.listener))
         will = packet.will
         if will is not None and not permissions.may_publish(will.topic, will.qos, will.retain):
             self._admission.check_state(will, client_id)
@@ -190,10 +202,17 @@ class Handshake:
     def _attach(self, connection: "Connection", client: Client, permissions: Permissions | None) -> None:
         """The connection has a client, with these permissions."""
         connection.client = client
+        if self._sessions.quotas.active:
+            self._sessions.quotas.join(client)
+        before = client.permissions
         client.permissions = permissions
         if self._authorizer is not None and permissions is not None:
             session = client.session
             self._authorizer.attach(session.outbound, permissions, bool(session.subscriptions))
+            if client.rights_changed or (before is not None and not before.equals(permissions)):
+                client.rights_changed = False
+                connection.handlers.subscribing.recheck(client)
+                recheck_waiting(session, permissions)
         self._clients.online += 1
         self._totals.most_online = max(self._totals.most_online, self._clients.online)
 
@@ -236,6 +255,12 @@ class Handshake:
             raise ProtocolError("AUTH from a client whose CONNECT had no Authentication Method")  # [MQTT-4.12.0-7]
         answer = authentication.go_on(packet)
         session.reply(authentication.reply(answer, connection.maximum_packet_size))
+
+
+def _owner(connection: "Connection", identity: Identity | None) -> Owner:
+    """Whom the session belongs to."""
+    user, roles = (None, _NO_ROLES) if identity is None else (identity.user, identity.roles)
+    return Owner(user, roles, connection.host, connection.listener)
 
 
 def _fit(connack: Connack, own_properties: Properties, maximum_packet_size: int) -> None:

@@ -36,8 +36,9 @@ def _peer(connection: "Connection") -> str:
 
 
 def log_refused(connection: "Connection", error: MQTTError) -> None:
-    """Log a protocol error or a refused CONNECT. The line quotes what the client sent, so its length is bounded."""
+    """Log and count a protocol error or a refused CONNECT. The line has a bounded length: it quotes the client."""
     more: dict[str, object] = {}
+    connection.handlers.totals.count_refused(connection.listener, error.reason_code)
     if isinstance(error, PacketTooLarge) and error.size:
         more = {"size": error.size, "limit": error.limit, "key": "mqtt.max_packet_size"}
     connection.handlers.events.log.info(

@@ -8,6 +8,7 @@ from broker.auth.topic_rules import TopicRules
 from broker.connection.capabilities import Capabilities, is_text
 from broker.connection.replies import PublishRefused, not_permitted, shortened
 from broker.events import Events
+from broker.quotas.retained_guard import RetainedGuard
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL, MATCHED
 from broker.storage.commits import Commits
@@ -40,21 +41,27 @@ class Publishing:
         self._addresses = addresses
         self._capabilities = capabilities
         self._selective: bool = capabilities.selective
-        """Whether a PUBLISH without properties has to be checked too."""
+        """Whether the capabilities concern a PUBLISH without properties too."""
         self._topic_rules = topic_rules
         self._events = events
         self._commits = commits
         self._authorizer = authorizer
+        self._guard: RetainedGuard | None = None
+        self._checks_all = False
+        """Whether a PUBLISH without properties has to be checked too."""
+        self.guard_retained(None)
+
+    def guard_retained(self, guard: RetainedGuard | None) -> None:
+        """Have this guard decide what may be retained (FC-31, FC-32); None = everything may."""
+        self._guard = guard
+        parts = (self._authorizer, self._commits, guard)
+        self._checks_all = self._selective or any(part is not None for part in parts)
 
     def publish(self, connection: "Connection", session: Session, publish: Publish, now: int) -> None:
         """Route and acknowledge a PUBLISH that the session has accepted. Raises MQTTError to close."""
         try:
-            if self._selective or publish.properties is not None:
-                self._check(publish)
-            if self._authorizer is not None:
-                self._check_permission(connection, session, publish)
-            if self._commits is not None:
-                self._check_disk(self._commits, connection, session, publish, now)
+            if self._checks_all or publish.properties is not None:
+                self._check(connection, session, publish, now)
             verdict = self._messages.publish(publish, session)
         except PublishRefused as refused:
             self._refuse(session, publish, refused, now)
@@ -89,8 +96,20 @@ class Publishing:
             raise ProtocolError(f"PUBLISH without a topic, with Topic Alias {alias}, which no PUBLISH here has set")
         publish.topic = topic
 
-    def _check(self, publish: Publish) -> None:
-        """Raise MQTTError or PublishRefused if the PUBLISH is not supported."""
+    def _check(self, connection: "Connection", session: Session, publish: Publish, now: int) -> None:
+        """Raise MQTTError or PublishRefused if the PUBLISH is not supported, not permitted, or there is no room."""
+        if self._selective or publish.properties is not None:
+            self._check_message(publish)
+        if self._authorizer is not None:
+            self._check_permission(connection, session, publish)
+        if self._guard is not None and publish.retain:
+            refusal = self._guard.refusal(publish, self._messages.retained.get(publish.topic), connection.client)
+            if refusal:
+                raise _no_room(session, publish, refusal)
+        if self._commits is not None:
+            self._check_disk(self._commits, connection, session, publish, now)
+
+    def _check_message(self, publish: Publish) -> None:
         capabilities = self._capabilities
         capabilities.check_message("PUBLISH", publish.qos, publish.retain)
         if capabilities.must_be_text(publish.properties) and not is_text(publish.payload):
@@ -115,11 +134,7 @@ class Publishing:
         if commits.behind() and not connection.ended:
             commits.pause(connection, now)
         if (publish.qos or publish.retain) and not commits.has_room():
-            refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, "PUBLISH while the journal, or its disk, is full")
-            if session.version == 4 and publish.qos:
-                session.inbound.count_refused()
-                raise MQTTError(refused.reason_code, refused.message)  # 3.1.1 has no reason code for it
-            raise refused
+            raise _no_room(session, publish, "PUBLISH while the journal, or its disk, is full")
 
     def _refuse(self, session: Session, publish: Publish, refused: PublishRefused, now: int) -> None:
         """Acknowledge and count a PUBLISH that is not routed, and log it if it is the first one for a while.
@@ -131,3 +146,11 @@ class Publishing:
             raise refused
         self._events.publish_refused(session, refused, now)
         session.inbound.refuse(publish, refused.reason_code, shortened(refused.message))
+
+
+def _no_room(session: Session, publish: Publish, message: str) -> MQTTError:
+    """The refusal of a PUBLISH for which there is no room: at QoS 1 and 2 of 3.1.1 the connection is closed."""
+    if session.version == 4 and publish.qos:
+        session.inbound.count_refused()
+        return MQTTError(reason_codes.QUOTA_EXCEEDED, message)
+    return PublishRefused(reason_codes.QUOTA_EXCEEDED, message)

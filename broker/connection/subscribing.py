@@ -9,10 +9,11 @@ from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_subscribed, log_unsubscribed
 from broker.connection.replies import shortened
 from broker.events import Events
+from broker.quotas.quotas import Quotas
 from broker.routing.retained import Retained
 from broker.routing.retained_feed import RetainedFeed
 from broker.routing.router import Router
-from broker.routing.shared_groups import split_share
+from broker.routing.shared_queues import split_share
 from broker.settings import Settings
 from protocol import properties as props
 from protocol import reason_codes
@@ -32,7 +33,7 @@ _NAMED: Final = 3
 class Subscribing:
     """Handles SUBSCRIBE and UNSUBSCRIBE of all connections."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one per part, made in one place
         self,
         settings: Settings,
         router: Router,
@@ -41,6 +42,7 @@ class Subscribing:
         topic_rules: TopicRules,
         events: Events,
         authorizer: Authorizer | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._max_topic_levels: int = settings.max_topic_levels
         self._router = router
@@ -48,6 +50,7 @@ class Subscribing:
         self._capabilities = capabilities
         self._topic_rules = topic_rules
         self._authorizer = authorizer
+        self._quotas = quotas
         self._events = events
 
     def subscribe(self, client: Client, packet: Subscribe, now: int) -> None:
@@ -64,7 +67,7 @@ class Subscribing:
             if client.bridge:  # MQTT 5 bridges set these options themselves
                 subscription.no_local = True
                 subscription.retain_as_published = True
-            refusal = self._refusal(session, subscription)
+            refusal = self._refusal(client, subscription, now)
             if refusal:
                 codes.append(refusal)  # SUBACK of 3.1.1 has 0x80 for all
                 refused.append(subscription.topic_filter)
@@ -135,14 +138,18 @@ class Subscribing:
             return permissions.may_receive_all(inner, qos)
         return permissions.may_receive_some(inner, qos)
 
-    def _refusal(self, session: Session, subscription: Subscription) -> int:
+    def _refusal(self, client: Client, subscription: Subscription, now: int) -> int:
         """The reason code that refuses a subscription; 0 = it is accepted."""
+        session = client.session
         topic_filter = subscription.topic_filter
         share, inner = split_share(topic_filter)  # topics are matched without $share/group
         if inner.count(b"/") >= self._max_topic_levels:
             return reason_codes.TOPIC_FILTER_INVALID
         if not self._topic_rules.may_subscribe(inner) or not self._permits(session, share, inner, subscription.qos):
             return self._topic_rules.refused_subscribe
+        quotas = self._quotas
+        if quotas is not None and not quotas.may_subscribe(client, topic_filter, inner.count(b"/") + 1, now):
+            return reason_codes.QUOTA_EXCEEDED
         return self._capabilities.lacks(topic_filter)
 
     def _add(self, session: Session, subscription: Subscription) -> bool:

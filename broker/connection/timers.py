@@ -1,9 +1,10 @@
 """Timers of a connection: CONNECT, keep-alive, publish rate, a close that does not finish."""
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
-from broker.runtime.endpoint import RATE
-from broker.runtime.timers import Timer
+from broker.runtime.clock import SECOND, wall_us
+from broker.runtime.endpoint import MEMORY, RATE
+from broker.runtime.timers import TICK, Timer, Wheel
 from protocol import reason_codes
 
 if TYPE_CHECKING:
@@ -41,19 +42,71 @@ class LingerTimer(Timer):
 
 @final
 class HandshakeTimer(Timer):
-    """Closes a connection whose client has not completed CONNECT and authentication in time."""
+    """Closes connections whose clients have not completed CONNECT and authentication in time."""
 
-    def __init__(self, connection: "Connection") -> None:
-        self.connection = connection
+    def __init__(self) -> None:
+        self.connections: list[Connection] = []
 
     def wanted(self) -> bool:
-        """False once it has a session, or is closing."""
-        return self.connection.session is None and not self.connection.closing
+        """False once all of them have a session, or are closing."""
+        self.connections = [each for each in self.connections if each.session is None and not each.closing]
+        return bool(self.connections)
 
     def due(self, now: int) -> None:
-        """Close it."""
-        if self.wanted():
-            self.connection.close(reason="no CONNECT, or no completed authentication, within mqtt.connect_timeout")
+        """Close them."""
+        for connection in self.connections:
+            if connection.session is None and not connection.closing:
+                connection.close(reason="no CONNECT, or no completed authentication, within mqtt.connect_timeout")
+        self.connections = []
+
+
+@final
+class Handshakes:
+    """The timers of all connections without a session: one for those that are opened within a tick of the wheel."""
+
+    def __init__(self, wheel: Wheel) -> None:
+        self._wheel = wheel
+        self._last: HandshakeTimer | None = None
+
+    def begin(self, connection: "Connection", at: int) -> None:
+        """Close the connection at about `at`, not earlier, unless it has a session by then."""
+        timer = self._last
+        if timer is None or not at <= timer.at <= at + TICK:
+            timer = self._last = HandshakeTimer()
+            self._wheel.add(at + TICK, timer)
+        timer.connections.append(connection)
+
+
+IDENTITY_CHECK: Final = 60 * SECOND
+"""Microseconds between two looks whether the connection is still there: an identity may last for a day."""
+
+
+@final
+class IdentityTimer(Timer):
+    """Closes a connection when the identity of its client expires."""
+
+    def __init__(self, connection: "Connection", expires_at: int) -> None:
+        """`expires_at`: microseconds since 1970 UTC."""
+        self.connection = connection
+        self.expires_at = expires_at
+
+    def wanted(self) -> bool:
+        """False once it is closing."""
+        return not self.connection.closing
+
+    def start(self, now: int) -> None:
+        """Wait for it."""
+        wait = max(0, min(self.expires_at - wall_us(), IDENTITY_CHECK))
+        self.connection.handlers.wheel.add(now + wait, self)
+
+    def due(self, now: int) -> None:
+        """Close it, or wait on."""
+        if not self.wanted():
+            return
+        if wall_us() < self.expires_at:
+            self.start(now)
+        else:
+            self.connection.close(reason_codes.NOT_AUTHORIZED, "the token has expired")
 
 
 @final
@@ -101,3 +154,23 @@ class RateTimer(Timer):
         if connection.session is not None:
             connection.session.throttle(False, now)
             connection.resume_reading(RATE)
+
+
+HOLD: Final = SECOND
+"""Microseconds for which a publisher is not read after each piece, while memory is above the watermark (FC-32)."""
+
+
+@final
+class HoldTimer(Timer):
+    """Resumes reading a publisher that was held back because of memory (FC-32)."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+
+    def wanted(self) -> bool:
+        """False once it is closing."""
+        return not self.connection.closing
+
+    def due(self, now: int) -> None:
+        """Resume reading."""
+        self.connection.resume_reading(MEMORY)

@@ -124,6 +124,10 @@ class TlsTransport:
 
     # -- what the protocol above calls
 
+    def set_protocol(self, upper: asyncio.Protocol) -> None:
+        """From now on this is the protocol above."""
+        self._upper = upper
+
     def write(self, data: bytes) -> None:
         """Encrypt and write it."""
         if self._write_closed or not data:

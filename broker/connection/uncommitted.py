@@ -37,9 +37,12 @@ class Uncommitted:
         return True
 
     def add(self, pieces: list[bytes], deliveries: int) -> None:
-        """Add pieces at the end; `deliveries`: bytes of deliveries among them."""
+        """Add pieces at the end, and take over the list; `deliveries`: bytes of deliveries among them."""
         held = self._queue[-1]
-        held.pieces.extend(pieces)
+        if held.pieces:
+            held.pieces.extend(pieces)
+        else:
+            held.pieces = pieces
         held.deliveries += deliveries
         size = 0
         for piece in pieces:

@@ -4,7 +4,7 @@
 
 from typing import Final, final
 
-from broker.routing.shared_groups import SharedGroups
+from broker.routing.shared_queues import SharedQueues
 from protocol.subscribe import Subscription
 from session.outbound import Outbound
 from session.shared_queue import SharedQueue
@@ -15,17 +15,31 @@ NOT_SHARED: Final = ""
 
 @final
 class Subscribers:
-    """The subscriptions to one topic filter."""
+    """The subscriptions to one topic filter. Millions of filters have one: only for more there are dictionaries."""
 
     def __init__(self) -> None:
-        self.sessions: dict[Outbound, Subscription] = {}
+        self.only: Outbound | None = None
+        """The session, if there is exactly one and never were more."""
+        self.subscription: Subscription | None = None
+        """Its subscription."""
+        self.sessions: dict[Outbound, Subscription] | None = None
+        """All of them, once there have been two at a time."""
         self.groups: dict[str, SharedQueue] | None = None
         """By share name; None until there is one."""
 
-    def add(self, share: str, outbound: Outbound, subscription: Subscription, shared: SharedGroups) -> None:
+    def add(self, share: str, outbound: Outbound, subscription: Subscription, shared: SharedQueues) -> None:
         """Add a subscription; it replaces one of the same session and share name."""
         if share == NOT_SHARED:
-            self.sessions[outbound] = subscription
+            sessions = self.sessions
+            if sessions is not None:
+                sessions[outbound] = subscription
+            elif self.only is None or self.only is outbound:
+                self.only = outbound
+                self.subscription = subscription
+            else:
+                assert self.subscription is not None  # it is that of `only`
+                self.sessions = {self.only: self.subscription, outbound: subscription}
+                self.only = self.subscription = None
             return
         if self.groups is None:
             self.groups = {}
@@ -34,10 +48,13 @@ class Subscribers:
             group = self.groups[share] = shared.queue(subscription.topic_filter)
         group.add(outbound, subscription)
 
-    def remove(self, share: str, outbound: Outbound, shared: SharedGroups) -> None:
+    def remove(self, share: str, outbound: Outbound, shared: SharedQueues) -> None:
         """Remove a subscription; nothing happens if there is none."""
         if share == NOT_SHARED:
-            self.sessions.pop(outbound, None)
+            if self.sessions is not None:
+                self.sessions.pop(outbound, None)
+            elif self.only is outbound:
+                self.only = self.subscription = None
             return
         if self.groups is None:
             return
@@ -50,7 +67,25 @@ class Subscribers:
 
     def empty(self) -> bool:
         """Whether there are no subscriptions."""
-        return not self.sessions and not self.groups
+        return self.only is None and not self.sessions and not self.groups
+
+    def is_simple(self) -> bool:
+        """Whether a message is to be offered to one session, by its QoS and RETAIN only."""
+        subscription = self.subscription
+        return (
+            subscription is not None
+            and self.groups is None
+            and not subscription.no_local
+            and subscription.identifiers == b""
+        )
+
+    def each(self) -> list[tuple[Outbound, Subscription]]:
+        """The subscriptions that are not shared."""
+        if self.sessions is not None:
+            return list(self.sessions.items())
+        if self.only is None or self.subscription is None:
+            return []
+        return [(self.only, self.subscription)]
 
 
 @final

@@ -3,9 +3,9 @@
 from typing import final
 
 from broker.auth.topic_rules import TopicRules
-from broker.connection.replies import PublishRefused
+from broker.connection.replies import not_permitted
 from broker.routing.retained import Retained
-from broker.routing.router import FULL, Router
+from broker.routing.router import CLOSED, FULL, Router
 from broker.runtime.clock import SECOND
 from broker.storage.journal import Journal
 from protocol import properties as props
@@ -28,29 +28,44 @@ class Messages:
         self._journal = journal
 
     def publish(self, publish: Publish, publisher: Session) -> int:
-        """Route a PUBLISH, and retain it if RETAIN is set; returns as `Router.route`. Raises PublishRefused."""
+        """Route a PUBLISH, and retain it if RETAIN is set; returns NOBODY, MATCHED or FULL. Raises PublishRefused."""
         journal = self._journal
-        if journal is None:
-            return self._publish(publish, publisher)
-        journal.begin(publish, publisher.client_id)
-        try:
-            return self._publish(publish, publisher)
-        finally:
-            commit = journal.end()
-            if commit and publish.qos:  # FC-27: it is acknowledged when it is on disk
-                publisher.outbox.commit = commit
-
-    def _publish(self, publish: Publish, publisher: Session) -> int:
+        if journal is not None:
+            journal.begin(publish, publisher.client_id)
         try:
             verdict = self.router.route(publish, publisher.outbound)
-        except PublishRefused:
-            client_id = publisher.client_id
-            if not self._topic_rules.may_publish_state(client_id, publish.topic, publish.payload, publish.retain):
-                raise
-            verdict = self.router.route_late(publish, publisher.outbound)
-        if publish.retain and verdict != FULL:
-            self.retained.store(publish, publisher.client_id)
-        return verdict
+            if verdict == CLOSED:
+                verdict = self._publish_state(publish, publisher)
+            if publish.retain and verdict != FULL:
+                self.retained.store(publish, publisher.client_id)
+            return verdict
+        finally:
+            if journal is not None:
+                commit = journal.end()
+                if commit and publish.qos:  # FC-27: it is acknowledged when it is on disk
+                    publisher.outbox.commit = commit
+
+    def _publish_state(self, publish: Publish, publisher: Session) -> int:
+        """Route a PUBLISH to a closed topic if it is a bridge's state of its own connection. Raises PublishRefused."""
+        client_id = publisher.client_id
+        if not self._topic_rules.may_publish_state(client_id, publish.topic, publish.payload, publish.retain):
+            raise not_permitted(publish.topic)
+        return self.router.route_late(publish, publisher.outbound)
+
+    def publish_own(self, publish: Publish, now: int) -> int:
+        """Publish a message of the broker itself, without rules, also to a full address; returns NOBODY or MATCHED."""
+        publish.received_at = now
+        journal = self._journal
+        if journal is not None:
+            journal.begin(publish, "")
+        try:
+            verdict = self.router.route(publish, None)
+            if publish.retain:
+                self.retained.store(publish, "")
+            return verdict
+        finally:
+            if journal is not None:
+                journal.end()
 
     def publish_late(self, publish: Publish, client_id: str, publisher: Outbound | None, now: int) -> int:
         """`publish` without the check for room in the address; `publisher` is None if its session has ended."""

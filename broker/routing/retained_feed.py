@@ -5,6 +5,7 @@ from typing import Final, final
 from broker.auth.authorizer import Authorizer
 from broker.auth.topic_rules import TopicRules
 from broker.routing.retained import Retained
+from broker.routing.retained_message import RetainedMessage
 from broker.routing.router import Router
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -41,8 +42,10 @@ class RetainedFeed(Source):
         self._outbound = session.outbound
         self._client_id = session.client_id
         self._wanted: dict[str, Subscription] = {}
+        self._in_turn: list[str] = []
+        """Filters that were wanted when it was last filled, the next one at the end."""
         self._subscription = Subscription("")
-        self._found: list[Publish] = []
+        self._found: list[RetainedMessage] = []
         self._position = 0
         self._next: Publish | None = None
         self._work = 0
@@ -67,7 +70,6 @@ class RetainedFeed(Source):
         self._wanted.pop(topic_filter, None)
         if self._subscription.topic_filter == topic_filter:
             self._found = []
-            self._position = 0
             self._next = None
 
     def _begin(self, now: int) -> None:
@@ -95,6 +97,8 @@ class RetainedFeed(Source):
                 self._pulled_later = False
                 return EMPTY
             if not consumer.can_send(delivery, now):
+                self._next = None  # by then it may be replaced, or not permitted
+                self._position -= 1
                 return result
             self._next = None
             consumer.send_pulled(delivery, None, now)
@@ -109,35 +113,43 @@ class RetainedFeed(Source):
                 self._position += 1
                 self._work -= 1
             elif self._wanted:
-                self._search(next(iter(self._wanted)), now)
+                self._search(self._next_filter(), now)
                 self._work -= SEARCH_COST
             else:
                 self._found = []
-                self._position = 0
                 break
         return self._next
+
+    def _next_filter(self) -> str:
+        """The next of the wanted filters. To find a dictionary's first key anew passes all that were deleted before."""
+        while True:
+            if not self._in_turn:
+                self._in_turn = list(reversed(self._wanted))
+            topic_filter = self._in_turn.pop()
+            if topic_filter in self._wanted:
+                return topic_filter
 
     def _search(self, topic_filter: str, now: int) -> None:
         self._subscription = self._wanted.pop(topic_filter)
         self._found = self._retained.matching(topic_filter.encode(), now)
         self._position = 0
 
-    def _delivery(self, publish: Publish, now: int) -> Publish | None:
+    def _delivery(self, message: RetainedMessage, now: int) -> Publish | None:
         """The delivery of a message for the subscription; None if it is not delivered."""
-        retained = self._retained
         subscription = self._subscription
-        if not retained.holds(publish) or not self._topic_rules.may_receive(publish.topic):
+        topic = message.topic
+        if not message.current or not self._topic_rules.may_receive(topic):
             return None
         authorizer = self._authorizer
-        if authorizer is not None and not authorizer.may_receive(self._outbound, publish.topic, subscription.qos):
+        if authorizer is not None and not authorizer.may_receive(self._outbound, topic, subscription.qos):
             return None
-        if subscription.no_local and retained.publisher(publish.topic) == self._client_id:
+        if subscription.no_local and message.client_id == self._client_id:
             return None  # [MQTT-3.8.3-3]
         # A separate copy with RETAIN set (3.1.1: [MQTT-3.3.1-8]); its delay is measured from now.
-        qos = min(publish.qos, subscription.qos)
-        delivery = Publish(publish.topic, publish.payload, qos, True, publish.properties)
+        qos = min(int(message.qos), subscription.qos)
+        delivery = Publish(topic, message.payload, qos, True, message.properties)
         delivery.identifiers = subscription.identifiers
-        delivery.expires_at = publish.expires_at
+        delivery.expires_at = message.expires_at
         delivery.received_at = now
-        delivery.holder = self._router.address(publish.topic)
+        delivery.holder = self._router.address(topic)
         return delivery

@@ -1,4 +1,9 @@
-"""Routing: finds the subscribers of a topic in a bounded cache, else in a dictionary and a filter tree."""
+"""Routing: finds the subscribers of a topic in a bounded cache, else in a dictionary and a filter tree.
+
+A topic in the cache costs least, but to find its receivers, to remember them and to forget others for them costs more
+than a delivery. So a message whose receivers are one or two sessions is offered to them as they are found, and of the
+topics for which this is done, one in CACHED_ONE_IN is cached: those with many messages soon are.
+"""
 
 from itertools import islice
 from typing import Final, final
@@ -6,10 +11,9 @@ from typing import Final, final
 from broker.addresses.book import AddressBook
 from broker.auth.authorizer import Authorizer
 from broker.auth.topic_rules import TopicRules
-from broker.connection.replies import not_permitted
 from broker.routing.filter_tree import FilterTree, Subscribers
 from broker.routing.receivers import Receivers, Route
-from broker.routing.shared_groups import SharedGroups, split_share
+from broker.routing.shared_queues import SharedQueues, split_share
 from protocol.errors import TopicNameInvalid
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -22,11 +26,19 @@ MATCHED: Final = 1
 """The message has been offered to each subscription."""
 FULL: Final = 2
 """The topic's address is full: the message is not routed (FC-24)."""
+CLOSED: Final = 3
+"""Clients may not publish to the topic: the message is not routed."""
 
 CACHED_TOPICS: Final = 65_536
 """Topics whose receivers are cached; past that the oldest are evicted."""
 CACHED_WEIGHT: Final = 1_000_000
 """The limit of the cache in receivers: wildcards and long topics need memory."""
+CACHED_ONE_IN: Final = 16
+"""Of so many messages that are routed without the cache, one has its topic cached."""
+_MOST_DIRECT: Final = 2
+"""The most filters that may match a topic whose messages are routed without the cache."""
+_LOOK_UP: Final = -1
+"""The message is to be routed through the cache."""
 _RECEIVER_BYTES: Final = 64
 """Bytes of a topic name that count as one receiver."""
 
@@ -42,15 +54,16 @@ class Router:
         cached_topics: int = CACHED_TOPICS,
         cached_weight: int = CACHED_WEIGHT,
         topic_rules: TopicRules | None = None,
-        shared: SharedGroups | None = None,
+        shared: SharedQueues | None = None,
         addresses: AddressBook | None = None,
         authorizer: Authorizer | None = None,
+        cached_one_in: int = CACHED_ONE_IN,
     ) -> None:
         self.cache: dict[bytes, Receivers] = {}
         """Receivers by topic name; a cached topic is a valid name."""
         self._max_topic_levels = max_topic_levels
         self._topic_rules = TopicRules() if topic_rules is None else topic_rules
-        self.shared = SharedGroups() if shared is None else shared
+        self.shared = SharedQueues() if shared is None else shared
         self.addresses = AddressBook([]) if addresses is None else addresses
         self._authorizer = authorizer
         """None = all clients may receive the same."""
@@ -59,17 +72,23 @@ class Router:
         self._cached_topics = cached_topics
         self._most_weight = cached_weight
         self._cached_weight = 0
+        self._direct = 0
+        """Messages that have been routed without the cache since one was not."""
+        self._cached_one_in = cached_one_in
         self._exact: dict[bytes, Subscribers] = {}
         self._wildcard = FilterTree()
 
     def route(self, publish: Publish, publisher: Outbound | None) -> int:
-        """Offer `publish` to every session that is subscribed to its topic; returns NOBODY, MATCHED or FULL.
+        """Offer `publish` to every session that is subscribed to its topic; returns NOBODY, MATCHED, FULL or CLOSED.
 
-        `publisher` is None for the broker itself. Raises TopicNameInvalid for a topic with too many levels, and
-        PublishRefused where clients may not publish.
+        `publisher` is None for the broker itself, for which nothing is full or closed. Raises TopicNameInvalid for a
+        topic with too many levels.
         """
         receivers = self.cache.get(publish.topic)
         if receivers is None:
+            verdict = self._route_directly(publish, publisher)
+            if verdict != _LOOK_UP:
+                return verdict
             receivers = self._find(publish.topic)
         routes = receivers.routes
         qos = publish.qos
@@ -82,7 +101,7 @@ class Router:
         if receivers.others:
             if publisher is not None:
                 if receivers.closed:
-                    raise not_permitted(publish.topic)
+                    return CLOSED
                 address = receivers.address
                 if address is not None and (
                     address.waiting  # FC-25: first in, first out
@@ -94,16 +113,59 @@ class Router:
             return MATCHED if receivers.address is None or len(receivers) > 0 else NOBODY
         return MATCHED if routes else NOBODY
 
+    def _route_directly(self, publish: Publish, publisher: Outbound | None) -> int:
+        """Route without the cache, if all there is to do is to offer `publish`: NOBODY, MATCHED or _LOOK_UP."""
+        self._direct += 1
+        if self._direct >= self._cached_one_in:
+            self._direct = 0
+            return _LOOK_UP
+        topic = publish.topic
+        rules = self._topic_rules
+        if (
+            topic.count(b"/") >= self._max_topic_levels
+            or not (rules.may_publish(topic) and rules.may_receive(topic))
+            or self.address(topic) is not None
+        ):
+            return _LOOK_UP
+        matching = self._matching(topic)
+        if len(matching) > _MOST_DIRECT:
+            return _LOOK_UP
+        before: Outbound | None = None
+        for subscribers in matching:
+            if not subscribers.is_simple() or subscribers.only is before:  # or they have to be merged
+                return _LOOK_UP
+            before = subscribers.only
+        verdict = NOBODY
+        for subscribers in matching:
+            if self._offer(publish, publisher, subscribers):
+                verdict = MATCHED
+        return verdict
+
+    def _offer(self, publish: Publish, publisher: Outbound | None, subscribers: Subscribers) -> bool:
+        """Offer `publish` to the only session of a filter; False if its client may not receive it."""
+        outbound = subscribers.only
+        subscription = subscribers.subscription
+        assert outbound is not None  # it is simple
+        assert subscription is not None
+        authorizer = self._authorizer
+        if authorizer is not None and not authorizer.may_receive(outbound, publish.topic, subscription.qos):
+            return False
+        if subscription.qos < publish.qos or publish.retain:
+            qos = min(subscription.qos, publish.qos)
+            publish = publish.at(qos, publish.retain and subscription.retain_as_published)
+        outbound.offer(publish, publisher)
+        return True
+
     def route_late(self, publish: Publish, publisher: Outbound | None) -> int:
         """Route without the checks for permission and for room in the address; returns NOBODY or MATCHED."""
-        receivers = self._receivers(publish.topic)
+        receivers = self.receivers(publish.topic)
         publish.holder = receivers.address
         receivers.deliver_to_others(publish, publisher)
         return MATCHED if len(receivers) > 0 else NOBODY
 
     def size(self, publish: Publish, publisher: Outbound | None) -> int:
         """Payload bytes that a message would add to its address."""
-        return self._receivers(publish.topic).size(publish, publisher)
+        return self.receivers(publish.topic).size(publish, publisher)
 
     def address(self, topic: bytes) -> Address | None:
         """The address of a topic; None if the topic has no limit."""
@@ -147,7 +209,8 @@ class Router:
         """Find the receivers of each topic anew: permissions have changed."""
         self._forget_all()
 
-    def _receivers(self, topic: bytes) -> Receivers:
+    def receivers(self, topic: bytes) -> Receivers:
+        """Who gets the messages of a topic. Raises TopicNameInvalid for one with too many levels."""
         receivers = self.cache.get(topic)
         return self._find(topic) if receivers is None else receivers
 
@@ -167,11 +230,16 @@ class Router:
         self._remember(topic, receivers)
         return receivers
 
-    def _fill(self, receivers: Receivers, topic: bytes) -> None:
+    def _matching(self, topic: bytes) -> list[Subscribers]:
+        """The subscribers of every filter that matches a topic."""
         matching = self._wildcard.match(topic)
         exact = self._exact.get(topic)
         if exact is not None:
             matching.append(exact)
+        return matching
+
+    def _fill(self, receivers: Receivers, topic: bytes) -> None:
+        matching = self._matching(topic)
         for route in self._routes(matching, topic):
             receivers.add(route)
         for subscribers in matching:
@@ -185,7 +253,7 @@ class Router:
         found: dict[Outbound, Route] = {}
         authorizer = self._authorizer
         for subscribers in matching:
-            for outbound, subscription in subscribers.sessions.items():
+            for outbound, subscription in subscribers.each():
                 if authorizer is not None and not authorizer.may_receive(outbound, topic, subscription.qos):
                     continue
                 route = found.get(outbound)

@@ -21,18 +21,31 @@ COMMIT: Final = 64
 """Too much waits for a commit of the journal (FC-27)."""
 AUTHENTICATING: Final = 128
 """The chain of authenticators has been asked about the client's CONNECT."""
+MEMORY: Final = 256
+"""The client has published while the process is above its memory watermark (FC-32)."""
 
 
 class Endpoint(Host):
     """Runs one client's session while the client is connected."""
 
     def __init__(self) -> None:
+        self.closing = False  # beside `awake`: booleans that follow each other share eight bytes
+        """Whether further input of the client is ignored."""
+        self.ended = False
+        """Whether the stream from the client has ended."""
+        self.paced = False
+        """Whether the client's PUBLISHes are held back (FC-16)."""
+        self.end_logged = False
+        self.close_when_committed = False
+        """Whether the socket is to be closed when the last commit of the journal has returned (FC-27)."""
+        self.reason_was_sent = False
+        """Whether the reason of that is among what waits."""
         self.ran_at = 0
         """When the session last ran a pass."""
-        self.awake = False
-        """Whether the session's next pass is in the run queue."""
-        self.closing = False
-        """Whether further input of the client is ignored."""
+
+    def handle_packets(self, now: int) -> None:
+        """Handle what has been read, or a part of it, and write the answers."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def pause_reading(self, reason: int, now: int) -> None:
         """Stop reading; what has been read already stays in the decoder."""

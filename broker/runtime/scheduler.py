@@ -41,7 +41,9 @@ class RunQueue:
 
     def __init__(self) -> None:
         self.behind = False
-        """Whether a session in the last turn needs another pass."""
+        """Whether a session in the last turn needs another pass, or publishers are held back."""
+        self.holding_back = False
+        """Whether publishers are held back because of memory (FC-32)."""
         self._awake: list[Endpoint] = []
         self._scheduled = False
         self._call_soon: Callable[..., object] | None = None
@@ -49,6 +51,10 @@ class RunQueue:
         self._resuming_when_idle: list[Endpoint] = []
         self._waited = 0
         self._resuming_soon: list[Endpoint] = []
+
+    def hold_back(self, on: bool) -> None:
+        """FC-32: have each publisher wait after what it has been read, or end that."""
+        self.holding_back = self.behind = on
 
     def resume_when_idle(self, connection: Endpoint) -> None:
         """Resume reading the connection when no session is awake, or after MOST_WAITED turns."""
@@ -68,20 +74,22 @@ class RunQueue:
         if not self._scheduled and not self._reading:
             self._schedule()
 
-    def begin_chunk(self) -> None:
-        """A connection handles a chunk: `end_chunk` runs or schedules the sessions that it wakes."""
-        self._reading = True
+    def handle_chunk(self, connection: Endpoint, now: int) -> None:
+        """Have a connection handle what it has read, and run the sessions that this has woken.
 
-    def end_chunk(self, now: int) -> None:
-        """Run the session that the chunk has woken if it is the only one and has RESTED, else schedule a turn."""
-        self._reading = False
-        awake = self._awake
-        if self._scheduled or not awake:
-            return
-        if len(awake) == 1 and now - awake[0].ran_at > RESTED:
-            self.run(awake.pop(), now)
-        else:
-            self._schedule()
+        If it is only one, and it has RESTED, it runs at once, else in the next turn.
+        """
+        self._reading = True
+        try:
+            connection.handle_packets(now)
+        finally:
+            self._reading = False
+            awake = self._awake
+            if awake and not self._scheduled:
+                if len(awake) == 1 and now - awake[0].ran_at > RESTED:
+                    self.run(awake.pop(), now)
+                else:
+                    self._schedule()
 
     def run(self, connection: Endpoint, now: int) -> None:
         """Run one pass, and queue the next one if it has work to do, so that no session occupies the loop."""
@@ -108,10 +116,10 @@ class RunQueue:
         if len(awake) <= TURN_PASSES:
             self._awake = []
         else:
-            self._awake = awake[TURN_PASSES:]
-            del awake[TURN_PASSES:]
+            awake = self._awake[:TURN_PASSES]
+            del self._awake[:TURN_PASSES]
             self._schedule()
-        self.behind = False
+        self.behind = self.holding_back
         now = monotonic_us()
         for connection in awake:
             self.run(connection, now)

@@ -4,9 +4,10 @@ import asyncio
 import errno
 import socket
 import ssl
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from config.models import Tls
+from config.tls import Tls
 
 BACKLOG: Final = 4096
 """Length of the accept queue: 10,000 clients may reconnect at once."""
@@ -31,13 +32,24 @@ _NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _MINIMUM: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
-async def open_sockets(host: str, port: int) -> list[socket.socket]:
+async def open_sockets(host: str, port: int, shared: bool = False) -> list[socket.socket]:
     """Open a listening socket on every address of `host`, all on the same port.
 
+    `shared`: other processes of this user may listen on the port too (SO_REUSEPORT), if they say the same.
     Addresses that this machine does not have are skipped if it has at least one of them: `localhost` often includes ::1
     on machines without IPv6. Raises OSError for everything else.
     """
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return _open_each(found, port, shared)
+
+
+def open_shared(host: str, port: int) -> list[socket.socket]:
+    """The same as `open_sockets` with `shared`, before there is an event loop."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return _open_each(found, port, True)
+
+
+def _open_each(found: Sequence[tuple[Any, ...]], port: int, shared: bool) -> list[socket.socket]:
     opened: list[socket.socket] = []
     missing: OSError | None = None
     try:
@@ -45,7 +57,7 @@ async def open_sockets(host: str, port: int) -> list[socket.socket]:
             if opened:
                 port = opened[0].getsockname()[1]  # if it was 0: the port of the first socket
             try:
-                opened.append(_open(family, (address[0], port, *address[2:])))
+                opened.append(_open(family, (address[0], port, *address[2:]), shared))
             except OSError as error:
                 if error.errno not in _NOT_HERE:
                     raise
@@ -59,10 +71,12 @@ async def open_sockets(host: str, port: int) -> list[socket.socket]:
     return opened
 
 
-def _open(family: int, address: tuple[object, ...]) -> socket.socket:
+def _open(family: int, address: tuple[object, ...], shared: bool) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             # Accept IPv6 only, so that [::] and 0.0.0.0 can be bound together.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -74,6 +88,12 @@ def _open(family: int, address: tuple[object, ...]) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def prepare(sock: socket.socket) -> None:
+    """Set the options of a listening socket that another process has opened."""
+    if sock.family != socket.AF_UNIX:
+        _set_options(sock)
 
 
 def _set_options(sock: socket.socket) -> None:
@@ -106,4 +126,10 @@ def server_context(tls: Tls) -> ssl.SSLContext:
         except (OSError, ssl.SSLError) as error:
             raise OSError(f"authorities in {tls.cafile} cannot be used: {error}") from error
         context.verify_mode = ssl.CERT_REQUIRED if tls.require_client_certificate else ssl.CERT_OPTIONAL
+    if tls.crlfile is not None:
+        try:
+            context.load_verify_locations(tls.crlfile)
+        except (OSError, ssl.SSLError) as error:
+            raise OSError(f"revocation lists in {tls.crlfile} cannot be used: {error}") from error
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     return context

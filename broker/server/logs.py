@@ -3,35 +3,89 @@
 import logging
 import os
 import sys
-from typing import TextIO, cast
+from typing import Final, TextIO, cast
 
 import structlog
 
+from broker.server.log_limits import LogLimits
 from config.models import Log
+
+AUDIT: Final = "audit"
+"""The event of actions of operators, which no level silences, and no limit, unless they were refused."""
+THROTTLED: Final = "log_throttled"
+"""The event that says how many lines of another one were left out."""
+
+_LEVELS: Final = {**logging.getLevelNamesMapping(), **{k.lower(): v for k, v in logging.getLevelNamesMapping().items()}}
+_SOURCES: Final = ("listener", "who")
+"""Keys of a line that say where those come from who cause it."""
+_lowest = logging.INFO
+_limits = LogLimits()
 
 
 def configure(log: Log) -> None:
-    """Set the configured level and format."""
+    """Set the configured level, limit and format."""
+    set_level(log.level)
+    limit(log.max_lines)
     rendering: list[structlog.types.Processor]
     if log.format == "json":  # its strings are ASCII, without control characters
         rendering = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
         rendering = [
             _printable,
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
         ]
     structlog.configure(
         processors=[
+            _drop_below_level,
+            _drop_beyond_limit,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *rendering,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, log.level.upper())),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),  # `_drop_below_level` decides
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, StandardError())),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Forward(logging.WARNING)], level=logging.WARNING, force=True)
     logging.captureWarnings(True)
+
+
+def set_level(level: str) -> None:
+    """Change the lowest level that is written."""
+    global _lowest
+    _lowest = getattr(logging, level.upper())
+
+
+def _drop_below_level(_: object, method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Drop what is below the level, except for what operators have done."""
+    if _LEVELS.get(method, _lowest) < _lowest and event.get("event") != AUDIT:
+        raise structlog.DropEvent
+    return event
+
+
+def limit(most: int) -> None:
+    """Change how many lines an event may have in ten seconds, from one source; 0 = any number."""
+    _limits.most = most
+
+
+def tell_left_out(*, last: bool = False) -> None:
+    """Log how many lines were left out in a period that is over; `last`: in this one too, as no more will come."""
+    if last:
+        _limits.end()
+    for event, source, lines in _limits.take():
+        structlog.get_logger("sluice").warning(THROTTLED, of=event, source=source, left_out=lines)
+
+
+def _drop_beyond_limit(_: object, method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Drop what an event has too many lines of, but nothing that an operator has done, and nothing at level debug."""
+    name = event.get("event")
+    if method == "debug" or name == THROTTLED or (name == AUDIT and not event.get("refused")):
+        return event
+    if not _limits.admit(str(name), next((str(event[key]) for key in _SOURCES if key in event), "")):
+        raise structlog.DropEvent
+    return event
 
 
 def _printable(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:

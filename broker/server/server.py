@@ -5,21 +5,28 @@ import errno
 import gc
 import resource
 import signal
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from broker.admin.server import AdminServer, start_admin
 from broker.broker import Broker
-from broker.connection.connection import Connection
 from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import TICK
-from broker.server.listening import BACKLOG, open_sockets, server_context
+from broker.server.handover import open_ahead
+from broker.server.listeners import Listeners
+from broker.server.logs import tell_left_out
+from broker.server.memory import MemoryWatch
+from broker.server.notify import Notify
+from broker.server.reload import Changes, apply
 from broker.server.shutdown import disconnect_all
-from broker.server.tls_handshake import TlsListener
 from broker.telemetry.sys_topics import SysTopics
-from config.models import Config, Listener, WebSocket
+from broker.telemetry.totals_walk import TotalsWalk
+from config.errors import ConfigError
+from config.load import Loaded
+from config.models import Config
 
 if TYPE_CHECKING:
     from broker.telemetry.exporter import Exporter
@@ -42,20 +49,36 @@ _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class Server:
     """One broker with its sockets."""
 
-    def __init__(self, config: Config, gate: bool = True) -> None:
+    def __init__(
+        self,
+        config: Config,
+        gate: bool = True,
+        loaded: Loaded | None = None,
+        show_link: Callable[[str], None] | None = None,
+    ) -> None:
+        """`loaded`: where `config` comes from; None = from nowhere, so that it cannot be loaded again.
+
+        `show_link` gets a link to the dashboard, which then is open in any case.
+        """
         self.config = config
+        self.sources: Mapping[str, str] = {} if loaded is None else loaded.sources
+        self._show_link = show_link
+        self._again = None if loaded is None else loaded.again
+        opened_ahead = open_ahead(config.listeners, config.persistence.directory)
         self._persistence = open_persistence(config)
         journal = self._persistence.journal if self._persistence is not None else None
         self.broker = Broker(config, monotonic_us(), gate, journal)
-        self.addresses: dict[str, tuple[str, int]] = {}
-        """The actual host and port by listener name; of several addresses the first."""
+        self.started_us = monotonic_us()
+        self.totals_walk = TotalsWalk(self.broker.clients, self.broker.totals, self.broker.router.shared)
+        self.listeners = Listeners(self.broker, opened_ahead)
+        self._memory = MemoryWatch(self.broker)
+        self._notify = Notify()
         self._log = structlog.get_logger("sluice")
-        self._servers: list[asyncio.Server] = []
-        self._tls: list[TlsListener] = []
-        self._opened: list[dict[str, Any]] = []  # the log fields of each listener
         self._stopping = asyncio.Event()
+        self._serving = False
         self._exhausted_until = 0
         self._tasks: list[asyncio.Task[None]] = []  # cancelled when the server stops
+        self._reloading = asyncio.Lock()
 
     async def run(self) -> None:
         """Serve until `stop` or a signal.
@@ -71,83 +94,89 @@ class Server:
         admin = await self._open_all()
         if self._persistence is None:
             self._log.info("in_memory", detail="without persistence.directory, all sessions end with this process")
-        for opened in self._opened:  # logged last, so that the whole broker is ready when a script sees it
+        for opened in self.listeners.opened:  # logged last, so that the whole broker is ready when a script sees it
             self._log.info("listening", **opened)
+        if admin is not None and self._show_link is not None:
+            self._show_link(await admin.link())
         self._start_sys_topics(loop)
         exporter = self._start_exporter()
         self._watch_files(loop)
         gc.freeze()  # exclude what is loaded from collections: scanning it would only lengthen their pauses
         self._tick(loop)
+        self._serving = True
+        self._notify.ready()
         await self._stopping.wait()
-        if admin is not None:
-            admin.stop()
-        for task in self._tasks:
+        self._notify.stopping()
+        self._log.info("stopping", connections=len(self.broker.connections))
+        for task in list(self._tasks):
             task.cancel()
         if self.broker.authenticators is not None:
             self.broker.authenticators.close()
         connections = await self._close()
+        if admin is not None:  # last, so that /ready says why
+            admin.stop()
         if exporter is not None:
             await self._finish(exporter)
         if self._persistence is not None:
             await self._persistence.close()
+        tell_left_out(last=True)
         self._log.info("stopped", connections=connections)
 
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` sets SIG_IGN
-            loop.add_signal_handler(signal.SIGHUP, self.stop)
+            loop.add_signal_handler(signal.SIGHUP, self._reload_soon)
+
+    def _reload_soon(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._reload_for_signal())
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
+
+    async def _reload_for_signal(self) -> None:
+        try:
+            await self.reload()
+        except (ConfigError, OSError) as error:
+            self._log.error("reload_failed", detail=str(error))
+
+    async def reload(self) -> Changes:
+        """Read the configuration again, and apply what can change live; the log says what has.
+
+        Raises ConfigError or OSError, before anything has changed.
+        """
+        if self._again is None:
+            raise OSError("there is no configuration to read again")
+        async with self._reloading:  # so that what was read first is applied first
+            loaded = await asyncio.get_running_loop().run_in_executor(None, self._again)
+            changes = apply(loaded.config, self.config, self.broker, self.listeners.contexts)
+            self.config, self.sources = changes.config, loaded.sources
+        self._log.info("reloaded", changed=changes.changed, restart=changes.restart)
+        return changes
 
     async def _open_all(self) -> "AdminServer | None":
         """Open the listeners and the admin socket. Raises OSError."""
         try:
             for listener in self.config.listeners:
-                await self._open(listener)
-            return await start_admin(self.broker.clients, self.broker.router, self.config)
+                await self.listeners.open(listener)
+            return await start_admin(self, self._show_link is not None)
         except OSError:
-            self._close_listeners()
+            self.listeners.close()
             raise
+
+    def unready(self) -> list[str]:
+        """Why clients should not be sent to this broker now; empty if they should."""
+        commits = self.broker.handlers.commits
+        reasons = {
+            "the broker starts": not self._serving,
+            "the broker stops": self._stopping.is_set(),
+            "the journal has no room for messages": commits is not None and commits.full,
+            "the memory is above memory_watermark": self.broker.quotas.watermark.reached,
+        }
+        return [reason for reason, holds in reasons.items() if holds]
 
     def stop(self) -> None:
         """Ask `run` to end."""
         self._stopping.set()
-
-    async def _open(self, listener: Listener) -> None:
-        try:
-            context = server_context(listener.tls) if listener.tls is not None else None
-            sockets = await open_sockets(listener.host, listener.port)
-        except OSError as error:
-            raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error
-        loop = asyncio.get_running_loop()
-
-        def new_connection() -> asyncio.Protocol:
-            # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
-            connection = cast("asyncio.Protocol", Connection(self.broker.handlers, listener.name))
-            return connection if listener.websocket is None else self._over_websocket(listener.websocket, connection)
-
-        accept = new_connection
-        if context is not None:
-            tls = TlsListener(
-                self.broker.events, self.broker.wheel, self.broker.settings, listener.name, context, new_connection
-            )
-            self._tls.append(tls)
-            accept = tls.accept
-        for sock in sockets:
-            # asyncio's own loop also accepts up to `backlog` connections in one turn, and before Python 3.13 it does
-            # not stop at the first EMFILE: it would report each attempt.
-            tries = 1 if isinstance(loop, asyncio.SelectorEventLoop) else BACKLOG
-            server = await loop.create_server(accept, sock=sock, backlog=tries)
-            sock.listen(BACKLOG)
-            self._servers.append(server)
-            host, port = sock.getsockname()[:2]
-            self.addresses.setdefault(listener.name, (host, port))
-            self._opened.append({"listener": listener.name, "host": host, "port": port, **_kind(listener)})
-
-    def _over_websocket(self, settings: WebSocket, connection: asyncio.Protocol) -> asyncio.Protocol:
-        from broker.server.websocket import WebSocketTransport
-
-        size = self.broker.settings.max_packet_size
-        return cast("asyncio.Protocol", WebSocketTransport(settings, size, connection))
 
     def _start_sys_topics(self, loop: asyncio.AbstractEventLoop) -> None:
         mqtt = self.config.mqtt
@@ -155,12 +184,13 @@ class Server:
             return
         broker = self.broker
         addresses = broker.addresses if self.config.addresses else None
-        topics = SysTopics(broker.settings, broker.sessions, broker.messages, addresses, mqtt)
+        topics = SysTopics(broker.settings, broker.sessions, broker.messages, addresses, mqtt, self.totals_walk)
         self._tasks.append(loop.create_task(topics.run()))
 
     def _watch_files(self, loop: asyncio.AbstractEventLoop) -> None:
-        for file in self.broker.watched:
+        for file in [*self.broker.watched, *self.listeners.files]:
             self._tasks.append(loop.create_task(file.run()))
+        self._tasks += [loop.create_task(job()) for job in self.broker.jobs]
 
     def _start_exporter(self) -> "Exporter | None":
         if self.config.metrics.directory is None:
@@ -173,7 +203,11 @@ class Server:
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.call_later(TICK / SECOND, self._tick, loop)  # first, so that a timer that raises does not stop the ticks
-        self.broker.wheel.advance(monotonic_us())
+        now = monotonic_us()
+        self._memory.look(now)
+        self._notify.look(now)
+        tell_left_out()
+        self.broker.wheel.advance(now)
 
     def _crashed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log an unhandled exception of a callback. If it belongs to a connection, the loop has closed that."""
@@ -192,7 +226,7 @@ class Server:
 
     async def _close(self) -> int:
         """Stop listening, disconnect all clients, abort the rest after STOP_TIMEOUT; returns how many there were."""
-        self._close_listeners()
+        self.listeners.close()
         count = len(self.broker.connections)
         gone = asyncio.Event()
         self.broker.connections.on_last_gone = gone.set
@@ -221,20 +255,6 @@ class Server:
         except TimeoutError:
             return False
         return True
-
-    def _close_listeners(self) -> None:
-        for server in self._servers:
-            server.close()
-        for tls in self._tls:
-            tls.close()
-
-
-def _kind(listener: Listener) -> dict[str, Any]:
-    """What else the log says of a listener."""
-    kind: dict[str, Any] = {"tls": listener.tls is not None}
-    if listener.websocket is not None:
-        kind["websocket"] = listener.websocket.path
-    return kind
 
 
 def raise_file_limit() -> None:

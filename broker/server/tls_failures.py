@@ -18,6 +18,8 @@ _CERTIFICATE: Final = {
     19: "its certificate is not signed by a known authority (cafile)",
     20: "its certificate is not signed by a known authority (cafile)",
     21: "its certificate is not signed by a known authority (cafile)",
+    3: "there is no list of revoked certificates of its authority (crlfile)",
+    12: "the list of revoked certificates of its authority has expired (crlfile)",
     9: "its certificate is not valid yet",
     10: "its certificate has expired",
     23: "its certificate has been revoked",

@@ -6,11 +6,14 @@ log line.
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from contextlib import suppress
+from typing import Final, cast
 
 from broker.connection.client_socket import LINGER
 from broker.connection.log import peer_of
+from broker.connection.origin import Origin
 from broker.connection.tls_transport import Bios, TlsTransport
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
@@ -20,13 +23,17 @@ from broker.settings import Settings
 
 HANDSHAKE_TIMEOUT: Final = 60 * SECOND
 """Microseconds that a handshake may take, even if `connect_timeout` is longer or not set."""
-PERIOD: Final = 10 * SECOND
-"""Microseconds in which at most LINES failures of a listener are logged; the next line has the number of the others."""
-LINES: Final = 50
+
+BEGUN_IN_A_TURN: Final = 16
+"""Handshakes that begin in one turn of the event loop. When thousands of clients connect at once, the others wait: each
+that has begun takes 25 KB more until it is over, and the allocator does not give that back to the system."""
+
+MOST_HELD: Final = 16_384
+"""Bytes of a handshake that can wait. A client that has sent more at once does not wait: holding it would cost more."""
 
 
 class TlsListener:
-    """The shared state of one TLS listener's connections, and the log of failed handshakes.
+    """The shared state of one TLS listener's connections.
 
     `new_connection` creates the protocol that runs over TLS.
     """
@@ -38,7 +45,7 @@ class TlsListener:
         settings: Settings,
         name: str,
         context: ssl.SSLContext,
-        new_connection: Callable[[], asyncio.Protocol],
+        new_connection: Callable[[Origin | None], asyncio.Protocol],
     ) -> None:
         self.log = events.log
         self.wheel = wheel
@@ -48,29 +55,38 @@ class TlsListener:
         self.bios = Bios()
         self.timeout = min(settings.connect_timeout or HANDSHAKE_TIMEOUT, HANDSHAKE_TIMEOUT)
         self.ongoing: set[TlsHandshake] = set()
-        self._until = 0
-        self._lines = 0
-        self._not_logged = 0
+        self.waiting: deque[TlsHandshake] = deque()
+        """Those whose client has sent something, but which have not begun."""
+        self._begun = 0
+        """Handshakes that have begun in this turn of the event loop."""
 
-    def accept(self) -> asyncio.Protocol:
-        """The protocol of a new TCP connection."""
-        return cast("asyncio.Protocol", TlsHandshake(self))
+    def accept(self, origin: Origin | None) -> asyncio.Protocol:
+        """The protocol of a new TCP connection; `origin`: of a client behind a proxy."""
+        return cast("asyncio.Protocol", TlsHandshake(self, origin))
 
     def failed(self, peer: str, reason: str, detail: str) -> None:
-        """Log why a handshake has failed, at most LINES per PERIOD."""
-        now = monotonic_us()
-        if now >= self._until:
-            self._until = now + PERIOD
-            self._lines = 0
-        if self._lines == LINES:
-            self._not_logged += 1
-            return
-        self._lines += 1
-        more: dict[str, Any] = {"detail": detail} if detail else {}
-        if self._not_logged:
-            more["not_logged"] = self._not_logged
-            self._not_logged = 0
+        """Log why a handshake has failed."""
+        more = {"detail": detail} if detail else {}
         self.log.info("tls_handshake_failed", listener=self.name, peer=peer, reason=reason, **more)
+
+    def may_begin(self, handshake: "TlsHandshake") -> bool:
+        """Whether it may begin in this turn of the event loop; otherwise `begin` will be called in a later one."""
+        if self._begun == 0 and not self.waiting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        if self._begun < BEGUN_IN_A_TURN and not self.waiting:
+            self._begun += 1
+            return True
+        self.waiting.append(handshake)
+        return False
+
+    def _next_turn(self) -> None:
+        """Begin the next ones."""
+        self._begun = 0
+        if self.waiting:  # first, so that one that raises does not stop the others
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        while self.waiting and self._begun < BEGUN_IN_A_TURN:
+            self._begun += 1
+            self.waiting.popleft().begin()
 
     def close(self) -> None:
         """Abort all handshakes: the server stops."""
@@ -81,12 +97,15 @@ class TlsListener:
 class TlsHandshake(Timer):
     """The protocol of a TCP connection until its handshake ends, and the timer of its timeout."""
 
-    def __init__(self, listener: TlsListener) -> None:
+    def __init__(self, listener: TlsListener, origin: Origin | None) -> None:
         self._listener = listener
+        self._origin = origin
         self._tcp: asyncio.Transport | None = None
         self._tls: ssl.SSLObject | None = None
         self._peer = ""
         self._first = b""
+        self._held = b""
+        """What the client has sent before the handshake has begun."""
         self._failed = False
 
     # -- what the TCP transport calls
@@ -94,7 +113,8 @@ class TlsHandshake(Timer):
     def connection_made(self, tcp: asyncio.Transport) -> None:
         """Start the timeout of the handshake."""
         self._tcp = tcp
-        self._peer = peer_of(tcp)  # now: it is not available after a reset
+        # Now: it is not available after a reset.
+        self._peer = peer_of(tcp) if self._origin is None else self._origin.peer
         self._listener.ongoing.add(self)
         self._listener.wheel.add(monotonic_us() + self._listener.timeout, self)
 
@@ -105,10 +125,31 @@ class TlsHandshake(Timer):
             return
         if len(self._first) < FIRST_BYTES:
             self._first += data[: FIRST_BYTES - len(self._first)]
-        bios = self._listener.bios
         tls = self._tls
         if tls is None:
-            tls = self._tls = self._listener.context.wrap_bio(bios.incoming, bios.outgoing, server_side=True)
+            if self._held or (len(data) <= MOST_HELD and not self._listener.may_begin(self)):
+                self._held += data
+                tcp.pause_reading()
+                return
+            tls = self._tls = self._new_tls()
+        self._go_on(tcp, tls, data)
+
+    def begin(self) -> None:
+        """Begin with what the client has sent meanwhile, unless it has gone."""
+        tcp, data, self._held = self._tcp, self._held, b""
+        if tcp is None or self._failed:
+            return
+        self._tls = self._new_tls()
+        tcp.resume_reading()
+        self._go_on(tcp, self._tls, data)
+
+    def _new_tls(self) -> ssl.SSLObject:
+        listener = self._listener
+        return listener.context.wrap_bio(listener.bios.incoming, listener.bios.outgoing, server_side=True)
+
+    def _go_on(self, tcp: asyncio.Transport, tls: ssl.SSLObject, data: bytes) -> None:
+        """Handle what has been received, and answer it."""
+        bios = self._listener.bios
         bios.incoming.write(data)
         failure: ssl.SSLError | None = None
         try:
@@ -128,7 +169,8 @@ class TlsHandshake(Timer):
         else:
             self._fail(why(failure, self._first, self._listener.context.minimum_version), failure.reason or "")
             # Closing a socket that holds received bytes resets the connection: the client might not get the alert.
-            tcp.write_eof()
+            with suppress(OSError):  # asyncio's own transport raises it if the client has gone
+                tcp.write_eof()
             self._listener.wheel.add(monotonic_us() + LINGER, self)
 
     def eof_received(self) -> bool:
@@ -175,7 +217,7 @@ class TlsHandshake(Timer):
         """Replace this protocol by the TLS transport and its `Connection`."""
         listener = self._listener
         self._end()
-        transport = TlsTransport(tcp, tls, listener.bios, listener.new_connection())
+        transport = TlsTransport(tcp, tls, listener.bios, listener.new_connection(self._origin))
         tcp.set_protocol(cast("asyncio.Protocol", transport))
         transport.start(rest)
 

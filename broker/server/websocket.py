@@ -10,7 +10,7 @@ import struct
 from http import HTTPStatus
 from typing import Final, cast, final
 
-from websockets.exceptions import InvalidHandshake
+from websockets.exceptions import InvalidHandshake, InvalidMessage
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import OPEN
@@ -25,6 +25,10 @@ LEAST_FRAME: Final = 1024 * 1024
 """Bytes. A frame may hold several packets, so that it may be larger than `mqtt.max_packet_size`."""
 MOST_ANSWERS: Final = 65_536
 """Bytes of pongs that may wait while the client reads nothing; past that the connection is aborted."""
+
+_READ: Final = ("Connection", "Upgrade", "Origin")
+_READ_PREFIX: Final = "sec-websocket-"
+"""The headers that `websockets` reads: if one is not ASCII, it fails itself, or cannot encode what it answers."""
 
 _DATA: Final = (Opcode.BINARY, Opcode.CONT)
 _BINARY: Final = 0x80 | Opcode.BINARY
@@ -45,6 +49,7 @@ class WebSocketTransport:
         self._upper = upper
         self._below: asyncio.Transport | None = None
         self._begun = False
+        self._answered = False
         self._open = False
         self._closing = False
         self._end_reported = False
@@ -70,21 +75,13 @@ class WebSocketTransport:
             self._report_end()
             return
         self._begun = True
-        self._protocol.receive_data(data)
-        pieces: list[bytes] = []
-        for event in self._protocol.events_received():
-            if isinstance(event, Request):
-                self._accept(event)
-            elif isinstance(event, Frame):
-                if event.opcode in _DATA:
-                    pieces.append(bytes(event.data))
-                elif event.opcode is Opcode.TEXT:  # [MQTT-6.0.0-1]
-                    self._failure = "a text frame, where MQTT has binary ones"
-                    self._protocol.fail(_UNSUPPORTED, self._failure)
-                    break
+        if not self._answered:
+            data = self._read_request(data)
+        payload, failure = _read_frames(self._protocol, data) if data else (b"", "")
+        self._failure = self._failure or failure
         self._write_answers()
-        if pieces:
-            self._upper.data_received(b"".join(pieces))
+        if payload:
+            self._upper.data_received(payload)
         if self._protocol.parser_exc is not None and not self._failure:
             self._failure = str(self._protocol.parser_exc)
         if self._protocol.close_expected():
@@ -111,6 +108,10 @@ class WebSocketTransport:
         self._upper.resume_writing()
 
     # -- what the protocol above calls
+
+    def set_protocol(self, upper: asyncio.Protocol) -> None:
+        """From now on this is the protocol above."""
+        self._upper = upper
 
     def write(self, data: bytes) -> None:
         """Write one binary frame."""
@@ -189,11 +190,37 @@ class WebSocketTransport:
 
     # -- internal
 
+    def _read_request(self, data: bytes) -> bytes:
+        """Read the request up to its end and answer it; returns what is behind it.
+
+        Line by line: `websockets` would parse frames behind a request that it may still refuse.
+        """
+        protocol = self._protocol
+        start = 0
+        while start < len(data):
+            end = data.find(b"\n", start) + 1 or len(data)
+            protocol.receive_data(data[start:end])
+            start = end
+            for event in protocol.events_received():
+                if isinstance(event, Request):
+                    self._accept(event)
+                    return data[start:]
+            if protocol.close_expected():
+                error = protocol.handshake_exc
+                cause = error.__cause__ if error is not None else None  # it quotes bytes of the request escaped
+                self._failure = f"not a WebSocket handshake: {cause!s:.100}"
+                break
+        return b""
+
     def _accept(self, request: Request) -> None:
         """Answer the handshake."""
+        self._answered = True
         protocol = self._protocol
         if request.path.partition("?")[0] != self._settings.path:
             response = protocol.reject(HTTPStatus.NOT_FOUND, f"MQTT is at {self._settings.path}\n")
+        elif not _is_ascii(request):
+            response = protocol.reject(HTTPStatus.BAD_REQUEST, "a header is not ASCII\n")
+            protocol.handshake_exc = InvalidMessage("a header is not ASCII")
         else:
             response = protocol.accept(request)
         protocol.send_response(response)
@@ -230,6 +257,32 @@ class WebSocketTransport:
         self._end_reported = True
         if not self._upper.eof_received():
             self.close()
+
+
+def _read_frames(protocol: ServerProtocol, data: bytes) -> tuple[bytes, str]:
+    """The payload of the binary frames that are complete now, and what has failed, if anything."""
+    protocol.receive_data(data)
+    pieces: list[bytes] = []
+    failure = ""
+    for event in protocol.events_received():
+        if not isinstance(event, Frame):
+            continue
+        if event.opcode in _DATA:
+            pieces.append(bytes(event.data))
+        elif event.opcode is Opcode.TEXT:  # [MQTT-6.0.0-1]
+            failure = "a text frame, where MQTT has binary ones"
+            protocol.fail(_UNSUPPORTED, failure)
+            break
+    return b"".join(pieces), failure
+
+
+def _is_ascii(request: Request) -> bool:
+    """Whether the headers of the handshake can be read."""
+    return all(
+        value.isascii()
+        for name, value in request.headers.raw_items()
+        if name.title() in _READ or name.lower().startswith(_READ_PREFIX)
+    )
 
 
 def _header(size: int) -> bytes:

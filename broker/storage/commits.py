@@ -58,6 +58,8 @@ class Commits:
         self.size = 0
         """Bytes of all frames that are on disk, or on their way."""
         self.max_bytes = max_bytes
+        self.spare = 0
+        """Bytes that may be written while there is no room, to route what waits (`may_move`)."""
         self.failed: Exception | None = None
         """The error after which no commit is tried any more; None = none."""
         self.on_failed: Callable[[], None] | None = None
@@ -76,6 +78,7 @@ class Commits:
         self._scheduled = False
         self._room: Callable[[], bool] | None = None
         self._check_scheduled = False
+        self._full_at = 0  # `size` when the disk was found full
 
     def begin_room(self, room: Callable[[], bool]) -> None:
         """`room` says in the disk's thread whether there is room for messages: it is asked while there is none."""
@@ -103,6 +106,16 @@ class Commits:
     def has_room(self) -> bool:
         """Whether more messages may be written. What frees space is written in any case (FC-29)."""
         return not self.full and not 0 < self.max_bytes <= self.size + self._bytes
+
+    def may_move(self) -> bool:
+        """Whether what is parked or paged may be routed, which writes it once more (FC-29).
+
+        Where it was is free only when compaction has removed that, so without room it may take `spare` bytes.
+        """
+        size = self.size + self._bytes
+        if self.full:
+            return size < self._full_at + self.spare
+        return not 0 < self.max_bytes <= size - self.spare
 
     def behind(self) -> bool:
         """Whether so much waits that reading publishers has to pause."""
@@ -230,6 +243,7 @@ class Commits:
             asyncio.get_running_loop().call_later(RETRY, self.check_room)
         if full != self.full:
             self.full = full
+            self._full_at = self.size
             if self.on_full is not None:
                 self.on_full(full)
 

@@ -19,10 +19,11 @@ from broker.storage.saved_message import SavedMessage, Target
 from broker.storage.storage import Storage
 
 # These are not Final: tests with a small journal set them, in the compiled module too.
-PAUSE = 1.0
+PAUSE = 0.25
 """Seconds between two checks whether compaction is needed."""
-SMALL = 16 * 1024 * 1024
-"""Bytes up to which a journal is not compacted."""
+SMALL = 4 * 1024 * 1024
+"""Bytes up to which a journal is not compacted. What is removed while it is in SQLite's write-ahead log only is never
+copied to the database, so this is much less than the log."""
 BATCH = 1024 * 1024
 """Bytes of frames that are removed at once."""
 
@@ -47,15 +48,20 @@ class Compaction:
 
     async def run(self) -> None:
         """Compact whenever that is needed. Runs until it is cancelled."""
+        commits = self._journal.commits
+        checked = 0
         while True:
             await asyncio.sleep(PAUSE)
+            if commits.committed == checked and commits.has_room():
+                continue  # all is as it was
+            checked = commits.committed
             try:
                 while self.needed():
                     await self.remove_oldest()
             except StorageError as error:
                 self._log.error("journal_not_compacted", detail=str(error))
             except DamagedError as damage:
-                self._journal.commits.fail(damage)
+                commits.fail(damage)
 
     def needed(self) -> bool:
         """Whether more than half of the journal is dead, less if there is no room, or there are very many frames."""
@@ -66,7 +72,7 @@ class Compaction:
             return True
         size = sum(each.size for each in journal.frames.values())
         live = sum(each.live_bytes() for each in journal.frames.values()) + journal.state_size
-        if not journal.commits.has_room() and live < size - size // WORTH:
+        if not journal.commits.has_room() and (live < size - size // WORTH or self._is_dead(self._oldest())):
             return True
         return size > SMALL and live < size // 2
 
@@ -99,6 +105,10 @@ class Compaction:
             found.append(each)
             size += each.size
         return found
+
+    def _is_dead(self, frames: list[Frame]) -> bool:
+        """Whether more than half of these frames is dead, as where pages have been routed, the oldest first."""
+        return sum(each.live_bytes() for each in frames) < sum(each.size for each in frames) // 2
 
     async def _move_messages(self, oldest: Frame) -> None:
         content = await self._storage.content(oldest.number)

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import final
 
+from broker.storage import fsync
+
 
 @final
 class Copier:
@@ -56,7 +58,7 @@ class Copier:
         try:
             if self._connection is None:
                 self._connection = self._connect()
-                self._connection.execute("pragma synchronous = full")
+                fsync.sync_commits(self._connection)
             self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
         except sqlite3.Error as error:
             self._error = error

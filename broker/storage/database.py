@@ -10,7 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
-from broker.storage import wal
+from broker.storage import fsync, torn_writes
 from broker.storage.copier import Copier
 from broker.storage.records import DamagedError
 from broker.storage.reserve import NO_ROOM, has_room
@@ -22,8 +22,11 @@ _NEW: Final = "journal.new"
 APPLICATION: Final = 0x536C7563
 """SQLite's application id, which tells the file apart from other databases: `Sluc`."""
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the tables and records, as SQLite's user version."""
+
+OLDEST: Final = 2
+"""The oldest version that is read. What is in a journal of version 2 means the same in version 3."""
 
 TABLES: Final = "its tables are not those of a journal"
 
@@ -36,7 +39,13 @@ BUSY_TIMEOUT: Final = 5.0
 CHECKPOINT = 16 * 1024 * 1024
 """Bytes of SQLite's write-ahead log after which they are copied to the database."""
 
-_PAGE: Final = 4096
+# Not Final, as above.
+PAGE = 16 * 1024
+"""Bytes of a page of a new database. Each takes two calls to write to the log, and two to copy; one commit writes at
+least one or two of them."""
+
+_PROBE: Final = 4096
+"""Bytes that have to fit, or the disk is full."""
 
 
 @mypyc_attr(native_class=False)  # mypyc cannot compile a subclass of OSError
@@ -62,6 +71,8 @@ class Database:
         self.path = directory / NAME
         self._unchecked = 0
         """Bytes of the write-ahead log, about, since it was copied."""
+        self._lacked_room = False
+        """Whether nothing has been written since there was no room."""
         try:
             _make(directory)
             self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -70,6 +81,7 @@ class Database:
         try:
             self._lock_directory(directory)
             self._connection = self._open()
+            self._page = _pragma(self._connection, "page_size")
             self._copier = Copier(lambda: connect(self.path))
         except BaseException:
             os.close(self._lock)
@@ -83,7 +95,7 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         try:
-            check_files(self.path, wal.cut)
+            check_files(self.path, torn_writes.cut)
             if not self.path.exists():
                 _create(self.path)
             connection = connect(self.path)
@@ -91,7 +103,7 @@ class Database:
             raise self._refusal(error) from error
         try:
             self._prepare(connection)
-            _sync_names(self.path.parent)  # SQLite has done so too, but does not say whether it has failed
+            fsync.sync_names(self.path.parent)  # SQLite has done so too, but does not say whether it has failed
         except (sqlite3.Error, DamagedError, UnicodeError, OSError) as error:
             connection.close()
             raise self._refusal(error) from error
@@ -114,9 +126,12 @@ class Database:
         (mode,) = connection.execute("pragma journal_mode = wal").fetchone()
         if mode != "wal":
             raise ForeignError("this file system cannot hold a write-ahead log of SQLite")
-        connection.execute("pragma synchronous = full")
+        fsync.sync_commits(connection)
+        connection.execute("pragma secure_delete = off")  # on in Debian: it writes zeros over what is removed
         connection.execute("pragma wal_autocheckpoint = 0")  # SQLite's own does not say when it fails
         connection.execute("select number from frame limit 1").fetchone()  # it makes the log when it first reads
+        if _pragma(connection, "user_version") != VERSION:
+            connection.execute(f"pragma user_version = {VERSION}")  # an older broker must not read what is written now
 
     def grow_log(self) -> None:
         """Give the write-ahead log its length at once: to sync a file that grows takes several times as long.
@@ -126,19 +141,18 @@ class Database:
         """
         log = self.path.with_name(f"{self.path.name}-wal")
         try:
-            with log.open("r+b", buffering=0) as file:
-                missing = CHECKPOINT + CHECKPOINT // 4 - file.seek(0, os.SEEK_END)
-                if 0 < missing < shutil.disk_usage(self.path.parent).free // 4:
-                    file.write(bytes(missing))
-                    os.fsync(file.fileno())
+            missing = log_length() - log.stat().st_size
+            if 0 < missing < shutil.disk_usage(self.path.parent).free // 4:
+                fsync.extend(log, missing)
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
 
-    def append(self, number: int, content: bytes | bytearray) -> None:
+    def append(self, number: int, content: bytes) -> None:
         """Add a frame; it is on disk when this returns. Raises sqlite3.Error."""
         self._connection.execute("insert into frame values (?, ?)", (number, content))
-        self._unchecked += len(content) + 2 * _PAGE
+        self._lacked_room = False
+        self._unchecked += len(content) + 2 * self._page
         copier = self._copier
         if copier.is_copying():
             # The log must not grow faster than it is copied: the reserve has to have room for all of it (FC-29).
@@ -171,9 +185,12 @@ class Database:
 
     def is_full(self, error: sqlite3.Error) -> bool:
         """Whether an error means that there is no room, on the disk or in a quota. Raises sqlite3.Error, OSError."""
-        if _code(error) == sqlite3.SQLITE_FULL:
-            return True
-        return _extended(error) in _WRITES and not has_room(self.path.parent, _PAGE)
+        lacked_room = self._lacked_room
+        self._lacked_room = _code(error) == sqlite3.SQLITE_FULL or (
+            _extended(error) in _WRITES and not has_room(self.path.parent, _PROBE)
+        )
+        # There may be room again just after the write has failed for want of it: it is tried once more.
+        return self._lacked_room or (lacked_room and _extended(error) in _WRITES)
 
     def free_bytes(self) -> int:
         """Bytes of the file that are free to be used again. Raises sqlite3.Error."""
@@ -208,6 +225,11 @@ class Database:
             os.close(self._lock)
 
 
+def log_length() -> int:
+    """Bytes of the write-ahead log: while the first CHECKPOINT bytes are copied, at most a fourth more is added."""
+    return CHECKPOINT + CHECKPOINT // 4
+
+
 REMEDY: Final = "`sluice store check` lists all damage; restore a backup, or `sluice store salvage`"
 
 _NOT_A_JOURNAL: Final = f"this is not a journal, or it is damaged; {REMEDY}"
@@ -238,7 +260,7 @@ def connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
 
 
-def check_files(path: Path, check_log: Callable[[Path], object] = wal.check) -> None:
+def check_files(path: Path, check_log: Callable[[Path], object] = torn_writes.check) -> None:
     """Raise DamagedError if the files of this journal cannot be whole, as SQLite would not say. Raises OSError."""
     log = path.with_name(f"{path.name}-wal")
     if path.exists():
@@ -250,12 +272,14 @@ def check_files(path: Path, check_log: Callable[[Path], object] = wal.check) -> 
 
 
 def check_head(connection: sqlite3.Connection) -> None:
-    """Raise DamagedError unless this is a journal, of this version. Raises sqlite3.Error."""
+    """Raise DamagedError unless this is a journal, of a version that is read. Raises sqlite3.Error."""
     application, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
     if application != APPLICATION:
         raise ForeignError("a database of another program")
-    if version != VERSION:
-        raise ForeignError(f"version {version}; this broker reads version {VERSION}")
+    if not OLDEST <= version <= VERSION:
+        writer = "a newer" if version > VERSION else "an older"
+        what = f"version {version}; this broker reads versions {OLDEST} to {VERSION}: start {writer} broker with it"
+        raise ForeignError(f"{what}, or this one with another persistence.directory")
     if [each for (each,) in connection.execute("select sql from sqlite_master")] != [TABLE]:
         raise DamagedError(TABLES)
 
@@ -275,6 +299,7 @@ def _create(path: Path) -> None:
         each.unlink(missing_ok=True)
     connection = connect(new)
     try:
+        connection.execute(f"pragma page_size = {PAGE}")
         connection.execute("begin immediate")
         connection.execute(TABLE)
         connection.execute(f"pragma application_id = {APPLICATION}")
@@ -283,7 +308,7 @@ def _create(path: Path) -> None:
     finally:
         connection.close()
     new.replace(path)
-    _sync_names(path.parent)
+    fsync.sync_names(path.parent)
 
 
 def _make(directory: Path) -> None:
@@ -291,16 +316,7 @@ def _make(directory: Path) -> None:
     new = [each for each in (directory, *directory.parents) if not each.exists()]
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for each in new:
-        _sync_names(each.parent)
-
-
-def _sync_names(directory: Path) -> None:
-    """Put on disk which files the directory has. Raises OSError."""
-    number = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+        fsync.sync_names(each.parent)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

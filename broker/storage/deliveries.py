@@ -18,19 +18,23 @@ class Deliveries:
 
     def __init__(self, queue: int) -> None:
         self.queue = queue
+        self.first_delivery = 0
+        """The lowest number so far, which is 0 or less."""
         self.next_delivery = 0
         """The number of the next delivery. A number is never used again: older records may name it."""
         self.pending: dict[int, Message] = {}
         """Those that are not done, and their messages."""
         self.inflight: dict[int, int] = {}
-        """Packet ids of those that have been sent, in that order."""
+        """Packet ids of those that have been recorded as sent, in that order."""
         self.received: set[int] = set()
         """Those whose PUBREC has come."""
         self.noted = False
         """Whether there is something to record."""
         self.listed = False
         """Whether the journal knows of that."""
-        self._sent: list[int] = []  # since the last record
+        # Since the last record. Most are done before that, so only their numbers are noted.
+        self._sent: list[int] = []
+        self._packet_ids: list[int] = []
         self._done: list[int] = []
 
     def begin(self, message: Message) -> int:
@@ -40,22 +44,30 @@ class Deliveries:
         self.pending[number] = message
         return number
 
+    def begin_first(self, message: Message) -> int:
+        """The number of a new delivery of a message that comes before all others."""
+        self.first_delivery -= 1
+        self.pending[self.first_delivery] = message
+        return self.first_delivery
+
     def note_sent(self, number: int, packet_id: int) -> None:
         """A delivery has been sent."""
-        self.inflight[number] = packet_id
         self._sent.append(number)
+        self._packet_ids.append(packet_id)
         self.noted = True
 
     def finish(self, number: int) -> None:
         """A delivery is done: acknowledged, handed on, or dropped."""
-        if number in self.pending:
-            del self.pending[number]  # compiled, `pop` costs several times as much
-            if number in self.inflight:
-                del self.inflight[number]
-                if self.received:
-                    self.received.discard(number)
-            self._done.append(number)
-            self.noted = True
+        try:
+            del self.pending[number]  # compiled, `pop` costs several times as much, and so does a look before it
+        except KeyError:
+            return
+        if self.inflight and number in self.inflight:
+            del self.inflight[number]
+            if self.received:
+                self.received.discard(number)
+        self._done.append(number)
+        self.noted = True
 
     def note_done(self, number: int) -> None:
         """A delivery that is not in memory is done."""
@@ -65,13 +77,30 @@ class Deliveries:
     def take_records(self) -> list[bytes]:
         """The records of what has been sent and done since the last ones. What is both is only told to be done."""
         taken: list[bytes] = []
-        sent, self._sent = self._sent, []
-        done, self._done = self._done, []
         self.noted = False
-        inflight = self.inflight
-        told = [(number, inflight[number]) for number in sent if number in inflight]
-        if told:
-            taken.append(records.sent(self.queue, told))
-        if done:
-            taken.append(records.done(self.queue, done))
+        if self._sent:
+            told = self._note_inflight()
+            if told:
+                taken.append(records.sent(self.queue, told))
+        if self._done:
+            taken.append(records.done(self.queue, self._done))
+            self._done = []
         return taken
+
+    def all_inflight(self) -> list[tuple[int, int]]:
+        """All that have been sent, and their packet ids, in that order; the caller records them."""
+        self._note_inflight()
+        return list(self.inflight.items())
+
+    def _note_inflight(self) -> list[tuple[int, int]]:
+        """Note the packet ids of those that have been sent since the last record and are not done; returns them."""
+        told: list[tuple[int, int]] = []
+        pending, inflight, packet_ids = self.pending, self.inflight, self._packet_ids
+        for position, number in enumerate(self._sent):
+            if number in pending:
+                packet_id = packet_ids[position]
+                inflight[number] = packet_id
+                told.append((number, packet_id))
+        self._sent = []
+        self._packet_ids = []
+        return told

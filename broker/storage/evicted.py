@@ -24,6 +24,10 @@ class Evicted:
             index = self._indexes[weight] = Index()
         return index
 
+    def restore(self, index: Index) -> None:
+        """All that were on disk when the journal was read, none of which has a weight."""
+        self._indexes[0] = index
+
     def weights(self) -> list[int]:
         """The weights of which there are any."""
         return [weight for weight, index in self._indexes.items() if index.length]

@@ -6,26 +6,26 @@ CRC-32 (4 bytes) of what follows it, number of the frame (8), records
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final
 from zlib import crc32
 
 from broker.storage.records import DamagedError
 
 _HEAD: Final = struct.Struct(">IQ")
-_CHECKED: Final = 4
+_CHECK: Final = struct.Struct(">I")
+_NUMBER: Final = struct.Struct(">Q")
+_CHECKED: Final[int] = _CHECK.size
 
 HEAD_SIZE: Final[int] = _HEAD.size
 """Where the first record is."""
 
 
-def encode(number: int, pieces: Sequence[bytes]) -> bytearray:
+def encode(number: int, pieces: Iterable[bytes]) -> bytes:
     """A frame of these pieces of records. May be called in any thread."""
-    content = bytearray().join((bytes(HEAD_SIZE), *pieces))
-    _HEAD.pack_into(content, 0, 0, number)
-    check = crc32(memoryview(content)[_CHECKED:])
-    _HEAD.pack_into(content, 0, check, number)
-    return content
+    head = _NUMBER.pack(number)
+    content = b"".join(pieces)
+    return b"".join((_CHECK.pack(crc32(content, crc32(head))), head, content))
 
 
 def check(content: bytes, number: int) -> None:

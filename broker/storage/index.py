@@ -6,9 +6,10 @@ from typing import Final, NamedTuple, final
 
 from session.holder import Holder
 
-_SHIFT: Final = 32
-_OFFSET: Final = (1 << _SHIFT) - 1
-_GONE: Final = 0
+SHIFT: Final = 32
+OFFSET: Final = (1 << SHIFT) - 1
+"""A place is the number of a frame, shifted, and the offset in it."""
+GONE: Final = 0
 """The place of an entry that has been removed: frames are numbered from 1."""
 
 KEPT_GAPS: Final = 64
@@ -39,7 +40,7 @@ class Index:
 
     def __init__(self) -> None:
         self.length = 0
-        self._deliveries = array("Q")
+        self._deliveries = array("q")
         self._places = array("Q")
         self._sizes = array("I")  # payload bytes * 2, + 1 at QoS 2
         self._received = array("Q")
@@ -47,10 +48,19 @@ class Index:
         self._addresses: list[Holder | None] = []  # empty: none of them has one
         self._counts: dict[Holder, int] = {}  # how many deliveries of each address there are
 
+    @staticmethod
+    def of(deliveries: "array[int]", places: "array[int]", sizes: "array[int]", received_at: int) -> "Index":
+        """An index of deliveries without addresses, by number; it keeps these arrays, which are as its own."""
+        index = Index()
+        index.length = len(deliveries)
+        index._deliveries, index._places, index._sizes = deliveries, places, sizes
+        index._received = array("Q", [received_at]) * len(deliveries)
+        return index
+
     def add(self, entry: Entry) -> None:
         """Add a delivery, whose number is higher than all others."""
         self._deliveries.append(entry.delivery)
-        self._places.append(entry.frame << _SHIFT | entry.offset)
+        self._places.append(entry.frame << SHIFT | entry.offset)
         self._sizes.append(entry.size << 1 | (entry.qos - 1))
         self._received.append(entry.received_at)
         self.length += 1
@@ -81,7 +91,7 @@ class Index:
         if position < 0:
             return None
         entry = self._entry(position)
-        self._places[position] = _GONE
+        self._places[position] = GONE
         self.length -= 1
         address = entry.address
         if address is not None:
@@ -97,7 +107,7 @@ class Index:
         if position < 0:
             return None
         entry = self._entry(position)
-        self._places[position] = frame << _SHIFT | offset
+        self._places[position] = frame << SHIFT | offset
         return entry
 
     def first(self) -> Entry:
@@ -113,7 +123,7 @@ class Index:
         found: list[Entry] = []
         position = self._first
         while position < len(self._deliveries) and len(found) < count:
-            if self._places[position] != _GONE:
+            if self._places[position] != GONE:
                 entry = self._entry(position)
                 size -= entry.size
                 if found and size < 0:
@@ -122,23 +132,38 @@ class Index:
             position += 1
         return found
 
+    def totals(self) -> tuple[int, int, int]:
+        """How many deliveries of QoS 1 and of QoS 2 there are, and their payload bytes."""
+        qos2 = size = 0
+        for position in range(self._first, len(self._places)):
+            if self._places[position] != GONE:
+                own = self._sizes[position]
+                qos2 += own & 1
+                size += own >> 1
+        return self.length - qos2, qos2, size
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """The frame and the payload bytes of each."""
+        found = zip(self._places, self._sizes, strict=True)
+        return [(place >> SHIFT, size >> 1) for place, size in found if place != GONE]
+
     def entries(self) -> list[Entry]:
         """All of them, in order."""
         positions = range(self._first, len(self._deliveries))
-        return [self._entry(position) for position in positions if self._places[position] != _GONE]
+        return [self._entry(position) for position in positions if self._places[position] != GONE]
 
     def _position(self, delivery: int) -> int:
         position = bisect_left(self._deliveries, delivery, self._first)
         if position == len(self._deliveries) or self._deliveries[position] != delivery:
             return -1
-        return -1 if self._places[position] == _GONE else position
+        return -1 if self._places[position] == GONE else position
 
     def _entry(self, position: int) -> Entry:
         place, size = self._places[position], self._sizes[position]
         return Entry(
             self._deliveries[position],
-            place >> _SHIFT,
-            place & _OFFSET,
+            place >> SHIFT,
+            place & OFFSET,
             size >> 1,
             (size & 1) + 1,
             self._received[position],
@@ -148,11 +173,11 @@ class Index:
     def _trim(self) -> None:
         """Forget what is gone: at the end, and at the head in large steps, so that each entry is moved a few times."""
         places = self._places
-        while places and places[-1] == _GONE:
+        while places and places[-1] == GONE:
             self._pop()
         end = len(places)
         first = min(self._first, end)
-        while first < end and places[first] == _GONE:
+        while first < end and places[first] == GONE:
             first += 1
         if first > KEPT_GAPS and first >= end - first:
             del self._deliveries[:first], self._places[:first], self._sizes[:first], self._received[:first]

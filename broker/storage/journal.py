@@ -10,7 +10,7 @@ from broker.storage.index import Entry
 from broker.storage.message import Frame, Memory, Message
 from broker.storage.reader import Reader
 from protocol.publish import Publish
-from session.journal import SessionJournal
+from session.journal import QueueJournal
 
 
 @final
@@ -28,7 +28,7 @@ class Journal:
         self.memory = Memory(memory)
         commits.before_commit = self._finish_frame
         self.frames: dict[int, Frame] = {}
-        self.queues: dict[int, SessionJournal] = {}
+        self.queues: dict[int, QueueJournal] = {}
         """Of the sessions and groups that are kept, by number."""
         self._next_queue = 1
         self._frame: Frame | None = None
@@ -65,17 +65,17 @@ class Journal:
         self._publisher = publisher
         self._needed = False
 
-    def target(self, publish: Publish, queue: int, delivery: int) -> Message:
+    def target(self, publish: Publish, target: bytes) -> Message:
         """Write a delivery of the message that is being routed, or of another one, which is then written alone."""
         if self._publish is None or not publish.is_copy_of(self._publish):
-            return self._write_alone(publish, queue, delivery)
-        self._targets.append(message_record.target(queue, delivery, publish))
+            return self._write_alone(publish, target)
+        self._targets.append(target)
         return self._new_message()
 
-    def _write_alone(self, publish: Publish, kept: int, delivery: int) -> Message:
+    def _write_alone(self, publish: Publish, target: bytes) -> Message:
         """A message that a group hands to a member, or a retained one for a new subscription."""
         message = self._begin_message()
-        targets = [message_record.target(kept, delivery, publish)]
+        targets = [target]
         if self._publish is None:
             self._write(publish, message, False, "", targets)
         else:

@@ -72,11 +72,3 @@ class KeptAddress(KeptQueue):
     def pop(self) -> None:
         """The first page is routed, or about to be in the same turn of the loop."""
         self.bytes -= self.drop_evicted(self.pages.first()).size
-
-    def remember(self, packet_id: int) -> int:
-        """An address receives no PUBLISH."""
-        raise NotImplementedError
-
-    def forget(self, packet_id: int) -> int:
-        """An address receives no PUBLISH."""
-        raise NotImplementedError

@@ -2,9 +2,10 @@
 
 from typing import final
 
-from broker.storage import records
+from broker.storage import message_record, records
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
+from protocol.publish import Publish
 
 
 @final
@@ -19,6 +20,13 @@ class KeptGroup(KeptQueue):
         """Write all state except the deliveries. Returns the commit."""
         return self.write_all([records.group(self.number, self.name, self.deliveries.next_delivery)])
 
+    def add_first(self, publish: Publish) -> Publish:
+        """Write that the queue gets a message back, at its head (FC-13). Returns a delivery of its own."""
+        deliveries = self.deliveries
+        target = message_record.target(self.number, deliveries.first_delivery - 1, publish)
+        message = self.journal.target(publish, target)
+        return self.hold(publish, message, deliveries.begin_first(message))
+
     def sent(self, delivery: int, packet_id: int, qos: int) -> int:
         """A member whose session is not kept is about to get it: at QoS 2 no other member may then [MQTT-4.8.2-5]."""
         if qos == 2 and not self.ended:
@@ -29,11 +37,3 @@ class KeptGroup(KeptQueue):
     def received(self, delivery: int) -> int:
         """PUBREC has come from a member whose session is not kept."""
         return 0
-
-    def remember(self, packet_id: int) -> int:
-        """A group receives no PUBLISH."""
-        raise NotImplementedError
-
-    def forget(self, packet_id: int) -> int:
-        """A group receives no PUBLISH."""
-        raise NotImplementedError

@@ -17,7 +17,7 @@ from broker.storage.records import DamagedError
 from broker.storage.saved import to_publish
 from protocol.publish import Publish
 from session.holder import Holder
-from session.journal import SessionJournal
+from session.journal import QueueJournal
 from session.tail import Tail
 
 READ_DELIVERIES: Final = 200
@@ -28,7 +28,7 @@ KEPT_BYTES: Final = 16 * 1024
 """Bytes that the deliveries of a queue may take in memory, however much the others take (FC-30)."""
 
 
-class KeptQueue(SessionJournal):
+class KeptQueue(QueueJournal):
     """The records of one queue; `number` names it in the journal.
 
     The holders of deliveries refer to it, so it refers to no session and no PUBLISH (see `Holder`).
@@ -45,11 +45,13 @@ class KeptQueue(SessionJournal):
         self.begins_in: Frame | None = None
         """The frame in which its state begins; None = none of it is written yet."""
         self._state_size = 0
+        self._targets = message_record.Targets(number)
 
     def add(self, publish: Publish) -> Publish:
         """Write that the queue gets a QoS 1 or 2 message. Returns a delivery of its own, with its holder."""
         deliveries = self.deliveries
-        message = self.journal.target(publish, self.number, deliveries.next_delivery)
+        target = self._targets.encode(deliveries.next_delivery, publish)
+        message = self.journal.target(publish, target)
         return self.hold(publish, message, deliveries.begin(message))
 
     def hold(self, publish: Publish, message: Message, delivery: int) -> Publish:
@@ -307,9 +309,7 @@ class StoredTail(Tail):
 
     def totals(self) -> tuple[int, int, int]:
         """How many deliveries of QoS 1 and of QoS 2 there are, and their payload bytes."""
-        entries = self._index.entries()
-        qos1 = sum([entry.qos == 1 for entry in entries])
-        return qos1, len(entries) - qos1, sum([entry.size for entry in entries])
+        return self._index.totals()
 
     def drop(self) -> tuple[int, int]:
         """Drop the first one; returns its QoS and its payload bytes."""

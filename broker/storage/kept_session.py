@@ -1,18 +1,21 @@
 """A kept session in the journal (FC-27)."""
 
-from typing import final
+from typing import cast, final
 
 from broker.runtime.clock import wall_us
-from broker.storage import records
+from broker.storage import message_record, records
+from broker.storage.index import Entry
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
+from broker.storage.owner import Owner
 from broker.storage.saved import SavedSession
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
+from session.journal import QueueJournal, ReceivedJournal
 
 
 @final
-class KeptSession(KeptQueue):
+class KeptSession(KeptQueue, ReceivedJournal):
     """Writes a kept session's records, and has its state as it is in the journal."""
 
     def __init__(self, journal: Journal, number: int, client_id: str) -> None:
@@ -22,6 +25,8 @@ class KeptSession(KeptQueue):
         self.expiry = 0
         self.detached_at = 0
         """Microseconds since 1970 UTC; 0 = the client is connected."""
+        self.owner: Owner | None = None
+        """None: unknown."""
         self.subscriptions: dict[str, Subscription] = {}
         self.remembered: dict[int, None] = {}
         """Packet ids of the client that wait for PUBREL, oldest first."""
@@ -30,16 +35,20 @@ class KeptSession(KeptQueue):
 
     # -- the session
 
-    def connected(self, version: int, expiry: int, will: Publish | None, delay: int) -> int:
-        """The client has connected; its session ends `expiry` seconds after the connection.
+    def connected(self, version: int, expiry: int, owner: Owner, will: Publish | None, delay: int) -> int:
+        """A client has connected; its session ends `expiry` seconds after the connection.
 
         Returns the commit that has to come before CONNACK.
         """
         self.version, self.expiry, self.detached_at = version, expiry, 0
         self.will = records.will(self.number, will, delay) if will is not None else b""
+        changed = owner != self.owner
+        self.owner = owner
         if self.begins_in is None:
             return self.write_state()
         commit = self.journal.write(records.connected(self.number, version, expiry))
+        if changed:
+            commit = self.journal.write(records.owner(self.number, owner))
         return self.journal.write(self.will) if self.will else commit
 
     def detached(self, expiry: int, will: bool) -> None:
@@ -63,10 +72,13 @@ class KeptSession(KeptQueue):
         number = self.number
         next_delivery = self.deliveries.next_delivery
         state = [records.session(number, self.client_id, self.version, self.expiry, next_delivery)]
+        if self.owner is not None:
+            state.append(records.owner(number, self.owner))
         state += [records.subscribed(number, subscription) for subscription in self.subscriptions.values()]
         state += [records.remembered(number, packet_id) for packet_id in self.remembered]
-        if self.deliveries.inflight:
-            state.append(records.sent(number, list(self.deliveries.inflight.items())))
+        inflight = self.deliveries.all_inflight()
+        if inflight:
+            state.append(records.sent(number, inflight))
         state += [records.received(number, delivery) for delivery in self.deliveries.received]
         if self.will:
             state.append(self.will)
@@ -77,10 +89,11 @@ class KeptSession(KeptQueue):
     def restore_state(self, saved: SavedSession) -> None:
         """Restore the state that the journal holds, except the deliveries."""
         self.version, self.expiry, self.detached_at = saved.version, saved.expiry, saved.detached_at
+        self.owner = saved.owner
         self.subscriptions = dict(saved.subscriptions)
         self.remembered = dict(saved.remembered)
         for number, packet_id in saved.inflight.items():
-            if saved.holds(number):
+            if saved.deliveries.holds(number):
                 self.deliveries.inflight[number] = packet_id
                 if number in saved.received:
                     self.deliveries.received.add(number)
@@ -90,17 +103,43 @@ class KeptSession(KeptQueue):
     def subscribed(self, subscription: Subscription) -> int:
         """A subscription is new, or has new options. Returns the commit that has to come before SUBACK."""
         record = records.subscribed(self.number, subscription)
-        if subscription.topic_filter not in self.subscriptions:
-            self.count_state(len(record))
+        self.count_state(len(record) - self._size_of(subscription.topic_filter))
         self.subscriptions[subscription.topic_filter] = subscription
         return self.journal.write(record)
 
     def unsubscribed(self, topic_filter: str) -> int:
         """A subscription has ended. Returns the commit that has to come before UNSUBACK."""
+        self.count_state(-self._size_of(topic_filter))
         self.subscriptions.pop(topic_filter, None)
         return self.journal.write(records.unsubscribed(self.number, topic_filter))
 
+    def _size_of(self, topic_filter: str) -> int:
+        """Bytes of the record of a subscription, which is dead when it ends or has new options; 0 = there is none."""
+        subscription = self.subscriptions.get(topic_filter)
+        return 0 if subscription is None else len(records.subscribed(self.number, subscription))
+
     # -- deliveries
+
+    def add_pulled(self, publish: Publish, source: QueueJournal) -> Publish:
+        """Write that the session has pulled a message from a group (FC-13), whose queue is `source`.
+
+        Returns a delivery of its own, with its holder.
+        """
+        deliveries = self.deliveries
+        group = cast("KeptQueue", source).number
+        target = message_record.target(self.number, deliveries.next_delivery, publish, group)
+        message = self.journal.target(publish, target)
+        return self.hold(publish, message, deliveries.begin(message))
+
+    def read_window(self, entries: list[Entry]) -> list[tuple[Publish, int]]:
+        """The deliveries, as `read_now`, and the number of the group that each was pulled from; 0 = none."""
+        reader = self.journal.reader
+        assert reader is not None  # it is what the journal has been read from
+        found: list[tuple[Publish, int]] = []
+        for entry, body in zip(entries, reader.read_now(entries), strict=True):
+            group = message_record.pulled_from(body, self.number, entry.delivery)
+            found.append((self.read_back(entry, body), group))
+        return found
 
     def sent(self, delivery: int, packet_id: int, qos: int) -> int:
         """A delivery is about to be sent: at QoS 2 its packet id has to be on disk first."""
@@ -112,11 +151,13 @@ class KeptSession(KeptQueue):
     def received(self, delivery: int) -> int:
         """PUBREC has come for a delivery: that has to be on disk before PUBREL."""
         deliveries = self.deliveries
-        if self.ended or delivery not in deliveries.inflight:
+        if self.ended:
             return 0
-        deliveries.received.add(delivery)
         for record in deliveries.take_records():  # with `sync` as a duration, SENT may not be written yet
             self.journal.write(record)
+        if delivery not in deliveries.inflight:
+            return 0
+        deliveries.received.add(delivery)
         return self.journal.write(records.received(self.number, delivery))
 
     # -- the client's packet ids

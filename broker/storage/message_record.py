@@ -3,18 +3,20 @@
 ```
 body      flags (1 byte), length of the topic (2); by the flags: when it expires (8), publisher's client id (text),
           count (4); so many targets, or one; topic; by the flags: properties, as in a PUBLISH of MQTT 5; payload
-target    QoS and RETAIN (1), length of the identifiers (3), session (4), delivery (8), subscription identifiers
+target    QoS, RETAIN, PULLED (1), length of what follows the delivery (3), session (4), delivery (8); with PULLED the
+          group (4); subscription identifiers
 ```
 It is the record that is written most, so it is made of few pieces and numbers.
 """
 
 import struct
-from typing import Final
+from typing import Final, final
 
 from broker.storage.records import HEAD_SIZE, MESSAGE, TEXT, DamagedError, read_text
 from broker.storage.saved_message import SavedMessage, ScannedMessage, Target
 from protocol.publish import Publish
 from protocol.publish_encoder import encode_outgoing_properties
+from session.outbox import PACKET_ID as TWO_BYTES
 
 # Flags, beside the QoS in the lowest two bits.
 RETAIN: Final = 4
@@ -27,23 +29,67 @@ SEVERAL: Final = 64
 """It has a count of targets; else there is one."""
 PUBLISHER: Final = 128
 
+# Of a target, beside the QoS in the lowest two bits.
+_TARGET_RETAIN: Final = 4
+_TARGET_PULLED: Final = 8
+"""The session has pulled it from a group (FC-13)."""
+_PULLED: Final = _TARGET_PULLED << 24
+
+MOST_STARTS: Final = 4096
+_STARTS: Final[dict[int, bytes]] = {}
+
 _HEAD: Final = struct.Struct(">BI")
 _FIXED: Final = struct.Struct(">BH")
 _FIXED_SIZE: Final[int] = _FIXED.size
-_TARGET: Final = struct.Struct(">IIQ")
+_TARGET: Final = struct.Struct(">IIq")
+_DELIVERY: Final = struct.Struct(">q")
+_PLAIN: Final = struct.Struct(">BIBHIIq")
+"""The head of a record, the fixed part of its body, and a target."""
+_PLAIN_SIZE: Final[int] = _PLAIN.size
 _TIME: Final = struct.Struct(">Q")
 _COUNT: Final = struct.Struct(">I")
+_GROUP: Final = struct.Struct(">I")
 
 
 # -- encoding
 
 
-def target(session: int, delivery: int, publish: Publish) -> bytes:
-    """One delivery of a message."""
-    identifiers = publish.identifiers
-    options = publish.qos | (4 if publish.retain else 0)
-    fixed = (options << 56 | len(identifiers) << 32 | session).to_bytes(8, "big") + delivery.to_bytes(8, "big")
-    return fixed + identifiers if identifiers else fixed
+def target(session: int, delivery: int, publish: Publish, group: int = 0) -> bytes:
+    """One delivery of a message; `group`: the number of the one that the session has pulled it from, 0 = none."""
+    return _encode_target(session, delivery, publish.qos, publish.retain, publish.identifiers, group)
+
+
+def _encode_target(session: int, delivery: int, qos: int, retain: bool, identifiers: bytes, group: int) -> bytes:
+    options = qos | (_TARGET_RETAIN if retain else 0)
+    more = identifiers
+    if group:
+        options |= _TARGET_PULLED
+        more = group.to_bytes(4, "big") + identifiers
+    fixed = (options << 56 | len(more) << 32 | session).to_bytes(8, "big") + _DELIVERY.pack(delivery)
+    return fixed + more if more else fixed
+
+
+@final
+class Targets:
+    """Encodes deliveries of one queue. All but the last two bytes are mostly those of the delivery before."""
+
+    def __init__(self, session: int) -> None:
+        self._session = session
+        self._options = -1
+        self._high = -1
+        self._start = b""
+
+    def encode(self, delivery: int, publish: Publish) -> bytes:
+        """The same as `target`."""
+        if publish.identifiers:
+            return target(self._session, delivery, publish)
+        options = publish.qos | (_TARGET_RETAIN if publish.retain else 0)
+        high = delivery >> 16
+        if options != self._options or high != self._high:
+            self._options = options
+            self._high = high
+            self._start = target(self._session, delivery, publish)[:-2]
+        return self._start + TWO_BYTES[delivery & 0xFFFF]
 
 
 def encode(
@@ -68,11 +114,7 @@ def moved(saved: SavedMessage, retained: bool, targets: list[Target]) -> bytes:
     """A message that is written again, with those of its deliveries that are not done."""
     flags = saved.qos | (RETAIN if saved.retain else 0) | (RETAINED if retained else 0)
     flags |= PROPERTIES if saved.properties else 0
-    written = [
-        _TARGET.pack((each.qos | (4 if each.retain else 0)) << 24 | len(each.identifiers), each.session, each.delivery)
-        + each.identifiers
-        for each in targets
-    ]
+    written = [_encode_target(*each) for each in targets]
     pieces: list[bytes] = []
     _encode(pieces, flags, saved.expires_at, saved.publisher, written, saved.topic, saved.properties, saved.payload)
     return b"".join(pieces)
@@ -102,8 +144,7 @@ def _encode(  # noqa: PLR0913, PLR0917 - one for each field of the record
     length = _FIXED_SIZE + len(more) + len(topic) + len(properties) + len(payload)
     for each in targets:
         length += len(each)
-    # The head of the record and the fixed part of its body are one number: that is the cheapest way to write them.
-    pieces.append((MESSAGE << 56 | length << 24 | flags << 16 | len(topic)).to_bytes(8, "big"))
+    pieces.append(_start(length << 24 | flags << 16 | len(topic)))
     if more:
         pieces.append(more)
     pieces.extend(targets)
@@ -112,6 +153,16 @@ def _encode(  # noqa: PLR0913, PLR0917 - one for each field of the record
         pieces.append(properties)
     pieces.append(payload)
     return HEAD_SIZE + length
+
+
+def _start(fixed: int) -> bytes:
+    """The head of the record and the fixed part of its body, as one number. Few of them are different."""
+    start = _STARTS.get(fixed)
+    if start is None:
+        if len(_STARTS) == MOST_STARTS:
+            _STARTS.clear()
+        start = _STARTS[fixed] = (MESSAGE << 56 | fixed).to_bytes(8, "big")
+    return start
 
 
 # -- reading
@@ -142,22 +193,57 @@ def read(body: bytes) -> SavedMessage:
     )
 
 
+def pulled_from(body: bytes, session: int, delivery: int) -> int:
+    """The group from which the session has pulled this delivery, in the body of MESSAGE; 0 = it has not."""
+    for own, number, options, position in _read(body, 0, len(body))[3]:
+        if own == session and number == delivery:
+            return _group(body, options, position)
+    return 0
+
+
 def scan(content: bytes, start: int, end: int) -> ScannedMessage:
     """The same of the body between two positions, without what is not needed of a message that stays on disk."""
     flags, _, _, targets, topic_at, payload_at, topic_end = _read(content, start, end)
-    found = [(own, delivery, options >> 24 & 3) for own, delivery, options, _ in targets]
+    found = [
+        (own, delivery, options >> 24 & 3, _group(content, options, position) if options & _PULLED else 0)
+        for own, delivery, options, position in targets
+    ]
     return ScannedMessage(flags & RETAINED != 0, found, end - payload_at, topic_at, topic_end)
 
 
+def scan_plain(content: bytes, position: int) -> tuple[int, int, int, int, int]:
+    """Scan the record there if it is a MESSAGE with one delivery and nothing optional, as most are.
+
+    Where it ends, session, delivery, QoS, payload bytes. It ends at 0 if it is another one, or damaged.
+    """
+    if len(content) - position < _PLAIN_SIZE:
+        return 0, 0, 0, 0, 0
+    kind, length, flags, topic_length, options, own, delivery = _PLAIN.unpack_from(content, position)
+    end: int = position + HEAD_SIZE + length
+    size: int = end - (position + _PLAIN_SIZE + (options & 0xFFFFFF) + topic_length)
+    if kind != MESSAGE or flags >= RETAINED or options & _PULLED or size < 0 or end > len(content):
+        return 0, 0, 0, 0, 0
+    return end, own, delivery, options >> 24 & 3, size
+
+
 def _target(body: bytes, own: int, delivery: int, options: int, position: int) -> Target:
-    identifiers = body[position : position + (options & 0xFFFFFF)]
-    return Target(own, delivery, options >> 24 & 3, options & 4 << 24 != 0, identifiers)
+    group = _group(body, options, position)
+    identifiers = body[position + (_GROUP.size if group else 0) : position + (options & 0xFFFFFF)]
+    return Target(own, delivery, options >> 24 & 3, options & _TARGET_RETAIN << 24 != 0, identifiers, group)
+
+
+def _group(content: bytes, options: int, position: int) -> int:
+    """The group of a target; 0 = it has none."""
+    if not options & _PULLED:
+        return 0
+    (group,) = _GROUP.unpack_from(content, position)
+    return int(group)
 
 
 def _read(content: bytes, start: int, end: int) -> tuple[int, int, str, list[tuple[int, int, int, int]], int, int, int]:
     """Flags, expiry, publisher, targets; where topic and payload begin, and where the topic ends.
 
-    Targets are session, delivery, options and length of the identifiers, and where these are.
+    Targets are session, delivery, options and length of what follows them, and where that is.
     """
     flags, topic_length = _FIXED.unpack_from(content, start)
     position = start + _FIXED_SIZE

@@ -7,13 +7,14 @@ SENT      session (4), ranges: first delivery (8), its packet id (2), count (4)
 text      length (4), bytes
 ```
 All numbers are big-endian. Times are microseconds since 1970 UTC: a monotonic clock does not outlive the machine. A
-session numbers its deliveries from 0, in their order.
+session numbers its deliveries from 0, in their order; what returns to the head of a group's queue has negative numbers.
 """
 
 import struct
 from collections.abc import Iterator
 from typing import Final
 
+from broker.storage.owner import Owner
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 
@@ -42,6 +43,8 @@ WILL: Final = 15
 """A session's will, which is published unless DETACHED says otherwise."""
 ADDRESS: Final = 16
 """The pages of an address begin, or their state is written again."""
+OWNER: Final = 17
+"""The session belongs to another client than before, as far as rules can tell."""
 
 _HEAD: Final = struct.Struct(">BI")
 TEXT: Final = struct.Struct(">I")
@@ -51,10 +54,11 @@ _DETACHED: Final = struct.Struct(">IQI?")
 _WILL: Final = struct.Struct(">II")
 _NUMBER: Final = struct.Struct(">I")
 _GROUP: Final = struct.Struct(">IQ")
+_OWNER: Final = struct.Struct(">I?")
 _SUBSCRIBED: Final = struct.Struct(">IB")
-_SENT: Final = struct.Struct(">QHI")
-_RECEIVED: Final = struct.Struct(">IQ")
-_RANGE: Final = struct.Struct(">QI")
+_SENT: Final = struct.Struct(">qHI")
+_RECEIVED: Final = struct.Struct(">Iq")
+_RANGE: Final = struct.Struct(">qI")
 _PACKET_ID: Final = struct.Struct(">IH")
 _ANY_ID: Final = b"\0\1"  # the placeholder for a packet id
 
@@ -76,6 +80,16 @@ def session(number: int, client_id: str, version: int, expiry: int, next_deliver
 def connected(number: int, version: int, expiry: int) -> bytes:
     """The client has connected to its kept session; `expiry`: its Session Expiry Interval in seconds."""
     return _record(CONNECTED, _CONNECTED.pack(number, version, expiry))
+
+
+def owner(number: int, own: Owner) -> bytes:
+    """The session belongs to this client."""
+    texts = [own.user or "", own.host, own.listener, *sorted(own.roles)]
+    parts = [_OWNER.pack(number, own.user is not None)]
+    for text in texts:
+        encoded = text.encode()
+        parts += [TEXT.pack(len(encoded)), encoded]
+    return _record(OWNER, b"".join(parts))
 
 
 def detached(number: int, at: int, expiry: int, will: bool) -> bytes:
@@ -148,16 +162,21 @@ def received(number: int, delivery: int) -> bytes:
 
 
 def done(number: int, deliveries: list[int]) -> bytes:
-    """These deliveries are done."""
+    """These deliveries are done, each of them once."""
+    ordered = sorted(deliveries)
+    if not ordered:
+        return _record(DONE, _NUMBER.pack(number))
+    first, last = ordered[0], ordered[-1]
+    if last - first + 1 == len(ordered):
+        return _record(DONE, _NUMBER.pack(number) + _RANGE.pack(first, len(ordered)))
     parts = [_NUMBER.pack(number)]
-    first = last = -1
-    for delivery in sorted(deliveries):
-        if delivery != last + 1 or first < 0:
-            if first >= 0:
-                parts.append(_RANGE.pack(first, last - first + 1))
+    last = first - 1
+    for delivery in ordered:
+        if delivery != last + 1:
+            parts.append(_RANGE.pack(first, last - first + 1))
             first = delivery
         last = delivery
-    parts.append(_RANGE.pack(first, last - first + 1) if first >= 0 else b"")
+    parts.append(_RANGE.pack(first, last - first + 1))
     return _record(DONE, b"".join(parts))
 
 
@@ -192,14 +211,19 @@ def each(content: bytes, position: int) -> Iterator[tuple[int, bytes]]:
 def positions(content: bytes, position: int) -> Iterator[tuple[int, int, int]]:
     """The kind of each record from `position` on, and where its body starts and ends. Raises DamagedError."""
     while position < len(content):
-        if len(content) - position < HEAD_SIZE:
-            raise DamagedError(f"half a record at byte {position}")
-        kind, length = _HEAD.unpack_from(content, position)
-        position += HEAD_SIZE
-        if len(content) - position < length:
-            raise DamagedError(f"a record at byte {position - HEAD_SIZE} is longer than its frame")
-        yield kind, position, position + length
-        position += length
+        kind, start, position = at(content, position)
+        yield kind, start, position
+
+
+def at(content: bytes, position: int) -> tuple[int, int, int]:
+    """The kind of the record there, and where its body starts and ends. Raises DamagedError."""
+    if len(content) - position < HEAD_SIZE:
+        raise DamagedError(f"half a record at byte {position}")
+    kind, length = _HEAD.unpack_from(content, position)
+    start = position + HEAD_SIZE
+    if len(content) - start < length:
+        raise DamagedError(f"a record at byte {position} is longer than its frame")
+    return kind, start, start + length
 
 
 def read_session(body: bytes) -> tuple[int, int, int, int, str]:
@@ -212,6 +236,19 @@ def read_connected(body: bytes) -> tuple[int, int, int]:
     """The body of CONNECTED: number, version, expiry."""
     number, version, expiry = _CONNECTED.unpack(body)
     return number, version, expiry
+
+
+def read_owner(body: bytes) -> tuple[int, Owner]:
+    """The body of OWNER. Raises DamagedError."""
+    number, named = _OWNER.unpack_from(body)
+    position = _OWNER.size
+    texts: list[str] = []
+    while position < len(body):
+        text, position = read_text(body, position)
+        texts.append(text.decode())
+    if len(texts) < 3:
+        raise DamagedError("an owner without user, address or listener")
+    return number, Owner(texts[0] if named else None, frozenset(texts[3:]), texts[1], texts[2])
 
 
 def read_detached(body: bytes) -> tuple[int, int, int, bool]:

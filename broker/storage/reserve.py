@@ -8,9 +8,8 @@ from typing import Final, final
 NAME: Final = "journal.reserve"
 
 # Not Final: tests with a small disk set it, in the compiled module too.
-SIZE = 24 * 1024 * 1024
-"""Bytes: the write-ahead log, which begins anew when all of it has been copied to the database, and some batches of
-compaction."""
+BATCHES = 4 * 1024 * 1024
+"""Bytes for some batches of compaction."""
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -19,8 +18,9 @@ NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 class Reserve:
     """A file that takes room, and is removed when the journal needs it."""
 
-    def __init__(self, directory: Path) -> None:
-        self.size = SIZE
+    def __init__(self, directory: Path, log: int) -> None:
+        """`log`: bytes of the write-ahead log, which begins anew when all of it has been copied to the database."""
+        self.size = log + BATCHES
         self._path = directory / NAME
         self._is_held = False
 

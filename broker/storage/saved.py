@@ -4,12 +4,12 @@ import struct
 from collections.abc import Callable
 from typing import final
 
-from mypy_extensions import mypyc_attr
-
 from broker.storage import frame, message_record, records
-from broker.storage.index import Entry
+from broker.storage.index import SHIFT
 from broker.storage.message import Frame
+from broker.storage.owner import Owner
 from broker.storage.records import DamagedError
+from broker.storage.saved_deliveries import SavedDeliveries
 from broker.storage.saved_message import SavedMessage
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError
@@ -29,19 +29,14 @@ class SavedRetained:
         self.place = place
 
 
-@mypyc_attr(acyclic=True)
 @final
 class RecordPlace:
-    """Where a message is: its frame, and the position and bytes of its record in it. All its deliveries share it."""
+    """Where a message is: its frame, and the position and bytes of its record in it."""
 
-    def __init__(self, frame: int, offset: int, length: int, size: int, topic: bytes) -> None:
+    def __init__(self, frame: int, offset: int, length: int) -> None:
         self.frame = frame
         self.offset = offset
         self.length = length
-        self.size = size
-        """Payload bytes."""
-        self.topic = topic
-        """Empty unless `Saved` reads topics."""
 
 
 def decode(packet: bytes, decoder: Decoder) -> Publish:
@@ -86,6 +81,8 @@ class SavedSession:
         """`$share/group/filter` if it is the queue of a shared subscription; else empty."""
         self.topic = b""
         """The topic if these are the pages of an address (FC-26); else empty."""
+        self.owner: Owner | None = None
+        """None: a broker has written it that did not keep this."""
         self.will: bytes = b""
         """The PUBLISH of its will, if that is still to be published."""
         self.will_delay = 0
@@ -94,11 +91,11 @@ class SavedSession:
         self.expiry = 0
         self.detached_at = 0
         """Microseconds since 1970 UTC; 0 = its client was connected when the broker ended."""
+        self.first_delivery = 0
         self.next_delivery = 0
         self.subscriptions: dict[str, Subscription] = {}
-        self.qos1: dict[int, RecordPlace] = {}
-        self.qos2: dict[int, RecordPlace] = {}
-        """Deliveries, by number. A message may be in a later frame than what is known of them."""
+        self.deliveries = SavedDeliveries()
+        """A message may be in a later frame than what is known of its deliveries."""
         self.inflight: dict[int, int] = {}
         """Packet ids of deliveries that have been sent, in that order."""
         self.received: set[int] = set()
@@ -108,35 +105,10 @@ class SavedSession:
 
     def remove(self, delivery: int) -> None:
         """A delivery is done."""
-        self.qos1.pop(delivery, None)
-        self.qos2.pop(delivery, None)
-        self.inflight.pop(delivery, None)
-        self.received.discard(delivery)
-
-    def holds(self, delivery: int) -> bool:
-        """Whether a delivery is not done."""
-        return delivery in self.qos1 or delivery in self.qos2
-
-    def topic_of(self, delivery: int) -> bytes:
-        """The topic of a delivery that is not done; empty unless `Saved` reads topics."""
-        place = self.qos1.get(delivery)
-        return self.qos2[delivery].topic if place is None else place.topic
-
-    def entries(self, received_at: int) -> list[Entry]:
-        """All deliveries that are not done, by number."""
-        found = [_entry(number, place, 1, received_at) for number, place in self.qos1.items()]
-        found += [_entry(number, place, 2, received_at) for number, place in self.qos2.items()]
-        found.sort()
-        return found
-
-    def pages(self) -> list[Entry]:
-        """The same of an address, with the sizes of the records."""
-        places = sorted((self.qos1 | self.qos2).items())
-        return [Entry(number, place.frame, place.offset, place.length, 1, 0) for number, place in places]
-
-
-def _entry(number: int, place: RecordPlace, qos: int, received_at: int) -> Entry:
-    return Entry(number, place.frame, place.offset, place.size, qos, received_at)
+        self.deliveries.remove(delivery)
+        if self.inflight:
+            self.inflight.pop(delivery, None)
+            self.received.discard(delivery)
 
 
 @final
@@ -168,6 +140,7 @@ class Saved:
             records.GROUP: self._group,
             records.WILL: self._will,
             records.ADDRESS: self._address,
+            records.OWNER: self._owner,
         }
 
     def read(self, number: int, content: bytes) -> None:
@@ -179,15 +152,28 @@ class Saved:
                 raise DamagedError(f"the one before it is frame {before}: those between are missing")
             own = self.frames[number] = self._frame = Frame(number)
             own.size = len(content)
-            for kind, start, end in records.positions(content, frame.HEAD_SIZE):
-                if kind == records.MESSAGE:
-                    self._message(content, start, end)
-                elif kind in self._handlers:
-                    self._handlers[kind](content[start:end])
-                else:
-                    raise DamagedError(f"a record of the unknown kind {kind}")
+            self._read(number, content)
         except (DamagedError, struct.error, UnicodeDecodeError, KeyError, IndexError) as error:
             raise DamagedError(f"frame {number}: {error}") from error
+
+    def _read(self, number: int, content: bytes) -> None:
+        """Read the records of a frame."""
+        position, size = frame.HEAD_SIZE, len(content)
+        plain = self._topics is None
+        while position < size:
+            if plain:
+                end, own, delivery, qos, payload = message_record.scan_plain(content, position)
+                if end:
+                    self._add(own, delivery, number << SHIFT | position, qos, payload, end - position)
+                    position = end
+                    continue
+            kind, start, position = records.at(content, position)
+            if kind == records.MESSAGE:
+                self._message(content, start, position)
+            elif kind in self._handlers:
+                self._handlers[kind](content[start:position])
+            else:
+                raise DamagedError(f"a record of the unknown kind {kind}")
 
     def _session_of(self, number: int) -> SavedSession:
         session = self.sessions.get(number)
@@ -198,10 +184,9 @@ class Saved:
 
     def live_bytes(self) -> int:
         """Bytes of the messages that a session, group or topic still needs."""
-        needed = {id(each.place): each.place.length for each in self.retained.values()}
+        needed = {each.place.frame << SHIFT | each.place.offset: each.place.length for each in self.retained.values()}
         for session in self.sessions.values():
-            for place in (*session.qos1.values(), *session.qos2.values()):
-                needed[id(place)] = place.length
+            needed.update(session.deliveries.records())
         return sum(needed.values())
 
     def finish(self) -> None:
@@ -215,20 +200,34 @@ class Saved:
         if self._topics is not None:
             topic = content[scanned.topic_at : scanned.topic_end]
             topic = self._topics.setdefault(topic, topic)  # many messages have the same one
-        place = RecordPlace(self._frame.number, offset, end - offset, scanned.size, topic)
-        for number, delivery, qos in scanned.targets:
-            session = self._session_of(number)
-            session.next_delivery = max(session.next_delivery, delivery + 1)
-            (session.qos1 if qos == 1 else session.qos2)[delivery] = place
+        place = self._frame.number << SHIFT | offset
+        for number, delivery, qos, group in scanned.targets:
+            if group > self.last_queue:
+                self.last_queue = group  # it may have ended: its number is not used again
+            session = self._add(number, delivery, place, qos, scanned.size, end - offset)
+            if topic:
+                session.deliveries.add_topic(delivery, topic)
         if scanned.retained:
             saved = message_record.read(content[start:end])
             publish = to_publish(saved)
-            self.retained[publish.topic] = SavedRetained(saved, publish, place)
+            self.retained[publish.topic] = SavedRetained(
+                saved, publish, RecordPlace(self._frame.number, offset, end - offset)
+            )
+
+    def _add(self, number: int, delivery: int, place: int, qos: int, size: int, length: int) -> SavedSession:
+        """A queue has got a delivery."""
+        session = self._session_of(number)
+        if delivery >= session.next_delivery:
+            session.next_delivery = delivery + 1
+        elif delivery < session.first_delivery:
+            session.first_delivery = delivery
+        session.deliveries.add(delivery, place, qos, size, length)
+        return session
 
     def _session(self, body: bytes) -> None:
         number, version, expiry, next_delivery, client_id = records.read_session(body)
         session = self._session_of(number)
-        session.begun, session.begins_in, session.will = True, self._frame, b""
+        session.begun, session.begins_in, session.will, session.owner = True, self._frame, b"", None
         session.client_id, session.version, session.expiry, session.detached_at = client_id, version, expiry, 0
         session.next_delivery = max(session.next_delivery, next_delivery)
         session.subscriptions.clear()
@@ -240,6 +239,10 @@ class Saved:
         number, version, expiry = records.read_connected(body)
         session = self._session_of(number)
         session.version, session.expiry, session.detached_at, session.will = version, expiry, 0, b""
+
+    def _owner(self, body: bytes) -> None:
+        number, owner = records.read_owner(body)
+        self._session_of(number).owner = owner
 
     def _detached(self, body: bytes) -> None:
         number, at, expiry, has_will = records.read_detached(body)

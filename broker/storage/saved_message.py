@@ -11,6 +11,8 @@ class Target(NamedTuple):
     qos: int
     retain: bool
     identifiers: bytes
+    group: int
+    """The number of the group that the session has pulled it from (FC-13); 0 = none."""
 
 
 class SavedMessage(NamedTuple):
@@ -28,10 +30,10 @@ class SavedMessage(NamedTuple):
 
 
 class ScannedMessage(NamedTuple):
-    """What has to be known of a message that stays on disk; `targets` are session, delivery and QoS."""
+    """What has to be known of a message that stays on disk; `targets` are session, delivery, QoS and group."""
 
     retained: bool
-    targets: list[tuple[int, int, int]]
+    targets: list[tuple[int, int, int, int]]
     size: int
     """Payload bytes."""
     topic_at: int

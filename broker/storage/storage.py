@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar, final
 
 from broker.storage.commits import COMMITTED, STUCK, TIGHT, Commits
-from broker.storage.database import REMEDY, Database, FailedError, StorageError
+from broker.storage.database import REMEDY, Database, FailedError, StorageError, log_length
 from broker.storage.disk_thread import DiskThread
 from broker.storage.frame import encode
 from broker.storage.journal import Journal
@@ -29,12 +29,13 @@ class Storage:
         the journal; 0 = any number.
         """
         self._database = Database(directory)
-        self._reserve = Reserve(directory)
+        self._reserve = Reserve(directory, log_length())
         self._disk = DiskThread("journal")
         self._reader = Reader(self._database.path)
         self.journal = Journal(Commits(self._append, self._disk, sync, max_bytes), memory)
         self.journal.reader = self._reader
         self.journal.commits.begin_room(self._has_room)
+        self.journal.commits.spare = self._reserve.size // 2
 
     def read(self, topics: bool = False) -> Saved:
         """What the journal holds; `topics`: with the topics of deliveries. Raises StorageError if it is damaged."""

@@ -35,7 +35,7 @@ class Rows:
         self._schema = schema
         self._broker = broker
         self._clock = clock
-        self._counters_of = attrgetter(*schema.counters)
+        self._counters_of = attrgetter(*[_where(name) for name in schema.counters])
         self._batches: list[pa.RecordBatch] = []
         self._batched = 0
         self._begin()
@@ -113,9 +113,20 @@ class Rows:
         self._begin()
 
     def table(self) -> pa.Table:
-        """All rows as an Arrow table."""
+        """All rows as an Arrow table, once. In any thread; nothing may be added any more.
+
+        The batches are freed one by one: all at once would keep the interpreter from the event loop for 2 ms.
+        """
         self.batch()
-        return pa.Table.from_batches(self._batches, self._schema.sessions)
+        whole = pa.Table.from_batches(self._batches, self._schema.sessions).combine_chunks()
+        while self._batches:
+            self._batches.pop()
+        return whole
+
+
+def _where(name: str) -> str:
+    """The attribute of `Counters` for a column."""
+    return name if hasattr(Counters, name) else f"uncommon.{name}"
 
 
 _TIMES: Final = ("session_started", "interval_start", "interval_end")
@@ -141,4 +152,3 @@ def _bits(flags: list[bool]) -> pa.Buffer:
         if flag:
             packed[number >> 3] |= 1 << (number & 7)
     return pa.py_buffer(packed)
-

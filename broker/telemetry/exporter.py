@@ -83,7 +83,7 @@ class Exporter:
         rows = Rows(self._schema, self._node, self._clock.read(), self._clock)
         await self._collect(rows, everything)
         if len(rows):
-            await self.writer.write(rows.table(), rows.wall_end)
+            await self.writer.write(rows)
 
     async def _collect(self, rows: Rows, everything: bool) -> None:
         sessions = self._sessions
@@ -103,7 +103,7 @@ class Exporter:
             since = rows.interval_end - session.counters.interval_start
             if everything or session.active() or since >= self._heartbeat:
                 counters = session.take_counters(monotonic_us(), rows.interval_end)
-                sessions.totals.add(client.walk, counters)
+                sessions.totals.add(session.listener, client.walk, counters)
                 rows.add(session, counters, connected=session.connected, ended=False)
             await self._yield(rows, number)
 

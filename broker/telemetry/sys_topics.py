@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 from broker import __version__
 from broker.runtime.clock import SECOND, monotonic_us
-from broker.totals import Sums
+from broker.telemetry.totals_walk import TotalsSnapshot, TotalsWalk
 from protocol.publish import Publish
-from protocol.topics import SHARE_PREFIX
-from session.session import Session
 
 if TYPE_CHECKING:
     from broker.addresses.policy import Addresses
     from broker.routing.messages import Messages
     from broker.sessions import Sessions
     from broker.settings import Settings
+    from broker.totals import Sums
     from config.mqtt import Mqtt
 
 PREFIX: Final = "$SYS/broker/"
 QOS: Final = 2
 """The highest, so that the subscription alone decides the QoS; the same as Mosquitto's."""
-SLICE: Final = 100
-"""Sessions and subscriptions that are processed before the event loop continues: well under a millisecond."""
 
 _COUNTED: Final = {
     "messages/received": "messages/received",
@@ -42,33 +39,11 @@ _COUNTED: Final = {
 MINUTES: Final = (1, 5, 15)
 
 
-class TotalsSnapshot:
-    """Sums over all sessions and shared groups."""
-
-    def __init__(self) -> None:
-        self.sums = Sums()
-        self.inflight = 0
-        self.queued = 0
-        self.subscriptions = 0
-        self.shared = 0
-
-    def add(self, session: Session) -> int:
-        """Add one session; returns the work as a number of sessions and subscriptions."""
-        self.sums.add(session.counters)
-        gauges = session.gauges()
-        self.inflight += gauges.window_len
-        self.queued += gauges.mqueue_len
-        filters = session.subscriptions
-        if not filters:
-            return 1
-        shared = sum([topic_filter.startswith(SHARE_PREFIX) for topic_filter in filters])
-        self.shared += shared
-        self.subscriptions += len(filters) - shared
-        return 1 + len(filters)
-
-
 class SysTopics:
-    """Publishes the topics in each `sys_interval`. `addresses`: None = without the topics of addresses (FC-24)."""
+    """Publishes the topics in each `sys_interval`. `addresses`: None = without the topics of addresses (FC-24).
+
+    `walk`: None = one of its own; there may be only one for a broker.
+    """
 
     def __init__(
         self,
@@ -77,10 +52,12 @@ class SysTopics:
         messages: "Messages",
         addresses: "Addresses | None",
         mqtt: "Mqtt",
+        walk: TotalsWalk | None = None,
     ) -> None:
         self._settings = settings
         self._clients = sessions.clients
         self._totals = sessions.totals
+        self._walk = TotalsWalk(sessions.clients, sessions.totals, messages.router.shared) if walk is None else walk
         self._messages = messages
         self._addresses = addresses
         self._interval = mqtt.sys_interval
@@ -89,7 +66,6 @@ class SysTopics:
         self._published: dict[str, str] = {}
         self._loads: dict[str, LoadAverages] = {}
         self._sent = 0
-        self._dropped_by_groups = 0
 
     async def run(self) -> None:
         """Publish until cancelled."""
@@ -106,7 +82,7 @@ class SysTopics:
 
     async def update(self) -> None:
         """Publish what has changed. The event loop runs after each topic, because each may have many subscribers."""
-        snapshot = await self._walk()
+        snapshot = await self._walk.snapshot()
         now = monotonic_us()
         for topic, value in self._values(snapshot, now).items():
             if self._published.get(topic) != value or not self._retain:
@@ -114,43 +90,13 @@ class SysTopics:
                 self._publish(topic, value)
                 await asyncio.sleep(0)
 
-    async def _walk(self) -> TotalsSnapshot:
-        """Sum up all sessions, in slices; a session that ends meanwhile is in `taken`, or already in the sum."""
-        totals = self._totals
-        clients = self._clients
-        snapshot = TotalsSnapshot()
-        walk = totals.begin_walk()
-        left = SLICE
-        for client in clients.known():
-            if clients.knows(client):
-                client.walk = walk
-                left -= snapshot.add(client.session)
-            if left <= 0:
-                left = SLICE
-                await asyncio.sleep(0)
-        snapshot.sums.include(totals.taken)
-        await self._walk_groups(snapshot)
-        return snapshot
-
-    async def _walk_groups(self, snapshot: TotalsSnapshot) -> None:
-        """Add the backlogs and drops of shared groups (FC-13), in slices."""
-        shared = self._messages.router.shared
-        dropped = shared.dropped
-        for number, queue in enumerate(list(shared.queues.values()), 1):
-            dropped += queue.counters.dropped_queue_full
-            if queue.mqueue is not None:
-                snapshot.queued += len(queue.mqueue)
-            if number % SLICE == 0:
-                await asyncio.sleep(0)
-        self._dropped_by_groups = max(self._dropped_by_groups, dropped)  # a group may end before it is counted
-        snapshot.sums.dropped += self._dropped_by_groups
-
     def _values(self, snapshot: TotalsSnapshot, now: int) -> dict[str, str]:
         """All topics, without PREFIX, with their current values."""
         clients = self._clients
         totals = self._totals
         retained = len(self._messages.retained)
-        counts = self._counts(snapshot)
+        sums = snapshot.sums
+        counts = self._counts(sums, snapshot.groups_dropped)
         stored = retained + snapshot.queued + snapshot.inflight
         values = {
             "version": f"sluice version {__version__}",
@@ -162,6 +108,7 @@ class SysTopics:
             "clients/inactive": str(len(clients) - clients.online),
             "clients/maximum": str(totals.most_online),
             "clients/expired": str(totals.expired),
+            "clients/refused": str(sum(sum(counts.values()) for counts in totals.clients_refused.values())),
             "messages/inflight": str(snapshot.inflight),
             # A message that is queued for several sessions is counted for each; Mosquitto counts it once.
             "messages/stored": str(stored),
@@ -171,29 +118,29 @@ class SysTopics:
             "shared_subscriptions/count": str(snapshot.shared),
             "slow_consumers/total": str(totals.slow_consumers),
             "stalled_windows/total": str(totals.stalled_windows),
-            "awaiting_rel/parked": str(snapshot.sums.past_awaiting_rel),
-            "publish/bytes/received": str(snapshot.sums.received_bytes),
-            "publish/bytes/sent": str(snapshot.sums.sent_bytes),
+            "awaiting_rel/parked": str(sums.awaiting_rel_refused),
+            "publish/bytes/received": str(sums.received_bytes),
+            "publish/bytes/sent": str(sums.sent_bytes),
         }
         if self._addresses is not None:
             values |= _of_addresses(self._addresses)
+        values |= {f"quotas/{key}/reached": str(count) for key, count in totals.quotas_reached.items()}
         values |= {_COUNTED[name]: str(count) for name, count in counts.items() if name in _COUNTED}
         return values | self._load(counts, now)
 
-    def _counts(self, snapshot: TotalsSnapshot) -> dict[str, int]:
+    def _counts(self, sums: "Sums", dropped_by_groups: int) -> dict[str, int]:
         """The totals that have load averages, by their names there."""
         totals = self._totals
-        sums = snapshot.sums
         # Each received packet except these is answered by one packet. The sums are slightly older than the totals, so
         # the number may be a few too high and then decrease; `max` prevents that.
         answers = totals.packets_received - totals.disconnects_received - sums.received_qos0 - sums.acknowledged
-        self._sent = max(self._sent, sums.sent + sums.pubrels_resent + answers + totals.disconnects_sent)
+        self._sent = max(self._sent, sums.sent + sums.resent_pubrel + answers + totals.disconnects_sent)
         return {
             "messages/received": totals.packets_received,
             "messages/sent": self._sent,
             "publish/received": sums.received,
             "publish/sent": sums.sent,
-            "publish/dropped": sums.dropped,
+            "publish/dropped": sums.dropped_queue_full + dropped_by_groups,
             "bytes/received": totals.bytes_received,
             "bytes/sent": totals.bytes_sent,
             "sockets": totals.sockets,

@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
+from broker.telemetry.collector import Rows
 from broker.telemetry.pending import QUARTER_US, Pending, exports_in
 from broker.telemetry.quarter import write_quarter
 from broker.telemetry.schema import metrics_schema
@@ -34,20 +35,23 @@ class Writer:
         self._failing = False
         self._log = structlog.get_logger("sluice")
 
-    async def write(self, table: pa.Table, wall_end: int) -> None:
-        """Write the rows of an export that ended at `wall_end`, in microseconds since 1970 UTC.
+    async def write(self, rows: Rows) -> None:
+        """Write the rows of an export, which the writer's thread makes a table of.
 
         Makes the files of quarters that are over. One call at a time. Does not raise OSError.
         """
         try:
-            await self._run(partial(self._pending.add, table, wall_end), f"the export of {table.num_rows} rows")
+            await self._run(partial(self._add, rows), f"the export of {len(rows)} rows")
         except OSError as error:
-            self._lost(table.num_rows, error)
+            self._lost(len(rows), error)
             return
         self._succeeded()
-        if wall_end // QUARTER_US != self._quarter:
-            self._quarter = wall_end // QUARTER_US
-            await self._make_files(wall_end)
+        if rows.wall_end // QUARTER_US != self._quarter:
+            self._quarter = rows.wall_end // QUARTER_US
+            await self._make_files(rows.wall_end)
+
+    def _add(self, rows: Rows) -> int:
+        return self._pending.add(rows.table(), rows.wall_end)
 
     async def finish(self) -> None:
         """Make files of all exports. Does not raise OSError."""

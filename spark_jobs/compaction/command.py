@@ -1,8 +1,7 @@
-"""The command `compact`: its options, and its Spark session."""
+"""The command `compact`: its options."""
 
 import argparse
 from collections.abc import Mapping
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +10,6 @@ from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from spark_jobs.compaction.compact import Compacted, Options
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,7 +18,7 @@ _EXAMPLES: Final = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `compact` to a parser."""
-    parser.add_argument("--metrics", required=True, metavar="URI", help="folder of exported metrics; any Hadoop URI")
+    parser.add_argument("--metrics", required=True, metavar="URI", help="folder of exported metrics: a path or URI")
     parser.add_argument("--store", required=True, metavar="URI", help="folder of the store; created if missing")
     parser.add_argument(
         "--slot",
@@ -50,19 +47,7 @@ def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -
 
     options = _options(parsed)
     progress = Progress(quiet=parsed.quiet)
-    with ExitStack() as stack:
-        running: list[SparkSession] = []
-
-        def spark_of(rows: int | None) -> "SparkSession | None":
-            if not spark.is_wanted(rows, parsed.master):
-                return None
-            if not running:
-                with progress.stage("starting Spark") as stage:
-                    started = stack.enter_context(spark.session(parsed.master, rows=rows, settings=settings))
-                    stage.note = started.description
-                running.append(started.spark)
-            return running[0]
-
+    with spark.when_wanted(parsed.master, progress, settings) as spark_of:
         return compact(options, spark_of, progress)
 
 

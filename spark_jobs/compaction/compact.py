@@ -5,7 +5,7 @@ old ones (`store.delta`). So a run that is killed leaves the old state or the ne
 commit starts again from what the first has committed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -14,14 +14,15 @@ import pyarrow as pa
 
 from spark_jobs.compaction import plan
 from spark_jobs.compaction.clocks import off_clocks
-from spark_jobs.compaction.footers import DAMAGED, damage_of, damaged
+from spark_jobs.compaction.footers import damage_of, damaged
 from spark_jobs.compaction.hour_builder import Engine, HourBuilder
+from spark_jobs.compaction.known import Known
 from spark_jobs.compaction.plan import Hour, batches
 from spark_jobs.compaction.slots import choose_slot, format_slot
-from spark_jobs.compaction.survey import Survey, require_good, survey
+from spark_jobs.compaction.survey import Survey, inspected_here, require_good, survey
 from spark_jobs.errors import ReportError, spark_errors
 from spark_jobs.progress import Progress
-from spark_jobs.storage import Storage, is_hidden, is_local, open_storage
+from spark_jobs.storage import Entry, Storage, is_hidden, open_storage
 from spark_jobs.store.delta import (
     BROKERS,
     SKIPPED,
@@ -33,8 +34,7 @@ from spark_jobs.store.delta import (
     create,
     open_snapshot,
 )
-from spark_jobs.store.schema import HOUR_US
-from spark_jobs.store.store import MANIFEST, Selection, ledgers_of
+from spark_jobs.store.store import MANIFEST, ledgers_of
 from spark_jobs.store.taken import (
     NEWER,
     OLDER,
@@ -49,12 +49,13 @@ from spark_jobs.store.taken import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.spark import SparkOf
 
 FULL: Final = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
 ATTEMPTS: Final = 10
 """How often a run starts again because another one has committed before it."""
-_FILE_HOURS: Final = 48  # a raw file has rows of at most this many hours beside that of its folder
+MANY_FILES: Final = 1_000
+"""More new files than these are inspected by Spark's workers."""
 
 
 @dataclass(frozen=True)
@@ -110,21 +111,19 @@ class Compacted:
         )
 
 
-def compact(options: Options, spark_of: "Callable[[int | None], SparkSession | None]", progress: Progress) -> Compacted:
+def compact(options: Options, spark_of: "SparkOf", progress: Progress) -> Compacted:
     """Update a store from a metrics folder.
 
     Args:
         options: the options.
         spark_of: returns the Spark session, started when needed, or None if these rows are to be compacted here; its
-            argument is the number of raw rows, None if unknown. It is not called if all folders are local and nothing
-            is new.
+            argument is the number of raw rows, None if unknown. It is not called if nothing is new.
         progress: prints each stage.
 
     Raises:
         ReportError: the input, the store or the machine cannot be used.
     """
-    spark = None if is_local(options.metrics) and is_local(options.store) else spark_of(None)
-    metrics, store = open_storage(options.metrics, spark), open_storage(options.store, spark)
+    metrics, store = open_storage(options.metrics), open_storage(options.store)
     _require_apart(metrics, store)
     store.make_folder()
     for _ in range(ATTEMPTS):
@@ -142,7 +141,7 @@ class _Compaction:
     options: Options
     metrics: Storage
     store: Storage
-    spark_of: "Callable[[int | None], SparkSession | None]"
+    spark_of: "SparkOf"
     progress: Progress
     snapshot: Snapshot | None = None
     ledgers: dict[int, Ledger] = field(default_factory=dict)
@@ -171,38 +170,51 @@ class _Compaction:
                     self.progress.warn(f"skipped {file.name}: {file.why}; restarting without it")
                 good = tuple(file for file in found.good if file.name not in by_name(bad))
                 found = replace(found, good=good, skipped=(*found.skipped, *bad))
-                if not good:
+                if not good and not found.unchanged:
                     require_good(self.metrics, found.skipped)
         self._note_skipped(found)
         return self._summary(found, before)
 
     def _survey(self) -> Survey:
+        options = self.options
+        if self.snapshot is not None:
+            self.skipped = by_name(records_of(self.snapshot.arrow(SKIPPED)))
+        known = Known(None if options.rebuild else self.snapshot, self.skipped)
         with self.progress.stage(f"searching files in {self.metrics.shown}") as stage:
-            found = survey(self.metrics, self._known, self.options.start_us, self.options.end_us)
-            stage.note = (
-                f"{len(found.good):,} files with {found.rows:,} rows, {found.inspected:,} of them new, "
-                f"{len(found.skipped):,} skipped"
-            )
+            found = survey(self.metrics, known, options.start_us, options.end_us, self._inspected)
+            stage.note = f"{found.files:,} files, new ones with {found.rows:,} rows, {len(found.skipped):,} skipped"
         if not found.good and self.snapshot is None:
             require_good(self.metrics, found.skipped)
+        if self.snapshot is not None:
+            self.ledgers = ledgers_of(self.snapshot, hours=_hours_of(found.good))
+            good = (*found.good, *self._beside(found))
+            self.ledgers = ledgers_of(self.snapshot, hours=_hours_of(good))
+            found = replace(found, good=good, unchanged=found.files - len(good))
         for skipped in found.skipped:
             if self.skipped.get(text(skipped.name)) != replace(skipped, name=text(skipped.name)):
                 self.progress.warn(f"skipped {skipped.name}: {skipped.why}")
         return found
 
-    def _known(self, hours: Iterable[int]) -> dict[str, FileRecord]:
-        """Read what the store knows of the files in the folders of these hours."""
-        if self.snapshot is None:
-            return {}
-        starts = list(hours)
-        around = _FILE_HOURS * HOUR_US
-        self.ledgers = ledgers_of(self.snapshot, Selection(min(starts) - around, max(starts) + around + 1))
-        self.skipped = by_name(records_of(self.snapshot.arrow(SKIPPED)))
-        return {
-            # Damage is found by reading the whole file. Other skipped files may be valid by now: inspect them again.
-            **{name: file for name, file in self.skipped.items() if file.why.startswith(DAMAGED)},
-            **{file.name: _as_found(file) for ledger in self.ledgers.values() for file in ledger.files},
-        }
+    def _inspected(self, storage: Storage, entries: Sequence[Entry]) -> list[FileRecord]:
+        """Read and validate footers: of many files in Spark's workers."""
+        spark = self.spark_of(None) if len(entries) > MANY_FILES else None
+        if spark is None:
+            return inspected_here(storage, entries)
+        from spark_jobs.compaction.footer_tasks import inspected_by
+
+        return inspected_by(spark, storage, entries)
+
+    def _beside(self, found: Survey) -> list[FileRecord]:
+        """The unchanged files that have rows of the same hours as new files, and are still there."""
+        before = by_name(file for ledger in self.ledgers.values() for file in ledger.files)
+        folders = {name.rpartition("/")[0] for name in before}
+        there = {(entry.name, entry.size, entry.modified_us) for each in folders for entry in self.metrics.files(each)}
+        other = by_name((*found.good, *found.skipped))
+        return [
+            _as_found(file)
+            for name, file in before.items()
+            if name not in other and (name, file.size, file.modified_us) in there
+        ]
 
     def _make(self, found: Survey, before: dict[int, Ledger]) -> None:
         """Build all changed hours in batches, and commit each batch."""
@@ -281,12 +293,17 @@ class _Compaction:
         return Compacted(
             len(self.made),
             sum(ledger.rows for ledger in self.made.values()),
-            len(found.good),
+            found.files,
             len(found.skipped),
             len(late),
             sum(ledger.duplicates for ledger in self.made.values()),
             self.snapshot.slot_us if self.snapshot is not None else 0,
         )
+
+
+def _hours_of(files: Iterable[FileRecord]) -> set[int]:
+    """The hours that files have rows of."""
+    return {hour_us for file in files for hour_us in file.hours}
 
 
 def _as_found(file: FileRecord) -> FileRecord:

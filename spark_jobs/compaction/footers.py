@@ -50,7 +50,7 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
 
     if entry.size == 0:
         return judged(EMPTY, "is zero bytes long")
-    if not _is_text(entry.name):
+    if not is_text(entry.name):
         return judged(UNREADABLE, "cannot be read: its name is not UTF-8, so Java cannot open it; rename it")
     try:
         with storage.open(entry.name) as source, pq.ParquetFile(source) as file:
@@ -90,7 +90,7 @@ def damaged(file: FileRecord, why: str) -> FileRecord:
     return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"{DAMAGED}: {why}")
 
 
-def _is_text(name: str) -> bool:
+def is_text(name: str) -> bool:
     """Whether a name is UTF-8; Python represents other bytes as lone surrogates."""
     try:
         name.encode()

@@ -5,13 +5,14 @@ Expected layout: ROOT/date=YYYY-MM-DD/hour=HH/*.parquet, by the UTC hour of inte
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from spark_jobs.compaction.footers import inspect
+from spark_jobs.compaction.known import NOTHING_KNOWN, Known
 from spark_jobs.errors import ReportError
 from spark_jobs.storage import Entry, Storage, is_hidden
 from spark_jobs.store.schema import HOUR_US
@@ -30,68 +31,83 @@ class Survey:
     """The content of a metrics folder.
 
     Attributes:
-        good: valid files, sorted by name.
+        good: valid files that the store does not have as they are, sorted by name.
         skipped: invalid files, with the reason.
+        unchanged: number of files that the store has as they are.
         temporary: number of unfinished files.
-        inspected: number of footers read; the other files were known.
+        inspected: number of footers read.
     """
 
     good: tuple[FileRecord, ...]
     skipped: tuple[FileRecord, ...]
+    unchanged: int
     temporary: int
     inspected: int
 
     @property
+    def files(self) -> int:
+        """Number of valid files."""
+        return len(self.good) + self.unchanged
+
+    @property
     def rows(self) -> int:
-        """Rows in the valid files, by their footers."""
+        """Rows in the files of `good`, by their footers."""
         return sum(file.rows or 0 for file in self.good)
+
+
+def inspected_here(storage: Storage, entries: Sequence[Entry]) -> list[FileRecord]:
+    """Read and validate the footers of files in this process."""
+    with ThreadPoolExecutor(FOOTER_READERS) as pool:
+        return list(pool.map(lambda entry: inspect(storage, entry), entries))
 
 
 def survey(
     storage: Storage,
-    known_of: Callable[[Iterable[int]], Mapping[str, FileRecord]] | None = None,
+    known: Known = NOTHING_KNOWN,
     start_us: int | None = None,
     end_us: int | None = None,
+    inspected: Callable[[Storage, Sequence[Entry]], list[FileRecord]] = inspected_here,
 ) -> Survey:
-    """Find the files that may have rows of [start, end), and inspect the footers of unknown files.
+    """Find the files that may have rows of [start, end), and inspect the footers of those that the store does not have.
 
     Args:
         storage: the metrics folder.
-        known_of: returns the records of earlier surveys, by name, for the hours whose folders have files; a file with
-            the same size and time is not inspected again.
+        known: what the store knows of files.
         start_us, end_us: range of interval_end; None: open.
+        inspected: reads and validates footers.
 
     Raises:
         ReportError: the folder does not exist or has no metrics file.
     """
-    _require_folder(storage)
-    parquet: list[Entry] = []
-    temporary = 0
+    require_folder(storage)
+    new: list[Entry] = []
+    skipped: list[FileRecord] = []
+    temporary = damaged = unchanged = outside = 0
     for entry in _entries(storage, start_us, end_us):
         if is_hidden(entry.name):
             temporary += 1
-        elif entry.name.endswith(".parquet"):
-            parquet.append(entry)
-    if not parquet:
+        elif not entry.name.endswith(".parquet"):
+            continue
+        elif (hour_us := hour_of(entry.name)) is None:
+            why = f"not in a folder {LAYOUT}"
+            skipped.append(FileRecord(entry.name, entry.size, entry.modified_us, MISPLACED, why))
+        elif not _may_hold(hour_us, start_us, end_us):
+            outside += 1
+        elif (record := known.damaged(entry)) is not None:
+            skipped.append(record)
+            damaged += 1
+        elif known.has(entry, hour_us):
+            unchanged += 1
+        else:
+            new.append(entry)
+    if not (new or unchanged or damaged) and (outside or not skipped):
         raise ReportError(_nothing(storage, start_us, end_us))
-    hours = {entry.name: hour_of(entry.name) for entry in parquet}
-    placed = [entry for entry in parquet if hours[entry.name] is not None]
-    wanted = [entry for entry in placed if _may_hold(hours[entry.name], start_us, end_us)]
-    if placed and not wanted:
-        raise ReportError(_nothing(storage, start_us, end_us))
-    known = known_of({hours[entry.name] or 0 for entry in wanted}) if known_of is not None and wanted else {}
-    new = [entry for entry in wanted if not _is_known(entry, known)]
-    with ThreadPoolExecutor(FOOTER_READERS) as pool:
-        found = dict(zip([entry.name for entry in new], pool.map(lambda e: inspect(storage, e), new), strict=True))
-    files = [found.get(entry.name) or known[entry.name] for entry in wanted]
-    files += [
-        FileRecord(entry.name, entry.size, entry.modified_us, MISPLACED, f"not in a folder {LAYOUT}")
-        for entry in parquet
-        if hours[entry.name] is None
-    ]
+    found = inspected(storage, new)
+    skipped += [file for file in found if file.status not in USED]
     return Survey(
-        tuple(file for file in files if file.status in USED),
-        tuple(sorted((file for file in files if file.status not in USED), key=lambda file: file.name)),
+        tuple(file for file in found if file.status in USED),
+        tuple(sorted(skipped, key=lambda file: file.name)),
+        unchanged,
         temporary,
         len(new),
     )
@@ -122,7 +138,9 @@ def _nothing(storage: Storage, start_us: int | None, end_us: int | None) -> str:
         if (hour := hour_of(f"{date}/{name}/x")) is not None
     ]
     if not hours or (start_us is None and end_us is None):
-        return f"{storage.shown}: no metrics files; expected {storage.shown}/{LAYOUT}"
+        expected = f"{storage.shown}/{LAYOUT}"
+        when = "a broker writes one each quarter of an hour, and when it stops"
+        return f"{storage.shown}: no metrics files; expected {expected}: {when}"
     return (
         f"{storage.shown}: no files in the requested range ({span(start_us, end_us)}); "
         f"there are folders for {hour_name(min(hours))} to {hour_name(max(hours))} (UTC)"
@@ -155,20 +173,14 @@ def hour_of(name: str) -> int | None:
     return int(time.timestamp()) * 1_000_000 if time else None
 
 
-def _require_folder(storage: Storage) -> None:
+def require_folder(storage: Storage) -> None:
+    """Raise ReportError, with the layout that is expected, if there is no such folder."""
     if storage.is_folder():
         return
     what = "is not a folder" if storage.exists() else "does not exist"
     raise ReportError(f"{storage.shown}: {what}; expected the folder of the broker's metrics ({LAYOUT})")
 
 
-def _is_known(entry: Entry, known: Mapping[str, FileRecord]) -> bool:
-    file = known.get(entry.name)
-    return file is not None and (file.size, file.modified_us) == (entry.size, entry.modified_us)
-
-
-def _may_hold(hour: int | None, start_us: int | None, end_us: int | None) -> bool:
+def _may_hold(hour: int, start_us: int | None, end_us: int | None) -> bool:
     """Whether the file's folder may have rows of the range, with a tolerance of one hour."""
-    if hour is None:
-        return False
     return (start_us is None or hour + 2 * HOUR_US > start_us) and (end_us is None or hour - HOUR_US < end_us)

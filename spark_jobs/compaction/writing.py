@@ -16,6 +16,7 @@ from spark_jobs.store.schema import DATASETS, HOUR_OF, HOUR_US, PARTITIONS, TIME
 
 TASK_SESSIONS: Final = 100_000  # approximate number of sessions in one file
 MOST_TASKS: Final = 200
+HOURS_OF_DAY: Final = 24
 _OPTIONS: Final = {
     "compression": "zstd",
     # Row groups of half the default size, so that two writing tasks fit into a small driver's memory.
@@ -40,9 +41,12 @@ def write(frame: DataFrame, dataset: str, storage: Storage, folder: str) -> list
         storage: the store.
         folder: name of a new folder below the table's.
     """
-    hour = F.col(HOUR_OF[dataset])
-    start = F.timestamp_micros(hour - F.pmod(hour, F.lit(HOUR_US)))
-    stored = frame.select(*_stored(dataset), F.to_date(start).alias("date"), F.hour(start).alias("hour"))
+    # By arithmetic, which does not depend on the session's time zone.
+    time = F.col(HOUR_OF[dataset])
+    hours = ((time - F.pmod(time, F.lit(HOUR_US))) / HOUR_US).cast("bigint")
+    date = F.date_from_unix_date(F.floor(hours / HOURS_OF_DAY).cast("int"))
+    hour = F.pmod(hours, F.lit(HOURS_OF_DAY)).cast("int")
+    stored = frame.select(*_stored(dataset), date.alias("date"), hour.alias("hour"))
     order = [TIMES.get(name, name) for name in keys(dataset)]
     sorted_rows = stored.sortWithinPartitions(*PARTITIONS, *order)
     sorted_rows.write.options(**_OPTIONS).partitionBy(*PARTITIONS).parquet(storage.uri_of(dataset, folder))

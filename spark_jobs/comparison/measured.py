@@ -1,15 +1,18 @@
-"""The compared measures: for each its value over the whole range, and its series over time.
+"""The compared measures: for each its value over the whole range, by hour, and from the sums of the timeline's windows.
 
-The series has hourly values, or values of the timeline's windows if there are no hourly ones or either run has fewer
-than `significance.FEWEST` hours. Values that need all sessions (starvation, evenness of goodput) are hourly only.
+Values that need all sessions (starvation, evenness) and extremes cannot be computed from the sums of windows; extremes
+and Jain's index of the delivery ratio have values by window instead.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs.measures.numbers import per_second, ratio
+from spark_jobs.comparison.bootstrap import Pooled, p99, share
+from spark_jobs.measures.numbers import MICROSECONDS, per_second, ratio
 from spark_jobs.measures.result import Result, Row
+from spark_jobs.measures.sums import ALL_QOS
+from spark_jobs.measures.timeline import count_of, gated_in
 
 Value = float | None
 
@@ -27,8 +30,8 @@ class Measured:
         better: 1 if more is better, -1 if less is better, else 0.
         value: over the whole range.
         hour: from a row of table `hours`; None if there is no hourly value.
-        window: from a row of `timeline`; None if there is no value by window.
-        qos: the QoS of the rows of `timeline` for `window`.
+        window: from a row of `timeline` of all QoS; None if there is no value by window, or `pooled` is better.
+        pooled: how `value` follows from the sums of windows; None if it does not.
     """
 
     measure: str
@@ -38,7 +41,7 @@ class Measured:
     value: Callable[[Result], Value]
     hour: Callable[[Row], Value] | None = None
     window: Callable[[Row], Value] | None = None
-    qos: str = "all"
+    pooled: Pooled | None = None
 
 
 def _column(name: str) -> Callable[[Row], Value]:
@@ -55,8 +58,12 @@ def _in(table: str, column: str, **values: object) -> Callable[[Result], Value]:
     return found
 
 
-def _share(part: str, whole: str) -> Callable[[Row], Value]:
-    return lambda row: ratio(row[part], row[whole])
+def _count(name: str, qos: str = ALL_QOS) -> Callable[[Row], int]:
+    return lambda row: count_of(row, name, qos)
+
+
+def _pooled_rate(name: str) -> Pooled:
+    return share(_count(name), lambda row: row["covered_us"], MICROSECONDS)
 
 
 def _hourly_rate(column: str) -> Callable[[Row], Value]:
@@ -75,7 +82,7 @@ def _gated(result: Result) -> Value:
 
 def _latency(measure: str, name: str, metric: str, qos: str) -> Measured:
     value = _in("percentiles", "p99", metric=metric, qos=qos, scope="all")
-    return Measured(measure, name, "us", -1, value, _column(measure), _column("latency_p99"), qos)
+    return Measured(measure, name, "us", -1, value, _column(measure), pooled=p99(f"{metric}_qos{qos}_buckets"))
 
 
 def _even(measure: str, name: str, better: int) -> Measured:
@@ -131,7 +138,7 @@ MEASURED: Final = (
         1,
         _in("totals", "delivery_ratio", qos="all"),
         _column("delivery_ratio"),
-        _share("sent", "offered"),
+        pooled=share(_count("sent"), _count("offered")),
     ),
     Measured(
         "delivery_ratio_qos0",
@@ -139,8 +146,7 @@ MEASURED: Final = (
         "share",
         1,
         _in("totals", "delivery_ratio", qos="0"),
-        window=_share("sent", "offered"),
-        qos="0",
+        pooled=share(_count("sent", "0"), _count("offered", "0")),
     ),
     Measured(
         "sent_per_second",
@@ -149,7 +155,7 @@ MEASURED: Final = (
         0,
         _in("totals", "sent_per_second", qos="all"),
         _hourly_rate("sent"),
-        _column("sent_per_second"),
+        pooled=_pooled_rate("sent"),
     ),
     Measured(
         "dropped_per_second",
@@ -158,12 +164,19 @@ MEASURED: Final = (
         -1,
         _in("totals", "dropped_per_second", qos="all"),
         _hourly_rate("dropped"),
-        _column("dropped_per_second"),
+        pooled=_pooled_rate("dropped"),
     ),
     Measured(
-        "pressure_share", "Time under pressure", "share", -1, _pressure, window=_column("pressure_share")
+        "pressure_share",
+        "Time under pressure",
+        "share",
+        -1,
+        _pressure,
+        pooled=share(lambda row: row["pressure_us"], lambda row: row["covered_us"]),
     ),
-    Measured("gated_share", "QoS 0 gated", "share", 0, _gated, window=_share("gated", "offered"), qos="0"),
+    Measured(
+        "gated_share", "QoS 0 gated", "share", 0, _gated, pooled=share(gated_in, _count("offered", "0"))
+    ),
     Measured(
         "mailbox_busy_share",
         "Mailboxes sampled busy",

@@ -1,7 +1,7 @@
 """Parses the option `--baseline`: parts separated by commas, such as `2026-11-01..2026-11-08,broker=eu-1`."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from spark_jobs.errors import ReportError
@@ -29,10 +29,11 @@ class Baseline:
     metrics: str | None = None
 
 
-def parse_baseline(text: str) -> Baseline:
+def parse_baseline(text: str, zone: tzinfo = UTC) -> Baseline:
     """Parse a baseline.
 
-    The value of `store=` and `metrics=` may contain commas: it ends at a comma that is followed by another part.
+    Times without an offset are in `zone`. The value of `store=` and `metrics=` may contain commas: it ends at a comma
+    that is followed by another part.
 
     Raises:
         ReportError: a part is unknown, duplicate, or has an invalid value; the message says what was expected.
@@ -49,7 +50,7 @@ def parse_baseline(text: str) -> Baseline:
     if {"store", "metrics"} <= found.keys():
         raise _wrong(text, "a store and a metrics folder cannot be one baseline; name one of them")
     left, _, right = found.get("range", RANGE).partition(RANGE)
-    start, end = time_of(f"--baseline {text}", left), time_of(f"--baseline {text}", right)
+    start, end = (time_of(f"--baseline {text}", side, zone) for side in (left, right))
     if start is not None and end is not None and start >= end:
         raise _wrong(text, "the range is empty; its start must be before its end")
     return Baseline(
@@ -101,8 +102,8 @@ def _with_value(text: str, key: str, value: str, rest: str) -> tuple[str, str, s
     return key, value, rest
 
 
-def time_of(option: str, text: str) -> datetime | None:
-    """Parse a date or time in ISO 8601, UTC without an offset; None for an empty text.
+def time_of(option: str, text: str, zone: tzinfo = UTC) -> datetime | None:
+    """Parse a date or time in ISO 8601, in `zone` without an offset; None for an empty text.
 
     Raises:
         ReportError: the text is invalid.
@@ -111,7 +112,7 @@ def time_of(option: str, text: str) -> datetime | None:
         return None
     try:
         time = datetime.fromisoformat(text)
-        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+        return (time if time.tzinfo else time.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError):  # in UTC it may be before the year 1
         example = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
         raise ReportError(

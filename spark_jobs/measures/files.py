@@ -20,6 +20,8 @@ from spark_jobs.measures.result import Result
 FOLDER: Final = "tables"
 STARVED: Final = "starved_sessions"
 """The one table whose size depends on the number of sessions."""
+TABLES: Final = (*LAYOUTS, STARVED, "client")
+"""The names of all tables; a report may lack some."""
 _FORMULA: Final = (
     "=",
     "+",
@@ -39,7 +41,7 @@ _FORMULA: Final = (
 def tables_of(results: Sequence[Result]) -> Mapping[str, pa.Table]:
     """The tables of all runs by name, with the baseline's rows first."""
     found = {}
-    for name in (*LAYOUTS, STARVED):
+    for name in TABLES:
         parts = [result.tables[name] for result in results if name in result.tables]
         if parts:
             found[name] = pa.concat_tables(parts)

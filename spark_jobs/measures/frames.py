@@ -53,6 +53,7 @@ class StoreFrames:
         files: the raw files of the rows, and skipped ones.
         findings: findings of the compaction: duplicate and overlapping rows, wrong clocks ...
         watermarks: broker -> last compacted interval_end.
+        version: of the store.
         asked_from_us, asked_to_us, broker: the selection; None: not restricted.
         there: the content of the store as text, for the message about an empty range.
         hour_rows: hour -> compacted raw rows of all brokers.
@@ -65,6 +66,7 @@ class StoreFrames:
     files: Sequence[SourceFile] = ()
     findings: Sequence[Finding] = ()
     watermarks: Mapping[str, int] = field(default_factory=dict)
+    version: int = 0
     asked_from_us: int | None = None
     asked_to_us: int | None = None
     broker: str | None = None

@@ -17,6 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from spark_jobs.metrics import BUCKETS
 
 PERCENTILES: Final = {"p50": 500, "p95": 950, "p99": 990}  # name -> per mille
@@ -25,6 +28,7 @@ _SINGLE: Final = 16  # values below have a bucket each
 _STEPS: Final = 8  # buckets of an octave
 
 Histogram = Sequence[int]
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,15 @@ def _inside(bucket: int) -> Percentile:
     return Percentile(round(2 * low * high / (low + high), _VALUE_DIGITS), low, high)
 
 
+def percentile_values(histograms: Numbers, per_mille: int) -> Numbers:
+    """The `value` of a percentile of each row, a histogram of whole numbers; not a number without values."""
+    upto = histograms.cumsum(axis=1)
+    samples = upto[:, -1]
+    rank = np.maximum(1, np.ceil(samples * per_mille / 1000 - 1e-6))
+    bucket = (upto < rank[:, None]).sum(axis=1)
+    return np.where(samples > 0, _VALUES[np.minimum(bucket, BUCKETS - 1)], np.nan)
+
+
 def highest(histogram: Histogram) -> tuple[int, int | None] | None:
     """The bounds of the highest non-empty bucket; None if all are empty."""
     held = [bucket for bucket, count in enumerate(histogram) if count]
@@ -102,3 +115,6 @@ def bounded(name: str, histogram: Histogram, per_mille: int) -> Mapping[str, Any
     if found is None:
         return {name: None, f"{name}_low": None, f"{name}_high": None}
     return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+_VALUES: Final = np.array([_inside(bucket).value for bucket in range(BUCKETS)])

@@ -9,6 +9,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from spark_jobs.metrics import HISTOGRAMS
+from spark_jobs.store.schema import SESSION_COLUMNS, How
+
 RUN: Final = "run"
 
 _TYPES: Final = {
@@ -224,3 +227,22 @@ STARVED_SESSIONS: Final = Layout(
     _columns(f"{_SESSION} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"),
 )
 """`starved_sessions`, whose size depends on the number of sessions: in the files only, not on the page."""
+
+_COUNTED: Final = tuple(
+    (column.name, "bool" if column.type == "boolean" else "int")
+    for column in SESSION_COLUMNS
+    if column.how in {How.SUM, How.MAX, How.MIN, How.ANY}
+)
+
+CLIENT: Final = Layout(
+    "One client, hour by hour",
+    (
+        *_columns(
+            f"{_SESSION} hour_us,offered,sent,dropped,gated:int delivery_ratio:float why:text connected_share,"
+            "window_full_share,window_bytes_full_share,rate_limited_share,congested_share:float "
+            + _bounded(*(f"{name.removesuffix('_buckets')}_p99" for name in HISTOGRAMS))
+        ),
+        *_COUNTED,
+    ),
+)
+"""`client`: derived figures, then every counter and gauge of the client's sessions; only with `--client`."""

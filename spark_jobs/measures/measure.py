@@ -14,6 +14,7 @@ from spark_jobs.arrays import Ints, ints
 from spark_jobs.errors import ReportError
 from spark_jobs.measures import (
     blocking,
+    client,
     fairness,
     gate,
     hours,
@@ -30,8 +31,8 @@ from spark_jobs.measures import (
 from spark_jobs.measures.evenness import Evenness
 from spark_jobs.measures.files import STARVED
 from spark_jobs.measures.frames import Finding, StoreFrames
-from spark_jobs.measures.layout import LAYOUTS, STARVED_SESSIONS
-from spark_jobs.measures.result import Facts, Result, Row, table
+from spark_jobs.measures.layout import CLIENT, LAYOUTS, STARVED_SESSIONS
+from spark_jobs.measures.result import Facts, Result, Row, of_layout, table
 from spark_jobs.measures.sessions import CLOCKS, KEY, of_hours, per_session
 from spark_jobs.measures.starvation import MOST_WORST, STARVED_AFTER
 from spark_jobs.measures.sums import HourSums, Sums, added, sums_of
@@ -51,6 +52,7 @@ def measure(
     *,
     window_us: int | None = None,
     starved_after: int = STARVED_AFTER,
+    client_id: str | None = None,
 ) -> Result:
     """Compute every table of `layout.LAYOUTS` except `comparison`.
 
@@ -61,6 +63,7 @@ def measure(
         window_us: length of the timeline's windows, a whole number of slots; None: chosen. Runs that are
             compared should share one, see `timeline.choose_window`.
         starved_after: a session is starved after this many intervals in a row without a delivery.
+        client_id: also make the table `client`, about this one; None: about none.
 
     Raises:
         ReportError: there are no rows.
@@ -86,7 +89,11 @@ def measure(
         tables["files"] = quality.files_table(frames.files)
         facts = _facts(frames, label, kept, window_us)
         stage.note = f"{kept.counts['sessions']:,} sessions, {tables['starvation'][0]['sessions']:,} starved"
-    return Result(facts, _as_arrow(tables, label) | {STARVED: kept.all_starved(label)})
+    all_tables = _as_arrow(tables, label) | {STARVED: kept.all_starved(label)}
+    if client_id is not None:
+        hours_of_client = client.client_hours(frames.sessions.parts(), client_id)
+        all_tables[client.NAME] = of_layout(CLIENT, label, hours_of_client)
+    return Result(facts, all_tables, clock.windows)
 
 
 @dataclass(frozen=True)
@@ -280,6 +287,7 @@ def _facts(frames: StoreFrames, label: str, kept: _Kept, window_us: int) -> Fact
         interval_us=kept.interval_us,
         starved_after=kept.starved_after,
         watermarks=dict(sorted(frames.watermarks.items())),
+        version=frames.version,
         files=dict(sorted(Counter(file.status for file in frames.files).items())),
         asked_from_us=frames.asked_from_us,
         asked_to_us=frames.asked_to_us,

@@ -1,13 +1,13 @@
 """The result of one run: facts and tables, small except for the list of starved sessions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.measures.layout import LAYOUTS, RUN
+from spark_jobs.measures.layout import LAYOUTS, RUN, Layout
 
 Row = dict[str, Any]  # column name -> value of a result table
 MICROSECONDS = 1_000_000
@@ -29,6 +29,7 @@ class Facts:
         interval_us: mean length of the rows' intervals.
         starved_after: a session is starved after this many intervals in a row without a delivery.
         watermarks: broker -> last compacted interval_end.
+        version: of the store that was read.
         files: status -> number of files.
         asked_from_us, asked_to_us: the requested range in whole hours; None: open.
         broker: the requested broker; None: all.
@@ -46,6 +47,7 @@ class Facts:
     interval_us: int
     starved_after: int
     watermarks: Mapping[str, int] = field(default_factory=dict)
+    version: int = 0
     files: Mapping[str, int] = field(default_factory=dict)
     asked_from_us: int | None = None
     asked_to_us: int | None = None
@@ -69,10 +71,12 @@ class Result:
     Attributes:
         facts: facts about the input.
         tables: name -> table; sorted and rounded, so that the same rows give the same bytes.
+        windows: the sums of the timeline's windows, see `timeline.by_window`, from which runs are compared.
     """
 
     facts: Facts
     tables: Mapping[str, pa.Table]
+    windows: Sequence[Row] = ()
 
     @property
     def label(self) -> str:
@@ -108,11 +112,16 @@ def table(name: str, label: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     Raises:
         KeyError: a row has a column that the table does not have.
     """
-    schema = LAYOUTS[name].schema
+    return of_layout(LAYOUTS[name], label, rows)
+
+
+def of_layout(layout: Layout, label: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The same, of a layout that is not in `LAYOUTS`."""
+    schema = layout.schema
     complete = []
     for row in rows:
         if unknown := row.keys() - set(schema.names):
-            raise KeyError(f"{name} has no columns {sorted(unknown)}")
+            raise KeyError(f"{layout.title}: has no columns {sorted(unknown)}")
         complete.append({RUN: label, **row})
     return pa.Table.from_pylist(complete, schema=schema)
 

@@ -54,6 +54,7 @@ def _run(result: Result) -> dict[str, Any]:
         "asked": {"from_us": facts.asked_from_us, "to_us": facts.asked_to_us, "broker": facts.broker},
         "brokers": list(facts.brokers),
         "watermarks_us": dict(facts.watermarks),
+        "store_version": facts.version,
         "window_seconds": facts.window_us / 1e6,
         "slot_seconds": facts.slot_us / 1e6,
         "interval_seconds": facts.interval_us / 1e6,

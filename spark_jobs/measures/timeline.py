@@ -70,6 +70,11 @@ def count_of(window: Mapping[str, int], prefix: str, qos: str) -> int:
     return sum(window[f"{prefix}_qos{q}"] for q in (QOS if qos == ALL_QOS else (qos,)))
 
 
+def gated_in(window: Mapping[str, int]) -> int:
+    """How much QoS 0 was gated in a window."""
+    return sum(window[name] for name in _GATED)
+
+
 def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int) -> Clock:
     """Merge the slots of all brokers, and sum them by window.
 
@@ -145,7 +150,7 @@ def _point(window: Row, qos: str, window_us: int) -> Row:
         "pressed_sessions": ratio(window["pressed_rows"], window["rows"]),
         "jain_delivery_ratio": Evenness(n, x, xx).jain,
         "lowest_delivery_ratio": ratio(window[f"fair_min_{qos}"], FAIR_ONE) if n else None,
-        "gated": sum(window[name] for name in _GATED) if qos in {ALL_QOS, "0"} else 0,
+        "gated": gated_in(window) if qos in {ALL_QOS, "0"} else 0,
         "mailbox_max": window["mailbox_max"],
         "mqueue_max": window["mqueue_max"],
         **(bounded("latency_p99", window[_LATENCY[qos]], 990) if qos in _LATENCY else {}),

@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_jobs import formats
-from spark_jobs.comparison.compare import SIGNIFICANT, TOO_LITTLE
+from spark_jobs.comparison.compare import AMBIGUOUS, SIGNIFICANT, TOO_LITTLE
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page import bars
 from spark_jobs.page.grids import Cell, Column, grid
 from spark_jobs.page.markup import Html, lead, note, nothing, section, tag
+from spark_jobs.page.words import WORDS
 
-_READ: Final = (
-    "How to read: the bar points to the right for an increase, to the left for a decrease; its length is the logarithm "
-    "of the ratio. Green: better. Red: worse. Grey: not significant."
-)
+_READ: Final = WORDS["read"]["changes"]
 
 
 def changes_section(results: Sequence[Result]) -> Html:
@@ -37,7 +35,9 @@ def changes_section(results: Sequence[Result]) -> Html:
     tests = sorted({row["test"] for row in rows if row["test"]})
     unknown = sum(row["verdict"] == TOO_LITTLE for row in rows)
     told = f"{clear} of {len(rows)} measures differ significantly"
-    told += f"; for {unknown} there is too little data." if unknown else "."
+    told += f"; for {unknown} there is too little data" if unknown else ""
+    opposed = sum(row["verdict"] == AMBIGUOUS for row in rows)
+    told += f"; of {opposed}, most hours moved to one side and the whole to the other." if opposed else "."
     remark = f"Tested with: {'; '.join(tests)}. Differences are significant below p = 0.05." if tests else ""
     return section(
         "What changed",
@@ -60,7 +60,7 @@ def _line(row: Row) -> list[Cell]:
         Cell(formats.measured(row["value"], row["unit"]), row["value"]),
         Cell(tag("span", _change(row), class_=f"pill {class_}"), row["ratio"]),
         Cell(bars.change(row["ratio"], class_), row["ratio"]),
-        Cell(tag("span", verdict, class_=f"pill {class_}")),
+        Cell(tag("span", verdict, class_=f"pill {class_}", title=row["words"])),
         Cell(shown, p),
     ]
 

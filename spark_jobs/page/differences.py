@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_jobs import formats
-from spark_jobs.comparison.compare import SIGNIFICANT, TOO_LITTLE
+from spark_jobs.comparison.compare import AMBIGUOUS, SIGNIFICANT, TOO_LITTLE
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page.finding import Finding, Grade
 
@@ -40,7 +40,7 @@ def what_changed(before: Result, after: Result) -> str:
 def changes(before: Result, after: Result) -> list[Finding]:
     """What is better and worse than the baseline, and how many measures did not change."""
     rows = _significant(after)
-    compared = [row for row in after.rows_of("comparison") if row["verdict"] != TOO_LITTLE]
+    compared = [row for row in after.rows_of("comparison") if row["verdict"] not in {TOO_LITTLE, AMBIGUOUS}]
     better = [row for row in rows if row["better"] is True]
     worse = [row for row in rows if row["better"] is False]
     found = []

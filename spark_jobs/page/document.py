@@ -1,29 +1,32 @@
 """The whole page: head, verdict, sections."""
 
-from base64 import b64encode
 from collections.abc import Sequence
-from hashlib import sha256
-from importlib.resources import files
 from typing import Final
 
 from spark_jobs import formats
+from spark_jobs.measures.client import NAME as CLIENT
+from spark_jobs.measures.files import TABLES
 from spark_jobs.measures.result import Result
+from spark_jobs.metrics import SCHEMA
 from spark_jobs.page import verdict
 from spark_jobs.page.changes import changes_section
-from spark_jobs.page.closing import definitions_section, footer, quality_section
+from spark_jobs.page.client import client_section
+from spark_jobs.page.closing import quality_section
 from spark_jobs.page.differences import changes
 from spark_jobs.page.evenness import evenness_section
-from spark_jobs.page.finding import Finding, Grade
+from spark_jobs.page.finding import Grade
 from spark_jobs.page.findings import findings
-from spark_jobs.page.markup import Html, join, tag
+from spark_jobs.page.markup import Html
 from spark_jobs.page.named_sessions import order_section, starvation_section, worst_section
 from spark_jobs.page.publishers import publishers_section
 from spark_jobs.page.queues import distribution_section, gate_section, head_of_line_section
+from spark_jobs.page.templates import fill_page
 from spark_jobs.page.timelines import deliveries_section, fairness_section, latency_section
+from spark_jobs.page.words import WORDS
 
 MOST_RUNS: Final = 2
 LONGEST_LABEL: Final = 60
-_CLASSES: Final = {Grade.UNFAIR: "bad", Grade.WATCH: "watch", Grade.NOTE: "plain", Grade.GOOD: "good"}
+CLASSES: Final = {Grade.UNFAIR: "bad", Grade.WATCH: "watch", Grade.NOTE: "plain", Grade.GOOD: "good"}
 
 
 def render(results: Sequence[Result]) -> str:
@@ -34,67 +37,26 @@ def render(results: Sequence[Result]) -> str:
     """
     if not 1 <= len(results) <= MOST_RUNS:
         raise ValueError(f"the page shows one run or two, not {len(results)}")
-    style, script = _asset("style.css"), _asset("script.js")
-    title = "Fairness report: " + " and ".join(formats.name(r.label, LONGEST_LABEL) for r in results)
-    # Nothing is loaded, and only this script can run, whatever a client id contains.
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+    result, several = results[-1], len(results) > 1
+    return fill_page(
+        "report.html",
+        zoom=True,
+        title="Fairness report: " + " and ".join(formats.name(r.label, LONGEST_LABEL) for r in results),
+        kind=_kind(results),
+        headline=verdict.headline(results),
+        meta=[_meta(each, several) for each in results],
+        changed=changes(results[0], result) if several else [],
+        about=formats.name(result.label),
+        found=findings(result),
+        classes=CLASSES,
+        tiles=[] if several else _tiles(result),
+        contents=_contents(results),
+        sections=_sections(results),
+        definitions=WORDS["definitions"],
+        tables=_tables(results),
+        schema=f"{SCHEMA.name} version {SCHEMA.version}",
+        zone=formats.zone_name(),
     )
-    head = join(
-        [
-            Html('<meta charset="utf-8">'),
-            Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Html('<meta name="color-scheme" content="light dark">'),
-            tag("title", title),
-            Html(f"<style>{style}</style>"),
-        ],
-        by="\n",
-    )
-    sections = _sections(results)
-    main = tag("main", _header(results), _contents(results), join(sections, by="\n"), footer(results))
-    body = f"{main}\n<script>{script}</script>"
-    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
-
-
-def _asset(name: str) -> str:
-    return files("spark_jobs.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
-
-
-def _header(results: Sequence[Result]) -> Html:
-    result = results[-1]
-    changed = changes(results[0], result) if len(results) > 1 else []
-    return tag(
-        "header",
-        tag("p", _kind(results), class_="kind"),
-        tag("h1", verdict.headline(results)),
-        *[tag("p", _meta(result, len(results) > 1), class_="meta") for result in results],
-        *(
-            [_findings(changed), tag("p", f"Findings about {formats.name(result.label)}", class_="kind")]
-            if changed
-            else []
-        ),
-        _findings(findings(result)),
-        _tiles(results[0]) if len(results) == 1 else "",
-    )
-
-
-def _findings(found: Sequence[Finding]) -> Html:
-    items = [
-        tag(
-            "li",
-            tag("b", finding.subject),
-            tag("span", finding.text, *([" ", tag("em", finding.act)] if finding.act else [])),
-            class_=_CLASSES[finding.grade],
-        )
-        for finding in found
-    ]
-    return tag("ul", *items, class_="verdict")
 
 
 def _kind(results: Sequence[Result]) -> str:
@@ -107,20 +69,21 @@ def _meta(result: Result, named: bool) -> str:
     name = f"{formats.name(result.label, LONGEST_LABEL)}: " if named else ""
     brokers = f" · {formats.counted(len(facts.brokers), 'broker')}" if facts.brokers else ""
     return (
-        f"{name}{formats.moment(facts.first)} to {formats.moment(facts.last)} UTC{brokers} · "
+        f"{name}{formats.moment(facts.first)} to {formats.moment(facts.last)} {formats.zone_name()}{brokers} · "
         f"{facts.sessions:,} sessions · {facts.rows:,} rows · "
         f"points of {formats.seconds(facts.window_us / 1e6)}"
     )
 
 
-def _tiles(result: Result) -> Html:
+def _tiles(result: Result) -> list[tuple[str, str, bool]]:
+    """Figures of the run: as shown, what they are, and whether they are bad."""
     total = result.maybe("totals", qos="all")
     if total is None:
-        return Html("")
+        return []
     fair = result.maybe("fairness", scope="all", qos="all") or {}
     starved = result.maybe("starvation", length="all") or {}
     pressed = total["pressure_seconds"] / total["seconds"] if total["seconds"] else None
-    tiles = [
+    return [
         (formats.count(starved.get("sessions", 0)), "sessions starved", bool(starved.get("sessions"))),
         (formats.index(fair.get("jain_delivery_ratio")), "Jain’s fairness index", False),
         (formats.short(total["offered"]), "deliveries offered", False),
@@ -128,15 +91,12 @@ def _tiles(result: Result) -> Html:
         (formats.short(total["dropped"]), "dropped", False),
         (formats.percent(None if pressed is None else min(1.0, pressed)), "of the time under pressure", False),
     ]
-    made = [
-        tag("div", tag("b", shown), tag("span", what), class_="tile bad" if bad else "tile")
-        for shown, what, bad in tiles
-    ]
-    return tag("div", *made, class_="tiles")
 
 
-def _contents(results: Sequence[Result]) -> Html:
-    named = (
+def _contents(results: Sequence[Result]) -> list[tuple[str, str]]:
+    """Id and name of each section."""
+    return [
+        *([("client", "One client")] if CLIENT in results[-1].tables else []),
         *([("changes", "What changed")] if len(results) > 1 else []),
         ("fairness", "Fairness"),
         ("deliveries", "Deliveries"),
@@ -153,13 +113,20 @@ def _contents(results: Sequence[Result]) -> Html:
         ("publishers", "Publishers"),
         ("quality", "Data quality"),
         ("definitions", "Definitions"),
-    )
-    links = [tag("li", tag("a", name, href=f"#{id_}")) for id_, name in named]
-    return tag("nav", tag("ul", *links), aria_label="Contents")
+    ]
+
+
+def _tables(results: Sequence[Result]) -> list[str]:
+    """The tables that the page links to."""
+    left_out = {"comparison"} if len(results) == 1 else set()
+    if CLIENT not in results[-1].tables:
+        left_out.add(CLIENT)
+    return [name for name in TABLES if name not in left_out]
 
 
 def _sections(results: Sequence[Result]) -> list[Html]:
     return [
+        *([client_section(results)] if CLIENT in results[-1].tables else []),
         *([changes_section(results)] if len(results) > 1 else []),
         fairness_section(results),
         deliveries_section(results),
@@ -175,5 +142,4 @@ def _sections(results: Sequence[Result]) -> list[Html]:
         order_section(results),
         publishers_section(results),
         quality_section(results),
-        definitions_section(),
     ]

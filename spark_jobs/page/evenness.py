@@ -10,6 +10,7 @@ from spark_jobs.page.grids import FOLDED, Cell, Column, folded, grid
 from spark_jobs.page.lorenz import Curve, lorenz
 from spark_jobs.page.markup import Html, figure, join, legend, name_of, nothing, section, small_figure, tag
 from spark_jobs.page.markup import grid as side_by_side
+from spark_jobs.page.words import WORDS
 
 _WHAT: Final = {"goodput": "goodput", "delivery_ratio": "delivery ratio"}
 _ALL_OF: Final = {"goodput": "all goodput", "delivery_ratio": "the sum of delivery ratios"}
@@ -20,11 +21,7 @@ _SCOPES: Final = {
     "topic_group": "By topic group (the client id’s first part)",
 }
 _QOS_ORDER: Final = ("all", "0", "1", "2")
-_READ: Final = (
-    "How to read: sessions are sorted, lowest values first; a point at 50 % across and 10 % up means that the lower "
-    "half of them has a tenth of the total. On the diagonal all are equal; Gini’s coefficient is the filled area as "
-    "a share of the triangle below the diagonal."
-)
+_READ: Final = WORDS["read"]["evenness"]
 _INDICES: Final = (
     Column("sessions"),
     Column("Jain, delivery ratio", title="1: the delivery ratio of all sessions is the same"),

@@ -6,7 +6,8 @@ from html import escape
 from typing import Final
 
 from spark_jobs import formats
-from spark_jobs.page.markup import Html, csv_link, join, name_of, safe, tag
+from spark_jobs.page.markup import Html, name_of, tag
+from spark_jobs.page.templates import fill
 
 LONGEST_NAME: Final = 34  # letters of a name in a table; the tooltip has more
 FOLDED: Final = 12  # longer tables are folded if another one summarizes them
@@ -19,6 +20,11 @@ class Cell:
     shown: str
     value: float | None = None
 
+    @property
+    def data(self) -> str | None:
+        """The number for the script."""
+        return None if self.value is None else f"{self.value:.10g}"
+
 
 @dataclass(frozen=True)
 class Column:
@@ -28,6 +34,11 @@ class Column:
     text: bool = False
     title: str | None = None
     wrap: bool = False
+
+    @property
+    def class_(self) -> str:
+        """The class of its cells."""
+        return " ".join(name for name, used in (("words", self.text), ("wrap", self.wrap)) if used)
 
 
 def number(value: float | None) -> Cell:
@@ -73,42 +84,10 @@ def meter(fraction: float | None, class_: str) -> Html:
 
 def grid(id_: str, title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], data: Sequence[str]) -> Html:
     """A table with its title; a wide one scrolls sideways. `data`: the result tables, which are linked."""
-    links = [" ", join(map(csv_link, data), by=" ")] if data else []
-    head = join(
-        tag(
-            "th",
-            column.head,
-            scope="col",
-            class_="words" if column.text else None,
-            title=column.title,
-        )
-        for column in columns
-    )
-    body = join((tag("tr", _cells(columns, row)) for row in rows), by="\n")
-    made = tag("table", tag("thead", tag("tr", head)), tag("tbody", body), aria_labelledby=f"{id_}-title")
-    return tag(
-        "div",
-        tag("p", tag("strong", title, id=f"{id_}-title"), *links, class_="tablehead"),
-        tag("div", made, class_="scroll", role="region", aria_labelledby=f"{id_}-title", tabindex="0"),
-        class_="sheet",
-        id=id_,
-    )
+    lines = ([*zip(columns, row, strict=True)] for row in rows)
+    return fill("table.html", id=id_, title=title, columns=columns, rows=lines, data=data)
 
 
 def folded(summary: str, content: Html) -> Html:
     """Collapsed content; expanded in print."""
     return tag("details", tag("summary", summary), content)
-
-
-def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> Html:
-    made = []
-    for place, (column, cell) in enumerate(zip(columns, row, strict=True)):
-        class_ = " ".join(n for n, used in (("words", column.text), ("wrap", column.wrap)) if used)
-        attributes = f' class="{class_}"' if class_ else ""
-        if cell.value is not None:
-            attributes += f' data-v="{cell.value:.10g}"'
-        elif not column.text:
-            attributes += ' data-v=""'
-        element, scope = ("th", ' scope="row"') if place == 0 else ("td", "")
-        made.append(Html(f"<{element}{scope}{attributes}>{safe(cell.shown)}</{element}>"))
-    return join(made)

@@ -17,6 +17,10 @@ class Html(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """For templates, which escape all else."""
+        return str(self)
+
 
 def safe(content: str) -> Html:
     """Text as markup: escaped unless it is `Html`."""

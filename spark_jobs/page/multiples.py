@@ -45,7 +45,7 @@ def session(hours: Sequence[Hour], first: float, last: float, label: str) -> str
     drawn.append(line(2, bottom, WIDTH - 2, bottom, "axis"))
     drawn.append(text(formats.short(most), WIDTH - 2, TOP - 2, anchor="end"))
     span = last - first
-    for moment in time_ticks(first, last, 3):
+    for moment in time_ticks(first, last, 3, formats.utc_offset(first)):
         x = across(moment)
         anchor = "start" if x < 16 else "end" if x > WIDTH - 18 else "middle"
         drawn.append(text(clock_label(moment, span), x, HEIGHT - 3, anchor=anchor))

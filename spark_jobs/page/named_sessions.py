@@ -25,17 +25,12 @@ from spark_jobs.page.markup import (
 )
 from spark_jobs.page.markup import grid as side_by_side
 from spark_jobs.page.multiples import Hour
+from spark_jobs.page.words import WORDS
 
 SHOWN: Final = 50  # sessions that a table names; the CSV files name all
 _MICRO: Final = 1_000_000
-_READ_MULTIPLES: Final = (
-    "How to read: one panel per session, all over the same hours. Grey outline: offered in each hour. Filled: sent. "
-    "Red mark: starved in that hour. Each panel has its own scale; the number at the top right is its maximum."
-)
-_READ_STARVED: Final = (
-    "How to read: sessions that had deliveries and were sent nothing, by the number of intervals in a row; with "
-    "{after} or more they count as starved."
-)
+_READ_MULTIPLES: Final = WORDS["read"]["multiples"]
+_READ_STARVED: Final = WORDS["read"]["starved"]
 
 # Columns also used in publishers.py.
 ID: Final = Column("client id", text=True)

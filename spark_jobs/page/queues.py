@@ -12,6 +12,7 @@ from spark_jobs.page.distributions import Series
 from spark_jobs.page.grids import FOLDED, Cell, Column, folded, grid
 from spark_jobs.page.markup import Html, both, figure, legend, note, nothing, section, small_figure
 from spark_jobs.page.markup import grid as side_by_side
+from spark_jobs.page.words import WORDS
 
 METRICS: Final = {
     "mailbox": ("Mailbox length", "deliveries in the mailbox", "samples"),
@@ -22,18 +23,9 @@ METRICS: Final = {
 
 SCOPES: Final = (("calm", "intervals without pressure", "calm"), ("pressed", "intervals under pressure", "pressed"))
 _ALL: Final = (("all", "all intervals", "r1"),)
-_READ_BOTH: Final = (
-    "How to read: on the left the share of {what} at each value; on the right the share at or above it, on a "
-    "logarithmic scale that shows rare large values."
-)
-_READ_GATE: Final = (
-    "How to read: dots are the median and the 99th percentile (QoS 1 and 2: the 95th between them), on a logarithmic "
-    "scale. The cost is the delay of QoS 0, the gain is that QoS 1 and 2 are acknowledged sooner."
-)
-_READ_LINE: Final = (
-    "How to read: on the left how long deliveries waited until first sent (median, 95th and 99th "
-    "percentile); on the right the share of the sessions’ time for each cause of blocking."
-)
+_READ_BOTH: Final = WORDS["read"]["both"]
+_READ_GATE: Final = WORDS["read"]["gate"]
+_READ_LINE: Final = WORDS["read"]["line"]
 
 
 def distribution_section(results: Sequence[Result], metric: str) -> Html:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
@@ -111,8 +110,11 @@ def round_ticks(high: float, wanted: int = 3) -> list[float]:
     return [i * step for i in range(number + 1)]
 
 
-def time_ticks(first: float, last: float, most: int) -> list[float]:
-    """At most `most` round times (seconds since 1970 or since a start) between first and last."""
+def time_ticks(first: float, last: float, most: int, offset: float = 0.0) -> list[float]:
+    """At most `most` round times (seconds since 1970 or since a start) between first and last.
+
+    `offset`: seconds by which the time that is shown is before the given one; that time is round.
+    """
     step: float = _TIME_STEPS[-1]
     for candidate in _TIME_STEPS:
         if (last - first) / candidate <= most:
@@ -120,7 +122,7 @@ def time_ticks(first: float, last: float, most: int) -> list[float]:
             break
     while (last - first) / step > most:
         step *= 2
-    moment = math.ceil(first / step) * step
+    moment = math.ceil((first + offset) / step) * step - offset
     ticks = []
     while moment <= last:
         ticks.append(float(moment))
@@ -129,9 +131,9 @@ def time_ticks(first: float, last: float, most: int) -> list[float]:
 
 
 def clock_label(moment: float, span: float) -> str:
-    """A time in UTC as an axis label; its precision depends on the span in seconds."""
+    """A time as an axis label; its precision depends on the span in seconds."""
     form = "%H:%M:%S" if span < 600 else "%H:%M" if span < 2 * 86_400 else "%d %b"
-    return datetime.fromtimestamp(moment, UTC).strftime(form)
+    return formats.local(moment).strftime(form)
 
 
 def elapsed_label(moment: float, span: float) -> str:

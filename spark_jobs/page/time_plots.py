@@ -39,11 +39,12 @@ class Band:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The time range of a plot in seconds, and the format of its labels."""
+    """The time range of a plot in seconds, the format of its labels, and the offset of the time that they show."""
 
     first: float
     last: float
     label: Callable[[float, float], str]
+    offset: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def _time_axis(axis: TimeAxis, place: Scale, width: float, bottom: float) -> str
     """Labels below the last panel."""
     drawn = []
     span = axis.last - axis.first
-    for moment in time_ticks(axis.first, axis.last, max(2, int((width - LEFT) / 90))):
+    for moment in time_ticks(axis.first, axis.last, max(2, int((width - LEFT) / 90)), axis.offset):
         x = place(moment)
         anchor = "end" if x > width - RIGHT - 24 else "middle"
         drawn.append(line(x, bottom, x, bottom + 4, "axis"))

@@ -10,29 +10,22 @@ from spark_jobs.page import time_plots
 from spark_jobs.page.markup import Html, both, figure, legend, nothing, section, small_figure
 from spark_jobs.page.svg import clock_label, elapsed_label
 from spark_jobs.page.time_plots import Band, Flow, Index, Latency, Point, TimeAxis
+from spark_jobs.page.words import WORDS
+from spark_jobs.page.zoom import zoomable
 
 QOS: Final = ("0", "1", "2")
 _MICRO: Final = 1_000_000
 
 _PRESSURE: Final = [("p1 shade", "a session under pressure"), ("p4 shade", "more than half of them")]
-_READ_FAIRNESS: Final = (
-    "How to read: at 1 the delivery ratio of all sessions was the same; lower values are less equal. Grey: sessions "
-    "under pressure, darker for more of them."
-)
-_READ_LOWEST: Final = " The second line is the lowest delivery ratio of a session."
+_READ_FAIRNESS: Final = WORDS["read"]["fairness"]
+_READ_LOWEST: Final = WORDS["read"]["lowest"]
 _LATENCIES: Final = {
     "0": "QoS 0, routed to first sent",
     "1": "QoS 1, first sent to acknowledged",
     "2": "QoS 2, first sent to acknowledged",
 }
-_READ_LATENCY: Final = (
-    "How to read: 99 % of the deliveries in a window took at most this time; the scale is logarithmic. "
-    "The error of the value is at most 6 %. Grey: sessions under pressure."
-)
-_READ_DELIVERIES: Final = (
-    "How to read: upwards deliveries sent per second; downwards, in red, deliveries dropped per second, at the "
-    "same scale. Grey: sessions under pressure."
-)
+_READ_LATENCY: Final = WORDS["read"]["latency"]
+_READ_DELIVERIES: Final = WORDS["read"]["deliveries"]
 
 
 def fairness_section(results: Sequence[Result]) -> Html:
@@ -56,7 +49,14 @@ def fairness_section(results: Sequence[Result]) -> Html:
     how = _READ_FAIRNESS + (_READ_LOWEST if len(results) == 1 else " Both runs start at the left.")
     return section(
         "Fairness over time",
-        figure("Were all sessions served equally?", how, drawn, data=["timeline"], key=legend(_PRESSURE)),
+        figure(
+            "Were all sessions served equally?",
+            how,
+            drawn,
+            zoomable(panels, axis),
+            data=["timeline"],
+            key=legend(_PRESSURE),
+        ),
         id_="fairness",
     )
 
@@ -72,7 +72,7 @@ def deliveries_section(results: Sequence[Result]) -> Html:
     }
     for result, shift in zip(results, shifts, strict=True):
         plot = _deliveries(result, axis, shift, most)
-        drawn.append(small_figure(formats.name(result.label), plot) if len(results) > 1 else plot)
+        drawn += [small_figure(formats.name(result.label), *plot)] if len(results) > 1 else plot
     return section(
         "Deliveries over time",
         figure("Sent and dropped per second", _READ_DELIVERIES, *drawn, data=["timeline"], key=legend(_PRESSURE)),
@@ -80,7 +80,7 @@ def deliveries_section(results: Sequence[Result]) -> Html:
     )
 
 
-def _deliveries(result: Result, axis: TimeAxis, shift: float, most: dict[str, float]) -> Html:
+def _deliveries(result: Result, axis: TimeAxis, shift: float, most: dict[str, float]) -> list[Html]:
     flows = []
     for qos in QOS:
         rows = _windows(result, qos)
@@ -90,8 +90,8 @@ def _deliveries(result: Result, axis: TimeAxis, shift: float, most: dict[str, fl
     shaded = _bands(result, shift)
     label = f"{formats.name(result.label)}: deliveries sent and dropped per second by QoS over time"
     if not flows:
-        return nothing("Nothing was offered.")
-    return both(lambda width: time_plots.deliveries(flows, shaded, axis, width, label))
+        return [nothing("Nothing was offered.")]
+    return [both(lambda width: time_plots.deliveries(flows, shaded, axis, width, label)), zoomable(flows, axis)]
 
 
 def latency_section(results: Sequence[Result]) -> Html:
@@ -104,10 +104,10 @@ def latency_section(results: Sequence[Result]) -> Html:
     drawn: list[Html] = []
     for result, panels in zip(results, runs, strict=True):
         label = f"{formats.name(result.label)}: 99th percentile of latency by QoS over time"
-        plot = nothing("Nothing waited and nothing was acknowledged.")
+        plot = [nothing("Nothing waited and nothing was acknowledged.")]
         if panels:
-            plot = both(partial(_draw_latencies, panels, between, axis, label))
-        drawn.append(small_figure(formats.name(result.label), plot) if len(results) > 1 else plot)
+            plot = [both(partial(_draw_latencies, panels, between, axis, label)), zoomable(panels, axis)]
+        drawn += [small_figure(formats.name(result.label), *plot)] if len(results) > 1 else plot
     return section(
         "Latency over time",
         figure("99th percentile, window by window", _READ_LATENCY, *drawn, data=["timeline"], key=legend(_PRESSURE)),
@@ -167,6 +167,6 @@ def _axis(results: Sequence[Result]) -> tuple[TimeAxis, list[float]]:
         starts.append(rows[0]["start_us"] / _MICRO if rows else 0.0)
         ends.append((rows[-1]["start_us"] + rows[-1]["window_us"]) / _MICRO if rows else 1.0)
     if len(results) == 1:
-        return TimeAxis(starts[0], ends[0], clock_label), [0.0]
+        return TimeAxis(starts[0], ends[0], clock_label, formats.utc_offset(starts[0])), [0.0]
     longest = max(end - start for start, end in zip(starts, ends, strict=True))
     return TimeAxis(0.0, longest, elapsed_label), starts

@@ -25,6 +25,8 @@ class LocalStorage(Storage):
 
     def files(self, name: str = "") -> Iterator[Entry]:
         """See Storage."""
+        if not self.exists(name):
+            return
         with self._storage_errors("listed", name):
             for path, status in _files_below(self.path(name), frozenset()):
                 yield Entry(path.relative_to(self.root).as_posix(), status.st_size, status.st_mtime_ns // 1000)

@@ -1,16 +1,12 @@
-"""Opens a storage by its plain path, file: URI, or other Hadoop URI."""
+"""Opens a storage by its plain path, file: URI, or the URI of an object store or HDFS."""
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
-from spark_jobs.storage.hadoop import HadoopStorage
 from spark_jobs.storage.local import LocalStorage
 from spark_jobs.storage.storage import Storage, StorageError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):/")
 
@@ -22,7 +18,7 @@ def scheme_of(uri: str) -> str:
 
 
 def is_local(uri: str) -> bool:
-    """Whether it is on this machine, and can be read without Spark."""
+    """Whether it is on this machine."""
     return scheme_of(uri) == "file"
 
 
@@ -41,18 +37,14 @@ def local_path(uri: str) -> Path:
     return Path(unquote("/" + rest.lstrip("/")))
 
 
-def open_storage(uri: str, spark: "SparkSession | None" = None) -> Storage:
-    """The folder at a path or URI.
-
-    Args:
-        uri: as the user wrote it.
-        spark: a running session; not needed for local folders.
+def open_storage(uri: str) -> Storage:
+    """The folder at a path or URI, as the user wrote it.
 
     Raises:
-        StorageError: the file system is unknown or cannot be reached.
+        StorageError: its kind is unknown, or it cannot be reached.
     """
     if is_local(uri):
         return LocalStorage(local_path(uri), uri)
-    if spark is None:
-        raise StorageError(f"{uri}: can only be reached while Spark is running")
-    return HadoopStorage(uri, spark)
+    from spark_jobs.storage.objects import ObjectStorage  # workers with a shared folder need no deltalake
+
+    return ObjectStorage(uri)

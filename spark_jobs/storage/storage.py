@@ -36,7 +36,7 @@ class Storage(ABC):
     Every method raises StorageError if it fails.
 
     Attributes:
-        uri: the folder's URI for Hadoop, without a slash at its end.
+        uri: the folder's URI, without a slash at its end.
         shown: the path or URI as the user wrote it, for messages.
     """
 
@@ -48,12 +48,13 @@ class Storage(ABC):
         return "".join(f"\\{letter}" if letter in _WILDCARDS else letter for letter in self.uri_of(*names))
 
     def uri_of(self, *names: str) -> str:
-        """The URI of a file or folder, for Hadoop and for messages."""
+        """The URI of a file or folder, for Spark's writers and for messages."""
         return "/".join([self.uri, *[name for name in names if name]])
 
     @abstractmethod
     def files(self, name: str = "") -> Iterator[Entry]:
-        """The files below, sorted by name, without those in folders whose name begins with _ or a dot."""
+        """The files below, sorted by name, without those in folders whose name begins with _ or a dot; none if there is
+        no such folder."""
 
     @abstractmethod
     def exists(self, name: str = "") -> bool:

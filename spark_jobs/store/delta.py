@@ -12,7 +12,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -114,30 +114,44 @@ class Snapshot:
 
     def arrow(self, name: str) -> pa.Table:
         """The rows of a table without hours (SKIPPED, BROKERS)."""
-        parts = [self._read(name, file) for file in self.files(name)]
+        parts = [self.read(name, file) for file in self.files(name)]
         return pa.concat_tables([SCHEMAS[name].empty_table(), *parts])
 
-    def by_hour(self, name: str, start_us: int | None, end_us: int | None) -> Iterator[tuple[int, pa.Table]]:
-        """The start of an hour and its rows, without partition columns; an hour may come several times."""
+    def by_hour(
+        self, name: str, start_us: int | None = None, end_us: int | None = None, hours: Container[int] | None = None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """The start of an hour and its rows, without partition columns; an hour may come several times.
+
+        Args:
+            name: a table with hours.
+            start_us, end_us: range of the hours; None: open.
+            hours: their starts; None: all of the range.
+        """
         for file in self.files(name, start_us, end_us):
             assert file.hour_us is not None
-            yield file.hour_us, self._read(name, file)
+            if hours is None or file.hour_us in hours:
+                yield file.hour_us, self.read(name, file)
 
-    def _read(self, name: str, file: StoredFile) -> pa.Table:
+    def read(self, name: str, file: StoredFile, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of a file of a table, without partition columns."""
         with self.storage.open(f"{name}/{file.path}") as source:
-            return pq.ParquetFile(source).read()
+            return pq.ParquetFile(source).read(columns)
 
 
-def open_snapshot(storage: Storage) -> Snapshot | None:
-    """The newest state of a store; None if there is none.
+def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | None:
+    """A state of a store: the newest one, or that of a version of `sessions`; None if there is no store.
 
     Raises:
-        StorageError: the store cannot be read.
+        StorageError: the store cannot be read, or does not have this version.
     """
     with _delta_errors(storage):
         if not DeltaTable.is_deltatable(_uri(storage, SESSIONS)):
             return None
         sessions = DeltaTable(_uri(storage, SESSIONS))
+        if version is not None and version != (newest := sessions.version()):
+            if version > newest:
+                raise StorageError(f"{storage.shown}: has no version {version}; its newest one is {newest}")
+            sessions.load_as_version(version)
         if _SLOT not in sessions.metadata().configuration:
             raise StorageError(f"{storage.shown}: {SESSIONS} is a Delta table, but not one of Sluice; use a new folder")
         others = {

@@ -1,9 +1,9 @@
 """Reads a store: the compacted rows of a range, and what has been taken in."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,9 +25,6 @@ from spark_jobs.store.schema import (
     earlier_name,
 )
 from spark_jobs.store.taken import FileRecord, Ledger, records_of, watermarks_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MANIFEST: Final = "manifest.json"
 """The file that describes a store of the earlier format."""
@@ -165,14 +162,14 @@ class Store:
         return sorted({file.hour_us for file in files if file.hour_us is not None})
 
 
-def open_store(uri: str, spark: "SparkSession | None" = None) -> Store:
-    """The store at a URI.
+def open_store(uri: str, version: int | None = None) -> Store:
+    """The store at a URI, in its newest state or that of a version.
 
     Raises:
-        ReportError: there is no store.
+        ReportError: there is no store, or no such version.
     """
-    storage = open_storage(uri, spark)
-    snapshot = open_snapshot(storage)
+    storage = open_storage(uri)
+    snapshot = open_snapshot(storage, version)
     if snapshot is None:
         if storage.exists(MANIFEST):
             raise ReportError(f"{uri}: is a store of an earlier version of Sluice; convert it: {_COMPACT} {uri}")
@@ -180,9 +177,11 @@ def open_store(uri: str, spark: "SparkSession | None" = None) -> Store:
     return Store(snapshot)
 
 
-def ledgers_of(snapshot: Snapshot, selection: Selection) -> dict[int, Ledger]:
-    """Hour -> its raw files, for the hours that overlap a range."""
+def ledgers_of(
+    snapshot: Snapshot, selection: Selection = ALL, hours: Container[int] | None = None
+) -> dict[int, Ledger]:
+    """Hour -> its raw files, for the hours that overlap a range; of some hours if they are given."""
     found: dict[int, list[FileRecord]] = defaultdict(list)
-    for hour_us, table in snapshot.by_hour(FILES, selection.start_us, selection.end_us):
+    for hour_us, table in snapshot.by_hour(FILES, selection.start_us, selection.end_us, hours):
         found[hour_us] += records_of(table)
     return {hour_us: Ledger(hour_us, tuple(found[hour_us])) for hour_us in sorted(found)}

@@ -1,1 +1,1 @@
-"""Load generator and runners: Sluice beside other brokers, under the same loads, on the same machine."""
+"""Load generator and runners: Sluice and other brokers under the same loads on the same machine."""

@@ -26,7 +26,7 @@ UNLIMITED = {
         "max_awaiting_rel": "infinity",
     }
 }
-"""Sluice without the limits that a load would run into, as the others are started too."""
+"""Sluice without limits that a load would reach; the other brokers are started in the same way."""
 
 LIMITS = (
     "Every broker is started without limits of its own on messages in flight and queued, does not persist to disk "
@@ -36,7 +36,7 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class Sources:
-    """Where brokers that are not simply installed come from; None: not asked for, or this interpreter's."""
+    """Where brokers that are not installed come from; None: not wanted, or this interpreter's."""
 
     sluice: str | None = None
     before: str | None = None
@@ -46,14 +46,14 @@ class Sources:
 
 @dataclass
 class Found:
-    """Brokers that can be measured, and why others cannot."""
+    """The brokers that can be measured, and the reasons why others cannot."""
 
     candidates: list[Candidate] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
 
 def names(sources: Sources) -> list[str]:
-    """Return the names of all brokers that could be asked for, in the order of the columns."""
+    """Return the names of all known brokers, in the order of the columns."""
     return list(_finders(sources))
 
 
@@ -90,7 +90,7 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
 def find_sluice(
     python: str, name: str = "sluice", sections: Callable[[Path], Mapping[str, object]] | None = None
 ) -> Candidate:
-    """Sluice as it is installed in an environment: compiled, if its wheel is; `sections`: of its configuration."""
+    """Sluice as it is installed in an environment, compiled if its wheel is; `sections`: of its configuration."""
     script = "import importlib.metadata as m, protocol.decoder as d; print(m.version('sluice-mqtt'), d.__file__)"
     version, _, file = output_of(python, "-I", "-c", script).partition(" ")
     if not file.startswith("/"):
@@ -109,7 +109,7 @@ def find_sluice(
 
 
 def find_sluice_sources(scratch: Path) -> Candidate:
-    """Sluice from the repository's Python files, copied so that compiled modules beside them are not taken."""
+    """Sluice from the repository's Python files, copied so that compiled modules beside them are not used."""
     for package in PACKAGES:
         target = scratch / "sources" / package
         shutil.copytree(ROOT / package, target, ignore=shutil.ignore_patterns("*.so", "__pycache__"))

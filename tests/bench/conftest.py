@@ -1,4 +1,4 @@
-"""The broker that the load generator is tested with."""
+"""The broker for the tests of the load generator."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.support.process import BrokerProcess
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A running broker with default settings; without a C compiler there is nothing to test."""
+    """A running broker with default settings; without a C compiler these tests are skipped."""
     try:
         build()
     except LoadError as error:

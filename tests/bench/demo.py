@@ -1,4 +1,4 @@
-"""The experiment of the proposal behind the gate (S3), through the real broker: one mixed load, gate off and on.
+"""The gate's experiment with a real broker: one mixed load, with the gate off and on.
 
 `make demo` runs it and ends with a report that puts both side by side.
 """
@@ -26,7 +26,7 @@ RUNS: tuple[tuple[str, str, list[str]], ...] = (
 
 
 def experiment(out: Path, plan: Plan, patience: str, console: Console) -> None:
-    """Drive the load through a fresh broker for each run; its metrics go below `out`."""
+    """Run the load on a fresh broker for each run; its metrics go below `out`."""
     session = {"session": {"overflow_patience": patience}}
     for folder, label, flags in RUNS:
         console.print(f"{label}: {plan.seconds:g} s of mixed load, one reader well, one too slow by turns ...")

@@ -1,4 +1,4 @@
-"""How long one sync of a disk takes: the measure for a broker that waits for it."""
+"""How long one sync of a disk takes: the least that an acknowledgement that waits for the disk can take."""
 
 import os
 import time
@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Final
 
 FILE_BYTES: Final = 8 * 1024 * 1024
-"""The file is written once, then overwritten: a file that grows costs a sync of the file system's journal each time."""
+"""Written once, then overwritten: a file that grows costs a sync of the file system's journal each time."""
 
 BLOCK: Final = bytes(8 * 1024)
-"""About what one commit of a few messages writes."""
+"""Bytes of a block: about one commit of a few messages."""
 
 
 @dataclass
 class Syncs:
-    """Seconds that each write with its sync took."""
+    """Seconds of each write with its sync."""
 
     times: list[float] = field(default_factory=list)
 
@@ -24,7 +24,7 @@ class Syncs:
         return sorted(self.times)[min(int(share * len(self.times)), len(self.times) - 1)]
 
     def of_the_time(self, share: float) -> float:
-        """Seconds: so large a share of the time passes in syncs that take no longer.
+        """Seconds: this share of the time passes in syncs that take no longer.
 
         A slow sync meets more messages than a fast one: this is what one sync costs a message at a random moment.
         """

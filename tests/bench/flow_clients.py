@@ -1,4 +1,4 @@
-"""Clients of the flow-control benches: a publisher that is held to nothing but its window, and consumers at a pace."""
+"""Clients of the flow-control benches: a publisher with only a window, and consumers with a fixed rate."""
 
 import selectors
 import socket
@@ -16,9 +16,9 @@ from tests.support.wire import WireClient
 
 READ: Final = 65_536
 LATE: Final = 0.1
-"""Seconds that a consumer with a pace makes up for when the machine has not let it run."""
+"""Seconds that a consumer with a rate catches up if the machine has not scheduled it."""
 STAMP: Final = struct.Struct(">Q")
-"""What a payload begins with: the number of the message."""
+"""The beginning of a payload: the number of the message."""
 
 
 class FlowClient:
@@ -32,21 +32,21 @@ class FlowClient:
         self._unsent = bytearray()
 
     def start(self) -> None:
-        """From now on the loop reads."""
+        """Let the loop read it."""
         self.socket.setblocking(False)
 
     @property
     def stuck(self) -> bool:
-        """Whether the broker does not take what has been written."""
+        """Whether the broker does not read what was written."""
         return len(self._unsent) > 0
 
     def write(self, data: bytes) -> None:
-        """Write, now or as soon as the socket takes it."""
+        """Write, at once or when the socket has room."""
         self._unsent += data
         self.flush()
 
     def flush(self) -> None:
-        """Write what the socket has not taken yet."""
+        """Write what the socket had no room for."""
         if self._unsent:
             try:
                 sent = self.socket.send(self._unsent)
@@ -55,7 +55,7 @@ class FlowClient:
             del self._unsent[:sent]
 
     def read(self) -> Iterable[object]:
-        """Return the packets that have come."""
+        """Return the packets that have arrived."""
         try:
             data = self.socket.recv(READ)
         except BlockingIOError:
@@ -67,7 +67,7 @@ class FlowClient:
             yield packet
 
     def on_packets(self, now: float) -> None:
-        """Something has come."""
+        """Packets have arrived."""
         raise NotImplementedError
 
     def turn(self, now: float) -> None:
@@ -75,7 +75,7 @@ class FlowClient:
 
 
 class Producer(FlowClient):
-    """Publishes QoS 1 as fast as its window allows. `may_go` holds it back besides."""
+    """Publishes QoS 1 as fast as its window allows, and while `may_go` is true."""
 
     def __init__(self, address: Address, topic: str, size: int, window: int, may_go: Callable[[int], bool]) -> None:
         super().__init__(address)
@@ -95,7 +95,7 @@ class Producer(FlowClient):
             self.acknowledged += 1
 
     def turn(self, now: float) -> None:
-        """Publish what may go."""
+        """Publish what may be sent."""
         packets: list[bytes] = []
         while self.going and not self.stuck and self.sent - self.acknowledged < self._window and len(packets) < 64:
             if not self._may_go(self.sent):
@@ -109,26 +109,26 @@ class Producer(FlowClient):
 
 
 class Consumer(FlowClient):
-    """Subscribes at QoS 1, and acknowledges so many messages a second; `per_second` 0 = as they come."""
+    """Subscribes at QoS 1, and acknowledges `per_second` messages a second; 0 = at once."""
 
     def __init__(self, address: Address, topic_filter: str, per_second: float = 0.0) -> None:
         super().__init__(address)
         self.wire.subscribe(topic_filter, qos=1)
         self.numbers: list[int] = []
-        """The messages that it has taken."""
+        """The messages that it has acknowledged."""
         self.per_second = per_second
         self._waiting: deque[Publish] = deque()
         self._free_at = 0.0
 
     def on_packets(self, now: float) -> None:
-        """Put what comes behind what has not been taken yet."""
+        """Queue the messages that have arrived."""
         for packet in self.read():
             if not isinstance(packet, Publish):
                 raise ConnectionError(f"the consumer has received {packet!r}")
             self._waiting.append(packet)
 
     def turn(self, now: float) -> None:
-        """Take what there is time for, one after the other, and acknowledge it."""
+        """Acknowledge the messages that are due, one after the other."""
         waiting = self._waiting
         answers = []
         while waiting and (not self.per_second or self._free_at <= now):
@@ -153,7 +153,7 @@ class Loop:
             self._selector.register(client.socket, selectors.EVENT_READ, client)
 
     def run(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
-        """Serve them for so long, or until it is enough."""
+        """Serve them for so long, or until `enough`."""
         until = time.perf_counter() + seconds
         while (now := time.perf_counter()) < until and not enough():
             for client in self._clients:

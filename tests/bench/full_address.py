@@ -38,9 +38,9 @@ KIB = 1024
 MIB = 1024 * KIB
 TOPIC = "full/address"
 SAMPLE = 0.1
-"""Seconds between two looks at the broker's memory."""
+"""Seconds between two samples of the broker's memory."""
 PATIENCE = 60.0
-"""Seconds that what is left may take to be taken."""
+"""Seconds within which the remaining messages have to be acknowledged."""
 PER_MESSAGE = KIB
 ALLOWANCE = 16 * MIB
 FACTOR = 1.5
@@ -60,7 +60,7 @@ class Scenario:
     rounds: int
 
     def sections(self, limited: bool) -> dict[str, Any]:
-        """The broker's configuration. The mqueue takes more than the address, or it would be the one to drop."""
+        """The broker's configuration. The mqueue has more room than the address, so that it drops nothing."""
         session = {
             "max_mqueue_len": "infinity",
             "receive_maximum": 65535,
@@ -71,14 +71,14 @@ class Scenario:
 
     @property
     def bound(self) -> int:
-        """Bytes that the broker may grow by."""
+        """The most bytes by which the broker may grow."""
         held = self.limit + self.producer_window
         return held + held // self.size * PER_MESSAGE + ALLOWANCE
 
 
 @dataclass
 class Outcome:
-    """What one broker did."""
+    """The results of one broker."""
 
     alone: list[Result] = field(default_factory=list)
     beside: list[Result] = field(default_factory=list)
@@ -118,14 +118,14 @@ def _measure(broker: BrokerProcess, scenario: Scenario, *, hurry: bool) -> Outco
     loop = Loop([producer, consumer])
 
     def serve(until: Callable[[], bool], seconds: float) -> None:
-        """Serve both clients and look at the memory all the while."""
+        """Serve both clients, and sample the memory meanwhile."""
         left = seconds
         while left > 0 and not until():
             loop.run(SAMPLE, until)
             left -= SAMPLE
             outcome.rss_most = max(outcome.rss_most, broker.rss())
 
-    _pair(broker, scenario, serve)  # warms up
+    _pair(broker, scenario, serve)  # warm-up
     outcome.rss_before = outcome.rss_most = broker.rss()
     for _ in range(scenario.rounds):
         outcome.alone.append(_pair(broker, scenario, serve))
@@ -135,7 +135,7 @@ def _measure(broker: BrokerProcess, scenario: Scenario, *, hurry: bool) -> Outco
         producer.going = False
         if hurry:
             consumer.per_second = 0.0  # it would take minutes
-        # What the sockets hold comes once there is room again; then all is as before.
+        # What the sockets hold arrives when there is room again; then the state is as before.
         serve(lambda: not producer.stuck and len(consumer.numbers) == producer.sent, PATIENCE)
     serve(lambda: producer.acknowledged == producer.sent, PATIENCE)
     outcome.published = producer.sent
@@ -146,7 +146,7 @@ def _measure(broker: BrokerProcess, scenario: Scenario, *, hurry: bool) -> Outco
 
 
 def _pair(broker: BrokerProcess, scenario: Scenario, serve: Callable[[Callable[[], bool], float], None]) -> Result:
-    """Have the pair run while the other two go on with what they do."""
+    """Run the pair while the other two continue."""
     options = ["--mode", "pair", "--publishers", "1", "--qos", "1", "--rate", str(scenario.pair_rate)]
     options += ["--seconds", str(scenario.seconds), "--warmup", "0.5"]
     process = subprocess.Popen(command(broker, options), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -155,7 +155,7 @@ def _pair(broker: BrokerProcess, scenario: Scenario, serve: Callable[[Callable[[
 
 
 def claims(outcome: Outcome, scenario: Scenario) -> dict[str, bool]:
-    """What is asserted, and whether it is so."""
+    """What is asserted, and whether it holds."""
     alone, beside = p99(outcome.alone), p99(outcome.beside)
     return {
         "nothing is lost": outcome.in_order and outcome.taken == outcome.published,
@@ -186,7 +186,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often it runs alone and beside.")] = 3,
     unlimited: Annotated[bool, typer.Option(help="Run the same without the address, for comparison.")] = True,
 ) -> None:
-    """Measure a publisher that is held back. Ends with 1 if what is asserted is not so."""
+    """Measure a publisher that is blocked. Exit status 1 if an assertion does not hold."""
     scenario = Scenario(limit, producer_window, size, taken, pair_rate, seconds, rounds)
     outcomes: dict[str, Outcome] = {}
     with Console(stderr=True).status("") as status:

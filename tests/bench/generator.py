@@ -1,4 +1,4 @@
-"""The load generator as a Python function: compiled when its source has changed, its one line of JSON parsed."""
+"""The load generator as a Python function: compiled if its source has changed; its line of JSON is parsed."""
 
 import hashlib
 import json
@@ -15,45 +15,52 @@ from tests.support.process import BrokerProcess
 SOURCES = Path(__file__).parent / "blast"
 
 Result = dict[str, Any]
-"""What blast prints; its main.c says what the keys mean."""
+"""The JSON that blast prints; main.c describes the keys."""
 
 
 class LoadError(Exception):
-    """The load could not be driven: blast's message says what the broker did."""
+    """The load could not be run: blast's message says why."""
 
 
 @cache
-def build() -> Path:
-    """Return the compiled generator."""
+def build(tls: bool = False) -> Path:
+    """Return the compiled generator; `tls`: the one that speaks TLS too, which needs OpenSSL's headers."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    program = cache_folder("bench") / f"blast-{digest}"
+    program = cache_folder("bench") / f"blast{'-tls' if tls else ''}-{digest}"
     if not program.exists():
         compiler = shutil.which("cc")
         if compiler is None:
             raise LoadError("there is no C compiler to build the load generator (Debian: apt install gcc libc6-dev)")
         files = [str(source) for source in sources if source.suffix == ".c"]
         flags = ["-O2", "-Wall", "-Wextra", "-Wno-sign-compare", "-Werror"]
+        libraries = ["-lm"]
+        if tls:
+            probe = [compiler, "-E", "-include", "openssl/ssl.h", "-x", "c", "/dev/null"]
+            if subprocess.run(probe, capture_output=True, check=False).returncode:
+                raise LoadError("there are no headers of OpenSSL to build with (Debian: apt install libssl-dev)")
+            flags.append("-DWITH_TLS")
+            libraries += ["-lssl", "-lcrypto"]
         unfinished = program.with_suffix(".new")
-        subprocess.run([compiler, *flags, "-o", str(unfinished), *files, "-lm"], check=True)
+        subprocess.run([compiler, *flags, "-o", str(unfinished), *files, *libraries], check=True)
         unfinished.rename(program)
     return program
 
 
 def command(broker: BrokerProcess, arguments: Sequence[str]) -> list[str]:
-    """Return the command line that drives a load at a broker and measures the broker's processes."""
+    """Return the command that runs a load on a broker and measures the broker's processes."""
     host, port = broker.address()
     pids = ",".join(str(pid) for pid in broker.pids())
-    return [str(build()), "--host", host, "--port", str(port), "--pid", pids, *arguments]
+    return [str(build("--tls" in arguments)), "--host", host, "--port", str(port), "--pid", pids, *arguments]
 
 
 def drive(broker: BrokerProcess, arguments: Sequence[str]) -> Result:
-    """Run blast to its end and return what it measured; LoadError if it gave up."""
+    """Run blast to its end and return its results; LoadError if it has failed."""
     return finished(subprocess.Popen(command(broker, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
 
 def finished(process: subprocess.Popen[bytes]) -> Result:
-    """Wait for a blast that somebody else started; it limits its own time."""
+    """Wait for a blast that was started elsewhere; it limits its own time."""
     with process:
         output, errors = process.communicate()
     if process.returncode:

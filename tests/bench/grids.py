@@ -15,7 +15,7 @@ class Grid:
     columns: Sequence[str]
     rows: list[list[str]] = field(default_factory=list)
     bad_rows: set[int] = field(default_factory=set)
-    """Numbers of rows to be pointed out."""
+    """Numbers of rows that are highlighted."""
 
     def add(self, *cells: str, bad: bool = False) -> None:
         """Append a row."""
@@ -42,7 +42,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def rounded(value: float) -> str:
-    """Return a number with as many digits as mean something."""
+    """Return a number with its significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

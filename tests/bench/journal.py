@@ -1,4 +1,4 @@
-"""What it costs to acknowledge only what is on disk (FC-27): `python tests/bench/journal.py --help`.
+"""The cost of acknowledging only what is on disk (FC-27): `python tests/bench/journal.py --help`.
 
 Ten pairs at QoS 1 with kept sessions, as fast as the window allows: CPU time of the broker for each delivery, in memory
 and with a journal, and other brokers with what they have of one. Then a tenth of the highest rate: how long a publisher
@@ -36,10 +36,13 @@ from tests.support.process import BrokerError
 MOST_CPU: Final = 3.0
 MOST_LATENCY: Final = 1.5
 SHARE: Final = 0.1
-"""Of the highest rate."""
+"""A share of the highest rate."""
 
 PAIRS: Final = 10
 LOAD: Final = ("--mode", "pair", "--publishers", str(PAIRS), "--qos", "1", "--kept", "3600")
+
+WIDE: Final = 200
+"""Characters of a failure in the table."""
 
 MEMORY: Final = "sluice, in memory"
 JOURNAL: Final = "sluice, journal"
@@ -47,7 +50,7 @@ JOURNAL: Final = "sluice, journal"
 
 @dataclass
 class Row:
-    """What one broker did, round by round."""
+    """The results of one broker, round by round."""
 
     fast: list[Result] = field(default_factory=list)
     tenth: list[Result] = field(default_factory=list)
@@ -70,7 +73,7 @@ class Row:
 
 @dataclass
 class Outcome:
-    """What all did, and the disk beside them."""
+    """The results of all brokers, and of the disk."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     syncs: list[Syncs] = field(default_factory=list)
@@ -80,7 +83,7 @@ class Outcome:
         return median(each.percentile(share) for each in self.syncs) * 1e6
 
     def missed(self) -> list[str]:
-        """What Sluice does not keep."""
+        """The limits that Sluice exceeds."""
         memory, journal = self.rows[MEMORY], self.rows[JOURNAL]
         missed = []
         if journal.cpu_us > MOST_CPU * memory.cpu_us:
@@ -156,7 +159,7 @@ def grids(outcome: Outcome, brokers: list[Candidate]) -> list[Grid]:
     for broker in brokers:
         row = outcome.rows[broker.name]
         if row.failure:
-            grid.add(broker.version, row.failure, "", "", "", "", "", bad=True)
+            grid.add(broker.version, " ".join(row.failure.split())[:WIDE], "", "", "", "", "", bad=True)
             continue
         p50, p99 = row.acknowledged_us("p50"), row.acknowledged_us("p99")
         grid.add(

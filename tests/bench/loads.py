@@ -1,4 +1,4 @@
-"""The loads that brokers are compared under.
+"""The loads of the comparison.
 
 Windows are such that no broker has to drop: what is under way at once stays below the limits that every broker
 is started with.
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Load:
-    """One row of the comparison: what the generator is told, and how much Sluice may cost."""
+    """One row of the comparison: the generator's arguments, and the limit for Sluice."""
 
     name: str
     title: str
     arguments: tuple[str, ...]
     most: float | None
-    """The highest ratio to Mosquitto's CPU time per delivery that Sluice is allowed; None: no such target."""
+    """The highest ratio of Sluice's CPU time for each delivery to Mosquitto's; None: no limit."""
 
     @property
     def counts_connections(self) -> bool:
@@ -36,7 +36,10 @@ def _by_qos(name: str, title: str, options: str, most: float, windows: tuple[int
 
 
 SPARSE = "pair --publishers 500 --rate 10"
-"""5,000 messages a second in all. With a tick a few come together; evenly spread, the broker wakes for each."""
+"""5,000 messages a second in all. With a tick a few arrive together; evenly spread, the broker wakes for each."""
+
+MILLION = "topics --publishers 10 --subscribers 10 --topics 1000000 --setup-limit 120"
+"""More topics than any broker's cache holds, drawn at random."""
 
 LOADS = (
     *_by_qos("pairs", "10 pairs", "pair --publishers 10", 0.2, (200, 200, 200)),
@@ -48,6 +51,10 @@ LOADS = (
     _load("even-q1", "the same, evenly spread, QoS 1", f"{SPARSE} --qos 1"),
     _load("large-q0", "4 pairs, 16 KiB, QoS 0, window 20", "pair --publishers 4 --size 16384 --window 20", 1.0),
     _load("pingpong-q0", "50 pairs, QoS 0, window 1", "pair --publishers 50 --window 1", 1.0),
+    _load("topics", "10 to a million topics, each of one of 10, QoS 0, window 200", MILLION),
+    _load("topics-q1", "the same, QoS 1", f"{MILLION} --qos 1"),
+    _load("fanout-large", "1 to 100, 16 KiB, QoS 0, window 20", "fanout --subscribers 100 --size 16384 --window 20"),
+    _load("wild-q0", "1 topic, 1,000 filters with wildcards, QoS 0, window 5", "wild --subscribers 1000 --window 5"),
     _load("mixed", "10 pairs, QoS 0, 1, 2 as 8 : 1 : 1, window 200", "pair --publishers 10 --mix 8:1:1"),
     _load("wide-q0", "1 to 5,000, QoS 0, window 2", "fanout --subscribers 5000 --window 2"),
     _load("wide-q1", "1 to 5,000, QoS 1, window 2", "fanout --subscribers 5000 --window 2 --qos 1"),

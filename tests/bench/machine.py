@@ -1,4 +1,4 @@
-"""The machine: what it is, and which of its cores the broker and the generator get."""
+"""The machine: its description, and the cores of the broker and the generator."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ import psutil
 
 
 def description() -> dict[str, str]:
-    """Return what a reader of figures has to know about the machine."""
+    """Return a description of the machine for readers of the figures."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

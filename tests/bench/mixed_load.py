@@ -1,4 +1,4 @@
-"""The load of the demo: QoS 0, 1 and 2 mixed, to a subscriber that reads well and one that is too slow by turns."""
+"""The load of the demo: QoS 0, 1 and 2 mixed, to a subscriber that keeps up and one that is slow at times."""
 
 import selectors
 import socket
@@ -16,7 +16,7 @@ from tests.support.wire import WireClient
 
 TOPIC = "plant/line1/sensors"
 RECEIVE_BUFFER = 65_536
-"""Of the slow reader's socket: a small device, so that what it has not read waits with the broker."""
+"""Bytes of the slow reader's socket buffer: it is small, so that undrained bytes wait in the broker."""
 STEP = 0.01
 """Seconds between two turns of the publisher."""
 
@@ -35,7 +35,7 @@ class Plan:
 
 
 class Reader(threading.Thread):
-    """Subscribes at QoS 2 and acknowledges what comes; while `slow`, it reads no faster than the plan says."""
+    """Subscribes at QoS 2 and acknowledges; while `slow`, it reads at the plan's rate."""
 
     def __init__(self, address: Address, name: str, plan: Plan, receive_buffer: int = 0) -> None:
         super().__init__(name=name, daemon=True)
@@ -48,7 +48,7 @@ class Reader(threading.Thread):
         self._client.subscribe(TOPIC, qos=2)
 
     def run(self) -> None:
-        """Read until stopped; the socket's timeout lets it look whether it is."""
+        """Read until stopped; the socket's timeout lets it check for that."""
         sock = self._client.socket
         sock.settimeout(0.2)
         decoder = Decoder(version=5)
@@ -67,7 +67,7 @@ class Reader(threading.Thread):
                 self._stopping.wait(len(data) / self._plan.slow_bytes)
 
     def stop(self) -> None:
-        """End, and let the broker know."""
+        """Stop, and disconnect."""
         self._stopping.set()
         self.join()
         self._client.close()
@@ -83,7 +83,7 @@ class Reader(threading.Thread):
 
 
 class Writer(threading.Thread):
-    """Publishes the mix at a steady rate and completes its own QoS 2."""
+    """Publishes the mix at a steady rate, and completes its QoS 2 exchanges."""
 
     def __init__(self, address: Address, plan: Plan) -> None:
         super().__init__(name="writer", daemon=True)
@@ -91,9 +91,10 @@ class Writer(threading.Thread):
         self._client = WireClient(address, 5)
         self._client.connect("writer")
         self._packet_id = 0
+        self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Publish for as long as the plan says."""
+        """Publish for as long as the plan says, or until stopped."""
         plan = self._plan
         sock = self._client.socket
         decoder = Decoder(version=5)
@@ -102,7 +103,7 @@ class Writer(threading.Thread):
         start = time.monotonic()
         with selectors.DefaultSelector() as selector:
             selector.register(sock, selectors.EVENT_READ)
-            while (elapsed := time.monotonic() - start) < plan.seconds:
+            while (elapsed := time.monotonic() - start) < plan.seconds and not self._stopping.is_set():
                 batch = []
                 for qos, rate in enumerate(rates):
                     while sent[qos] < elapsed * rate:
@@ -114,6 +115,11 @@ class Writer(threading.Thread):
                     while (packet := decoder.next_packet()) is not None:
                         self._complete(sock, packet)
         self._client.close()
+
+    def stop(self) -> None:
+        """Stop before the plan's time, and disconnect."""
+        self._stopping.set()
+        self.join()
 
     def _publish(self, qos: int) -> bytes:
         if qos:
@@ -131,7 +137,7 @@ class Writer(threading.Thread):
 
 
 def drive(address: Address, plan: Plan) -> dict[str, list[int]]:
-    """Run the load to its end; returns what each reader received, by QoS."""
+    """Run the load to its end; returns how much each reader received, by QoS."""
     well = Reader(address, "reads-well", plan)
     slow = Reader(address, "reads-slowly", plan, RECEIVE_BUFFER)
     writer = Writer(address, plan)
@@ -148,5 +154,5 @@ def drive(address: Address, plan: Plan) -> dict[str, list[int]]:
 
 
 def metrics_sections(directory: Path) -> dict[str, object]:
-    """The configuration that the demo needs beside its defaults: metrics every second."""
+    """The configuration of the demo beside its defaults: metrics every second."""
     return {"metrics": {"directory": str(directory), "interval": "1s"}}

@@ -1,4 +1,4 @@
-"""Other people's brokers: how each is found, and started without limits that a load would run into.
+"""Third-party brokers: how each is found, and started without limits that a load would reach.
 
 Each `find_` function returns how to start a broker, or says in a LookupError why it cannot be measured here.
 """
@@ -6,10 +6,12 @@ Each `find_` function returns how to start a broker, or says in a LookupError wh
 import importlib.util
 import json
 import os
+import random
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +40,7 @@ def output_of(*command: str) -> str:
     return (result.stdout + result.stderr).strip()
 
 
-def find_mosquitto() -> Candidate:
+def find_mosquitto(listeners: Sequence[support.Listener] = support.TCP_ONLY) -> Candidate:
     """Mosquitto, from the system's packages. It keeps Nagle's algorithm: that costs latency, but saves CPU."""
     program = support.find_mosquitto()
     if program is None:
@@ -49,13 +51,13 @@ def find_mosquitto() -> Candidate:
         extra = ["log_type none"]
         if unlimited:
             extra += ["max_inflight_messages 0", "max_queued_messages 0"]
-        return support.start_mosquitto(folder, extra=extra)
+        return support.start_mosquitto(folder, listeners, extra)
 
     return Candidate("mosquitto", f"Mosquitto {version}", start)
 
 
 def find_mosquitto_saved() -> Candidate:
-    """Mosquitto that writes all it has to its database each second; it acknowledges before that."""
+    """Mosquitto that writes its database each second; it acknowledges before that."""
     plain = find_mosquitto()
 
     def start(folder: Path, unlimited: bool) -> BrokerProcess:
@@ -68,8 +70,8 @@ def find_mosquitto_saved() -> Candidate:
 
 
 def find_rabbitmq() -> Candidate:
-    """RabbitMQ with its MQTT plugin; a kept session is a durable queue, and QoS 2 it does not have."""
-    # Debian's command of this name changes to the package's user; what it calls there is the broker.
+    """RabbitMQ with its MQTT plugin; a kept session is a durable queue, QoS 2 is not supported."""
+    # Debian's command of this name changes to the package's user; it calls this one.
     program = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
         raise LookupError("not installed (Debian: apt install rabbitmq-server)")
@@ -86,7 +88,7 @@ def find_rabbitmq() -> Candidate:
         )
         environment = clean_environment(
             RABBITMQ_NODENAME=f"bench{port}@localhost",
-            RABBITMQ_DIST_PORT=str(free_port()),
+            RABBITMQ_DIST_PORT=str(_unused_port()),
             RABBITMQ_MNESIA_BASE=str(folder),
             RABBITMQ_LOG_BASE=str(folder),
             RABBITMQ_ENABLED_PLUGINS_FILE=str(folder / "enabled_plugins"),
@@ -96,6 +98,20 @@ def find_rabbitmq() -> Candidate:
         return _accepting(BrokerProcess([program], folder, environment), port)
 
     return Candidate("rabbitmq", f"RabbitMQ {version}", start)
+
+
+def _unused_port() -> int:
+    """A port that is free on all addresses and stays so: none that the system gives to outgoing connections.
+
+    RabbitMQ does not start when a client of anybody has got its port meanwhile.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        try:
+            socket.create_server(("", port)).close()
+        except OSError:
+            continue
+        return port
 
 
 def find_nats() -> Candidate:
@@ -156,7 +172,7 @@ def find_amqtt(python: str | None) -> Candidate:
 def _accepting(broker: BrokerProcess, port: int) -> BrokerProcess:
     broker.listeners = {"tcp": Address(HOST, port)}
     try:
-        broker.wait_until_accepting(broker.address())
+        broker.wait_until_accepting(broker.address(), 120)
     except BaseException:
         broker.stop()
         raise

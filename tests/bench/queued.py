@@ -1,4 +1,4 @@
-"""Many messages that wait for clients that are away: memory, and how long a start takes (FC-30).
+"""Many messages that wait for clients that are away: memory, and the time of a start (FC-30).
 
 A thousand kept sessions are away, each with a topic of its own. All messages are published at QoS 1 and acknowledged,
 the broker is killed and started again, and every client comes back: it has to get all of its messages, in order.
@@ -74,7 +74,7 @@ def _message(number: int, sessions: int, size: int) -> Publish:
 
 
 def _drain(broker: BrokerProcess, messages: int, sessions: int) -> int:
-    """Fetch all messages; returns the most memory that the broker had meanwhile, in bytes."""
+    """Receive all messages; returns the most memory of the broker meanwhile, in bytes."""
     most = 0
     for session in range(sessions):
         wanted = range(session, messages, sessions)

@@ -1,4 +1,4 @@
-"""Makes tables and JSON of a comparison."""
+"""Tables and JSON of a comparison."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,13 +11,13 @@ from tests.bench.rounds import Comparison, Timing
 
 NOTHING = "–"
 BUSY = 0.95
-"""Share of its core above which the generator, not the broker, may set the rate."""
+"""The share of its core above which the generator, not the broker, may limit the rate."""
 
 MOST_TO_PROTOTYPE = 2.0
-"""The highest ratio to the compiled prototype's CPU time that Sluice is allowed, in every load of messages."""
+"""The highest ratio to the compiled prototype's CPU time that Sluice may have, for every load of messages."""
 
 MOST_KB = 8.0
-"""Memory that an idle connection may cost Sluice, KB."""
+"""The most memory that an idle connection may cost Sluice, KB."""
 
 
 def grids(comparison: Comparison) -> list[Grid]:
@@ -27,7 +27,7 @@ def grids(comparison: Comparison) -> list[Grid]:
 
 
 def headline(machine: dict[str, str], timing: Timing) -> str:
-    """Return what was measured where, and how, in a few sentences."""
+    """Return in a few sentences what was measured, where and how."""
     places = cores()
     where = (
         f"broker on core {places.broker}, generator on core {places.generator}"
@@ -100,7 +100,7 @@ def _connections(comparison: Comparison) -> Grid:
 
 
 def _targets(comparison: Comparison) -> Grid:
-    """Sluice's row by row account; what is above its limit is pointed out."""
+    """Sluice's figures row by row; those above their limit are highlighted."""
     columns = ["Sluice against its targets", "µs", "÷ Mosquitto", "at most", "÷ prototype", "at most", ""]
     grid = Grid("Targets", columns)
     for load in _message_loads(comparison):
@@ -133,12 +133,12 @@ def _targets(comparison: Comparison) -> Grid:
 
 
 def missed_targets(comparison: Comparison) -> int:
-    """Return how many targets Sluice has missed."""
+    """Return how many limits Sluice exceeds."""
     return len(_targets(comparison).bad_rows)
 
 
 def notes(comparison: Comparison) -> Iterator[str]:
-    """Say what the figures do not: failures, losses, a generator that was the bottleneck."""
+    """Return what the figures do not show: failures, losses, a generator that was the bottleneck."""
     for load in comparison.loads:
         for name in _names(comparison):
             kept = comparison.cells.get((load.name, name))

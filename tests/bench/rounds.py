@@ -1,4 +1,4 @@
-"""Drives the loads: all brokers in turn, round after round, so that a slow minute of the machine meets them all."""
+"""Runs the loads: all brokers in turn, round after round, so that other load on the machine disturbs all of them."""
 
 import statistics
 import tempfile
@@ -16,13 +16,13 @@ from tests.support.process import BrokerError
 
 @dataclass
 class Cell:
-    """What one broker did under one load, round by round."""
+    """The results of one broker under one load, round by round."""
 
     results: list[Result] = field(default_factory=list)
     failure: str = ""
 
     def median(self, *path: str) -> float:
-        """Return the median over the rounds of a number in blast's results; `path` leads to it."""
+        """Return the median over the rounds of a number in blast's results; `path` are its keys."""
         return statistics.median(_at(result, path) for result in self.results)
 
 
@@ -47,7 +47,7 @@ class Comparison:
         return cell if cell and cell.results else None
 
     def ratio(self, load: Load, candidate: str, to: str) -> float | None:
-        """Return how often the CPU time per delivery of `to` goes into that of `candidate`."""
+        """Return the CPU time for each delivery of `candidate`, as a multiple of that of `to`."""
         mine, other = self.cell(load, candidate), self.cell(load, to)
         if mine is None or other is None:
             return None
@@ -72,7 +72,7 @@ def compare(
     timing: Timing,
     report: Callable[[str], None],
 ) -> Comparison:
-    """Measure every load with every broker; a broker that fails at a load is not asked again for that load."""
+    """Measure every load with every broker; a broker that fails at a load is not tried again with it."""
     comparison = Comparison(loads, candidates)
     for number in range(timing.rounds):
         for load in loads:
@@ -85,7 +85,7 @@ def compare(
 
 
 def _rotated(candidates: Sequence[Candidate], by: int) -> list[Candidate]:
-    """Nobody is always first, or always after the same one."""
+    """Rotate the order: no broker is always first, or always after the same one."""
     by %= len(candidates)
     return [*candidates[by:], *candidates[:by]]
 

@@ -1,4 +1,4 @@
-"""Sluice beside the other brokers that are installed, under the same loads: `python tests/bench/run.py --help`.
+"""Sluice and the other installed brokers under the same loads: `python tests/bench/run.py --help`.
 
 CPU time of the broker per delivered message is the figure to quote: on a shared machine it drifts far less than
 a rate does. Compare ratios of one run, not figures of two.
@@ -28,11 +28,11 @@ SOON = 0.5
 """Warm-up as a share of the measured time, at most one second."""
 
 WIDE = 400
-"""Columns; no table has as many."""
+"""Columns; no table is as wide."""
 
 
 def chosen_loads(names: str) -> list[Load]:
-    """Return the loads that a comma-separated list names; a name ending in * stands for all that begin so."""
+    """Return the loads of a comma-separated list of names; a name that ends in * means all that begin so."""
     chosen: list[Load] = []
     for name in names.split(","):
         matching = [load for load in LOADS if name.endswith("*") and load.name.startswith(name[:-1])]
@@ -43,7 +43,7 @@ def chosen_loads(names: str) -> list[Load]:
 
 
 def chosen_brokers(names: str | None, sources: candidates.Sources) -> list[str]:
-    """Return the brokers that a comma-separated list names, or all."""
+    """Return the brokers of a comma-separated list, or all."""
     known = candidates.names(sources)
     wanted = known if names is None else names.split(",")
     for name in wanted:
@@ -94,14 +94,14 @@ def main(
 
 
 def show_grids(grids: Iterable[Grid]) -> None:
-    """Print tables; what is wider than the terminal is the terminal's to break, not squeezed beyond reading."""
+    """Print tables; the terminal wraps lines that are too long."""
     wide = Console(width=WIDE)
     for grid in grids:
         wide.print(grid)
 
 
 def show(out: Console, comparison: Comparison, headline: str) -> None:
-    """Print the tables and what has to be known about them."""
+    """Print the tables and the notes about them."""
     out.print(headline, style="dim")
     for candidate in comparison.candidates:
         out.print(f"  {candidate.name}: {candidate.version}", style="dim")
@@ -111,7 +111,7 @@ def show(out: Console, comparison: Comparison, headline: str) -> None:
 
 
 def as_markdown(comparison: Comparison, headline: str) -> str:
-    """Return everything that is shown, as Markdown."""
+    """Return everything that is printed, as Markdown."""
     versions = "".join(f"- {candidate.name}: {candidate.version}\n" for candidate in comparison.candidates)
     tables = "\n".join(grid.markdown() for grid in report.grids(comparison))
     remarks = "".join(f"- {note}\n" for note in report.notes(comparison))

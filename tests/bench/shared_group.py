@@ -1,4 +1,4 @@
-"""A shared group of ten members of which one is a hundred times slower: what the nine others notice of it (FC-13).
+"""The effect of one slow member, of ten, on the nine others of a shared group (FC-13).
 
 With and without the slow one by turns, each time on a fresh broker. The publisher keeps so many messages under way that
 none of the others ever waits for work. Asserts that the throughput of the nine is within 5 % of that without the slow
@@ -28,13 +28,13 @@ from tests.support.brokers import TCP_ONLY, start_sluice
 
 OTHERS = 9
 TIMES = 100
-"""How much slower the slow member is."""
+"""How many times slower the slow member is."""
 TOPIC = "jobs/new"
 SHARED = "$share/workers/jobs/#"
 WARM_UP = 0.5
 """Seconds before counting begins."""
 LIMITS = UNLIMITED | {"session": UNLIMITED["session"] | {"max_inflight": 32}}
-"""The window is the default: what a slow member holds back is what fits in there."""
+"""The default window: it limits how much a slow member holds."""
 
 MOST_LOSS = 0.05
 LEAST_JAIN = 0.99
@@ -67,18 +67,18 @@ class Outcome:
         return jain([sum(rates) for rates in zip(*self.beside, strict=True)])
 
     def holds(self) -> bool:
-        """Whether what is asserted is so."""
+        """Whether what is asserted holds."""
         return abs(self.ratio() - 1) <= MOST_LOSS and self.index() > LEAST_JAIN
 
 
 def jain(values: list[float]) -> float:
-    """Jain's fairness index: 1 if all have the same, 1/n if one has everything."""
+    """Jain's fairness index: 1 if all values are equal, 1/n if all but one are 0."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
 
 
 def measure(python: str, scenario: Scenario, slow_rate: float) -> list[float]:
-    """Return messages a second of each member; with a `slow_rate` there is a slow one, the last."""
+    """Return messages a second of each member; with a `slow_rate` the last member is slow."""
     places = machine.cores()
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         with machine.pinned(places.broker):
@@ -101,7 +101,7 @@ def measure(python: str, scenario: Scenario, slow_rate: float) -> list[float]:
 
 
 def experiment(python: str, scenario: Scenario, rounds: int) -> Outcome:
-    """Measure with and without by turns."""
+    """Measure with and without the slow member, alternating."""
     outcome = Outcome()
     for _ in range(rounds):
         without = measure(python, scenario, 0.0)
@@ -131,7 +131,7 @@ def main(
     under_way: Annotated[int, typer.Option(min=100, help="Messages published and not taken yet.")] = 1000,
     size: Annotated[int, typer.Option(min=16, help="Payload bytes.")] = 64,
 ) -> None:
-    """Measure what one slow member does to a shared group. Ends with 1 if the others notice more than they may."""
+    """Measure the effect of one slow member on a shared group. Exit status 1 if it exceeds a limit."""
     outcomes: dict[str, Outcome] = {}
     with Console(stderr=True).status("") as status:
         for name, pace in ((f"{rate:g} a second each", rate), ("as fast as they can", 0.0)):

@@ -1,4 +1,4 @@
-"""A subscriber that stops reading: what it costs the broker, and what the other clients notice of it.
+"""The effect of a subscriber that stops reading on the broker and on other clients.
 
 Publishers send QoS 0 at a fixed rate to subscribers that read well; first alone, then beside a subscriber of
 everything that never reads. Brokers run with their own default limits here: bounds are what is looked at.
@@ -29,10 +29,10 @@ from tests.support.process import BrokerProcess
 
 PUBLISHERS = 10
 SAMPLE = 0.25
-"""Seconds between two looks at the broker's memory."""
+"""Seconds between two samples of the broker's memory."""
 
 SETTLE = 5.0
-"""Seconds after the load at which its memory is taken once more."""
+"""Seconds after the load at which the last sample is taken."""
 
 MIB = 2**20
 
@@ -42,7 +42,7 @@ LATENCY = ("p50", "p99", "p99.9", "lost", "CPU µs")
 
 @dataclass
 class Outcome:
-    """One broker: blast's results without and with the stalled subscriber, memory in bytes along the way."""
+    """One broker: blast's results without and with the stalled subscriber, and samples of the memory in bytes."""
 
     version: str
     without: Result
@@ -65,7 +65,7 @@ class Scenario:
 
 
 def measure(candidate: Candidate, scenario: Scenario, folder: Path) -> Outcome:
-    """Run the scenario on a fresh broker; LoadError if it fails one of the clients that read."""
+    """Run the scenario on a fresh broker; LoadError if it fails a client that reads."""
     places = machine.cores()
     with machine.pinned(places.broker):
         broker = candidate.start(folder, False)
@@ -89,7 +89,7 @@ def _measure(candidate: Candidate, broker: BrokerProcess, scenario: Scenario) ->
 
 
 def _watched(broker: BrokerProcess, arguments: list[str]) -> tuple[Result, list[int]]:
-    """Drive a load and look at the broker's memory all the while."""
+    """Run a load, and sample the broker's memory meanwhile."""
     process = subprocess.Popen(command(broker, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     memory = [broker.rss()]
     while process.poll() is None:
@@ -127,7 +127,7 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables there.")] = None,
 ) -> None:
-    """Measure what a subscriber that never reads does to each broker."""
+    """Measure the effect of a subscriber that never reads on each broker."""
     sources = candidates.Sources(sluice, amqtt=amqtt)
     scenario = Scenario(rate, seconds, alone, stalled)
     outcomes: dict[str, Outcome] = {}

@@ -1,4 +1,4 @@
-"""The load generator: what it sends arrives, what it counts is true, and it gives up with a reason."""
+"""The load generator: what it sends arrives, what it counts is correct, and its errors have a reason."""
 
 import subprocess
 
@@ -7,6 +7,9 @@ import pytest
 from tests.bench.generator import LoadError, Result, build, drive
 from tests.support.process import Address, BrokerProcess, free_port
 
+PAIR, FANOUT, FANIN = "pair --publishers 3", "fanout --subscribers 5", "fanin --publishers 5"
+TOPICS = "topics --publishers 3 --subscribers 4 --topics 1801"
+WILD = "wild --subscribers 9"
 SHORT = ("--seconds", "0.2", "--warmup", "0.1")
 
 
@@ -17,9 +20,9 @@ def load(broker: BrokerProcess, options: str) -> Result:
 
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1, 2])
-@pytest.mark.parametrize("mode", ["pair --publishers 3", "fanout --subscribers 5", "fanin --publishers 5"])
+@pytest.mark.parametrize("mode", [PAIR, FANOUT, FANIN, TOPICS, WILD])
 def test_everything_arrives_in_order(broker: BrokerProcess, mode: str, qos: int, version: int) -> None:
-    """With a window that the broker's queues hold, nothing is lost, doubled or out of order (FC-6, FC-9)."""
+    """With a window that fits into the broker's queues, nothing is lost, duplicate or out of order (FC-6, FC-9)."""
     result = load(broker, f"--mode {mode} --qos {qos} --version {version} --window 10")
     assert result["received"][qos] > 0
     assert sum(result["received"]) == result["received"][qos]
@@ -32,7 +35,7 @@ def test_everything_arrives_in_order(broker: BrokerProcess, mode: str, qos: int,
 
 
 def test_mix_of_qos(broker: BrokerProcess) -> None:
-    """A mix has the shares that were asked for, message by message."""
+    """A mix has the requested shares, message by message."""
     result = load(broker, "--mode pair --publishers 2 --mix 6:3:1 --window 20")
     total = sum(result["sent"])
     assert total > 100
@@ -42,14 +45,14 @@ def test_mix_of_qos(broker: BrokerProcess) -> None:
 
 
 def test_rate(broker: BrokerProcess) -> None:
-    """With a rate, so many messages are sent, whatever the broker does; other tests may delay the last of them."""
+    """With a rate, so many messages are sent, whatever the broker does; other tests may delay the last ones."""
     result = load(broker, "--mode pair --publishers 4 --rate 500")
     assert 4 * 500 * 0.1 <= sum(result["sent"]) <= 4 * 500 * 0.2 + 8
     assert result["skipped"] == 0
 
 
 def test_readers_that_do_not_keep_up(broker: BrokerProcess) -> None:
-    """Stalled and slow subscribers stay what they are, and do not disturb the measured ones."""
+    """Stalled and slow subscribers do not read more, and do not disturb those that are measured."""
     options = "--mode pair --publishers 2 --rate 1000 --stalled 2 --slow 2 --slow-rate 20000 --receive-buffer 4096"
     result = load(broker, options)
     assert result["lost"] == 0
@@ -60,7 +63,7 @@ def test_readers_that_do_not_keep_up(broker: BrokerProcess) -> None:
 
 
 def test_connections(broker: BrokerProcess) -> None:
-    """Connections without messages are opened all at once, counted and timed."""
+    """Connections without messages are opened at once, counted and timed."""
     result = load(broker, "--mode connect --idle 200 --burst 200")
     assert result["connect"]["count"] == 200
     assert result["setup_s"] > 0
@@ -68,14 +71,14 @@ def test_connections(broker: BrokerProcess) -> None:
 
 
 def test_nobody_listens(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that cannot be reached is named as the reason."""
+    """A broker that cannot be reached is named in the error."""
     monkeypatch.setitem(broker.listeners, "tcp", Address("127.0.0.1", free_port()))
     with pytest.raises(LoadError, match="Connection refused"):
         load(broker, "--mode pair")
 
 
 def test_not_a_broker(broker: BrokerProcess) -> None:
-    """A process that is gone cannot be measured."""
+    """A process that has ended cannot be measured."""
     ended = subprocess.Popen(["true"])
     ended.wait()
     with pytest.raises(LoadError, match="is gone"):
@@ -87,7 +90,7 @@ def test_not_a_broker(broker: BrokerProcess) -> None:
     [
         ("--bogus 1", "there is no option --bogus"),
         ("--qos 3", "--qos is to be a number from 0 to 2"),
-        ("--mode star", "--mode is to be pair, fanout, fanin or connect"),
+        ("--mode star", "--mode is to be pair, fanout, fanin, topics, wild or connect"),
         ("--mix 1:2", "--mix is to be three weights"),
         ("--publishers 0", "needs a publisher and a subscriber"),
         ("--window", "--window has no value"),
@@ -95,7 +98,7 @@ def test_not_a_broker(broker: BrokerProcess) -> None:
     ],
 )
 def test_usage(broker: BrokerProcess, options: str, reason: str) -> None:
-    """A mistake on the command line ends with 2 and says what would be right."""
+    """A mistake on the command line gives exit status 2 and the expected form."""
     result = subprocess.run([str(build()), *options.split()], capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert reason in result.stderr

@@ -1,4 +1,4 @@
-"""The benchmark of the fairness report: DuckDB's side finds what is planted, and costs are counted of whole trees."""
+"""The benchmark of the fairness report: DuckDB's side finds the planted faults; costs are those of whole trees."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ MODEL: Final = Model(sessions=60, brokers=2, length_us=2 * 3600 * SECOND, interv
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planted, dict[str, list[dict[str, Any]]]]:
-    """What is planted in a tiny fleet, and all that DuckDB makes of it, as rows by name."""
+    """The planted faults of a tiny fleet, and DuckDB's results, as rows by name."""
     pytest.importorskip("duckdb", reason="the benchmark needs duckdb: pip install 'sluice-mqtt[bench]'")
     import pyarrow.parquet as pq
 
@@ -34,7 +34,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planted, dict[str, 
 
 
 def test_sums(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> None:
-    """What DuckDB adds up per session and hour, and per slot, is in all what the rows have."""
+    """DuckDB's sums by session and hour, and by slot, are those of the rows."""
     planted, rows = found
     for name, many in (("sessions", rows["sessions"]), ("timeline", rows["timeline"])):
         for column in ("offered_qos0", "sent_qos1", "dropped_qos0", "acknowledged_qos2", "gated_congested"):
@@ -45,7 +45,7 @@ def test_sums(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> None:
 
 
 def test_planted(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> None:
-    """DuckDB finds the starved sessions with their runs, hours put together, and every inversion."""
+    """DuckDB finds the starved sessions with their runs, merged across hours, and every inversion."""
     planted, rows = found
     starved = {
         (row["broker"], row["client_id"], row["session_started_us"]): (row["runs"], row["longest_intervals"])
@@ -59,7 +59,7 @@ def test_planted(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> None
 
 
 def test_measures(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> None:
-    """Lorenz curves go from 0 to 1 and never up over the diagonal; shares and indices are fractions."""
+    """Lorenz curves go from 0 to 1 and are never above the diagonal; shares and indices are between 0 and 1."""
     _, rows = found
     for what in ("goodput", "delivery_ratio", "offered"):
         curve = [(row["share_sessions"], row["share"]) for row in rows["lorenz"] if row["what"] == what]
@@ -72,7 +72,7 @@ def test_measures(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> Non
 
 
 def test_spent(tmp_path: Path) -> None:
-    """The time of processes that a command starts is counted, also if it does not wait for them."""
+    """Processor time of started processes is counted, also if the command does not wait for them."""
     burn = "import time\nwhile time.process_time() < 0.3: pass"
     leave = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}])"
     spent = spend([sys.executable, "-c", leave], tmp_path / "log")
@@ -83,6 +83,6 @@ def test_spent(tmp_path: Path) -> None:
 
 
 def test_command_that_fails(tmp_path: Path) -> None:
-    """A command that fails is an error, with what it has said."""
+    """A command that fails is an error with the command's output."""
     with pytest.raises(CommandError, match="no such luck"):
         spend([sys.executable, "-c", "raise SystemExit('no such luck')"], tmp_path / "log")

@@ -1,4 +1,4 @@
-"""The benches of flow control: what they compute, and that their clients do what they are to do."""
+"""The benches of flow control: their calculations, and their clients."""
 
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.once
 
 
 def latency(p99_us: float) -> dict[str, Any]:
-    """As much of blast's result as is looked at."""
+    """The part of blast's results that is used."""
     return {"latency": {"p99_us": p99_us}}
 
 
 def test_jain() -> None:
-    """Jain's index is 1 where all have the same, and a share where few have everything."""
+    """Jain's index is 1 if all values are equal, and lower the more they differ."""
     assert shared_group.jain([5.0] * 9) == pytest.approx(1)
     assert shared_group.jain([9.0] + [0.0] * 8) == pytest.approx(1 / 9)
     assert shared_group.jain([0.0, 0.0]) == 0
@@ -35,12 +35,12 @@ def test_jain() -> None:
     ],
 )
 def test_what_a_group_may_notice(rates: list[float], holds: bool) -> None:
-    """FC-13: five percent less, or an index below 0.99, is too much."""
+    """FC-13: a throughput that is more than five percent lower, or an index below 0.99, is reported."""
     assert shared_group.Outcome([[100.0] * 9], [rates], [1.0]).holds() is holds
 
 
 def test_what_an_address_may_cost() -> None:
-    """FC-24, FC-25: losses, too much memory and latency that others notice are each told."""
+    """FC-24, FC-25: losses, too much memory, and added latency of others are each reported."""
     scenario = full_address.Scenario(1_000_000, 64_000, 1000, 1000, 500, 1, 1)
     good = full_address.Outcome([latency(1000)], [latency(1900)], 10, 10, True, 0, scenario.bound)
     assert set(full_address.claims(good, scenario).values()) == {True}
@@ -51,7 +51,7 @@ def test_what_an_address_may_cost() -> None:
 
 
 def test_clients(tmp_path: Path) -> None:
-    """A producer and a consumer with a pace bring everything through, once and in order."""
+    """A producer and a consumer with a rate transfer every message once and in order."""
     with start_broker(tmp_path) as broker:
         consumer = Consumer(broker.address(), "flow", 5000)
         producer = Producer(broker.address(), "flow", 16, 30, lambda sent: sent < 300)

@@ -1,4 +1,4 @@
-"""The bench of the journal: what it computes."""
+"""The bench of the journal: its calculations."""
 
 from pathlib import Path
 
@@ -12,16 +12,16 @@ pytestmark = pytest.mark.once
 
 
 def row(cpu_us: float, p99_us: float) -> Row:
-    """As much of blast's results as is looked at."""
+    """The part of blast's results that is used."""
     return Row([{"cpu_us_per_delivery": cpu_us}], [{"ack_qos1": {"p99_us": p99_us}}])
 
 
 def test_limits() -> None:
-    """More than three times the CPU, or one and a half times the disk's p99, is told."""
+    """More than three times the CPU, or one and a half times the disk's p99, is reported."""
     syncs = [Syncs([0.001] * 98 + [0.004] * 2)]
     assert syncs[0].percentile(0.5) == 0.001
     assert syncs[0].of_the_time(0.5) == 0.001
-    assert syncs[0].of_the_time(0.95) == 0.004  # of 106 ms 98 pass in short ones
+    assert syncs[0].of_the_time(0.95) == 0.004  # of 106 ms, 98 pass in short ones
     good = Outcome({MEMORY: row(0.5, 0), JOURNAL: row(1.5, 5_999)}, syncs)
     assert good.missed() == []
     bad = Outcome({MEMORY: row(0.5, 0), JOURNAL: row(1.6, 6_001)}, syncs)
@@ -29,7 +29,7 @@ def test_limits() -> None:
 
 
 def test_the_disk(tmp_path: Path) -> None:
-    """It is measured in the folder that is asked for, and nothing is left there."""
+    """The disk of the given folder is measured, and no file is left there."""
     syncs = disk.measure(tmp_path, 0.05)
     assert syncs.times
     assert syncs.rate == pytest.approx(len(syncs.times) / sum(syncs.times))

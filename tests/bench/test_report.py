@@ -1,4 +1,4 @@
-"""The runner's arithmetic and tables, on results made up for it."""
+"""The runner's calculations and tables, on invented results."""
 
 import json
 from pathlib import Path
@@ -23,12 +23,12 @@ TIMING = Timing(rounds=3, seconds=1.0, warmup=0.5, version=4)
 
 
 def never_started(folder: Path, unlimited: bool) -> BrokerProcess:
-    """Nothing is run here."""
+    """No broker is started here."""
     raise BrokerError("not started")
 
 
 def result(cpu: float, **more: Any) -> dict[str, Any]:
-    """What blast would print."""
+    """A result as blast prints it."""
     latency = {"p50_us": 1000.0, "p99_us": 2000.0}
     counts = {"lost": 0, "out_of_order": 0, "refused": 0, "skipped": 0, "generator_cpu": 0.5}
     figures = {"cpu_us_per_delivery": cpu, "received_per_s": 1e6 / cpu, "latency": latency, "connect": latency}
@@ -37,7 +37,7 @@ def result(cpu: float, **more: Any) -> dict[str, Any]:
 
 
 def comparison(**cpu: list[float]) -> Comparison:
-    """One load of pairs, so many microseconds by broker and round."""
+    """One load of pairs, with CPU times in microseconds by broker and round."""
     load = BY_NAME["pairs-q0"]
     candidates = [Candidate(name, name.title(), never_started) for name in cpu]
     cells = {(load.name, name): Cell([result(value) for value in values]) for name, values in cpu.items()}
@@ -45,12 +45,12 @@ def comparison(**cpu: list[float]) -> Comparison:
 
 
 def cell(grid: Grid, row: int, column: str) -> str:
-    """One cell's text."""
+    """The text of one cell."""
     return grid.rows[row][list(grid.columns).index(column)]
 
 
 def test_median_and_ratio() -> None:
-    """What counts is the median of the rounds, and its ratio to Mosquitto's median."""
+    """The median of the rounds counts, and its ratio to Mosquitto's median."""
     made = comparison(sluice=[0.9, 1.0, 9.0], mosquitto=[4.0, 5.0, 6.0])
     assert made.ratio(BY_NAME["pairs-q0"], "sluice", "mosquitto") == pytest.approx(0.2)
     assert cell(report.grids(made)[0], 0, "sluice") == "1.00 (0.20×)"
@@ -62,13 +62,13 @@ def test_median_and_ratio() -> None:
     [(1.0, 5.0, 0.5, 0), (1.1, 5.0, 0.9, 1), (1.0, 5.0, 0.4, 1)],
 )
 def test_targets(sluice: float, mosquitto: float, prototype: float, missed: int) -> None:
-    """A target is missed above the ratio that the load allows, or above twice the prototype."""
+    """A limit is exceeded above the ratio of the load, or above twice the prototype."""
     made = comparison(sluice=[sluice], mosquitto=[mosquitto], prototype=[prototype])
     assert report.missed_targets(made) == missed
 
 
 def test_idle_connection_has_a_target_of_its_own() -> None:
-    """Connections are held to their memory, not to CPU time per delivery."""
+    """The limit of idle connections is for memory, not for CPU time."""
     load = BY_NAME["idle"]
     made = Comparison([load], [Candidate("sluice", "Sluice", never_started)])
     made.cells[load.name, "sluice"] = Cell([result(50.0, kb_per_connection=8.5)])
@@ -76,7 +76,7 @@ def test_idle_connection_has_a_target_of_its_own() -> None:
 
 
 def test_notes_name_what_is_wrong() -> None:
-    """Failures, losses and a busy generator are said, not hidden in a figure."""
+    """Failures, losses and a busy generator are in the notes."""
     made = comparison(sluice=[1.0], mosquitto=[5.0])
     made.cells["pairs-q0", "sluice"].results[0].update(lost=3, generator_cpu=0.99)
     made.cells["pairs-q0", "mosquitto"] = Cell(failure="did not start")
@@ -98,7 +98,7 @@ def test_json_and_markdown() -> None:
 
 
 def test_choice_of_loads_and_brokers() -> None:
-    """Names are taken in the order given, a star for all that begin so, anything else is refused with the list."""
+    """Names keep their order, a star means all that begin so, and unknown names are refused with the list."""
     assert [load.name for load in chosen_loads("idle,fanin*")] == ["idle", "fanin-q0", "fanin-q1", "fanin-q2"]
     assert len(chosen_loads("*")) == len(LOADS)
     with pytest.raises(typer.BadParameter, match="pairs-q0"):
@@ -111,7 +111,7 @@ def test_choice_of_loads_and_brokers() -> None:
 
 
 def test_loads_are_distinct() -> None:
-    """Each load has a name of its own, and its arguments are complete."""
+    """Each load has a name of its own and complete arguments."""
     assert len(BY_NAME) == len(LOADS)
     assert all(load.arguments[0] == "--mode" for load in LOADS)
 
@@ -120,11 +120,11 @@ def test_loads_are_distinct() -> None:
     ("value", "text"), [(0.294, "0.29"), (12.34, "12.3"), (1234.5, "1,234"), (0, "0.00")]
 )
 def test_rounding(value: float, text: str) -> None:
-    """Numbers have as many digits as mean something."""
+    """Numbers have only significant digits."""
     assert rounded(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(3_760_000, "3.76 M"), (148_000, "148 k"), (12, "12.0")])
 def test_short(value: float, text: str) -> None:
-    """Large numbers have a letter."""
+    """Large numbers have a letter for thousands or millions."""
     assert short(value) == text

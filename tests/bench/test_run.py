@@ -1,4 +1,4 @@
-"""The runner as a command: it measures, writes its files, and says what is wrong with its arguments."""
+"""The runner as a command: it measures, writes its files, and explains mistakes in its arguments."""
 
 import json
 import subprocess
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.once
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as its users do."""
+    """Run the command."""
     command = [sys.executable, str(Path(run.__file__)), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_one_load(tmp_path: Path) -> None:
-    """One quick load of Sluice from its sources gives a table, the same as Markdown, and the figures as JSON."""
+    """One quick load of Sluice's sources gives a table, the same as Markdown, and the figures as JSON."""
     try:
         build()
     except LoadError as error:
@@ -38,7 +38,7 @@ def test_one_load(tmp_path: Path) -> None:
 
 
 def test_unknown_load() -> None:
-    """A load that does not exist is answered with those that do."""
+    """An unknown load is refused with the list of loads."""
     result = bench("--loads", "nothing")
     assert result.returncode == 2
     assert "pairs-q0" in result.stderr

@@ -1,5 +1,6 @@
 """The brokers that these tests share, and how to start one with settings of its own."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.broker.restarting import Restart
 from tests.support.brokers import Listener, sluice_config, start_sluice
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.process import Address, BrokerProcess
@@ -43,6 +45,21 @@ def start(tmp_path: Path) -> Iterator[Start]:
             return stack.enter_context(start_sluice(tmp_path, listeners, **options))
 
         yield start_one
+
+
+@pytest.fixture
+def run(start: Start, tmp_path: Path) -> Restart:
+    """Start a broker on a journal; if one runs already, it is killed before."""
+    running: list[BrokerProcess] = []
+
+    def run_again(how: signal.Signals = signal.SIGKILL) -> BrokerProcess:
+        while running:
+            running[-1].ask_to_end(how)
+            running.pop().stop()
+        running.append(start(sections={"persistence": {"directory": str(tmp_path / "journal")}}))
+        return running[-1]
+
+    return run_again
 
 
 __all__ = ["Start", "sluice_config"]

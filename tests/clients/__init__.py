@@ -1,1 +1,1 @@
-"""Sluice with other people's clients."""
+"""Sluice with third-party clients."""

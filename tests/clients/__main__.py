@@ -1,4 +1,4 @@
-"""`make matrix`: every client that is installed through every case, and a table of what came of it."""
+"""`make matrix`: runs every installed client through all cases, and prints a table of the results."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ MOST_SAID = 4_000
 
 @dataclass
 class Cell:
-    """What came of one client's case: how often it was tried, and what failed."""
+    """The results of one client and case: how often it was tried, and what failed."""
 
     tried: int = 0
     failures: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ def _surroundings() -> Iterator[Surroundings]:
 
 
 def put_through(client: Client, cases: Sequence[Case], rounds: int, cells: Cells, console: Console) -> None:
-    """Put a client through its cases, with a broker of its own."""
+    """Run a client through its cases, with a broker of its own."""
     with _surroundings() as around:
         for case in cases:
             cell = cells[client.name, case.name] = Cell()
@@ -68,12 +68,12 @@ def put_through(client: Client, cases: Sequence[Case], rounds: int, cells: Cells
 
 
 def _clipped(said: str) -> str:
-    """What the broker has said meanwhile, but the start of a long text."""
+    """The broker's log meanwhile, without the beginning of a long text."""
     return said if len(said) < MOST_SAID else f"... {said[-MOST_SAID:]}"
 
 
 def show(clients: Sequence[Client], cases: Sequence[Case], cells: Cells, console: Console) -> None:
-    """Print the table, and what failed, each once."""
+    """Print the table, and each failure once."""
     table = Table("case", *(client.name for client in clients), title=f"{broker_under_test()} and its clients")
     for case in cases:
         table.add_row(case.name, *(str(cells.get((client.name, case.name), "")) for client in clients))
@@ -96,7 +96,7 @@ def main(
     cases: Annotated[str, typer.Option(help="Only those whose names hold one of these parts, as `burst,will`.")] = "",
     rounds: Annotated[int, typer.Option(min=1, help="How often each burst is repeated.")] = 1,
 ) -> None:
-    """Put unmodified clients with their defaults through the whole matrix, with a broker with its defaults."""
+    """Run unmodified clients with their defaults through the whole matrix, on a broker with its defaults."""
     console = Console(width=None if Console().is_terminal else 200)
     parts = cases.split(",") if cases else [""]
     wanted = [case for case in all_cases() if any(part in case.name for part in parts)]

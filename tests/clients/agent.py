@@ -1,4 +1,4 @@
-"""An agent: a small program around one client, which carries out orders, one JSON object a line, and answers each.
+"""An agent: a small program around one client that executes orders, one JSON object in a line, and answers each.
 
 connect      host, port, version, client_id, clean, expiry, cafile ...: the fields of agents.base.Link
 subscribe    filter, qos: answered when the SUBACK is there
@@ -8,7 +8,8 @@ burst        topic, count, size, qos: publish in a loop as the client's user wou
 receive      count, seconds: answer with the first `count` messages, or fewer when for `seconds` nothing has come
 disconnect   take leave of the broker
 
-Payloads are in hexadecimal digits. An answer may hold `error`, and `lost`: how connections ended that should not have.
+Payloads are in hexadecimal digits. An answer may hold `error`, with the `code` of CONNACK if that was it, and `lost`:
+how connections ended that should not have.
 """
 
 import json
@@ -27,10 +28,10 @@ from tests.clients.agents.base import Link
 from tests.support.cache import ROOT
 
 ANSWER_SECONDS = 30.0
-"""Longer than an agent itself waits for a round trip."""
+"""Seconds for an answer: longer than an agent waits for a round trip."""
 
 LIFETIME = 600
-"""Seconds after which an agent ends, whatever becomes of the test."""
+"""Seconds after which an agent ends in any case."""
 
 
 class Received(NamedTuple):
@@ -43,11 +44,14 @@ class Received(NamedTuple):
 
 
 class AgentError(AssertionError):
-    """The client did not do what it was told; the message holds why, in its own words."""
+    """The client did not do what it was told; the message is the client's."""
+
+    code: int = -1
+    """The reason code of MQTT 5 if it says one; -1 if it does not."""
 
 
 class Agent:
-    """A running agent; as a context manager it is ended, whatever has become of it."""
+    """A running agent; as a context manager it always ends."""
 
     def __init__(self, name: str, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         self.name = name
@@ -75,7 +79,7 @@ class Agent:
 
     @property
     def fresh(self) -> bool:
-        """Whether it lives long enough for another case."""
+        """Whether there is time for another case before it ends."""
         return time.monotonic() - self._born < LIFETIME / 2
 
     def connect(self, link: Link) -> None:
@@ -96,12 +100,12 @@ class Agent:
         self._order("burst", seconds, topic=topic, count=count, size=size, qos=qos)
 
     def receive(self, count: int, seconds: float) -> list[Received]:
-        """Return the next `count` messages, or fewer when for `seconds` nothing has come."""
+        """Return the next `count` messages, or fewer if none has come for `seconds`."""
         messages = self._order("receive", LIFETIME, count=count, seconds=seconds).get("messages") or []
         return [Received(topic, bytes.fromhex(payload), qos, retain) for topic, payload, qos, retain in messages]
 
     def disconnect(self) -> None:
-        """Take leave of the broker."""
+        """Disconnect from the broker."""
         self._order("disconnect")
 
     def kill(self) -> None:
@@ -110,14 +114,14 @@ class Agent:
         self._process.wait()
 
     def close(self) -> None:
-        """End: by itself if it can."""
+        """End it, by itself if possible."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
             self._process.wait(2)
         except (OSError, subprocess.TimeoutExpired):
             pass
-        self._signal(signal.SIGKILL)  # also what it has started itself
+        self._signal(signal.SIGKILL)  # and the processes that it has started
         self._process.wait()
         for reader in self._readers:
             reader.join()
@@ -135,7 +139,7 @@ class Agent:
 
     def _signal(self, number: signal.Signals) -> None:
         try:
-            os.killpg(self._process.pid, number)  # the group is its own: start_new_session
+            os.killpg(self._process.pid, number)  # it has a group of its own: start_new_session
         except ProcessLookupError:
             pass
 
@@ -154,7 +158,9 @@ class Agent:
         answer: dict[str, Any] = json.loads(line)
         self.lost = answer.get("lost") or []
         if error := answer.get("error"):
-            raise AgentError(f"{self.name}: {verb}: {error}{self._said()}")
+            failed = AgentError(f"{self.name}: {verb}: {error}{self._said()}")
+            failed.code = answer["code"] if isinstance(answer.get("code"), int) else -1
+            raise failed
         return answer
 
     def _said(self) -> str:

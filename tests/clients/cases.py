@@ -1,4 +1,4 @@
-"""What each client is put through. Each case is a function of a client and a place; it raises AssertionError.
+"""The cases. Each is a function of a client and a place; it raises AssertionError.
 
 On the other side stands paho-mqtt, in a process of its own.
 """
@@ -20,16 +20,16 @@ from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
 
 PATIENCE = 10.0
-"""Seconds after which nothing more is expected."""
+"""Seconds without a message after which no more is expected."""
 
 BURST_SECONDS, MESSAGE_SECONDS = 30.0, 0.004
-"""How long a client may take to publish a burst: at least, and for each message."""
+"""Seconds that a client may take to publish a burst: at least, and for each message."""
 
 SIZE = 100
 """Bytes of a message in a burst."""
 
 PAYLOADS = (b"21.5", bytes(range(256)), b"", "größer".encode(), bytes(20_000))
-"""Text, every byte, nothing, more than ASCII, and more than one small packet."""
+"""Text, every byte value, empty, beyond ASCII, and larger than one small packet."""
 
 LARGE = 900_000
 
@@ -39,7 +39,7 @@ KEPT = 300
 
 @dataclass(frozen=True)
 class Case:
-    """One cell's conditions: what is done, in which version of MQTT, by way of which listener."""
+    """The conditions of one cell: what is done, in which version of MQTT, over which listener."""
 
     kind: str
     version: int
@@ -56,7 +56,7 @@ class Case:
 
 
 class Peers:
-    """Running agents of paho-mqtt, to be used by one case after another; as a context manager they end with it."""
+    """Running agents of paho-mqtt, used by one case after another; as a context manager they end with it."""
 
     def __init__(self) -> None:
         self._idle: list[Agent] = []
@@ -71,7 +71,7 @@ class Peers:
         return CLIENTS["paho"].agent()
 
     def give_back(self, peer: Agent) -> None:
-        """Disconnect one that is well; one that is old ends."""
+        """Disconnect one that works; end one that is too old."""
         peer.disconnect()
         if peer.fresh:
             self._idle.append(peer)
@@ -90,7 +90,7 @@ class Peers:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What outlasts a case."""
+    """What several cases share."""
 
     broker: BrokerProcess
     certificates: Certificates
@@ -98,12 +98,12 @@ class Surroundings:
 
 
 def listeners(certificates: Certificates) -> tuple[Listener, ...]:
-    """Return what the broker is to listen on."""
+    """Return the listeners of the broker."""
     return Listener(), Listener("tls", certificates), Listener("mutual", certificates, True)
 
 
 class Place:
-    """What one case has: where the broker is, and agents, which end with it."""
+    """What one case has: the broker's address, and agents, which end with it."""
 
     def __init__(self, around: Surroundings, case: Case, agents: ExitStack) -> None:
         self.case = case
@@ -117,7 +117,7 @@ class Place:
         self._settled: set[Agent] = set()
 
     def link(self, **changes: object) -> Link:
-        """Return how to connect in this case, with a client id of its own."""
+        """Return the parameters of CONNECT for this case, with a client id of its own."""
         address = self._broker.address(self.case.listener)
         link = Link(address.host, address.port, self.case.version, f"client-{uuid4().hex[:12]}")
         if self.case.listener != "tcp":
@@ -128,14 +128,14 @@ class Place:
         return replace(link, **changes)  # type: ignore[arg-type]  # fields by name
 
     def connected(self, client: Client, link: Link | None = None) -> Agent:
-        """Return a connected agent, whose connection must not be lost until the case is over."""
+        """Return a connected agent, whose connection must not be lost during the case."""
         agent = self._agents.enter_context(client.agent())
         agent.connect(link or self.link())
         self._watched.append(agent)
         return agent
 
     def peer(self, link: Link | None = None) -> Agent:
-        """Return a connected paho-mqtt: what stands on the other side, by plain TCP unless the link says otherwise."""
+        """Return a connected paho-mqtt, the peer; over plain TCP unless the link says otherwise."""
         if link is None:
             address = self._broker.address("tcp")
             link = self.link(host=address.host, port=address.port, cafile="", certfile="", keyfile="")
@@ -159,7 +159,7 @@ class Place:
 
 
 def exchange(client: Client, place: Place) -> None:
-    """Every QoS and payload arrives as it was sent, both ways; what is retained comes later, with its flag."""
+    """Every QoS and payload arrives as it was sent, in both directions; a retained message has its flag."""
     agent, peer = place.connected(client), place.peer()
     for qos in (0, 1, 2):
         here, there = f"{place.topic}/{qos}/here", f"{place.topic}/{qos}/there"
@@ -178,7 +178,7 @@ def _carry(sender: Agent, receiver: Agent, topic: str, qos: int) -> None:
 
 
 def retained(client: Client, place: Place) -> None:
-    """What the client publishes with the retain flag comes to who subscribes later, itself and others."""
+    """A message that the client publishes with RETAIN is sent to later subscribers, itself and others."""
     agent, peer = place.connected(client), place.peer()
     last = Received(f"{place.topic}/kept", b"last known value", 1, True)
     agent.publish(last)
@@ -189,7 +189,7 @@ def retained(client: Client, place: Place) -> None:
 
 
 def will(client: Client, place: Place) -> None:
-    """The will is published when the client vanishes, not when it disconnects [MQTT-3.1.2-8], [MQTT-3.14.4-3]."""
+    """The will is published when the connection breaks, not on DISCONNECT [MQTT-3.1.2-8], [MQTT-3.14.4-3]."""
     peer = place.peer()
     peer.subscribe(f"{place.topic}/#", 1)
     mine = Received(f"{place.topic}/will", b"gone", 1, False)
@@ -207,7 +207,7 @@ def will(client: Client, place: Place) -> None:
 
 
 def kept(client: Client, place: Place) -> None:
-    """What is published while a client is away arrives when it comes back to its session."""
+    """Messages published while a client is away arrive when it resumes its session."""
     link = place.link(clean=False, expiry=KEPT)
     first = place.connected(client, link)
     first.subscribe(f"{place.topic}/#", 1)
@@ -222,7 +222,7 @@ def kept(client: Client, place: Place) -> None:
 
 
 def shared(client: Client, place: Place) -> None:
-    """Each message comes to one of two members of a group, and both get some."""
+    """Each message goes to one of two members of a group, and both get some."""
     members = [place.connected(client) for _ in range(2)]
     for member in members:
         member.subscribe(f"$share/group/{place.topic}/#", 1)
@@ -240,7 +240,7 @@ def shared(client: Client, place: Place) -> None:
 
 
 def burst_out(client: Client, place: Place) -> None:
-    """A burst that the client publishes in a loop arrives as a whole; its will is not sent."""
+    """A burst that the client publishes in a loop arrives completely; its will is not published."""
     receiver = place.peer()
     receiver.subscribe(f"{place.topic}/#", place.case.qos)
     publisher = place.connected(client, _with_will(place))
@@ -248,7 +248,7 @@ def burst_out(client: Client, place: Place) -> None:
 
 
 def burst_in(client: Client, place: Place) -> None:
-    """A burst that a fast publisher sends arrives at the client as a whole."""
+    """A burst of a fast publisher arrives at the client completely."""
     receiver = place.connected(client)
     receiver.subscribe(f"{place.topic}/#", place.case.qos)
     publisher = place.peer(_with_will(place))
@@ -264,7 +264,7 @@ def _burst(place: Place, publisher: Agent, receiver: Agent) -> None:
     seconds = BURST_SECONDS + MESSAGE_SECONDS * case.count
     publisher.burst(f"{place.topic}/burst", case.count, SIZE, case.qos, seconds)
     arrived = receiver.receive(case.count, PATIENCE)
-    publisher.receive(0, 0)  # a bridge stays, and may be disconnected until all is there
+    publisher.receive(0, 0)  # a bridge stays connected, and is disconnected when all has arrived
     assert not publisher.lost, f"{publisher.name} was disconnected: {publisher.lost[0]}; {len(arrived)} arrived"
     barrier = _barrier(place, case.qos)
     more = receiver.receive(1, PATIENCE)
@@ -288,7 +288,7 @@ def _check_numbers(numbers: Sequence[int], count: int) -> None:
 
 
 def _barrier(place: Place, qos: int) -> Received:
-    """Publish a message that has to come behind all others, and return it."""
+    """Publish a message that must arrive after all others, and return it."""
     message = Received(f"{place.topic}/barrier", b"barrier", qos, False)
     peer = place.peer()
     peer.publish(message._replace(topic=f"{place.topic}-other", qos=1))  # a round trip
@@ -297,7 +297,7 @@ def _barrier(place: Place, qos: int) -> Received:
 
 
 def _expect(receiver: Agent, messages: Sequence[Received]) -> None:
-    """These messages and no others come next."""
+    """These messages come next, and no others."""
     came = receiver.receive(len(messages), PATIENCE)
     assert came == list(messages), f"{receiver.name} got {_short(came)}, not {_short(messages)}"
 
@@ -336,14 +336,14 @@ def all_cases() -> Iterator[Case]:
 
 
 def why_not(client: Client, case: Case) -> str:
-    """Say why a client cannot do a case; empty if it can."""
+    """Return why a client cannot do a case; empty if it can."""
     if case.version not in client.versions:
         return f"{client.name} has no MQTT {'5' if case.version == 5 else '3.1.1'}"
     return next((why for pattern, why in client.cannot.items() if fnmatch(case.name, pattern)), "")
 
 
 def run(client: Client, case: Case, around: Surroundings) -> None:
-    """Put a client through a case; AssertionError says what was not as it should be."""
+    """Run a client through a case; AssertionError says what was wrong."""
     with ExitStack() as agents:
         place = Place(around, case, agents)
         KINDS[case.kind](client, place)

@@ -1,4 +1,4 @@
-"""The clients: how the agent of each is started, what it can do, and what has to be there for it."""
+"""The clients: how the agent of each is started, what it can do, and what has to be installed for it."""
 
 import hashlib
 import os
@@ -19,12 +19,12 @@ from tests.support.node import install
 AGENTS = Path(__file__).parent / "agents"
 
 GO_PATH = Path("/usr/share/gocode")
-"""Where Debian puts the sources of Go packages."""
+"""The folder of Debian for sources of Go packages."""
 
 PAHO_C_HEADER = Path("/usr/include/MQTTAsync.h")
 
 Start = tuple[Sequence[str], Mapping[str, str]]
-"""A command and what is added to its environment."""
+"""A command, and additional environment variables."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _no_paho_go() -> str:
 
 @cache
 def _built(source: str) -> Path:
-    """Return the program of a source in C or Go, compiled when it has changed."""
+    """Return the program of a source file in C or Go, compiled if it has changed."""
     path = AGENTS / source
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     program = cache_folder("clients") / f"{path.stem}-{digest}"
@@ -115,7 +115,7 @@ CLIENTS = {
             _python("amqtt_client"),
             _no_module("amqtt", "amqtt"),
             versions=(4,),
-            # It takes 1,400 a second: a publisher would have to be held back for 13 s. Mosquitto loses 7,000 to 10,000.
+            # It takes 1,400 a second: a publisher would have to be paced for 13 s. Mosquitto loses 7,000 to 10,000.
             cannot={"burst-in-*-qos2-20000": "it needs longer than overflow_patience allows (FC-16)"},
         ),
         Client("mqttjs", _node("mqttjs.cjs", "mqtt@5.16.0", "mqtt"), _no_command("nodejs npm", "node", "npm")),

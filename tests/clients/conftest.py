@@ -1,4 +1,4 @@
-"""The broker that all clients share: plain TCP, TLS, and TLS that asks for a client certificate."""
+"""The broker that all clients share: plain TCP, TLS, and TLS that requires a client certificate."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.support.certificates import make_certificates
 
 @pytest.fixture(scope="session")
 def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
-    """The running broker; it must not have printed a traceback when all is over."""
+    """The running broker; it must not have printed a traceback at the end."""
     certificates = make_certificates(tmp_path_factory.mktemp("certificates"))
     folder = tmp_path_factory.mktemp("broker")
     with start_broker(folder, listeners(certificates)) as broker, Peers() as peers:

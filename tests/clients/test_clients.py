@@ -1,4 +1,4 @@
-"""Every cheap client goes through the quick part of the matrix; `make matrix` is the whole."""
+"""Every cheap client runs through the quick part of the matrix; `make matrix` runs all of it."""
 
 import os
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def quick(client: Client) -> Iterator[Case]:
 
 
 def marks(client: Client, case: Case) -> list[pytest.MarkDecorator]:
-    """A client gets the same packets compiled or not: one case of each, and the large bursts, show that."""
+    """A client gets the same packets, compiled or not: one case of each, and the bursts, run compiled too."""
     plain = case.kind == "exchange" and case.listener == "tcp" and case.version == max(client.versions)
     return [] if plain or case.count > 1_000 else [pytest.mark.once]
 
@@ -46,7 +46,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("client", "case"), TABLE)
 def test_client(around: Surroundings, client: Client, case: Case) -> None:
-    """A client with its own defaults gets through with the broker's defaults; missing ones are skipped, not in CI."""
+    """A client with its own defaults passes with the broker's defaults; missing clients are skipped, but not in CI."""
     missing = client.missing()
     if missing and not os.environ.get("CI"):
         pytest.skip(missing)

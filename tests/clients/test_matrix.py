@@ -1,4 +1,4 @@
-"""The command of `make matrix`: it names what it has tried, and says what it does not know."""
+"""The command of `make matrix`: it lists what it has tried, and refuses unknown names."""
 
 import pytest
 from typer import Typer
@@ -20,7 +20,7 @@ def app() -> Typer:
 
 
 def test_a_cell_of_the_matrix(app: Typer) -> None:
-    """One client and one case can be chosen; the table and the status say that it went well."""
+    """One client and one case can be selected; the table and the exit status show success."""
     result = RUNNER.invoke(app, ["--clients", "paho", "--cases", "retained-v5"])
     assert result.exit_code == 0, result.output
     assert "paho retained-v5-tcp: ok" in result.output
@@ -32,7 +32,7 @@ def test_a_cell_of_the_matrix(app: Typer) -> None:
     [("--clients", "pahoo", "no such client: pahoo"), ("--cases", "brust", "no case's name holds 'brust'")],
 )
 def test_unknown_names(app: Typer, flag: str, value: str, said: str) -> None:
-    """A client or a case that does not exist is named, and nothing is run."""
+    """An unknown client or case is named in the error, and nothing is run."""
     result = RUNNER.invoke(app, [flag, value])
     assert result.exit_code == 2
     assert said in result.output

@@ -101,3 +101,24 @@ def test_clashes(one: str, other: str, clash: bool) -> None:
     """Two bind addresses clash if they cannot be bound at once."""
     assert bind_address.parse(one).clashes(bind_address.parse(other)) is clash
     assert bind_address.parse(other).clashes(bind_address.parse(one)) is clash
+
+
+def test_unix_socket_and_systemd() -> None:
+    """A path is on this machine only; what systemd passes may be open to all. Each clashes with itself only."""
+    path, unit = bind_address.parse("unix:/run/a.sock"), bind_address.parse("systemd:mqtt")
+    assert (path.path, path.is_loopback, unit.unit, unit.is_loopback) == ("/run/a.sock", True, "mqtt", False)
+    assert path.clashes(bind_address.parse("unix:/run/a.sock"))
+    assert unit.clashes(bind_address.parse("systemd:mqtt"))
+    for one, other in ((path, unit), (path, bind_address.parse("unix:/run/b.sock"))):
+        assert not one.clashes(other)
+    for one in (path, unit):
+        for other in (bind_address.parse("127.0.0.1:0"), bind_address.parse("127.0.0.1:1883")):
+            assert not one.clashes(other)
+            assert not other.clashes(one)
+
+
+@pytest.mark.parametrize("text", ["unix:", "unix:" + "x" * 108, "unix:a\0b", "systemd:", "systemd:a b", "systemd:a:b"])
+def test_what_is_not_a_path_or_a_name(text: str) -> None:
+    """The message says what to write."""
+    with pytest.raises(ValueError, match=r"write unix: and the path|write systemd: and the FileDescriptorName="):
+        bind_address.parse(text)

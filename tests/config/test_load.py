@@ -136,7 +136,7 @@ def test_every_mistake_at_once(path: Path) -> None:
         "sluice.yaml:8: listeners[0].tls.minimum_version: found 1.1: write 1.2 or 1.3",
         "sluice.yaml:9: listeners[1].name: found 'default', which is the name of listeners[0]",
         "sluice.yaml:10: listeners[1].bind: found '0.0.0.0', which has no port: write host:port",
-        "sluice.yaml:11: listeners[2]: found 5: write keys under it (name, bind, tls, websocket)",
+        "sluice.yaml:11: listeners[2]: found 5: write keys under it (name, bind, mode, reuse_port",
         "sluice.yaml:12: listeners[3].bind: is missing: write it",
         "sluice.yaml:12: listeners[3].bnd: unknown key; did you mean 'bind'?",
         "sluice.yaml:12: listeners[3].name: found 'default', which is the name of listeners[0]",
@@ -257,7 +257,7 @@ def test_a_file_that_cannot_be_read_hides_no_other_mistake(path: Path) -> None:
 def test_unknown_keys_name_the_known_ones(path: Path) -> None:
     """The message about a key that resembles none lists the keys."""
     path.write_text("log: {zzz: 1}\n")
-    assert mistakes(path) == ["sluice.yaml:1: log.zzz: unknown key; the keys here are level, format"]
+    assert mistakes(path) == ["sluice.yaml:1: log.zzz: unknown key; the keys here are level, format, max_lines"]
 
 
 def test_lists_from_variables_say_json() -> None:

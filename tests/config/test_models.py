@@ -19,15 +19,18 @@ from config import (
     Metrics,
     Mqtt,
     Priority,
+    Quota,
     Rule,
     ScramUser,
     Session,
     SlowConsumer,
     Tls,
+    Token,
 )
 from config.access import FailedLogins
-from config.models import WebSocket
+from config.models import ProxyProtocol, WebSocket
 from config.persistence import Persistence
+from config.tokens import Jwt
 from config.value_types import MAX_NAME
 
 pytestmark = pytest.mark.once
@@ -93,8 +96,11 @@ USER = {"username": "ann", "salt": "A" * 16, "iterations": 4096, "stored_key": K
 NO_FILTER: list[object] = ["", "a#", "#/a", "a+/b", "a\0", "$share/g/a", None, 5]
 
 BASE: dict[type[BaseModel], dict[str, Any]] = {
+    ProxyProtocol: {"trusted": ["10.0.0.1"]},
+    Jwt: {"algorithms": ["RS256"]},
     Listener: {"bind": "127.0.0.1:0"},
     Tls: {"certfile": "a.pem"},
+    Token: {"name": "a", "sha256": "0" * 64},
     ScramUser: USER,
     Priority: {"match": "a/#", "weight": 1},
     Rule: {"permit": "deny", "topics": ["a/#"]},
@@ -109,13 +115,25 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Config, "mqtt", [None, 5, []]),
     (Config, "session", [None, 5, []]),
     (Config, "addresses", [None, 5, {}, "a/#", [5], [{}], [{"match": "a"}], [{"max_size_bytes": 1}]]),
+    (Config, "memory_watermark", [-1, 1.5, "10 M", None, True]),
+    (Config, "quotas", [None, 5, {}, [5], [{"surprise": 1}]]),
     (Config, "persistence", [None, 5, []]),
     (Config, "admin", [None, 5, []]),
     (Config, "metrics", [None, 5, []]),
+    (Admin, "listen", ["", "x", "host:99999", 1883]),
+    (Admin, "tls", [True, "cert.pem", {}]),
+    (Admin, "tokens", [None, {}, ["a"], [{}], [{"name": "a", "sha256": "0" * 64}] * 2]),
+    (Token, "name", ["", "a b", ".x", None, 5]),
+    (Token, "role", ["admin", "", None]),
+    (Token, "sha256", ["", "0" * 63, "g" * 64, None, 5]),
     (Config, "log", [None, 5, []]),
     (Config, "authentication", [None, 5, []]),
     (Config, "authorization", [None, 5, []]),
     (Listener, "name", ["", "a b", ".x", None, 5]),
+    (Listener, "reuse_port", [1.5, "maybe", [], None]),
+    (Listener, "allow_anonymous", [1.5, "maybe", []]),
+    (Listener, "mode", [None, 0o660, "rw", "0o660", "66", "0888", "00660"]),
+    (Listener, "proxy_protocol", [5, []]),
     (Listener, "bind", ["", "x", "host:99999", None, 1883]),
     (Listener, "tls", [True, "cert.pem", {}]),
     (Listener, "websocket", [5, "mqtt", []]),
@@ -124,6 +142,22 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Tls, "certfile", [None, 5, []]),
     (Tls, "keyfile", [5, []]),
     (Tls, "cafile", [5, []]),
+    (Tls, "crlfile", [5, []]),
+    (Tls, "username", ["", "ann", "{other}", 5]),
+    (ProxyProtocol, "trusted", [None, [], ["proxy"], ["10.0.0.1/8"], [5], "10.0.0.1"]),
+    (ProxyProtocol, "username", ["", "ann", 5]),
+    (Jwt, "algorithms", [None, [], ["none"], ["RS1"], "RS256"]),
+    (Jwt, "key_file", ["", 5, []]),
+    (Jwt, "jwks_file", ["", 5, []]),
+    (Jwt, "jwks_url", [5, []]),
+    (Jwt, "jwks_cafile", ["", 5, []]),
+    (Jwt, "refresh", [None, "1s", "infinity", 1]),
+    (Jwt, "sent_as", [None, "token", 5]),
+    (Jwt, "user_claim", [None, "", 5]),
+    (Jwt, "roles_claim", ["", 5]),
+    (Jwt, "issuer", ["", 5]),
+    (Jwt, "audience", ["", 5, ["a"]]),
+    (Jwt, "leeway", [None, "infinity", -1]),
     (Tls, "require_client_certificate", ["maybe", None, 2]),
     (Tls, "minimum_version", ["1.1", 1.1, "1.4", "TLSv1.2", 12, None]),
     (Mqtt, "max_packet_size", [255, 0, "infinity", "257MiB", 268_435_461, "1M", None, True]),
@@ -150,6 +184,10 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Mqtt, "redirect", ["moved", None, 1]),
     (Mqtt, "sys_interval", [0, -1, "10", None]),
     (Authentication, "password_file", ["", 5, []]),
+    (Authentication, "jwt", [5, [], "RS256"]),
+    (Authentication, "postgres", [5, [], "postgresql://db/users"]),
+    (Authentication, "http", [5, [], "https://login.example.com/"]),
+    (Authentication, "plugins", [None, "ldap", ["ldap"], [{}], [{"name": "a"}, {"name": "a"}]]),
     (Authentication, "failed_logins", [None, 5, []]),
     (FailedLogins, "per_address", [-1, 1.5, "x", None, True]),
     (FailedLogins, "per_user", [-1, 1.5, "x", None, True]),
@@ -164,6 +202,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Authorization, "rules", [None, "a", {}, [5], [{}]]),
     (Authorization, "rules_file", ["", 5, []]),
     (Authorization, "acl_file", ["", 5, []]),
+    (Authorization, "plugins", [None, "opa", ["opa"], [{}], [{"name": "a"}, {"name": "a"}]]),
     (Authorization, "default", ["perhaps", 1, True]),
     (Authorization, "wide_subscriptions", ["drop", None, 1]),
     (Rule, "permit", ["perhaps", None, True]),
@@ -211,6 +250,19 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (AddressSettings, "reject_threshold_bytes", [-2, 1.5, "10 M", None, True]),
     (AddressSettings, "page_limit_bytes", [-1, 1.5, "10 M", None, True]),
     (AddressSettings, "page_full_policy", ["block", "page", None, 1]),
+    (Quota, "users", [None, "a", [5], [""]]),
+    (Quota, "roles", [None, "a", [5], [""]]),
+    (Quota, "max_connections", [-1, 1.5, "x", True]),
+    (Quota, "max_kept_sessions", [-1, 1.5, "x", True]),
+    (Quota, "max_subscriptions", [-1, 1.5, "x", True]),
+    (Quota, "max_filter_levels", [-1, 257, "x", True]),
+    (Quota, "max_retained_messages", [-1, 1.5, "x", True]),
+    (Quota, "max_retained_bytes", [-1, 1.5, "10 M", True]),
+    (Quota, "producer_max_rate", [-2, 1.5, "x", 1_000_001, True]),
+    (Quota, "producer_max_bytes", [-1, 1.5, "10 M", True]),
+    (Quota, "max_inflight", [-1, 65_536, 1.5, "x", True]),
+    (Quota, "max_mqueue_len", [-1, 1.5, "x", True]),
+    (Quota, "max_mqueue_bytes", [-1, 1.5, "10 M", True]),
     (Persistence, "directory", ["", 5, []]),
     (Persistence, "directory", ["", 5, []]),
     (Persistence, "sync", ["0s", -1, "61s", "infinity", "never", "1", None, True]),
@@ -237,7 +289,7 @@ def test_no_key_is_left_out_of_the_rejections() -> None:
     """REFUSED has values for every key of every model."""
     tested = {(model, key) for model, key, _ in REFUSED}
     models: list[type[BaseModel]] = [Config, Listener, Tls, WebSocket, Mqtt, Authentication, FailedLogins]
-    models += [ScramUser, Rule]
+    models += [ScramUser, Rule, Token, Jwt, ProxyProtocol, Quota]
     models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Persistence, Admin, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 
@@ -298,7 +350,7 @@ def test_version_without_quotes() -> None:
 
 def test_unknown_keys_are_refused() -> None:
     """Every model refuses unknown keys."""
-    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, ScramUser, Session, SlowConsumer, Priority]
+    models: list[type[BaseModel]] = [Config, Listener, Tls, Mqtt, ScramUser, Token, Session, SlowConsumer, Priority]
     models += [AddressSettings, Persistence, Admin, Metrics]
     for model in models:
         with pytest.raises(ValidationError, match="Extra inputs are not permitted"):

@@ -9,9 +9,13 @@ import yaml
 from pydantic import BaseModel
 
 import config
-from config import AddressSettings, Config, Listener, Priority, Rule, ScramUser, Session, SlowConsumer, Tls
-from config.models import WebSocket
+from config import AddressSettings, Config, Listener, Priority, Quota, Rule, ScramUser, Session, SlowConsumer, Tls
+from config.http import Http
+from config.models import ProxyProtocol, WebSocket
+from config.plugins import Plugin
+from config.postgres import Postgres
 from config.schema import known_keys, section_at, written
+from config.tokens import Jwt
 
 pytestmark = pytest.mark.once
 
@@ -66,10 +70,16 @@ def test_every_key_is_documented(path: tuple[str, ...]) -> None:
         ("listeners", Listener),
         ("listeners", Tls),
         ("listeners", WebSocket),
+        ("listeners", ProxyProtocol),
+        ("authentication", Jwt),
+        ("authentication", Postgres),
+        ("authentication", Http),
+        ("authentication", Plugin),
         ("authentication", ScramUser),
         ("authorization", Rule),
         ("session", Priority),
         ("addresses", AddressSettings),
+        ("quotas", Quota),
     ],
 )
 def test_keys_in_lists_are_documented(section: str, model: type[BaseModel]) -> None:
@@ -86,7 +96,7 @@ def example(section: str, key: str) -> object:
 
 
 def test_examples_can_be_loaded() -> None:
-    """The examples of priorities and addresses can be loaded."""
+    """The examples of priorities, addresses and quotas can be loaded."""
     flags = {"session.mqueue_priorities": example("session", "mqueue_priorities"), "persistence.directory": "journal"}
     loaded = config.load(None, {}, flags | {"addresses": example("addresses", "addresses")}).config
     assert loaded.session.mqueue_priorities == [Priority(match="alarms/#", weight=100)]
@@ -94,6 +104,9 @@ def test_examples_can_be_loaded() -> None:
         AddressSettings(match="telemetry/#", max_size_bytes=10 * 1024**2),
         AddressSettings(match="audit/+", max_size_bytes=1024**2, full_policy="page"),
     ]
+    quotas = config.load(None, {}, {"quotas": example("quotas", "quotas")}).config.quotas
+    assert quotas[0] == Quota(roles=["gateway"], max_connections=100, producer_max_rate=5000)
+    assert None not in quotas[1].model_dump().values()
 
 
 @pytest.mark.parametrize(
@@ -126,6 +139,7 @@ def test_examples_can_be_loaded() -> None:
         ("addresses", AddressSettings, "reject_threshold_bytes", "FC-25"),
         ("addresses", AddressSettings, "page_limit_bytes", "FC-26"),
         ("addresses", AddressSettings, "page_full_policy", "FC-26"),
+        *[("quotas", Quota, key, "FC-31") for key in Quota.model_fields],
     ],
 )
 def test_flow_control_names_its_rule(section: str, model: type[BaseModel], key: str, rule: str) -> None:

@@ -38,7 +38,7 @@ def test_names_lead_to_keys(name: str) -> None:
         ("port: 1883", "did you mean listeners[].bind?"),
         ("listeners: [{port: 1883, bind: '127.0.0.1:1'}]", "did you mean 'bind'?"),
         ("listeners: [{bind: '127.0.0.1:1', certfile: x}]", "did you mean listeners[].tls.certfile?"),
-        ("listeners: [{bind: '127.0.0.1:1', allow_anonymous: true}]", "did you mean allow_anonymous at the top of"),
+        ("listeners: [{bind: '127.0.0.1:1', node_name: x}]", "did you mean node_name at the top of"),
         ("paging: {directory: pages}", "did you mean persistence.directory?"),
         ("acl_file: x", "did you mean authorization.acl_file?"),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config import rules
+from config import admin_rules, rules
 from config.bind_address import parse
 from config.layers import dotted
 
@@ -15,10 +15,11 @@ def facts(
     bind: str | None = "127.0.0.1:1883",
     certificate: bool | None = False,
     cafile: bool | None = False,
+    own: bool | None = None,
 ) -> rules.ListenerFacts:
     """The facts of a listener, with a unique name unless one is given."""
     address = None if bind is None else parse(bind)
-    return rules.ListenerFacts(index, name or f"l{index}", address, certificate, cafile)
+    return rules.ListenerFacts(index, name or f"l{index}", address, certificate, cafile, own)
 
 
 def broken(*listeners: rules.ListenerFacts, anonymous: bool | None = None, users: bool | None = False) -> list[str]:
@@ -53,6 +54,14 @@ def test_authentication(
 ) -> None:
     """Listening beyond loopback needs client certificates or allow_anonymous: true; false needs them everywhere."""
     assert broken(facts(bind=bind, certificate=certificate, cafile=True), anonymous=anonymous) == expected
+
+
+def test_authentication_of_one_listener() -> None:
+    """What a listener says itself prevails over the broker's allow_anonymous."""
+    for anonymous in (None, True, False):
+        assert broken(facts(bind="0.0.0.0:1883", own=True), anonymous=anonymous) == []
+        assert broken(facts(own=False), anonymous=anonymous) == ["listeners[0].allow_anonymous"]
+        assert broken(facts(own=False), anonymous=anonymous, users=True) == []
 
 
 def test_the_refusal_says_how_to_mend_it() -> None:
@@ -101,3 +110,23 @@ def test_all_broken_rules_are_found() -> None:
         "listeners[1].name",
         "listeners[1].bind",
     ]
+
+
+@pytest.mark.parametrize(
+    ("listen", "tls", "way_in", "expected"),
+    [
+        (None, False, False, 0),
+        ("127.0.0.1:1", False, True, 0),
+        ("[::1]:1", False, True, 0),
+        ("127.0.0.1:1", False, False, 1),
+        ("127.0.0.1:1", False, None, 0),
+        ("0.0.0.0:1", False, True, 1),
+        ("0.0.0.0:1", True, True, 0),
+        ("0.0.0.0:1", None, None, 0),
+        ("0.0.0.0:1", False, False, 2),
+    ],
+)
+def test_admin(listen: str | None, tls: bool | None, way_in: bool | None, expected: int) -> None:
+    """The admin API over TCP needs tokens or a socket, and beyond loopback TLS."""
+    problems = admin_rules.broken(None if listen is None else parse(listen), tls, way_in)
+    assert [dotted(problem.path) for problem in problems] == ["admin.listen"] * expected

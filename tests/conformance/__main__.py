@@ -1,4 +1,4 @@
-"""Holds a broker to the catalogue: `python -m tests.conformance --help`."""
+"""Tests a broker against all statements: `python -m tests.conformance --help`."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from tests.conformance.verdicts import Verdicts
 from tests.support.process import Address
 
 OWN_TESTS = ("test_catalogue.py", "test_verdicts.py")
-"""What says nothing of a broker."""
+"""Tests of the tools; they show nothing about the broker."""
 
 TESTS = (str(FOLDER), *(f"--ignore={FOLDER / name}" for name in OWN_TESTS))
 

@@ -1,4 +1,4 @@
-"""Whether SUBACK and UNSUBACK, which have a code for each filter, keep to a client's Maximum Packet Size."""
+"""Checks that SUBACK and UNSUBACK, which have a code for each filter, stay within a client's Maximum Packet Size."""
 
 from protocol import properties as props
 from tests.conformance import by_hand
@@ -6,11 +6,11 @@ from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
 MANY = 250
-"""Filters that are asked for at once: what is left of the limit must be enough for CONNACK."""
+"""Filters of one packet: the limit that leaves no room for optional properties must still be enough for CONNACK."""
 
 
 def check_size(address: Address, request: bytes, answer: int) -> None:
-    """Ask for MANY filters, as packet 1, without a limit and with one that leaves no room for what may be left out."""
+    """Send a packet with MANY filters, without a limit and with one that leaves no room for optional properties."""
     with connected(address, 5) as client:
         size, has_more = _ask(client, request, answer)
     limit = size - 1 if has_more else size

@@ -1,4 +1,4 @@
-"""Packets put together and taken apart byte by byte, without our codec: it might share a mistake with the broker."""
+"""Encodes and decodes packets byte by byte, without our codec: the broker uses that, and could share its mistakes."""
 
 import struct
 import time
@@ -20,7 +20,7 @@ def packet(first: int, body: bytes) -> bytes:
 
 
 def variable_byte_integer(number: int) -> bytes:
-    """Return it seven bits a byte, lowest first, the top bit meaning that more follow."""
+    """Return it with seven bits in each byte, lowest first; the top bit means that more bytes follow."""
     encoded = bytearray()
     while number > 127:
         encoded.append(number & 127 | 128)
@@ -30,7 +30,7 @@ def variable_byte_integer(number: int) -> bytes:
 
 
 def string(text: str | bytes) -> bytes:
-    """Return it with its length in front; bytes are taken as they are, good UTF-8 or not."""
+    """Return it with its length in front; bytes are not changed, even if they are not valid UTF-8."""
     data = text.encode() if isinstance(text, str) else text
     return struct.pack("!H", len(data)) + data
 
@@ -60,7 +60,7 @@ def _head(version: int, packet_id: int) -> bytes:
 
 
 def receive(client: WireClient) -> tuple[int, bytes]:
-    """Return the first byte and the body of the next packet. Nothing may be left over from `client.receive()`."""
+    """Return the first byte and the body of the next packet. `client.receive()` must not have left bytes undecoded."""
     client.socket.settimeout(client.timeout)
     first = _exactly(client, 1)[0]
     length = shift = 0
@@ -86,7 +86,7 @@ def _exactly(client: WireClient, count: int) -> bytes:
 
 
 def codes(version: int, body: bytes, packet_id: int) -> list[int]:
-    """Return the codes of a SUBACK, or of an UNSUBACK of MQTT 5, which answers the packet with this identifier."""
+    """Return the codes of the SUBACK, or of the MQTT 5 UNSUBACK, with this packet identifier."""
     assert body[:2] == struct.pack("!H", packet_id)
     if version != 5:
         return list(body[2:])

@@ -18,7 +18,7 @@ class CatalogueError(Exception):
 
 @dataclass(frozen=True)
 class Statement:
-    """One normative statement: what it says in our words, and the tests that show it or why none can."""
+    """One normative statement in our words, with the tests that show it or the reason why no test can."""
 
     id: str
     version: str

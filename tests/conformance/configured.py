@@ -1,4 +1,4 @@
-"""What the fixture `configured` is: starts a broker with settings of its own."""
+"""The fixture `configured`: starts a broker with other settings."""
 
 from pathlib import Path
 from types import TracebackType
@@ -8,17 +8,17 @@ from tests.support.brokers import start_sluice
 from tests.support.process import Address, BrokerProcess
 
 KEPT: Final = 4
-"""Brokers that go on running; cases of one test come one after the other and share theirs."""
+"""How many brokers stay running: the cases of a test run one after the other and share a broker."""
 
 
 class Configured(Protocol):
-    """Takes the sections of a configuration and returns where the broker that has them listens."""
+    """Takes sections of a configuration, and returns the address of a broker that has them."""
 
     def __call__(self, **config: Any) -> Address: ...
 
 
 class ConfiguredBrokers:
-    """Brokers by their settings: the last few are kept, since the next test often wants the same."""
+    """Brokers by their settings. The last ones used stay running, because the next test often needs the same."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -26,7 +26,7 @@ class ConfiguredBrokers:
         self._started = 0
 
     def start(self, **config: Any) -> Address:
-        """Return where a broker with these sections of configuration listens; it is started if none is running."""
+        """Return the address of a broker with these sections of configuration, which is started if none is running."""
         key = repr(config)
         broker = self._running.pop(key, None)
         if broker is None:
@@ -37,7 +37,7 @@ class ConfiguredBrokers:
             folder.mkdir()
             broker = start_sluice(folder, sections=config)
         broker.assert_healthy()
-        self._running[key] = broker  # behind the others: it is the last to be stopped
+        self._running[key] = broker  # at the end: it is stopped last
         return broker.address()
 
     def _stop(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""The broker that the tests are for: one that is running already, or a Sluice of their own."""
+"""The broker under test: one that is running already, or a Sluice that is started for the tests."""
 
 from collections.abc import Iterator
 
@@ -13,14 +13,14 @@ from tests.support.wire import WireClient, connected
 
 @pytest.fixture(scope="session")
 def given(pytestconfig: pytest.Config) -> Address | None:
-    """Where the broker listens that `python -m tests.conformance --host` names, if it does."""
+    """The address that `python -m tests.conformance --host` names, if it does."""
     runs = (plugin for plugin in pytestconfig.pluginmanager.get_plugins() if isinstance(plugin, Run))
     return next((run.address for run in runs), None)
 
 
 @pytest.fixture(scope="session")
 def address(given: Address | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """Where the broker under test listens. All tests share it: use client ids and topics that no other test uses."""
+    """The address of the broker under test. All tests share it: use client ids and topics that no other test uses."""
     if given:
         yield given
         return
@@ -30,7 +30,7 @@ def address(given: Address | None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(params=[4, 5], ids=["3.1.1", "5.0"])
 def version(request: pytest.FixtureRequest) -> int:
-    """Protocol version: a test that takes it runs with both. One that is for one of them parametrizes it itself."""
+    """The protocol version: a test with this fixture runs with both. A test for one version parametrizes it itself."""
     return int(request.param)
 
 
@@ -43,7 +43,7 @@ def configured_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Con
 
 @pytest.fixture
 def configured(given: Address | None, configured_brokers: ConfiguredBrokers) -> Configured:
-    """Start a Sluice with further sections of configuration; a broker given by its address cannot be configured."""
+    """Start a Sluice with further sections of configuration; a broker that `--host` names cannot be configured."""
     if given:
         pytest.skip("needs settings of its own")
     return configured_brokers.start
@@ -51,6 +51,6 @@ def configured(given: Address | None, configured_brokers: ConfiguredBrokers) -> 
 
 @pytest.fixture
 def client(address: Address, version: int) -> Iterator[WireClient]:
-    """A client of this version that is connected, with a clean session."""
+    """A connected client of this version, with a clean session."""
     with connected(address, version) as connection:
         yield connection

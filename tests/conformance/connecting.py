@@ -1,4 +1,4 @@
-"""CONNECT put together by hand, with whatever is wrong with it, and what a server may answer."""
+"""CONNECT encoded by hand, with any mistake in it, and the answers that a server may give."""
 
 import struct
 
@@ -40,7 +40,7 @@ def block(properties: bytes = b"") -> bytes:
 
 
 def will(version: int, topic: str | bytes, message: bytes = b"", properties: bytes = b"") -> bytes:
-    """Return the fields of a will."""
+    """Return the fields of a will in the payload of CONNECT."""
     return (block(properties) if version == 5 else b"") + string(topic) + string(message)
 
 
@@ -60,7 +60,7 @@ def accepted(client: WireClient, data: bytes) -> Connack:
 
 
 def refused(client: WireClient, data: bytes) -> Connack | None:
-    """Send a CONNECT, which must not be accepted; returns the CONNACK that came before the close, if one did."""
+    """Send a CONNECT that must be refused; returns the CONNACK that came before the close, if there was one."""
     client.send(data)
     last = client.until_close()
     assert len(last) <= 1, last
@@ -72,6 +72,6 @@ def refused(client: WireClient, data: bytes) -> Connack | None:
 
 
 def malformed(client: WireClient, data: bytes) -> None:
-    """Send a CONNECT that does not conform: 3.1.1 closes without a word, 5.0 may refuse it first [MQTT-3.1.4-1]."""
+    """Send a malformed CONNECT: 3.1.1 closes without a CONNACK, 5.0 may send one that refuses [MQTT-3.1.4-1]."""
     connack = refused(client, data)
     assert connack is None or client.version == 5, connack

@@ -1,4 +1,4 @@
-"""What is delivered to a client, told apart from what is not, without waiting for silence.
+"""Tells which messages a client gets, without waiting for a time in which nothing comes.
 
 A marker is published behind everything else; a server that keeps the order of a publisher's messages has delivered what
 it is going to when the marker arrives.
@@ -15,11 +15,11 @@ from protocol.subscribe import Subscribe, Subscription
 from tests.support.wire import WireClient
 
 REFUSED = 0x80
-"""Codes from here on refuse."""
+"""Reason codes from here on are refusals."""
 
 
 def unique(name: str) -> str:
-    """Return a topic or client id that nobody else uses: all tests share one broker."""
+    """Return a topic or client id that no other test uses: all tests share one broker."""
     return f"{name}-{uuid4().hex[:12]}"
 
 
@@ -32,7 +32,7 @@ def subscribe(client: WireClient, *wanted: Subscription) -> list[int]:
 
 
 def messages(client: WireClient, publisher: WireClient, qos: int = 0) -> list[Publish]:
-    """Return what the client gets of what `publisher` has published, acknowledged to the end.
+    """Return the messages of `publisher` that the client gets; it acknowledges each of them completely.
 
     `qos` is that of the marker: give the one that the messages are delivered with.
     """
@@ -60,7 +60,7 @@ def collect(client: WireClient, last: Callable[[Packet], bool]) -> list[Publish]
 
 
 def acknowledge(client: WireClient, packet: Packet) -> None:
-    """Answer as a client with nothing to object to does."""
+    """Acknowledge as a client does that accepts everything."""
     if isinstance(packet, Publish) and packet.qos:
         client.send((Puback if packet.qos == 1 else Pubrec)(packet.packet_id))
     elif isinstance(packet, Pubrel):

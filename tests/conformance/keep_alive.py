@@ -1,6 +1,6 @@
-"""How long a test waits for what a keepalive has to bring about."""
+"""How long a test waits for what keep-alive has to cause."""
 
 from typing import Final
 
 PATIENCE: Final = 10.0
-"""Seconds: a server may look for silent clients every few seconds only; the standard does not say how exact it is."""
+"""Seconds: a server may check only every few seconds; the standard does not say how exact it has to be."""

@@ -3,7 +3,7 @@
 from typing import Final
 
 SKIPPED: Final = {("5.0", "MQTT-2.2.1-1")}
-"""Numbers that the standard leaves out: its first statement on packet identifiers is the second."""
+"""Numbers that the standard does not use: its first statement on packet identifiers has number 2."""
 
 LAST: Final[dict[str, dict[str, int]]] = {
     "3.1.1": {
@@ -110,7 +110,7 @@ LAST: Final[dict[str, dict[str, int]]] = {
 
 
 def all_ids() -> set[tuple[str, str]]:
-    """Return every statement that there is, as version and id."""
+    """Return every numbered statement, as version and id."""
     ids = {
         (version, f"MQTT-{section}-{number}")
         for version, sections in LAST.items()

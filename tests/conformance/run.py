@@ -1,4 +1,4 @@
-"""A run of these tests, as a plugin of pytest: which broker they are for, and how each of them ended."""
+"""A plugin of pytest: passes the broker's address to the tests, and keeps their results."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ import pytest
 from tests.support.process import Address
 
 STANDARDS = {4: "3.1.1", 5: "5.0"}
-"""The standards by protocol version, which is what the tests' `version` is."""
+"""The standards by protocol version, the values of the fixture `version`."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one test ended, for one version or, if it has none, for both."""
+    """How one test ended: for one version, or for both if it has none."""
 
     file: str
     function: str
@@ -29,7 +29,7 @@ class Result:
 
 
 class Run:
-    """Hands the address of the broker to the tests, if there is one already, and keeps their results."""
+    """Passes the address of the broker to the tests, if it is running already, and keeps their results."""
 
     def __init__(self, address: Address | None = None) -> None:
         self.address = address
@@ -39,7 +39,7 @@ class Run:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep the result of the test itself, and of what comes before and after it if that fails or is skipped."""
+        """Keep the result of the test itself; that of its setup and teardown if they fail or are skipped."""
         report = yield
         if report.when == "call" or report.outcome != "passed":
             self.results.append(_result(item, report))
@@ -54,10 +54,10 @@ def _result(item: pytest.Item, report: pytest.TestReport) -> Result:
 
 
 def _message(report: pytest.TestReport) -> str:
-    """Return the one line that says why, without the trace."""
+    """Return the one line that says why, without the traceback."""
     if report.passed:
         return ""
-    if isinstance(report.longrepr, tuple):  # where, at which line, and why it was skipped
+    if isinstance(report.longrepr, tuple):  # file, line and reason of a skip
         return report.longrepr[2].removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)
     lines = (crash.message if crash else report.longreprtext).strip().splitlines()

@@ -1,4 +1,4 @@
-"""A client of SCRAM-SHA-256 (RFC 7677) at the level of AUTH packets, and what a broker must know of its user."""
+"""A client of SCRAM-SHA-256 (RFC 7677) at the level of AUTH packets, and the broker's settings for its user."""
 
 from base64 import b64encode
 from typing import Any, Final
@@ -47,7 +47,7 @@ def with_data(data: str | bytes | None, method: str = METHOD) -> Properties:
 
 
 def data_of(properties: Properties | None) -> str:
-    """Return the Authentication Data, which SCRAM has as text."""
+    """Return the Authentication Data as text, the form that SCRAM has."""
     data = (properties or {})[props.AUTHENTICATION_DATA]
     assert isinstance(data, bytes)
     return data.decode()
@@ -60,20 +60,20 @@ class Scram:
         self._client = ScramClient([METHOD], user, password)
 
     def first(self) -> Properties:
-        """Return what opens the exchange, for CONNECT or AUTH."""
+        """Return the client-first message, for CONNECT or AUTH."""
         return with_data(self._client.get_client_first())
 
     def final(self, challenge: Properties | None) -> Properties:
-        """Return the answer to the server's challenge."""
+        """Return the answer to the server-first message."""
         self._client.set_server_first(data_of(challenge))
         return with_data(self._client.get_client_final())
 
     def check(self, outcome: Properties | None) -> None:
-        """Raise unless the server has proved that it knows the user, too."""
+        """Raise unless the server has proved that it knows the user's key."""
         self._client.set_server_final(data_of(outcome))
 
     def answer(self, client: WireClient) -> Auth:
-        """Take the server's challenge and answer it; returns the challenge."""
+        """Receive the server-first message and answer it; returns the message."""
         challenge = client.expect(Auth)
         client.send(Auth(CONTINUE, self.final(challenge.properties)))
         return challenge

@@ -1,4 +1,4 @@
-"""A session that outlives its connections, discarded when the test is over; and time that passes."""
+"""A session that outlives its connections and is discarded at the end of the test; waiting for time to pass."""
 
 import time
 from types import TracebackType
@@ -13,10 +13,10 @@ from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
 LONG = 600
-"""Seconds, longer than any test: the Session Expiry Interval of an MQTT 5 session that is to be kept."""
+"""Seconds, longer than any test: the Session Expiry Interval of an MQTT 5 session that must not expire."""
 
 PAST = 2.5
-"""Seconds after which an interval of one has passed, for servers too that count whole seconds."""
+"""Seconds after which an interval of one second has passed, also for servers that count whole seconds."""
 
 
 class KeptSession:
@@ -30,7 +30,7 @@ class KeptSession:
         self._clients: list[WireClient] = []
 
     def connect(self, properties: Properties | None = None) -> WireClient:
-        """Connect to the session, which has to be there unless this is the first time."""
+        """Connect to the session, which must exist unless this is the first time."""
         client, present = self.try_connect(properties)
         assert present == (len(self._clients) > 1), "Session Present"
         return client
@@ -59,7 +59,7 @@ class KeptSession:
 
 
 def let_pass(seconds: float) -> None:
-    """Wait until so much time has passed: here time itself is the condition."""
+    """Wait until so much time has passed: the passing of time is the condition itself."""
     then = time.monotonic() + seconds
     wait_until(lambda: time.monotonic() >= then, f"{seconds:g} s later", seconds + 10)
 

@@ -1,4 +1,4 @@
-"""The verdicts as tables: a row a section, then every statement that is not kept."""
+"""The verdicts as tables: a row for each section, then every statement that is not kept."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -108,7 +108,7 @@ def _explained(judged: Judged) -> Text:
 
 
 def _reasons(results: Iterable[Result]) -> list[Text]:
-    """Return a line for each test; one that fails in several ways is shown with the first."""
+    """Return a line for each test; of a test that fails in several ways, the first."""
     by_test: dict[str, list[Result]] = {}
     for result in results:
         by_test.setdefault(result.test, []).append(result)

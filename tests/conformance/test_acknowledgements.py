@@ -32,7 +32,7 @@ SMALL = 64
 
 
 def answer(client: WireClient) -> tuple[int, int, int, Properties, int]:
-    """Return the next packet, which is one of the four: first byte, packet identifier, code, properties, size."""
+    """Return the next packet, an acknowledgement: first byte, packet identifier, code, properties, size."""
     first, body = by_hand.receive(client)
     assert first in NAMES, f"{first:#04x}"
     packet_id = int.from_bytes(body[:2], "big")
@@ -53,7 +53,7 @@ def publish(
 
 
 def provoke(client: WireClient, topic: str, qos: int) -> list[tuple[int, int, int, Properties, int]]:
-    """Ask in every way that the standard has for an acknowledgement of this QoS; returns the answers."""
+    """Cause an acknowledgement of this QoS in every way that the standard has; returns the acknowledgements."""
     found = []
     plain: Properties = {props.USER_PROPERTY: [("key", "value")]}
     not_utf8: Properties = {props.PAYLOAD_FORMAT_INDICATOR: 1, props.USER_PROPERTY: [("key", "value")]}
@@ -72,7 +72,7 @@ def provoke(client: WireClient, topic: str, qos: int) -> list[tuple[int, int, in
 
 
 def test_four_bytes_in_3_1_1(address: Address) -> None:
-    """To a 3.1.1 client each is a first byte, a length of two and the packet identifier."""
+    """To a 3.1.1 client each acknowledgement is a first byte, a length of two and the packet identifier."""
     topic = unique("bytes").encode()
     with connected(address, 4) as client, connected(address, 4) as publisher:
         client.send(Publish(topic, b"", 1, packet_id=258))
@@ -97,7 +97,7 @@ def test_four_bytes_in_3_1_1(address: Address) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("subscribed", [True, False])
 def test_codes_of_answers_to_publish(address: Address, qos: int, subscribed: bool) -> None:
-    """PUBACK, PUBREC and PUBCOMP have codes of their tables; 0x10 only if nobody is subscribed."""
+    """PUBACK, PUBREC and PUBCOMP have codes of their tables; 0x10 only if there is no matching subscription."""
     topic = unique("codes")
     with connected(address, 5) as client, connected(address, 5) as subscriber:
         if subscribed:
@@ -111,7 +111,7 @@ def test_codes_of_answers_to_publish(address: Address, qos: int, subscribed: boo
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_code_of_a_refused_publish(configured: Configured, qos: int) -> None:
-    """One that is not permitted is 0x87 Not authorized."""
+    """A PUBLISH that is not permitted is answered with 0x87, Not authorized."""
     topic = unique("denied")
     address = configured(authorization={"deny_publish": [f"{topic}/#"]})
     with connected(address, 5) as client:
@@ -123,7 +123,7 @@ def test_code_of_a_refused_publish(configured: Configured, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_code_of_a_wrong_payload(configured: Configured, qos: int) -> None:
-    """A payload that is said to be UTF-8 and is not gives 0x99 and goes nowhere, where that is checked."""
+    """A payload that is declared as UTF-8 and is not is refused with 0x99 and not delivered, where that is checked."""
     topic = unique("format")
     for check in (True, False):
         address = configured(mqtt={"check_payload_format": check})
@@ -142,7 +142,7 @@ def test_code_of_a_wrong_payload(configured: Configured, qos: int) -> None:
 
 @pytest.mark.parametrize("code", [0x00, 0x10])
 def test_code_of_pubrel(address: Address, code: int) -> None:
-    """PUBREL, the answer to a PUBREC that accepts, is 0x00."""
+    """The PUBREL after a PUBREC of success has code 0x00."""
     topic = unique("codes")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         subscribe(client, Subscription(topic, 2))
@@ -153,7 +153,7 @@ def test_code_of_pubrel(address: Address, code: int) -> None:
 
 
 def test_code_of_an_unknown_pubrec(address: Address) -> None:
-    """PUBREL, if a PUBREC for an unknown packet identifier is answered at all, says so, with 0x92, or nothing of it."""
+    """If a PUBREC for an unknown packet identifier is answered with PUBREL, its code is 0x92 or left out."""
     with connected(address, 5) as client:
         client.send(Pubrec(4711), by_hand.PINGREQ)
         first, body = by_hand.receive(client)
@@ -165,7 +165,7 @@ def test_code_of_an_unknown_pubrec(address: Address) -> None:
 
 
 def test_code_of_an_unknown_pubrel(address: Address) -> None:
-    """PUBCOMP for an unknown packet identifier says so, with 0x92, or says nothing of it."""
+    """PUBCOMP for an unknown packet identifier has code 0x92 or none."""
     with connected(address, 5) as client:
         client.send(Pubrel(4711))
         first, packet_id, code, _, _ = answer(client)
@@ -174,7 +174,7 @@ def test_code_of_an_unknown_pubrel(address: Address) -> None:
 
 
 def test_unknown_pubrel_in_3_1_1(address: Address) -> None:
-    """A 3.1.1 PUBREL is answered with PUBCOMP, known or not."""
+    """A 3.1.1 PUBREL is answered with PUBCOMP, whether its packet identifier is known or not."""
     with connected(address, 4) as client:
         client.send(Pubrel(4711))
         assert by_hand.receive(client) == (PUBCOMP, (4711).to_bytes(2, "big"))
@@ -185,7 +185,7 @@ def test_unknown_pubrel_in_3_1_1(address: Address) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_answers_to_publish_keep_to_the_maximum_packet_size(address: Address, qos: int) -> None:
-    """No PUBACK, PUBREC or PUBCOMP is larger than the client takes; each comes all the same."""
+    """No PUBACK, PUBREC or PUBCOMP is larger than the client's Maximum Packet Size; none is left out for that."""
     with connected(address, 5, properties={props.MAXIMUM_PACKET_SIZE: SMALL}) as client:
         found = provoke(client, unique("size") + "/level" * 20, qos)
         client.send(Pubrel(4711))
@@ -194,7 +194,7 @@ def test_answers_to_publish_keep_to_the_maximum_packet_size(address: Address, qo
 
 
 def test_refusals_keep_to_the_maximum_packet_size(configured: Configured) -> None:
-    """A refusal, which might say why, is not larger than the client takes either."""
+    """A refusal, which may have a Reason String, is not larger than the client's Maximum Packet Size."""
     topic = unique("denied") + "/level" * 20
     address = configured(authorization={"deny_publish": [topic]})
     with connected(address, 5, properties={props.MAXIMUM_PACKET_SIZE: SMALL}) as client:
@@ -206,7 +206,7 @@ def test_refusals_keep_to_the_maximum_packet_size(configured: Configured) -> Non
 
 
 def test_pubrel_keeps_to_the_maximum_packet_size(address: Address) -> None:
-    """No PUBREL is larger than the client takes, whatever PUBREC it answers."""
+    """No PUBREL is larger than the client's Maximum Packet Size, whichever PUBREC it answers."""
     topic = unique("size")
     with (
         connected(address, 5, properties={props.MAXIMUM_PACKET_SIZE: SMALL}) as client,
@@ -227,7 +227,7 @@ def test_pubrel_keeps_to_the_maximum_packet_size(address: Address) -> None:
             assert 2 + len(body) <= SMALL
 
 
-# -- what they must look like when the client sends them
+# -- what clients must send
 
 
 @pytest.mark.parametrize("flags", [flags for flags in range(16) if flags != 2])
@@ -243,7 +243,7 @@ def test_wrong_flags_of_pubrel(address: Address, version: int, flags: int) -> No
 @pytest.mark.parametrize("flags", [1, 2, 4, 8, 15])
 @pytest.mark.parametrize("first", [PUBACK, PUBREC, PUBCOMP], ids=NAMES.get)
 def test_wrong_flags(address: Address, version: int, first: int, flags: int) -> None:
-    """The other three with flags other than 0000 close the connection [MQTT-2.2.2-2] [MQTT5 2.1.3]."""
+    """PUBACK, PUBREC and PUBCOMP with flags other than 0000 close the connection [MQTT-2.2.2-2] [MQTT5 2.1.3]."""
     with connected(address, version) as client:
         client.send(bytes((first | flags, 2, 0, 1)))
         assert not isinstance(client.expect_close(), Pubrel)
@@ -252,7 +252,7 @@ def test_wrong_flags(address: Address, version: int, first: int, flags: int) -> 
 @pytest.mark.parametrize("body", [b"", b"\1", b"\0\0"], ids=["empty", "half an id", "id 0"])
 @pytest.mark.parametrize("first", NAMES, ids=NAMES.get)
 def test_bad_packet_identifier(address: Address, version: int, first: int, body: bytes) -> None:
-    """Without a packet identifier, or with 0, each of them closes the connection."""
+    """An acknowledgement without a packet identifier, or with 0, closes the connection."""
     with connected(address, version) as client:
         client.send(by_hand.packet(first, body))
         last: Packet | None = client.expect_close()
@@ -262,7 +262,7 @@ def test_bad_packet_identifier(address: Address, version: int, first: int, body:
 @pytest.mark.parametrize("rest", [b"\0\0", b"\0", b"\x10"])
 @pytest.mark.parametrize("first", NAMES, ids=NAMES.get)
 def test_longer_than_3_1_1_knows(address: Address, first: int, rest: bytes) -> None:
-    """In 3.1.1 the remaining length is two: anything behind the packet identifier is malformed."""
+    """In 3.1.1 the remaining length is two: bytes after the packet identifier are malformed."""
     with connected(address, 4) as client:
         client.send(by_hand.packet(first, b"\0\1" + rest))
         assert not isinstance(client.expect_close(), (Pubrel, Pubcomp))
@@ -271,7 +271,7 @@ def test_longer_than_3_1_1_knows(address: Address, first: int, rest: bytes) -> N
 @pytest.mark.parametrize("rest", [b"", b"\0", b"\0\0", b"\0\5\x1f\0\2ok", b"\0\7\x26\0\1k\0\1v"])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_every_form_is_taken(address: Address, qos: int, rest: bytes) -> None:
-    """MQTT 5 lets the code and the properties be left out of a success; both there are read too."""
+    """MQTT 5 clients may leave out code and properties of a success; such packets are accepted, and those with both."""
     topic = unique("form")
     with connected(address, 5, properties={props.RECEIVE_MAXIMUM: 1}) as client, connected(address, 5) as publisher:
         subscribe(client, Subscription(topic, qos))

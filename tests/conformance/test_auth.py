@@ -1,4 +1,4 @@
-"""The AUTH packet (section 3.15); what is said with it is in test_enhanced_authentication.py."""
+"""The AUTH packet (section 3.15); test_enhanced_authentication.py has the exchanges."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_reserved_bits(address: Address, flag: int) -> None:
 
 @pytest.mark.parametrize("flag", [1, 2, 4, 8])
 def test_reserved_bits_in_an_exchange(configured: Configured, flag: int) -> None:
-    """So it does where an AUTH is due, and would be right but for the flag."""
+    """During an exchange too, an AUTH that is valid except for a flag closes the connection."""
     scram = Scram()
     with WireClient(configured(authentication=settings()), 5) as client:
         client.send(Connect(unique("c"), True, 0, properties=scram.first(), version=5))
@@ -43,7 +43,7 @@ def test_not_in_3_1_1(address: Address) -> None:
 
 @pytest.mark.parametrize("size", [16, 32, 64, 96, 128, 256])
 def test_size(configured: Configured, size: int) -> None:
-    """An AUTH is never larger than the client takes: what it need not have is left out, or it does not come."""
+    """An AUTH is never larger than the client's Maximum Packet Size: it lacks optional properties, or is not sent."""
     with WireClient(configured(authentication=settings()), 5) as client:
         asked = Scram().first() | {props.MAXIMUM_PACKET_SIZE: size}
         client.send(Connect(unique("c"), True, 0, properties=asked, version=5))

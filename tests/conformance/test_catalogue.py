@@ -1,4 +1,4 @@
-"""The catalogue is complete, and what it names exists."""
+"""The catalogue is complete, and the tests that it names exist."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ STATEMENTS = load()
 
 
 def named(statement: Statement) -> str:
-    """Return what tells a statement from that of the same id in the other version."""
+    """Return id and version: both versions have statements with the same id."""
     return f"{statement.id} ({statement.version})"
 
 
@@ -20,19 +20,19 @@ def test_each_once() -> None:
 
 
 def test_all_there() -> None:
-    """Every number of every section is listed, and none that the standard has not."""
+    """Every number of every section is listed, and no number that the standard does not have."""
     listed = {(statement.version, statement.id) for statement in STATEMENTS}
     assert sorted(all_ids() - listed) == []
     assert sorted(listed - all_ids()) == []
 
 
 def test_shown_or_explained() -> None:
-    """Each statement names tests, or says why there can be none, or binds only clients: one of the three."""
+    """Each statement names tests, says why there can be none, or binds only clients: exactly one of the three."""
     ways = {named(one): [bool(one.tests), bool(one.not_observable), one.client_only].count(True) for one in STATEMENTS}
     assert [name for name, count in ways.items() if count != 1] == []
 
 
 def test_named_tests_exist() -> None:
-    """What the catalogue names is there."""
+    """Every test that the catalogue names exists."""
     defined = defined_tests()
     assert [(named(one), test) for one in STATEMENTS for test in one.tests if test not in defined] == []

@@ -1,4 +1,4 @@
-"""Sessions that CONNECT resumes, begins or discards, and what CONNACK says of them (sections 3.1.2.4, 3.2.2)."""
+"""Sessions that CONNECT resumes, begins or discards, and Session Present in CONNACK (sections 3.1.2.4, 3.2.2)."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.support.wire import WireClient, connected
 
 @pytest.fixture
 def topic() -> str:
-    """A topic of the test's own."""
+    """A topic that no other test uses."""
     return unique("topic")
 
 
@@ -29,7 +29,7 @@ def clean(address: Address, version: int, session: KeptSession) -> WireClient:
 
 
 def test_first_session(address: Address, version: int) -> None:
-    """Where there is no session, one begins, and CONNACK says that none was there."""
+    """If there is no session, one begins, and CONNACK has Session Present 0."""
     with KeptSession(address, version) as session:
         client, present = session.try_connect()
         assert not present
@@ -37,7 +37,7 @@ def test_first_session(address: Address, version: int) -> None:
 
 
 def test_resumed(address: Address, version: int, topic: str) -> None:
-    """A session that was kept goes on with its subscriptions, and CONNACK says so."""
+    """A kept session still has its subscriptions after a reconnect, and CONNACK has Session Present 1."""
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         session.connect().subscribe(topic)
         session.connect().disconnect()
@@ -48,7 +48,7 @@ def test_resumed(address: Address, version: int, topic: str) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_messages_wait(address: Address, version: int, topic: str, qos: int) -> None:
-    """What comes for a session while its client is away waits for it."""
+    """Messages that arrive while the session's client is away are delivered when it is back."""
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
         client.subscribe(topic, qos=qos)
@@ -59,7 +59,7 @@ def test_messages_wait(address: Address, version: int, topic: str, qos: int) -> 
 
 
 def test_sessions_go_by_client_id(address: Address, version: int, topic: str) -> None:
-    """Another client id is another session; upper and lower case are not the same."""
+    """Another client id has another session; client ids that differ in case are different."""
     with KeptSession(address, version) as one, KeptSession(address, version) as other:
         other.client_id = one.client_id.upper()
         one.connect().subscribe(topic)
@@ -74,7 +74,7 @@ def test_sessions_go_by_client_id(address: Address, version: int, topic: str) ->
 
 
 def test_clean_start_discards(address: Address, version: int, topic: str) -> None:
-    """A clean start begins without what the session before had, subscriptions or messages."""
+    """A clean start discards subscriptions and waiting messages of the session before."""
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
         client.subscribe(topic, qos=1)
@@ -86,7 +86,7 @@ def test_clean_start_discards(address: Address, version: int, topic: str) -> Non
 
 
 def test_clean_start_takes_over(address: Address, version: int, topic: str) -> None:
-    """Nor does it take anything from a connection whose place it takes."""
+    """A clean start that takes over a connection discards its session too."""
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         older = session.connect()
         older.subscribe(topic, qos=1)
@@ -97,7 +97,7 @@ def test_clean_start_takes_over(address: Address, version: int, topic: str) -> N
 
 
 def test_clean_session_is_not_kept(address: Address, version: int, topic: str) -> None:
-    """A session that began clean (and, in MQTT 5, without an expiry interval) ends with its connection."""
+    """A session of a clean start (in MQTT 5 also without an expiry interval) ends with its connection."""
     name = unique("c")
     with connected(address, version, client_id=name) as client:
         client.subscribe(topic, qos=1)
@@ -111,7 +111,7 @@ def test_clean_session_is_not_kept(address: Address, version: int, topic: str) -
 
 
 def test_retained_outlive_the_session(address: Address, version: int, topic: str) -> None:
-    """A retained message is not the session's: it stays when the session of who sent it ends."""
+    """A retained message is not part of a session: it stays when its publisher's session ends."""
     with KeptSession(address, version) as session:
         session.connect().publish(topic, b"retained", 1, retain=True)
         clean(address, version, session).disconnect()
@@ -125,7 +125,7 @@ def test_retained_outlive_the_session(address: Address, version: int, topic: str
 
 
 def test_kept_for_its_expiry_interval(address: Address, topic: str) -> None:
-    """A session with an expiry interval is kept, a clean start or not, if its connection breaks."""
+    """A session with an expiry interval is kept when its connection breaks, with or without clean start."""
     with KeptSession(address, 5) as session:
         client = WireClient(address, 5)
         client.connect(session.client_id, properties={props.SESSION_EXPIRY_INTERVAL: LONG})
@@ -139,7 +139,7 @@ def test_kept_for_its_expiry_interval(address: Address, topic: str) -> None:
 
 
 def test_kept_from_disconnect_on(address: Address) -> None:
-    """DISCONNECT gives a session another expiry interval: a longer one keeps it longer, 0 ends it."""
+    """DISCONNECT can change the expiry interval: a longer one keeps the session longer, 0 ends it."""
     with KeptSession(address, 5, expiry=1) as session:
         session.connect().disconnect(0, {props.SESSION_EXPIRY_INTERVAL: LONG})
         let_pass(3)
@@ -151,7 +151,7 @@ def test_kept_from_disconnect_on(address: Address) -> None:
 
 
 def test_not_kept_from_disconnect_on(address: Address) -> None:
-    """DISCONNECT cannot give an expiry interval to a session that had none: a protocol error (section 3.14.2.2.2)."""
+    """DISCONNECT with an expiry interval for a session without one is a protocol error (section 3.14.2.2.2)."""
     name = unique("c")
     with connected(address, 5, client_id=name) as client:
         client.send(b"\xe0\x07\0\x05\x11\0\0\0\x3c")
@@ -161,11 +161,11 @@ def test_not_kept_from_disconnect_on(address: Address) -> None:
         assert not client.connect(name, clean_start=False).session_present
 
 
-# -- Session Present where a client is refused
+# -- Session Present in a refusal
 
 
 def test_session_present_is_0_when_refused(address: Address, version: int) -> None:
-    """CONNACK that refuses says nothing of a session, although there is one."""
+    """A CONNACK that refuses has Session Present 0, although there is a session."""
     with KeptSession(address, version) as session:
         session.connect().disconnect()
         with WireClient(address, version) as client:
@@ -175,7 +175,7 @@ def test_session_present_is_0_when_refused(address: Address, version: int) -> No
 
 
 def test_reserved_acknowledge_flags(address: Address, version: int) -> None:
-    """Of the first byte of CONNACK only Session Present is ever set."""
+    """The reserved bits of the first byte of CONNACK are 0."""
     with KeptSession(address, version) as session:
         session.connect().close()
         properties = b"\x11\0\0\2\x58" if version == 5 else b""

@@ -1,4 +1,4 @@
-"""Client ids: which ones are taken, what becomes of none, and of one that is in use (sections 3.1.3.1, 3.1.4)."""
+"""Client ids: which ones are accepted, CONNECT without one, and one that is in use (sections 3.1.3.1, 3.1.4)."""
 
 import string
 
@@ -21,14 +21,14 @@ ALPHABET = string.digits + string.ascii_lowercase + string.ascii_uppercase
 
 @pytest.mark.parametrize("client_id", [ALPHABET[at : at + 23] for at in range(0, 62, 23)] + ["0", "Zz", "a" * 23])
 def test_client_ids_for_everyone(address: Address, version: int, client_id: str) -> None:
-    """Letters and digits, one to twenty-three of them, are a client id that every server takes."""
+    """Every server accepts client ids of one to twenty-three letters and digits."""
     with WireClient(address, version) as client:
         assert client.connect(client_id).reason_code == 0
         client.disconnect()
 
 
 def empty(address: Address, version: int) -> WireClient | None:
-    """A client without a client id; None if the server, as it may, does not take such."""
+    """A client without a client id; None if the server refuses such clients, as it may."""
     client = WireClient(address, version)
     connack = client.connect("")
     if connack.reason_code == 0:
@@ -48,7 +48,7 @@ def assigned(connack: Connack) -> str:
 
 
 def test_no_client_id(address: Address, version: int) -> None:
-    """Clients without a client id are each somebody else: none takes the place or the subscriptions of another."""
+    """Clients without a client id are different clients: none takes over the connection or subscriptions of another."""
     topic = unique("topic")
     one, other = empty(address, version), empty(address, version)
     if one is None or other is None:
@@ -62,7 +62,7 @@ def test_no_client_id(address: Address, version: int) -> None:
 
 
 def test_assigned(address: Address) -> None:
-    """A client without a client id is told the one that it gets; with it, it comes back to its session."""
+    """CONNACK assigns a client id to a client without one; with this client id the client can resume its session."""
     with WireClient(address, 5) as client:
         connack = client.connect("", properties={props.SESSION_EXPIRY_INTERVAL: 60})
         if connack.reason_code == reason_codes.CLIENT_IDENTIFIER_NOT_VALID:
@@ -76,7 +76,7 @@ def test_assigned(address: Address) -> None:
 
 
 def test_assigned_is_new(address: Address) -> None:
-    """No two clients are assigned the same, and none that has a session."""
+    """Assigned client ids differ from each other, and from those of existing sessions."""
     with connected(address, 5, client_id=unique("c")):
         clients = [WireClient(address, 5) for _ in range(20)]
         answers = [client.connect("", clean_start=False) for client in clients]
@@ -88,14 +88,14 @@ def test_assigned_is_new(address: Address) -> None:
 
 
 def test_none_assigned(address: Address) -> None:
-    """Who has a client id is not assigned another."""
+    """A client that has a client id is not assigned another."""
     with WireClient(address, 5) as client:
         connack = client.connect(unique("c"))
         assert props.ASSIGNED_CLIENT_IDENTIFIER not in (connack.properties or {})
 
 
 def test_no_client_id_for_a_session(address: Address) -> None:
-    """In 3.1.1 who wants a session and has no client id is refused with return code 2."""
+    """In 3.1.1 a client without a client id that asks for a kept session is refused with return code 2."""
     with WireClient(address, 4) as client:
         connack = refused(client, connect(4, "", flags=0))
         assert connack is not None
@@ -103,7 +103,7 @@ def test_no_client_id_for_a_session(address: Address) -> None:
 
 
 def test_client_id_is_refused(configured: Configured, version: int) -> None:
-    """A client id that the server does not take, here a long one, is refused: 2, or 0x85 in MQTT 5."""
+    """A client id that the server does not accept, here a long one, is refused with 2, in MQTT 5 with 0x85."""
     address = configured(mqtt={"max_clientid_len": 23})
     with WireClient(address, version) as client:
         connack = refused(client, connect(version, "a" * 24))
@@ -114,7 +114,7 @@ def test_client_id_is_refused(configured: Configured, version: int) -> None:
 @pytest.mark.parametrize("newer", [4, 5], ids=["by 3.1.1", "by 5.0"])
 @pytest.mark.parametrize("clean_start", [False, True])
 def test_taken_over(address: Address, version: int, newer: int, clean_start: bool) -> None:
-    """Who connects with a client id that is in use gets it; the older client is cut off, in MQTT 5 with 0x8E."""
+    """When a client id connects that is in use, the older connection is closed, in MQTT 5 with 0x8E."""
     name = unique("c")
     with connected(address, version, client_id=name) as older, WireClient(address, newer) as client:
         assert client.connect(name, clean_start=clean_start).reason_code == 0
@@ -128,7 +128,7 @@ def test_taken_over(address: Address, version: int, newer: int, clean_start: boo
 
 
 def test_state_goes_to_who_takes_over(address: Address, version: int) -> None:
-    """The session goes on with the newer connection."""
+    """After a take-over the session continues with the newer connection."""
     topic = unique("topic")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         older = session.connect()

@@ -1,4 +1,4 @@
-"""CONNACK: that it comes first and once, and what it says of the server (section 3.2)."""
+"""CONNACK: it comes first and once, and states the server's limits (section 3.2)."""
 
 import pytest
 
@@ -31,7 +31,7 @@ CODES = {
 
 
 def test_first(address: Address, version: int) -> None:
-    """CONNACK is the first packet, although messages wait for the client and it has asked for more already."""
+    """CONNACK is the first packet, although messages wait for the client and it has already sent other packets."""
     topic = unique("waiting")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -50,7 +50,7 @@ def test_first(address: Address, version: int) -> None:
 
 
 def test_once(address: Address, version: int) -> None:
-    """No second CONNACK comes, whatever goes on."""
+    """A second CONNACK is never sent."""
     topic = unique("once")
     with connected(address, version) as client:
         client.send(
@@ -70,7 +70,7 @@ def test_once(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("reason", ["refused", "level", "flags", "no payload", "will topic"])
 def test_codes(address: Address, version: int, reason: str) -> None:
-    """Whyever a client is refused, the code is one that the standard's table lists, and the connection closes."""
+    """A client that is refused for any reason gets a code of the standard's table, and the connection closes."""
     name = unique("c")
     bad = {
         "refused": refusal(version, name),
@@ -96,12 +96,12 @@ EXCHANGE_BREAKERS = {
     "PINGREQ": by_hand.PINGREQ,
     "QoS 3": by_hand.packet(0x36, by_hand.string("t") + b"\0\1\0"),
 }
-"""What a client must not send while it authenticates; for some the standard has codes that CONNACK may not have."""
+"""Packets that a client must not send during authentication; some of their codes are not allowed in CONNACK."""
 
 
 @pytest.mark.parametrize("breaker", EXCHANGE_BREAKERS)
 def test_codes_in_an_exchange(configured: Configured, breaker: str) -> None:
-    """So it is where a client breaks a rule after the first AUTH."""
+    """A client that breaks a rule after the first AUTH gets a code of CONNACK's table too."""
     with WireClient(configured(authentication=settings()), 5) as client:
         client.send(Connect(unique("c"), True, 0, properties=Scram().first(), version=5))
         client.expect(Auth)
@@ -119,17 +119,17 @@ def test_no_word_for_it(address: Address) -> None:
 
 
 def test_success(address: Address, version: int) -> None:
-    """A client that is let in is told so by code 0."""
+    """The CONNACK of a client that is accepted has code 0."""
     with WireClient(address, version) as client:
         assert client.connect(unique("c")).reason_code == 0
 
 
-# -- what the server has not (MQTT 5)
+# -- what the server does not support (MQTT 5)
 
 
 @pytest.fixture(scope="module")
 def nothing_more() -> dict[str, dict[str, object]]:
-    """Settings of a server that offers as little as a server may."""
+    """Settings of a server with as few features as the standard allows."""
     return {
         "mqtt": {
             "maximum_qos": 0,
@@ -143,13 +143,13 @@ def nothing_more() -> dict[str, dict[str, object]]:
 
 @pytest.mark.parametrize("maximum_qos", [0, 1])
 def test_maximum_qos(configured: Configured, maximum_qos: int) -> None:
-    """A server that does not take every QoS says in CONNACK which it takes."""
+    """A server that does not support every QoS states its Maximum QoS in CONNACK."""
     with WireClient(configured(mqtt={"maximum_qos": maximum_qos}), 5) as client:
         assert (client.connect(unique("c")).properties or {})[props.MAXIMUM_QOS] == maximum_qos
 
 
 def test_no_maximum_qos(address: Address) -> None:
-    """A server that names no Maximum QoS takes QoS 2; none names 2."""
+    """A server that states no Maximum QoS accepts QoS 2; Maximum QoS is never 2."""
     with WireClient(address, 5) as client:
         maximum = (client.connect(unique("c")).properties or {}).get(props.MAXIMUM_QOS)
         assert maximum in (None, 0, 1)
@@ -160,7 +160,7 @@ def test_no_maximum_qos(address: Address) -> None:
 
 @pytest.mark.parametrize("maximum_qos", [0, 1])
 def test_subscribe_at_any_qos(configured: Configured, version: int, maximum_qos: int) -> None:
-    """It takes subscriptions at any QoS nevertheless."""
+    """A server with a Maximum QoS accepts subscriptions at any QoS nevertheless."""
     with connected(configured(mqtt={"maximum_qos": maximum_qos}), version) as client:
         client.send(Subscribe(1, [Subscription(f"t/{qos}", qos) for qos in range(3)]))
         codes = client.expect(Suback).reason_codes
@@ -169,7 +169,7 @@ def test_subscribe_at_any_qos(configured: Configured, version: int, maximum_qos:
 
 @pytest.mark.parametrize(("maximum_qos", "qos"), [(0, 1), (0, 2), (1, 2)])
 def test_will_above_maximum_qos(configured: Configured, maximum_qos: int, qos: int) -> None:
-    """A client whose will has a QoS that the server does not take is refused: 0x9B."""
+    """A client whose will has a QoS above the server's Maximum QoS is refused with 0x9B."""
     with WireClient(configured(mqtt={"maximum_qos": maximum_qos}), 5) as client:
         connack = client.connect(unique("c"), will=Will(b"will", b"gone", qos))
         assert (connack.reason_code, connack.session_present) == (reason_codes.QOS_NOT_SUPPORTED, False)
@@ -177,7 +177,7 @@ def test_will_above_maximum_qos(configured: Configured, maximum_qos: int, qos: i
 
 
 def test_will_retain_not_available(configured: Configured) -> None:
-    """A client whose will is to be retained is refused by a server that retains nothing: 0x9A."""
+    """A server without retained messages refuses a client whose will has RETAIN with 0x9A."""
     with WireClient(configured(mqtt={"retain_available": False}), 5) as client:
         connack = client.connect(unique("c"), will=Will(b"will", b"gone", 0, True))
         assert (connack.reason_code, connack.session_present) == (reason_codes.RETAIN_NOT_SUPPORTED, False)
@@ -185,7 +185,7 @@ def test_will_retain_not_available(configured: Configured) -> None:
 
 
 def test_not_available_is_told(configured: Configured, nothing_more: dict[str, dict[str, object]]) -> None:
-    """What a server does not offer it says in CONNACK."""
+    """CONNACK states each feature that the server does not support."""
     with WireClient(configured(**nothing_more), 5) as client:
         told = client.connect(unique("c")).properties or {}
     expected = (
@@ -198,12 +198,12 @@ def test_not_available_is_told(configured: Configured, nothing_more: dict[str, d
     assert [told.get(each) for each in expected] == [0] * 5
 
 
-# -- what the client asks not to be told (MQTT 5)
+# -- information that the client does not want (MQTT 5)
 
 
 @pytest.mark.parametrize("asked", [{}, {props.REQUEST_RESPONSE_INFORMATION: 0}], ids=["unasked", "asked not to"])
 def test_no_response_information(address: Address, asked: Properties) -> None:
-    """Response Information comes only to who asks for it."""
+    """Only a client that requests Response Information gets it."""
     with WireClient(address, 5) as client:
         connack = client.connect(unique("c"), properties=asked)
         assert props.RESPONSE_INFORMATION not in (connack.properties or {})
@@ -214,8 +214,8 @@ def test_no_problem_information(address: Address) -> None:
     topic = unique("t")
     with connected(address, 5, properties={props.REQUEST_PROBLEM_INFORMATION: 0}) as client:
         client.send(
-            by_hand.packet(0x32, by_hand.string(topic) + b"\0\1\0"),  # nobody has subscribed: 0x10
-            by_hand.unsubscribe(5, 2, [topic]),  # nor has this client: 0x11
+            by_hand.packet(0x32, by_hand.string(topic) + b"\0\1\0"),  # no matching subscription: 0x10
+            by_hand.unsubscribe(5, 2, [topic]),  # no such subscription: 0x11
             by_hand.subscribe(5, 3, [(f"$share//{topic}", 0), ("a/#/b", 0)]),
         )
         packets = []
@@ -223,7 +223,7 @@ def test_no_problem_information(address: Address) -> None:
             client.send(by_hand.PINGREQ)
             while not isinstance(packet := client.receive(), Pingresp):
                 packets.append(packet)
-        except ConnectionError:  # the last of them may close the connection
+        except ConnectionError:  # the last one may close the connection
             pass
     told = [getattr(packet, "properties", None) or {} for packet in packets if packet.packet_type != 14]
     assert len(told) >= 2

@@ -1,4 +1,4 @@
-"""CONNECT: that it comes first and once, and what it must look like (section 3.1)."""
+"""CONNECT: it comes first and once, and what makes it malformed (section 3.1)."""
 
 import pytest
 
@@ -31,7 +31,7 @@ WILL_QOS = 0x08
 
 @pytest.mark.parametrize("name", ["PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE", "PUBACK", "PINGREQ", "DISCONNECT", "CONNACK"])
 def test_first_packet(address: Address, version: int, name: str) -> None:
-    """Whatever comes before CONNECT has no effect but that the connection closes."""
+    """A packet before CONNECT closes the connection and has no other effect."""
     topic = unique("first")
     first = {
         "PUBLISH": by_hand.publish(version, topic),
@@ -51,7 +51,7 @@ def test_first_packet(address: Address, version: int, name: str) -> None:
 
 
 def test_second_connect(address: Address, version: int) -> None:
-    """A second CONNECT breaks the protocol: it closes the connection and is not answered with a CONNACK."""
+    """A second CONNECT is a protocol error: it closes the connection and gets no CONNACK."""
     with WireClient(address, version) as client:
         data = connect(version, unique("c"))
         accepted(client, data)
@@ -67,14 +67,14 @@ def test_second_connect(address: Address, version: int) -> None:
     "name", [b"", b"MQT", b"MQTX", b"mqtt", b"MQTTT", b"MQTT ", b"HTTP", b"MQTT\0", b"\xff\xff\xff\xff"]
 )
 def test_protocol_name(address: Address, version: int, name: bytes) -> None:
-    """Under any name but MQTT nobody is let in, at least not as a client of this version."""
+    """A CONNECT with another protocol name than MQTT is not accepted, at least not as a client of this version."""
     with WireClient(address, version) as client:
         refused(client, connect(version, unique("c"), name=name))
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 6, 7, 127])
 def test_protocol_level(address: Address, level: int) -> None:
-    """A level that the server does not know closes the connection; MQTT 5 clients may be told first, by 0x84."""
+    """A protocol level that the server does not know closes the connection; MQTT 5 clients may get 0x84 first."""
     with WireClient(address, 5) as client:
         client.send(connect(5, unique("c"), level=level))
         data = b""
@@ -85,14 +85,14 @@ def test_protocol_level(address: Address, level: int) -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_protocol_level_is_refused(address: Address, level: int) -> None:
-    """A level below 3.1.1's that the server does not know is refused with return code 1, then the connection closes."""
+    """A protocol level below 3.1.1's is refused with return code 1, then the connection closes."""
     with WireClient(address, 4) as client:
         connack = refused(client, connect(4, unique("c"), level=level))
         assert connack is not None
         assert connack.reason_code == 1
 
 
-# -- flags, and the fields that they stand for
+# -- flags, and the fields that they announce
 
 
 def test_reserved_flag(address: Address, version: int) -> None:
@@ -124,26 +124,26 @@ def test_will_qos_3(address: Address, version: int, flags: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2, 3])
 def test_will_qos_without_will(address: Address, version: int, qos: int) -> None:
-    """Without a will its QoS must be 0."""
+    """Without a will, the will QoS must be 0."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), flags=CLEAN | qos * WILL_QOS))
 
 
 def test_will_retain_without_will(address: Address, version: int) -> None:
-    """Without a will its retain flag must be 0."""
+    """Without a will, the will retain flag must be 0."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), flags=CLEAN | WILL_RETAIN))
 
 
 def test_will_fields_without_will(address: Address, version: int) -> None:
-    """Without the will flag a will must not be in the payload."""
+    """Without the will flag, the payload must not have a will."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), will(version, unique("will"), b"gone")))
 
 
 @pytest.mark.parametrize("left", ["nothing", "topic", "half a message"])
 def test_will_without_its_fields(address: Address, version: int, left: str) -> None:
-    """With the will flag all fields of the will must be in the payload."""
+    """With the will flag, the payload must have all fields of a will."""
     fields = will(version, unique("will"), b"gone")
     cut = {"nothing": 0, "topic": len(fields) - 6, "half a message": len(fields) - 2}
     with WireClient(address, version) as client:
@@ -151,39 +151,39 @@ def test_will_without_its_fields(address: Address, version: int, left: str) -> N
 
 
 def test_user_name_without_flag(address: Address, version: int) -> None:
-    """Without its flag a user name must not be in the payload."""
+    """Without the user name flag, the payload must not have a user name."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), string("user")))
 
 
 def test_user_name_missing(address: Address, version: int) -> None:
-    """With its flag a user name must be in the payload."""
+    """With the user name flag, the payload must have a user name."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), flags=CLEAN | USER_NAME))
 
 
 def test_password_without_flag(address: Address, version: int) -> None:
-    """Without its flag a password must not be in the payload."""
+    """Without the password flag, the payload must not have a password."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), string("user") + string("pass"), flags=CLEAN | USER_NAME))
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3])
 def test_password_missing(address: Address, version: int, cut: int) -> None:
-    """With its flag a password must be in the payload, all of it."""
+    """With the password flag, the payload must have a complete password."""
     payload = string("user") + string("pass")[:cut]
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), payload, flags=CLEAN | USER_NAME | PASSWORD))
 
 
 def test_password_without_user_name(address: Address) -> None:
-    """3.1.1 knows no password without a user name."""
+    """3.1.1 does not allow a password without a user name."""
     with WireClient(address, 4) as client:
         malformed(client, connect(4, unique("c"), string("pass"), flags=CLEAN | PASSWORD))
 
 
 def test_all_fields_in_order(address: Address, version: int) -> None:
-    """Client id, will, user name and password are read in this order, each for what it is."""
+    """Client id, will, user name and password are read in this order."""
     topic = unique("will")
     with connected(address, version) as watcher:
         watcher.subscribe(topic)
@@ -193,7 +193,7 @@ def test_all_fields_in_order(address: Address, version: int) -> None:
         assert watcher.receive_message().payload == b"gone"
 
 
-# -- what does not conform
+# -- malformed
 
 
 BAD_PROPERTIES = {
@@ -210,33 +210,33 @@ BAD_PROPERTIES = {
 
 
 def bare(version: int, payload: bytes) -> bytes:
-    """A CONNECT with this payload, which need not begin with a client id."""
+    """A CONNECT with this payload, which may lack a client id."""
     head = string("MQTT") + bytes((version, CLEAN, 0, 0)) + (b"\0" if version == 5 else b"")
     return packet(0x10, head + payload)
 
 
 def test_no_client_id(address: Address, version: int) -> None:
-    """A client id must be there, be it of no length."""
+    """The client id field must exist, even if its length is 0."""
     with WireClient(address, version) as client:
         malformed(client, bare(version, b""))
 
 
 @pytest.mark.parametrize("payload", [b"\0", b"\0\5four", b"\xff\xffx"])
 def test_client_id_cut_off(address: Address, version: int, payload: bytes) -> None:
-    """A client id that is shorter than it says is not one."""
+    """A client id that is shorter than its length field says is malformed."""
     with WireClient(address, version) as client:
         malformed(client, bare(version, payload))
 
 
 def test_bytes_behind_the_end(address: Address, version: int) -> None:
-    """Nothing may come behind the last field."""
+    """Bytes after the last field are malformed."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), b"\0"))
 
 
 @pytest.mark.parametrize("length", range(10))
 def test_too_short(address: Address, version: int, length: int) -> None:
-    """A CONNECT that ends before its payload does not conform."""
+    """A CONNECT that ends before its payload is malformed."""
     whole = connect(version, "")[2:]
     with WireClient(address, version) as client:
         malformed(client, packet(0x10, whole[:length]))
@@ -244,14 +244,14 @@ def test_too_short(address: Address, version: int, length: int) -> None:
 
 @pytest.mark.parametrize("name", BAD_PROPERTIES)
 def test_bad_properties(address: Address, name: str) -> None:
-    """Properties that CONNECT may not have, or not like this, do not conform."""
+    """Properties that CONNECT must not have, duplicate ones and wrong values are malformed."""
     with WireClient(address, 5) as client:
         malformed(client, connect(5, unique("c"), properties=BAD_PROPERTIES[name]))
 
 
 @pytest.mark.parametrize("properties", [b"\x02\0\0\0\1" * 2, b"\x01\0" * 2, b"\x23\0\1"])
 def test_bad_will_properties(address: Address, properties: bytes) -> None:
-    """Properties that a will may not have, or not like this, do not conform."""
+    """Properties that a will must not have, duplicate ones and wrong values are malformed."""
     fields = will(5, unique("will"), b"gone", properties)
     with WireClient(address, 5) as client:
         malformed(client, connect(5, unique("c"), fields, flags=CLEAN | WILL))
@@ -259,7 +259,7 @@ def test_bad_will_properties(address: Address, properties: bytes) -> None:
 
 @pytest.mark.parametrize("topic", ["", "a/#", "+", "a/+/b"])
 def test_will_topic_that_is_none(address: Address, version: int, topic: str) -> None:
-    """A will has to have a topic to which it can be published: not empty, no wildcards."""
+    """A will topic must be a valid topic name: not empty, without wildcards."""
     with WireClient(address, version) as client:
         refused(client, connect(version, unique("c"), will(version, topic), flags=CLEAN | WILL))
 
@@ -268,20 +268,20 @@ def test_will_topic_that_is_none(address: Address, version: int, topic: str) -> 
 
 
 def test_accepted(address: Address, version: int) -> None:
-    """A CONNECT that is in order is answered with a CONNACK of success."""
+    """A valid CONNECT is answered with a CONNACK of success."""
     with WireClient(address, version) as client:
         assert accepted(client, connect(version, unique("c"))).reason_code == 0
         client.expect_nothing_more()
 
 
 def test_refused(address: Address, version: int) -> None:
-    """A client that is refused is cut off, after a CONNACK that says so if there is one."""
+    """A client that is refused is disconnected, after a CONNACK that refuses if one is sent."""
     with WireClient(address, version) as client:
         refused(client, refusal(version, unique("c")))
 
 
 def test_nothing_behind_a_refusal(address: Address, version: int) -> None:
-    """What comes behind a CONNECT that is refused has no effect, whether it is wrong in itself or only not let in."""
+    """Packets after a CONNECT that is refused have no effect, whether the CONNECT is malformed or not permitted."""
     topic = unique("behind")
     not_let_in = connect(4, "", flags=0)  # [MQTT-3.1.3-8]
     with connected(address, version) as watcher, connected(address, version) as publisher:
@@ -293,7 +293,7 @@ def test_nothing_behind_a_refusal(address: Address, version: int) -> None:
 
 
 def test_everything_at_once(address: Address, version: int) -> None:
-    """A client need not wait for CONNACK: what comes behind a CONNECT that is accepted counts."""
+    """A client need not wait for CONNACK: packets after a CONNECT that is accepted are handled."""
     topic = unique("hasty")
     with connected(address, version) as watcher:
         watcher.subscribe(topic)

@@ -1,4 +1,4 @@
-"""DISCONNECT, from either side (section 3.14); what it makes of a will is in test_will.py."""
+"""DISCONNECT, from either side (section 3.14); test_will.py has its effect on a will."""
 
 import pytest
 
@@ -33,11 +33,11 @@ VIOLATIONS = {
     "length too long": b"\x30\xff\xff\xff\xff\x7f",
     "keepalive": b"",
 }
-"""What closes a connection of MQTT 5, each in its own way."""
+"""Ways in which an MQTT 5 client makes the server close its connection."""
 
 
 def provoked(address: Address, violation: str, properties: Properties | None = None) -> list[Packet]:
-    """Everything that comes from breaking a rule to the close."""
+    """Everything that the server sends from the violation to the close."""
     with connected(address, 5, keep_alive=1, properties=properties) as client:
         client.timeout = PATIENCE
         client.send(VIOLATIONS[violation])
@@ -46,7 +46,7 @@ def provoked(address: Address, violation: str, properties: Properties | None = N
 
 @pytest.mark.parametrize("violation", VIOLATIONS)
 def test_reason_code(address: Address, violation: str) -> None:
-    """A DISCONNECT from the server has a reason code that a server may use, and no Session Expiry Interval."""
+    """A DISCONNECT from the server has a reason code of the server's table, and no Session Expiry Interval."""
     for last in provoked(address, violation):
         assert isinstance(last, Disconnect)
         assert last.reason_code in SERVERS_CODES
@@ -54,7 +54,7 @@ def test_reason_code(address: Address, violation: str) -> None:
 
 
 def test_reason_code_of_take_over(address: Address) -> None:
-    """So it has when another connection takes the client's place."""
+    """The DISCONNECT of a take-over has such a reason code too."""
     name = unique("c")
     with connected(address, 5, client_id=name) as client, connected(address, 5, client_id=name):
         for last in client.until_close():
@@ -66,7 +66,7 @@ def test_reason_code_of_take_over(address: Address) -> None:
 @pytest.mark.parametrize("size", [24, 32, 64])
 @pytest.mark.parametrize("violation", [name for name in VIOLATIONS if name != "keepalive"])
 def test_size(address: Address, violation: str, size: int) -> None:
-    """A DISCONNECT has no Reason String or User Property with which it would be larger than the client takes."""
+    """A DISCONNECT that would exceed the client's Maximum Packet Size has no Reason String or User Property."""
     with WireClient(address, 5) as client:
         connack = None
         try:
@@ -84,7 +84,7 @@ def test_size(address: Address, violation: str, size: int) -> None:
 
 @pytest.mark.parametrize("first", ["PUBLISH", "PINGREQ", "AUTH", "flags", "no CONNECT at all", "method", "will"])
 def test_not_before_connack(address: Address, first: str) -> None:
-    """A client that has not been let in gets no DISCONNECT, whatever it did wrong."""
+    """A client that is not accepted yet gets no DISCONNECT, whatever rule it breaks."""
     bad = {
         "PUBLISH": by_hand.publish(5, "t"),
         "PINGREQ": by_hand.PINGREQ,
@@ -100,7 +100,7 @@ def test_not_before_connack(address: Address, first: str) -> None:
 
 
 def test_nothing_behind_it(address: Address) -> None:
-    """Behind a DISCONNECT from the server comes nothing but the close, however much is on its way."""
+    """After a DISCONNECT the server sends nothing more, however many messages wait."""
     topic = unique("flood")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         client.subscribe(topic)
@@ -115,7 +115,7 @@ def test_nothing_behind_it(address: Address) -> None:
 
 
 def test_no_answer_behind_it(address: Address) -> None:
-    """Nor does the answer to what the client has sent before it broke a rule, in the same breath."""
+    """After a DISCONNECT the server sends no answer to packets that came before the violation in the same write."""
     topic = unique("answered")
     asked = (
         by_hand.subscribe(5, 1, [(topic, 0)]),
@@ -131,7 +131,7 @@ def test_no_answer_behind_it(address: Address) -> None:
 
 @pytest.mark.parametrize("flag", [1, 2, 4, 8])
 def test_reserved_bits(address: Address, version: int, flag: int) -> None:
-    """A DISCONNECT with a flag is malformed: the client is cut off, and its will is not discarded."""
+    """A DISCONNECT with a flag is malformed: the client is disconnected, and its will is published."""
     topic = unique("will")
     with connected(address, version) as watcher:
         watcher.subscribe(topic)
@@ -145,7 +145,7 @@ def test_reserved_bits(address: Address, version: int, flag: int) -> None:
 
 
 def test_nothing_is_taken_behind_it(address: Address, version: int) -> None:
-    """The server closes when it has read DISCONNECT, and reads nothing behind it."""
+    """The server closes when it has read DISCONNECT, and handles nothing after it."""
     topic = unique("behind")
     with connected(address, version) as watcher, connected(address, version) as publisher:
         watcher.subscribe(topic)

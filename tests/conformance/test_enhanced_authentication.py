@@ -1,4 +1,4 @@
-"""Enhanced authentication (section 4.12 of 5.0), by SCRAM-SHA-256 where a method is needed."""
+"""Enhanced authentication (section 4.12 of 5.0), with SCRAM-SHA-256 where a method is needed."""
 
 from collections.abc import Callable, Iterator
 
@@ -36,7 +36,7 @@ def begin(client: WireClient, properties: Properties) -> None:
 
 
 def authenticate(client: WireClient) -> Connack:
-    """Carry an exchange to its end."""
+    """Carry out a complete exchange."""
     scram = Scram()
     begin(client, scram.first())
     scram.answer(client)
@@ -47,7 +47,7 @@ def authenticate(client: WireClient) -> Connack:
 
 
 def reauthenticate(client: WireClient) -> Auth:
-    """Carry another exchange to its end; returns the AUTH that says so."""
+    """Carry out another complete exchange; returns the AUTH that ends it."""
     scram = Scram()
     client.send(Auth(REAUTHENTICATE, scram.first()))
     scram.answer(client)
@@ -63,7 +63,7 @@ def method(properties: Properties | None) -> object:
 
 
 def check_refused(client: WireClient, codes: set[int] | None = None) -> None:
-    """The next packet is a CONNACK that refuses, with one of these codes, or there is none; then it closes."""
+    """The next packet is a CONNACK that refuses with one of these codes, or there is none; then the server closes."""
     try:
         packet = client.receive()
     except ConnectionError:
@@ -75,17 +75,17 @@ def check_refused(client: WireClient, codes: set[int] | None = None) -> None:
 
 
 def check_disconnected(client: WireClient, codes: set[int]) -> None:
-    """What comes before the close is nothing, or a DISCONNECT with one of these codes."""
+    """Before the close there is nothing, or a DISCONNECT with one of these codes."""
     last = client.expect_close()
     assert last is None or (isinstance(last, Disconnect) and last.reason_code in codes), last
 
 
-# -- no method, or none that the server knows
+# -- no method, or an unknown one
 
 
 @pytest.mark.parametrize("data", [None, b"", b"anything"])
 def test_unknown_method(address: Address, data: bytes | None) -> None:
-    """A client that asks for a method that the server has not is refused."""
+    """A client that requests a method that the server does not have is refused."""
     with WireClient(address, 5) as client:
         begin(client, with_data(data, "no such method"))
         check_refused(client, {reason_codes.BAD_AUTHENTICATION_METHOD, reason_codes.NOT_AUTHORIZED})
@@ -93,7 +93,7 @@ def test_unknown_method(address: Address, data: bytes | None) -> None:
 
 @pytest.mark.parametrize("name", ["SCRAM-SHA-1", "scram-sha-256", "SCRAM-SHA-256-PLUS", "PLAIN", ""])
 def test_unknown_method_where_there_is_one(scram_address: Address, name: str) -> None:
-    """A server with a method knows it by its exact name only [MQTT-4.12.0-1]."""
+    """The name of a method has to match exactly [MQTT-4.12.0-1]."""
     with WireClient(scram_address, 5) as client:
         begin(client, with_data(b"n,,n=user,r=nonce", name))
         check_refused(client, {reason_codes.BAD_AUTHENTICATION_METHOD, reason_codes.NOT_AUTHORIZED})
@@ -110,12 +110,12 @@ def _connect_without_method(address: Address) -> None:
 
 
 def test_no_method(address: Address) -> None:
-    """A client without a method gets its CONNACK at once, without one."""
+    """A client without a method gets its CONNACK at once, without a method."""
     _connect_without_method(address)
 
 
 def test_no_method_where_there_is_one(scram_address: Address) -> None:
-    """That the server has a method is nothing to a client without."""
+    """A server that has a method accepts clients without one as before."""
     _connect_without_method(scram_address)
 
 
@@ -129,7 +129,7 @@ def test_auth_out_of_the_blue(address: Address, code: int) -> None:
 
 
 def test_auth_first(address: Address) -> None:
-    """AUTH before CONNECT closes the connection without a word [MQTT-3.1.0-1]."""
+    """AUTH before CONNECT closes the connection without an answer [MQTT-3.1.0-1]."""
     with WireClient(address, 5) as client:
         client.send(Auth(CONTINUE, with_data(b"x")))
         assert client.expect_close() is None
@@ -139,7 +139,7 @@ def test_auth_first(address: Address) -> None:
 
 
 def test_exchange(scram_address: Address) -> None:
-    """AUTH 0x18 from the server, AUTH 0x18 from the client, CONNACK; each names the method, and both sides know."""
+    """The server sends AUTH 0x18, the client AUTH 0x18, the server CONNACK; each names the method, and has its data."""
     with WireClient(scram_address, 5) as client:
         scram = Scram()
         begin(client, scram.first())
@@ -151,7 +151,7 @@ def test_exchange(scram_address: Address) -> None:
 
 
 def test_authenticated_client_is_served(scram_address: Address) -> None:
-    """After the exchange the connection is like any other."""
+    """After the exchange the client can publish and subscribe as usual."""
     topic = unique("served")
     with WireClient(scram_address, 5) as client:
         authenticate(client)
@@ -170,7 +170,7 @@ def test_wrong_password(scram_address: Address) -> None:
 
 
 def test_unknown_user(scram_address: Address) -> None:
-    """A user whom the server does not know is refused, at whichever step."""
+    """A user whom the server does not know is refused, at either step."""
     with WireClient(scram_address, 5) as client:
         scram = Scram(user="nobody")
         begin(client, scram.first())
@@ -187,7 +187,7 @@ def test_unknown_user(scram_address: Address) -> None:
     "data", [b"", b"nonsense", b"\xff\xfe", b"n,,", b"n,,n=user", b"n,,r=nonce", b"p=tls-unique,,n=user,r=nonce"]
 )
 def test_nonsense(scram_address: Address, data: bytes) -> None:
-    """Data that are no first message of the method are refused."""
+    """Data that are no client-first message are refused."""
     with WireClient(scram_address, 5) as client:
         begin(client, with_data(data))
         check_refused(client)
@@ -195,7 +195,7 @@ def test_nonsense(scram_address: Address, data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [None, b"", b"c=biws", b"c=biws,r=other,p=AAAA", b"\xff"])
 def test_nonsense_at_the_end(scram_address: Address, data: bytes | None) -> None:
-    """Data that are no final message of the method are refused [MQTT-4.12.0-4]."""
+    """Data that are no client-final message are refused [MQTT-4.12.0-4]."""
     with WireClient(scram_address, 5) as client:
         begin(client, Scram().first())
         client.expect(Auth)
@@ -204,7 +204,7 @@ def test_nonsense_at_the_end(scram_address: Address, data: bytes | None) -> None
 
 
 def _after_challenge(address: Address, packet: Callable[[Properties], Packet]) -> None:
-    """Answer the challenge rightly, but in a packet that is not what it should be."""
+    """Answer the challenge correctly, but in a wrong packet."""
     with WireClient(address, 5) as client:
         scram = Scram()
         begin(client, scram.first())
@@ -215,24 +215,24 @@ def _after_challenge(address: Address, packet: Callable[[Properties], Packet]) -
 
 @pytest.mark.parametrize("code", [reason_codes.SUCCESS, REAUTHENTICATE])
 def test_answer_with_another_reason_code(scram_address: Address, code: int) -> None:
-    """An answer that is right but for its reason code is not accepted."""
+    """A correct answer with a wrong reason code is not accepted."""
     _after_challenge(scram_address, lambda proof: Auth(code, proof))
 
 
 def test_answer_with_another_method(scram_address: Address) -> None:
-    """An answer that names another method is not accepted."""
+    """A correct answer with another method is not accepted."""
     _after_challenge(
         scram_address, lambda proof: Auth(CONTINUE, proof | {props.AUTHENTICATION_METHOD: "SCRAM-SHA-512"})
     )
 
 
 def test_other_packets_before_the_end(scram_address: Address) -> None:
-    """Before CONNACK the server takes nothing but AUTH and DISCONNECT [MQTT-3.1.2-30]."""
+    """Before CONNACK the server accepts only AUTH and DISCONNECT [MQTT-3.1.2-30]."""
     _after_challenge(scram_address, lambda _: Pingreq())
 
 
 def test_leaving_before_the_end(scram_address: Address) -> None:
-    """The client may take its leave in the middle of the exchange."""
+    """The client may disconnect in the middle of the exchange."""
     with WireClient(scram_address, 5) as client:
         begin(client, Scram().first())
         client.expect(Auth)
@@ -241,7 +241,7 @@ def test_leaving_before_the_end(scram_address: Address) -> None:
 
 
 def test_proof_is_good_once(scram_address: Address) -> None:
-    """What was said in one exchange opens no other: the server's nonce is new each time."""
+    """Messages of one exchange cannot be replayed in another: the server's nonce is new each time."""
     with WireClient(scram_address, 5) as client, WireClient(scram_address, 5) as thief:
         scram = Scram()
         first = scram.first()
@@ -273,7 +273,7 @@ def test_reauthentication(scram_address: Address) -> None:
 
 
 def test_messages_during_reauthentication(scram_address: Address) -> None:
-    """Other packets go on during re-authentication, and after it [MQTT5 4.12.1]."""
+    """Other packets are handled during re-authentication and after it [MQTT5 4.12.1]."""
     topic = unique("during")
     with WireClient(scram_address, 5) as client:
         authenticate(client)
@@ -290,7 +290,7 @@ def test_messages_during_reauthentication(scram_address: Address) -> None:
 
 
 def test_failed_reauthentication(scram_address: Address) -> None:
-    """A proof that is wrong this time closes the connection."""
+    """A wrong proof in re-authentication closes the connection."""
     with WireClient(scram_address, 5) as client:
         authenticate(client)
         scram = Scram(password="pen")
@@ -300,7 +300,7 @@ def test_failed_reauthentication(scram_address: Address) -> None:
 
 
 def test_reauthentication_with_another_method(scram_address: Address) -> None:
-    """Re-authentication by another method than the first closes the connection."""
+    """Re-authentication with another method than in CONNECT closes the connection."""
     with WireClient(scram_address, 5) as client:
         authenticate(client)
         other = Scram().first() | {props.AUTHENTICATION_METHOD: "SCRAM-SHA-1"}
@@ -309,7 +309,7 @@ def test_reauthentication_with_another_method(scram_address: Address) -> None:
 
 
 def test_continuing_without_a_beginning(scram_address: Address) -> None:
-    """AUTH 0x18 when no exchange is under way closes the connection [MQTT5 3.15.2.1]."""
+    """AUTH 0x18 without a running exchange closes the connection [MQTT5 3.15.2.1]."""
     with WireClient(scram_address, 5) as client:
         authenticate(client)
         client.send(Auth(CONTINUE, Scram().first()))

@@ -19,7 +19,7 @@ from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
 MALFORMED_OR_ERROR = frozenset({reason_codes.MALFORMED_PACKET, reason_codes.PROTOCOL_ERROR})
-"""Which of the two it is often depends on how far a server reads before it notices."""
+"""Malformed or protocol error: which of the two often depends on how far a server reads before it notices."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class Violation:
     v4: bytes = b""
     v5: bytes = b""
     codes: frozenset[int] = field(default=MALFORMED_OR_ERROR)
-    """What a DISCONNECT of 5.0 may say of it."""
+    """The reason codes that a DISCONNECT of 5.0 may have for it."""
 
     def bytes_of(self, version: int) -> bytes:
-        """The packet in this version; empty if the version does not know it."""
+        """The packet in this version; empty if the version does not have it."""
         return self.v5 if version == 5 else self.v4
 
 
 def both(name: str, packet: bytes) -> Violation:
-    """A violation that looks the same in both versions."""
+    """A violation with the same bytes in both versions."""
     return Violation(name, packet, packet)
 
 
@@ -100,7 +100,7 @@ VIOLATIONS = [
 
 
 def cases(version: int) -> list[Violation]:
-    """The violations that this version knows."""
+    """The violations of this version."""
     return [violation for violation in VIOLATIONS if violation.bytes_of(version)]
 
 
@@ -110,7 +110,7 @@ def cases(version: int) -> list[Violation]:
     ids=lambda value: value.name if isinstance(value, Violation) else None,
 )
 def test_violation_closes(address: Address, version: int, violation: Violation) -> None:
-    """A packet that breaks the protocol closes the connection it came on."""
+    """A packet that breaks the protocol closes its connection."""
     with connected(address, version) as client:
         client.send(violation.bytes_of(version))
         last = client.expect_close()
@@ -119,7 +119,7 @@ def test_violation_closes(address: Address, version: int, violation: Violation) 
 
 
 def test_violation_is_named(configured: Configured) -> None:
-    """MQTT 5 clients are told what they did before the connection closes."""
+    """MQTT 5 clients get the reason in DISCONNECT before the connection closes."""
     address = configured()
     for violation in cases(5):
         with connected(address, 5) as client:
@@ -130,14 +130,14 @@ def test_violation_is_named(configured: Configured) -> None:
 
 
 def test_violation_leaves_others_alone(address: Address, version: int) -> None:
-    """What one connection does has no consequences for another, of the same client's messages either."""
+    """A violation does not affect the connections of others."""
     topic = unique("others")
     with connected(address, version) as other, connected(address, version) as publisher:
         subscribe(other, Subscription(topic))
         for violation in cases(version):
             with connected(address, version) as client:
                 client.send(violation.bytes_of(version))
-                client.socket.shutdown(socket.SHUT_WR)  # who does not mind the violation closes at the end
+                client.socket.shutdown(socket.SHUT_WR)  # without a reaction to the violation it closes here
                 client.expect_close()
             publisher.publish(topic, violation.name.encode())
         expected = [violation.name.encode() for violation in cases(version)]
@@ -152,7 +152,7 @@ def test_violation_leaves_others_alone(address: Address, version: int) -> None:
 def test_wrong_acknowledgement(
     address: Address, version: int, qos: int, wrong: list[type[Puback | Pubrec | Pubcomp]]
 ) -> None:
-    """An acknowledgement that the delivery does not wait for breaks the protocol."""
+    """An acknowledgement of the wrong kind for its delivery is a protocol error."""
     topic = unique("wrong")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, qos))
@@ -167,7 +167,7 @@ def test_wrong_acknowledgement(
 
 
 def test_what_came_before_counts(address: Address, version: int) -> None:
-    """Packets in front of the one that breaks the protocol are handled, even out of the same write."""
+    """Packets before the violation are handled, even if they are in the same write."""
     topic = unique("before")
     with connected(address, version) as other, connected(address, version) as publisher:
         subscribe(other, Subscription(topic))
@@ -179,7 +179,7 @@ def test_what_came_before_counts(address: Address, version: int) -> None:
         assert payloads(messages(other, publisher)) == [b"before"]
 
 
-# -- reason codes that mean the end
+# -- reason codes that end the connection
 
 
 _UNKNOWN_LEVEL = by_hand.packet(0x10, by_hand.string("MQTT") + b"\x09\2\0\x3c\0" + by_hand.string("level"))
@@ -204,7 +204,7 @@ _WILL_WITH_WILDCARD = by_hand.packet(
     ids=["unknown level", "reserved flag", "unknown method", "will with a wildcard"],
 )
 def test_connack_of_refusal_is_the_last(address: Address, packet: bytes) -> None:
-    """A client that is refused gets a CONNACK that says so, or none, and then the connection closes."""
+    """A client that is refused gets a CONNACK that refuses, or none, and then the connection closes."""
     with WireClient(address, 5) as client:
         client.send(packet + by_hand.PINGREQ)
         try:
@@ -212,13 +212,13 @@ def test_connack_of_refusal_is_the_last(address: Address, packet: bytes) -> None
         except ConnectionError:
             return
         assert first == 0x20
-        # A server that does not know the level cannot know the form of its CONNACK either: 3.1.1's has small codes.
+        # A server does not know the CONNACK of an unknown level either: codes of 3.1.1 are allowed.
         assert body[1] >= 0x80 or (packet == _UNKNOWN_LEVEL and body == b"\0\1")
         assert client.expect_close() is None
 
 
 def test_disconnect_of_refusal_is_the_last(address: Address) -> None:
-    """Nothing comes behind a DISCONNECT, and the connection closes: here for a take-over and a second CONNECT."""
+    """After a DISCONNECT nothing comes and the connection closes: here at a take-over and a second CONNECT."""
     client_id, topic = unique("client"), unique("last")
     with connected(address, 5, client_id=client_id) as older, connected(address, 5) as publisher:
         subscribe(older, Subscription(topic))
@@ -233,7 +233,7 @@ def test_disconnect_of_refusal_is_the_last(address: Address) -> None:
 
 @pytest.mark.parametrize("code", [0x80, 0x81, 0x82, 0x93, 0x95])
 def test_disconnect_from_the_client(address: Address, code: int) -> None:
-    """When the client says in DISCONNECT what was wrong, the server closes, too."""
+    """A DISCONNECT with a reason code for an error makes the server close, too."""
     with connected(address, 5) as client:
         client.send(by_hand.packet(0xE0, bytes((code, 0))))
         assert client.expect_close() is None
@@ -243,7 +243,7 @@ def test_disconnect_from_the_client(address: Address, code: int) -> None:
 
 
 def test_refused_packet_leaves_the_connection_alone(configured: Configured) -> None:
-    """A reason code of 0x80 or more in an acknowledgement concerns its packet: all else goes on [MQTT5 4.13.2]."""
+    """A reason code of 0x80 or more in an acknowledgement concerns its packet only [MQTT5 4.13.2]."""
     address = configured(authorization={"deny_publish": ["secret/#"], "deny_subscribe": ["secret/#"]})
     with connected(address, 5) as client:
         assert client.subscribe("secret/a", "free", qos=1).reason_codes == [reason_codes.UNSPECIFIED_ERROR, 1]
@@ -254,7 +254,7 @@ def test_refused_packet_leaves_the_connection_alone(configured: Configured) -> N
 
 
 def test_problem_information_unwanted(configured: Configured) -> None:
-    """With Request Problem Information 0 no Reason String comes but with CONNACK, PUBLISH or DISCONNECT."""
+    """With Request Problem Information 0, only CONNACK, PUBLISH and DISCONNECT may have a Reason String."""
     address = configured(authorization={"deny_publish": ["secret/#"], "deny_subscribe": ["secret/#"]})
     with connected(address, 5, properties={props.REQUEST_PROBLEM_INFORMATION: 0}) as client:
         answer = client.subscribe("secret/a")

@@ -24,14 +24,14 @@ def receiver(address: Address, receive_maximum: int, topic: str, qos: int) -> Wi
 
 
 def publish(address: Address, topic: str, count: int, qos: int) -> None:
-    """Publish so many messages and see each to its end."""
+    """Publish so many messages, each with its complete exchange."""
     with connected(address, 5) as publisher:
         for number in range(count):
             publisher.publish(topic, b"%d" % number, qos)
 
 
 def nothing_is_sent(client: WireClient) -> None:
-    """Nothing but the answers to pings and to an UNSUBSCRIBE comes: time enough for what must not come."""
+    """No message comes: only the answers to some pings and an UNSUBSCRIBE, which give it time to come."""
     client.expect_nothing_more()
     client.send(by_hand.unsubscribe(5, 60_000, ["nothing"]))
     client.expect(Unsuback)
@@ -61,7 +61,7 @@ def test_initial_quota(address: Address, maximum: int, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_nothing_past_the_quota(address: Address, qos: int) -> None:
-    """When as many messages are unacknowledged as the client takes at once, no more come."""
+    """When Receive Maximum messages are unacknowledged, no more come."""
     topic = unique("quota")
     with receiver(address, 3, topic, qos) as client:
         publish(address, topic, 10, qos)
@@ -80,7 +80,7 @@ def test_nothing_past_the_quota(address: Address, qos: int) -> None:
     ],
 )
 def test_quota_comes_back(address: Address, step: str, code: int) -> None:
-    """PUBACK, PUBCOMP, and a PUBREC that rejects, each let one more message come."""
+    """PUBACK, PUBCOMP, and a PUBREC that refuses, each allow one more message."""
     topic = unique("quota")
     with receiver(address, 2, topic, 1 if step == "PUBACK" else 2) as client:
         publish(address, topic, 6, 2)
@@ -101,7 +101,7 @@ def test_quota_comes_back(address: Address, step: str, code: int) -> None:
 
 
 def test_pubrec_keeps_the_quota(address: Address) -> None:
-    """A PUBREC of success lets no more come: that message is not finished yet."""
+    """A PUBREC of success allows no more messages: the exchange has not ended yet."""
     topic = unique("quota")
     with receiver(address, 1, topic, 2) as client:
         publish(address, topic, 2, 2)
@@ -114,7 +114,7 @@ def test_pubrec_keeps_the_quota(address: Address) -> None:
 
 
 def test_quota_is_new_with_each_connection(address: Address) -> None:
-    """Receive Maximum is the connection's: what the next CONNECT says holds, for what is sent again too."""
+    """Each connection has the Receive Maximum of its own CONNECT, which applies to what is resent too."""
     topic, client_id = unique("quota"), unique("client")
     keep = {props.SESSION_EXPIRY_INTERVAL: 60}
     wide = keep | {props.RECEIVE_MAXIMUM: 4}
@@ -137,7 +137,7 @@ def test_quota_is_new_with_each_connection(address: Address) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_other_packets_at_quota_zero(address: Address, qos: int) -> None:
-    """With the quota at zero PINGREQ, SUBSCRIBE, UNSUBSCRIBE and PUBLISH are answered as ever."""
+    """With the quota at zero, PINGREQ, SUBSCRIBE, UNSUBSCRIBE and PUBLISH are answered as usual."""
     topic = unique("quota")
     with receiver(address, 1, topic, qos) as client:
         publish(address, topic, 3, qos)

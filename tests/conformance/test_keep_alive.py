@@ -1,4 +1,4 @@
-"""Keep Alive: who says nothing for too long is cut off (section 3.1.2.10)."""
+"""Keep Alive: a client that sends nothing for too long is disconnected (section 3.1.2.10)."""
 
 import time
 
@@ -15,7 +15,7 @@ from tests.support.wire import READ_BYTES, WireClient, connected
 
 
 def silent(address: Address, version: int, keep_alive: int) -> WireClient:
-    """A client that has connected and says nothing more."""
+    """A client that has connected and sends nothing more."""
     client = WireClient(address, version, timeout=PATIENCE)
     assert client.connect(unique("c"), keep_alive=keep_alive).reason_code == 0
     return client
@@ -31,13 +31,13 @@ def check_cut_off(client: WireClient) -> None:
 
 
 def test_silent(address: Address, version: int) -> None:
-    """A client that is silent for one and a half times its keepalive is cut off."""
+    """A client that sends nothing for one and a half times its keep-alive is disconnected."""
     with silent(address, version, 1) as client:
         check_cut_off(client)
 
 
 def closes_within(client: WireClient, seconds: float) -> bool:
-    """Whether the server closes in this time, whatever it sends before."""
+    """Whether the server closes within this time, whatever it sends before."""
     client.socket.settimeout(seconds)
     try:
         return client.socket.recv(READ_BYTES) == b""
@@ -46,7 +46,7 @@ def closes_within(client: WireClient, seconds: float) -> bool:
 
 
 def test_not_silent(address: Address, version: int) -> None:
-    """One that sends anything in time is not, though others are meanwhile."""
+    """A client that sends any packet in time is not disconnected, while a silent one is."""
     with silent(address, version, 1) as quiet, silent(address, version, 1) as client:
         deadline = time.monotonic() + PATIENCE
         while not closes_within(quiet, 0.3):
@@ -56,14 +56,14 @@ def test_not_silent(address: Address, version: int) -> None:
 
 
 def test_silent_for_less(address: Address, version: int) -> None:
-    """Nor is one that is silent for more than its keepalive, but less than one and a half times as long."""
+    """A client that is silent for more than its keep-alive, but less than one and a half times, is not disconnected."""
     with silent(address, version, 3) as client:
         let_pass(3.4)
         client.expect_nothing_more()
 
 
 def test_receiving_is_not_enough(address: Address, version: int) -> None:
-    """What the server sends to a client does not count: the client is as silent as without it."""
+    """What the server sends to a client does not count: only packets from the client do."""
     topic = unique("topic")
     with silent(address, version, 1) as client, connected(address, version) as publisher:
         client.subscribe(topic)
@@ -74,7 +74,7 @@ def test_receiving_is_not_enough(address: Address, version: int) -> None:
 
 
 def test_off(address: Address, version: int) -> None:
-    """A keepalive of 0 is none, however long others have to be silent until they are cut off."""
+    """A client with keep-alive 0 is not disconnected for being silent."""
     with silent(address, version, 0) as client:
         with silent(address, version, 1) as other:
             check_cut_off(other)
@@ -83,7 +83,7 @@ def test_off(address: Address, version: int) -> None:
 
 
 def test_servers_keep_alive(configured: Configured) -> None:
-    """A keepalive that CONNACK names counts instead of the client's."""
+    """A Server Keep Alive in CONNACK replaces the client's."""
     address = configured(mqtt={"server_keep_alive": "1s"})
     with WireClient(address, 5) as client:
         connack = client.connect(unique("c"), keep_alive=600)
@@ -92,7 +92,7 @@ def test_servers_keep_alive(configured: Configured) -> None:
 
 
 def test_no_servers_keep_alive(address: Address) -> None:
-    """Where CONNACK names none, the client's own counts."""
+    """If CONNACK has no Server Keep Alive, the client's own applies."""
     with WireClient(address, 5, timeout=PATIENCE) as client:
         connack = client.connect(unique("c"), keep_alive=1)
         own = (connack.properties or {}).get(props.SERVER_KEEP_ALIVE, 1)

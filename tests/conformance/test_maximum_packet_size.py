@@ -1,4 +1,4 @@
-"""Maximum Packet Size: nothing larger comes, and what would be is as good as sent (section 3.1.2.11.4)."""
+"""Maximum Packet Size: larger packets are not sent, and count as sent (section 3.1.2.11.4)."""
 
 from collections.abc import Iterator
 
@@ -22,19 +22,19 @@ LARGE = b"x" * LIMIT
 
 @pytest.fixture
 def topic() -> str:
-    """A topic of the test's own."""
+    """A topic that no other test uses."""
     return unique("topic")
 
 
 def limited(address: Address, size: int = LIMIT, **properties: int) -> WireClient:
-    """A client that takes packets up to this size."""
+    """A client that accepts packets up to this size."""
     told: Properties = {props.MAXIMUM_PACKET_SIZE: size}
     return connected(address, 5, properties=told | {getattr(props, key): value for key, value in properties.items()})
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_discarded(address: Address, topic: str, qos: int) -> None:
-    """A message that would make a packet too large does not come; what is before and behind it does."""
+    """A message that makes a packet too large is not delivered; the messages before and after it are."""
     with limited(address) as client, connected(address, 5) as publisher:
         client.subscribe(topic, qos=qos)
         for payload in (b"before", LARGE, b"behind"):
@@ -43,7 +43,7 @@ def test_discarded(address: Address, topic: str, qos: int) -> None:
 
 
 def test_up_to_the_limit(address: Address, topic: str) -> None:
-    """A packet of just the size is not too large, one byte more is."""
+    """A packet of exactly the limit is delivered, one that is one byte larger is not."""
     room = LIMIT - len(packet(0x30, block() + b"..")) - len(topic)
     with limited(address) as client, connected(address, 5) as publisher:
         client.subscribe(topic)
@@ -53,7 +53,7 @@ def test_up_to_the_limit(address: Address, topic: str) -> None:
 
 
 def test_properties_count(address: Address, topic: str) -> None:
-    """Properties are part of the packet."""
+    """Properties count."""
     long_property: Properties = {props.CONTENT_TYPE: "x" * LIMIT}
     with limited(address) as client, connected(address, 5) as publisher:
         client.subscribe(topic)
@@ -62,7 +62,7 @@ def test_properties_count(address: Address, topic: str) -> None:
 
 
 def test_others_get_it(address: Address, topic: str) -> None:
-    """What is too large for one client is not for another."""
+    """A message that is too large for one client is delivered to others."""
     with limited(address) as client, connected(address, 5) as other, connected(address, 5) as publisher:
         client.subscribe(topic)
         other.subscribe(topic)
@@ -73,7 +73,7 @@ def test_others_get_it(address: Address, topic: str) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_takes_no_quota(address: Address, topic: str, qos: int) -> None:
-    """It is as if it had been sent and acknowledged: the next message does not wait for it."""
+    """A message that is too large counts as sent and acknowledged: the next one does not wait for it."""
     with limited(address, RECEIVE_MAXIMUM=1) as client, connected(address, 5) as publisher:
         client.subscribe(topic, qos=qos)
         for _ in range(5):
@@ -84,7 +84,7 @@ def test_takes_no_quota(address: Address, topic: str, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_not_sent_later(address: Address, topic: str, qos: int) -> None:
-    """Nor is it sent on a connection that would take it."""
+    """It is not sent on a later connection with a higher limit either."""
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         client = session.connect({props.MAXIMUM_PACKET_SIZE: LIMIT})
         client.subscribe(topic, qos=qos)
@@ -95,7 +95,7 @@ def test_not_sent_later(address: Address, topic: str, qos: int) -> None:
 
 
 def test_waiting(address: Address, topic: str) -> None:
-    """What has waited for a client is discarded if it comes back with a limit that it exceeds."""
+    """A message that waited for a client is discarded if the client is back with a limit that is too low for it."""
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         client = session.connect()
         client.subscribe(topic, qos=1)
@@ -107,7 +107,7 @@ def test_waiting(address: Address, topic: str) -> None:
 
 
 def test_retained(address: Address, topic: str) -> None:
-    """A retained message is not sent either if it is too large."""
+    """A retained message that is too large is not sent."""
     with limited(address) as client, connected(address, 5) as publisher:
         publisher.publish(f"{topic}/large", LARGE, retain=True)
         publisher.publish(f"{topic}/small", b"small", retain=True)
@@ -119,7 +119,7 @@ def test_retained(address: Address, topic: str) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_sent_again(address: Address, topic: str, qos: int) -> None:
-    """Nor is what has been sent on a connection that took it sent again on one that does not."""
+    """A message is not resent on a connection whose limit is too low for it."""
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         client = session.connect()
         client.subscribe(topic, qos=qos)
@@ -132,7 +132,7 @@ def test_sent_again(address: Address, topic: str, qos: int) -> None:
 
 
 def test_topic_aliases_count(address: Address, topic: str) -> None:
-    """A server that gives a topic an alias finds room for it, or does without."""
+    """A topic alias does not make a packet too large: the server leaves it out, or has counted it."""
     room = LIMIT - len(packet(0x30, block() + b"....")) - len(topic)
     with limited(address, TOPIC_ALIAS_MAXIMUM=100) as client, connected(address, 5) as publisher:
         client.send(by_hand.subscribe(5, 1, [(f"{topic}/#", 0)]))
@@ -150,7 +150,7 @@ def test_topic_aliases_count(address: Address, topic: str) -> None:
 
 @pytest.mark.parametrize("answer", ["SUBACK", "UNSUBACK"])
 def test_answers(address: Address, topic: str, answer: str) -> None:
-    """SUBACK and UNSUBACK for so many filters that they would be too large do not come."""
+    """A SUBACK or UNSUBACK with so many codes that it would be too large is not sent."""
     filters = [f"{topic}/{number}" for number in range(LIMIT)]
     request = by_hand.subscribe(5, 1, [(each, 0) for each in filters])
     if answer == "UNSUBACK":
@@ -163,7 +163,7 @@ def test_answers(address: Address, topic: str, answer: str) -> None:
 
 
 def _until_pong(client: WireClient) -> Iterator[tuple[int, bytes]]:
-    """What comes until a ping is answered, or the connection closes."""
+    """What comes until a ping is answered, or until the connection closes."""
     try:
         client.send(by_hand.PINGREQ)
         while (found := receive(client))[0] != by_hand.PINGRESP[0]:
@@ -177,7 +177,7 @@ OUTCOMES = ("let in", "client id assigned", "refused", "malformed")
 
 
 def asks_for(outcome: str, size: int) -> bytes:
-    """A CONNECT of a client that takes packets of this size, with this outcome if CONNACK can be sent."""
+    """A CONNECT with a Maximum Packet Size, and the outcome if CONNACK can be sent."""
     client_id = "" if outcome == "client id assigned" else unique("c")
     properties = b"\x27" + size.to_bytes(4, "big") + (NO_SUCH_METHOD if outcome == "refused" else b"")
     if outcome == "malformed":
@@ -188,7 +188,7 @@ def asks_for(outcome: str, size: int) -> bytes:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_connack(address: Address, size: int, outcome: str) -> None:
-    """A CONNACK that would be larger than the limit does not come."""
+    """A CONNACK that would be larger than the limit is not sent."""
     with WireClient(address, 5) as client:
         client.send(asks_for(outcome, size))
         try:
@@ -202,7 +202,7 @@ def test_connack(address: Address, size: int, outcome: str) -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_words_of_connack(address: Address, size: int, outcome: str) -> None:
-    """Nor does a Reason String or a User Property that takes it past the limit."""
+    """CONNACK has no Reason String or User Property that would make it larger than the limit."""
     with WireClient(address, 5) as client:
         client.send(asks_for(outcome, size))
         try:

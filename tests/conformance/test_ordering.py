@@ -15,12 +15,12 @@ from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
 COUNT = 200
-"""Messages of each publisher: more than any window, so that some of them wait."""
+"""Messages of each publisher: more than any window, so that some have to wait."""
 BURST = 20
-"""Messages that are published at once without waiting for their acknowledgements: less than any Receive Maximum."""
+"""Messages that are published without waiting for acknowledgements: fewer than any Receive Maximum."""
 
 LARGE = 8_000
-"""Bytes of a payload: a server may not want to write as many of these at once as the client takes."""
+"""Bytes of a payload: large enough that a server may not write all deliveries of the window at once."""
 
 
 def publish_all(publishers: list[WireClient], topics: list[str], qos: int) -> None:
@@ -36,14 +36,14 @@ def publish_all(publishers: list[WireClient], topics: list[str], qos: int) -> No
                 assert isinstance(answer, (Puback, Pubrec))
                 assert answer.packet_id == 1 + count, "answered in the order of the PUBLISHes"
             if qos == 0:
-                publisher.expect_nothing_more()  # so the server has read them
+                publisher.expect_nothing_more()  # the server has read them
             if qos == 2:
                 publisher.send(*[Pubrel(1 + count) for count in range(BURST)])
                 assert [publisher.expect(Pubcomp).packet_id for _ in range(BURST)] == list(range(1, BURST + 1))
 
 
 def check_order(found: Iterable[Publish], publishers: int) -> None:
-    """All are there, and within each topic those of each publisher are in their order."""
+    """All messages came, and within each topic those of each publisher are in order."""
     seen: dict[tuple[bytes, int], list[int]] = {}
     for message in found:
         publisher, count = map(int, message.payload.split())
@@ -74,7 +74,7 @@ def test_order_of_each_publisher(address: Address, version: int, qos: int) -> No
 
 @pytest.mark.parametrize("granted", [0, 1])
 def test_order_at_a_lower_qos(address: Address, version: int, granted: int) -> None:
-    """That holds for what is published at QoS 2 and delivered at less."""
+    """The same for messages that are published at QoS 2 and delivered at a lower QoS."""
     topic = unique("order")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, granted))
@@ -84,7 +84,7 @@ def test_order_at_a_lower_qos(address: Address, version: int, granted: int) -> N
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_order_of_what_waited(address: Address, version: int, qos: int) -> None:
-    """It holds for what waited for a client that was away, and what came after."""
+    """The same for messages that waited for a client that was away, and those that came after them."""
     topic = unique("order")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -98,7 +98,7 @@ def test_order_of_what_waited(address: Address, version: int, qos: int) -> None:
 
 
 def test_order_of_what_comes_while_others_wait(address: Address, version: int) -> None:
-    """It holds where a client acknowledges many large messages at once and, in the same breath, publishes to itself."""
+    """The same when a client acknowledges many large messages at once and publishes to itself in the same write."""
     topic = unique("order")
     sent, found = 0, []
     unacknowledged: list[Publish] = []
@@ -124,7 +124,7 @@ def test_order_of_what_comes_while_others_wait(address: Address, version: int) -
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_order_across_reconnects(address: Address, version: int, qos: int) -> None:
-    """With reconnects in the midst, what is sent again comes in its order, then what is new, in its order too."""
+    """With reconnects in between, resent messages come first in their order, then new ones in theirs."""
     topic = unique("order")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -140,7 +140,7 @@ def test_order_across_reconnects(address: Address, version: int, qos: int) -> No
 
 
 def receive_and_finish(client: WireClient, count: int) -> list[int]:
-    """Acknowledge the first `count` messages to the end; returns the numbers of those and of all that came besides."""
+    """Acknowledge the first `count` messages completely; returns the numbers of all that came until then."""
     found: list[int] = []
     finished = 0
     while True:
@@ -155,7 +155,7 @@ def receive_and_finish(client: WireClient, count: int) -> list[int]:
             finished += 1
         else:
             assert isinstance(packet, Pingresp), packet
-            return found  # so the server has read what was sent before the ping
+            return found  # the server has read what was sent before the ping
         if finished == count:
             finished = 0
             client.send(Pingreq())

@@ -18,7 +18,7 @@ MODES = ("merge", "each")
 
 
 def identified(client: WireClient, identifier: int | None, *wanted: Subscription) -> list[Publish]:
-    """Subscribe with a Subscription Identifier; returns the messages that came with SUBACK or before."""
+    """Subscribe with a Subscription Identifier; returns the messages that came before or with SUBACK."""
     told: Properties | None = None if identifier is None else {props.SUBSCRIPTION_IDENTIFIER: identifier}
     client.send(Subscribe(client.packet_id(), list(wanted), told))
     found = []
@@ -59,19 +59,19 @@ def check_highest_qos(address: Address, version: int, published: int) -> list[in
 
 @pytest.mark.parametrize("published", [0, 1, 2])
 def test_highest_qos(address: Address, version: int, published: int) -> None:
-    """One copy comes at the highest QoS of the matching subscriptions; others, if any, at that of each."""
+    """One copy has the highest QoS of the matching subscriptions; further copies have that of each subscription."""
     check_highest_qos(address, version, published)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_highest_qos_in_both_modes(configured: Configured, version: int, mode: str) -> None:
-    """The same when Sluice is told to send one copy, and when it is told to send one for each subscription."""
+    """The same with Sluice's setting for one copy, and with that for a copy for each subscription."""
     copies = check_highest_qos(configured(mqtt={"overlapping_subscriptions": mode}), version, 2)
     assert sorted(copies) == ([2] if mode == "merge" else [0, 0, 1, 2])
 
 
 def test_order_of_subscribing_does_not_matter(address: Address, version: int) -> None:
-    """The highest QoS wins wherever in the order of SUBSCRIBEs it stood, and when it is the one without wildcards."""
+    """The highest QoS applies, whatever the order of the SUBSCRIBEs, also if its filter is without wildcards."""
     base = unique("overlap")
     filters = [f"{base}/#", f"{base}/+", f"{base}/a"]
     with connected(address, version) as publisher:
@@ -84,7 +84,7 @@ def test_order_of_subscribing_does_not_matter(address: Address, version: int) ->
 
 
 def test_unsubscribing_the_highest(address: Address, version: int) -> None:
-    """When the subscription with the highest QoS is gone, the next one counts."""
+    """After the subscription with the highest QoS has ended, the next highest applies."""
     base = unique("overlap")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(f"{base}/#", 2), Subscription(f"{base}/a", 1), Subscription(f"{base}/+", 0))
@@ -114,7 +114,7 @@ def check_identifiers(address: Address) -> list[list[int]]:
 
 
 def check_one_copy_or_one_each(copies: list[list[int]]) -> None:
-    """One copy has all identifiers; several have each that of its own subscription."""
+    """A single copy has all identifiers; of several, each has that of its own subscription."""
     if len(copies) == 1:
         assert copies == [[1, 128, 268_435_455]]
     else:
@@ -122,19 +122,19 @@ def check_one_copy_or_one_each(copies: list[list[int]]) -> None:
 
 
 def test_all_identifiers_come(address: Address) -> None:
-    """Whatever the copies, the identifiers of all matching subscriptions that have one come with them."""
+    """The copies together have the identifiers of all matching subscriptions that have one."""
     copies = check_identifiers(address)
     assert sorted({number for copy in copies for number in copy}) == [1, 128, 268_435_455]
 
 
 def test_identifiers_of_each_copy(address: Address) -> None:
-    """A single copy has all identifiers; where there is one for each subscription, each has its own."""
+    """A single copy has all identifiers; with a copy for each subscription, each has its own."""
     check_one_copy_or_one_each(check_identifiers(address))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_identifiers_in_both_modes(configured: Configured, mode: str) -> None:
-    """The same when Sluice is told to send one copy, and when it is told to send one for each subscription."""
+    """The same with Sluice's setting for one copy, and with that for a copy for each subscription."""
     copies = check_identifiers(configured(mqtt={"overlapping_subscriptions": mode}))
     assert len(copies) == (1 if mode == "merge" else 4)
     check_one_copy_or_one_each(copies)
@@ -143,7 +143,7 @@ def test_identifiers_in_both_modes(configured: Configured, mode: str) -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize("identifier", [1, 127, 128, 16_384, 2_097_152, 268_435_455])
 def test_identifier_of_one_subscription(address: Address, identifier: int, qos: int) -> None:
-    """A message has the identifier of the one subscription that it matches, at each QoS."""
+    """A message has the identifier of the one subscription that matches, at each QoS."""
     topic = unique("identifier")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         identified(client, identifier, Subscription(topic, qos))
@@ -154,7 +154,7 @@ def test_identifier_of_one_subscription(address: Address, identifier: int, qos: 
 
 
 def test_no_identifier(address: Address) -> None:
-    """A subscription without an identifier brings messages without."""
+    """Messages of a subscription without an identifier have none."""
     topic = unique("identifier")
     with connected(address, 5) as client, connected(address, 5) as other, connected(address, 5) as publisher:
         subscribe(client, Subscription(topic, 1))
@@ -165,7 +165,7 @@ def test_no_identifier(address: Address) -> None:
 
 
 def test_one_identifier_for_several_filters(address: Address) -> None:
-    """Filters of one SUBSCRIBE share its identifier: it is in each copy, and there is nothing else in any."""
+    """Filters of one SUBSCRIBE share its identifier: each copy has this one and no other."""
     base = unique("identifier")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         identified(client, 3, Subscription(f"{base}/+", 1), Subscription(f"{base}/#", 1))
@@ -176,7 +176,7 @@ def test_one_identifier_for_several_filters(address: Address) -> None:
 
 
 def test_identifier_is_replaced(address: Address) -> None:
-    """Subscribing again replaces the identifier, or takes it away [MQTT5 3.8.4]."""
+    """Subscribing again replaces the identifier, or removes it [MQTT5 3.8.4]."""
     topic = unique("identifier")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         for identifier, expected in ((4, [4]), (5, [5]), (None, []), (6, [6])):
@@ -186,7 +186,7 @@ def test_identifier_is_replaced(address: Address) -> None:
 
 
 def test_identifier_of_retained_messages(address: Address) -> None:
-    """A retained message has the identifier of the subscription that brings it."""
+    """A retained message has the identifier of the new subscription that causes it to be sent."""
     topic = unique("identifier")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         publisher.publish(topic, b"kept", 1, retain=True)
@@ -197,7 +197,7 @@ def test_identifier_of_retained_messages(address: Address) -> None:
 
 
 def test_identifier_of_a_kept_session(address: Address) -> None:
-    """Identifiers are part of the session: they come with what waited, and after the client has come back."""
+    """Identifiers are part of the session: messages that waited have them, and those after a reconnect."""
     topic = unique("identifier")
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         client = session.connect()
@@ -211,7 +211,7 @@ def test_identifier_of_a_kept_session(address: Address) -> None:
 
 
 def test_identifiers_of_each_client(address: Address) -> None:
-    """Each client gets its own identifiers and nobody else's, 3.1.1 clients and the publisher included."""
+    """Each client gets only its own identifiers; 3.1.1 clients and the publisher get none of others."""
     topic = unique("identifier")
     with connected(address, 5) as one, connected(address, 5) as another, connected(address, 4) as older:
         identified(one, 1, Subscription(topic, 0))

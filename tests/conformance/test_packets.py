@@ -1,4 +1,4 @@
-"""The parts that packets are made of: flags, lengths, packet identifiers, properties (section 2, and 1.5.5)."""
+"""Parts of packets: flags, lengths, packet identifiers, properties (section 2, and 1.5.5)."""
 
 import struct
 
@@ -31,7 +31,7 @@ FIXED_FLAGS = {
 
 
 def exchange(address: Address, version: int) -> dict[int, int]:
-    """Make the server send each packet that it ever sends unasked; returns its flags by packet type."""
+    """Make the server send each packet that it can send; returns the flags by packet type."""
     topic = unique("exchange")
     flags: dict[int, int] = {}
     with WireClient(address, version) as client:
@@ -75,14 +75,14 @@ def _packet_id(body: bytes, topic: str) -> int:
 
 
 def test_flags_of_the_servers_packets(address: Address, version: int) -> None:
-    """What the server sends has the flags that the standard's table lists: 0010 in PUBREL, else 0000."""
+    """The server's packets have the flags of the standard's table: 0010 for PUBREL, else 0000."""
     assert exchange(address, version) == {2: 0, 4: 0, 5: 0, 6: 2, 7: 0, 9: 0, 11: 0, 13: 0}
 
 
 @pytest.mark.parametrize("flag", [1, 2, 4, 8])
 @pytest.mark.parametrize("name", FIXED_FLAGS)
 def test_wrong_flags(address: Address, version: int, name: str, flag: int) -> None:
-    """A packet with one flag other than it must be closes the connection."""
+    """A packet with one wrong flag closes the connection."""
     body = struct.pack("!H", 1) if name.startswith("PUB") else b""
     with connected(address, version) as client:
         client.send(packet(FIXED_FLAGS[name] ^ flag, body))
@@ -101,7 +101,7 @@ def test_wrong_flags_of_connect(address: Address, version: int, flag: int) -> No
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 16_383, 16_384])
 def test_shortest_lengths(address: Address, size: int) -> None:
-    """A Remaining Length and a property length have no more bytes than they need, on either side of each step.
+    """Remaining Length and property length are encoded in as few bytes as possible, around each limit.
 
     A server may pass a message on as it came, but what it has retained it has to put together itself.
     """
@@ -130,7 +130,7 @@ def _expect_bytes(client: WireClient, expected: bytes) -> None:
 
 @pytest.mark.parametrize("where", ["SUBSCRIBE", "PUBLISH", "PUBLISH properties", "SUBSCRIBE properties", "identifier"])
 def test_lengths_longer_than_needed(address: Address, where: str) -> None:
-    """A number in more bytes than it needs makes a packet malformed: it closes the connection."""
+    """A number encoded in more bytes than needed is malformed: it closes the connection."""
     topic = unique("padded")
     filters = string(topic) + b"\0"
     data = {
@@ -147,7 +147,7 @@ def test_lengths_longer_than_needed(address: Address, where: str) -> None:
 
 
 def _padded(data: bytes) -> bytes:
-    """A short packet with a byte too many in its Remaining Length."""
+    """A short packet whose Remaining Length has one byte more than needed."""
     assert data[1] < 128
     return bytes((data[0], data[1] | 0x80, 0)) + data[2:]
 
@@ -157,7 +157,7 @@ def _padded(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", ["SUBSCRIBE", "UNSUBSCRIBE", "PUBLISH 1", "PUBLISH 2"])
 def test_packet_identifier_zero(address: Address, version: int, name: str) -> None:
-    """A packet that needs a packet identifier and has 0 breaks the protocol: it closes the connection."""
+    """A packet identifier of 0 where one is required closes the connection."""
     topic = unique("zero")
     tail = b"\0" if version == 5 else b""
     data = {
@@ -173,7 +173,7 @@ def test_packet_identifier_zero(address: Address, version: int, name: str) -> No
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_unused_packet_identifiers(address: Address, version: int, qos: int) -> None:
-    """Deliveries that are under way at the same time have different packet identifiers, none of them 0."""
+    """Unacknowledged deliveries have different packet identifiers, none of them 0."""
     topic = unique("unused")
     with connected(address, version) as client, connected(address, version) as publisher:
         client.subscribe(topic, qos=qos)
@@ -186,7 +186,7 @@ def test_unused_packet_identifiers(address: Address, version: int, qos: int) -> 
 
 @pytest.mark.timeout(120)
 def test_packet_identifier_in_use_is_passed_over(address: Address, version: int) -> None:
-    """A delivery that is not acknowledged keeps its packet identifier to itself when all others have been used."""
+    """The packet identifier of an unacknowledged delivery is not used again when all others have been used."""
     topic = unique("round")
     with connected(address, version) as client, connected(address, 4) as publisher:  # 3.1.1 has no Receive Maximum
         client.subscribe(topic, qos=1)
@@ -205,7 +205,7 @@ def test_packet_identifier_in_use_is_passed_over(address: Address, version: int)
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_resent_with_its_packet_identifier(address: Address, version: int, qos: int) -> None:
-    """What the server sends again has the packet identifier that it had, and what is new another."""
+    """A resent packet has its old packet identifier, a new one has another."""
     topic = unique("again")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -223,11 +223,11 @@ def test_resent_with_its_packet_identifier(address: Address, version: int, qos: 
 
 
 def test_no_packet_identifier_at_qos_0(address: Address, version: int) -> None:
-    """A delivery with QoS 0 has its payload right behind its topic, or its properties."""
+    """A QoS 0 delivery has no packet identifier: the payload follows the topic, or the properties."""
     topic = unique("none")
     with connected(address, version) as client, connected(address, version) as publisher:
         client.subscribe(topic, qos=1)
-        for _ in range(2):  # whatever is too much may stand behind the first
+        for _ in range(2):  # further ones may follow the first
             publisher.publish(topic, b"payload")
             assert receive(client) == (0x30, string(topic) + (b"\0" if version == 5 else b"") + b"payload")
 
@@ -246,7 +246,7 @@ def test_acknowledgements(address: Address, version: int, packet_id: int) -> Non
 
 
 def test_pubrel(address: Address, version: int) -> None:
-    """PUBREL has the packet identifier of the delivery that it ends."""
+    """PUBREL has the packet identifier of its delivery."""
     topic = unique("released")
     with connected(address, version) as client, connected(address, version) as publisher:
         client.subscribe(topic, qos=2)
@@ -258,7 +258,7 @@ def test_pubrel(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("packet_id", [1, 255, 256, 65535])
 def test_suback_and_unsuback(address: Address, version: int, packet_id: int) -> None:
-    """SUBACK and UNSUBACK have the packet identifier of what they answer."""
+    """SUBACK and UNSUBACK have the packet identifier of the packet that they answer."""
     topic = unique("answered")
     with connected(address, version) as client:
         client.send(Subscribe(packet_id, [Subscription(topic, 0)]))
@@ -271,7 +271,7 @@ def test_suback_and_unsuback(address: Address, version: int, packet_id: int) -> 
 
 
 def test_no_properties(address: Address) -> None:
-    """Where a packet has no properties, a length of 0 says so."""
+    """A packet without properties has a property length of 0."""
     topic = unique("bare")
     with connected(address, 5) as client:
         client.send(by_hand.subscribe(5, 1, [(topic, 0)]))

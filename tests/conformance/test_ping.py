@@ -8,14 +8,14 @@ from tests.support.wire import connected
 
 
 def test_pingresp(address: Address, version: int) -> None:
-    """PINGREQ is answered with PINGRESP, which has nothing behind its fixed header."""
+    """PINGREQ is answered with PINGRESP, which is two bytes long."""
     with connected(address, version) as client:
         client.send(by_hand.PINGREQ)
         assert by_hand.receive(client) == (by_hand.PINGRESP[0], b"")
 
 
 def test_one_pingresp_each(address: Address, version: int) -> None:
-    """Each of many PINGREQs in one write has its PINGRESP, and there are no more."""
+    """Each of many PINGREQs in one write is answered with one PINGRESP."""
     with connected(address, version) as client:
         client.send(by_hand.PINGREQ * 100)
         assert [by_hand.receive(client) for _ in range(100)] == [(by_hand.PINGRESP[0], b"")] * 100
@@ -24,7 +24,7 @@ def test_one_pingresp_each(address: Address, version: int) -> None:
 
 
 def test_ping_without_keep_alive(address: Address, version: int) -> None:
-    """A client that has announced no keep alive may ping as well [MQTT5 3.1.2.10]."""
+    """A client with keep-alive 0 may ping as well [MQTT5 3.1.2.10]."""
     with connected(address, version, keep_alive=0) as client:
         client.send(by_hand.PINGREQ)
         assert by_hand.receive(client)[0] == by_hand.PINGRESP[0]
@@ -32,7 +32,7 @@ def test_ping_without_keep_alive(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("bad", [b"\xc1\x00", b"\xc8\x00", b"\xc0\x01\x00"], ids=["flag", "another flag", "payload"])
 def test_bad_pingreq(address: Address, version: int, bad: bytes) -> None:
-    """PINGREQ with flags or with anything behind its fixed header closes the connection [MQTT5 3.12.1]."""
+    """PINGREQ with flags, or with anything after its fixed header, closes the connection [MQTT5 3.12.1]."""
     with connected(address, version) as client:
         client.send(bad)
         client.expect_close()

@@ -1,4 +1,4 @@
-"""PUBLISH: its flags, its topic and how it is answered (section 3.3)."""
+"""PUBLISH: its flags, its topic and its acknowledgements (section 3.3)."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def publish(version: int, topic: str | bytes, qos: int, payload: bytes = b"paylo
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("granted", [0, 1, 2])
 def test_dup_is_not_passed_on(address: Address, version: int, qos: int, granted: int) -> None:
-    """A PUBLISH with DUP is delivered without: it is the first time that the subscriber is sent it."""
+    """A PUBLISH with DUP is delivered without DUP: the subscriber is sent it for the first time."""
     topic = unique("dup")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, granted))
@@ -44,7 +44,7 @@ def test_dup_is_not_passed_on(address: Address, version: int, qos: int, granted:
 
 
 def test_dup_at_qos_0_goes_no_further(address: Address, version: int) -> None:
-    """A QoS 0 PUBLISH with DUP, which is against the rules, is never delivered with DUP, if the server takes it."""
+    """A QoS 0 PUBLISH with DUP is malformed; if the server accepts it, it is never delivered with DUP."""
     topic = unique("dup")
     with connected(address, version) as client:
         subscribe(client, Subscription(topic, 2))
@@ -52,7 +52,7 @@ def test_dup_at_qos_0_goes_no_further(address: Address, version: int) -> None:
             publisher.send(publish(version, topic, 0, flags=0x08))
             try:
                 publisher.expect_nothing_more()
-            except (AssertionError, ConnectionError):  # taken for malformed
+            except (AssertionError, ConnectionError):  # it is refused as malformed
                 pass
             found = messages(client, other)
         assert [(message.payload, message.dup) for message in found] in ([], [(b"payload", False)])
@@ -87,7 +87,7 @@ def test_answer_of_each_qos(address: Address, version: int, packet_id: int) -> N
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_qos_above_the_maximum(configured: Configured, qos: int) -> None:
-    """A PUBLISH whose QoS the server has said it does not support is refused with 0x9B [MQTT5 3.2.2.3.4]."""
+    """A PUBLISH with a QoS above the server's Maximum QoS is refused with 0x9B [MQTT5 3.2.2.3.4]."""
     topic = unique("qos")
     address = configured(mqtt={"maximum_qos": qos - 1})
     with connected(address, 5) as client, connected(address, 5) as publisher, connected(address, 5) as other:
@@ -101,7 +101,7 @@ def test_qos_above_the_maximum(configured: Configured, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_retain_not_available(configured: Configured, qos: int) -> None:
-    """A PUBLISH with RETAIN to a server that has said it retains nothing is refused with 0x9A [MQTT5 3.2.2.3.5]."""
+    """A PUBLISH with RETAIN to a server without retained messages is refused with 0x9A [MQTT5 3.2.2.3.5]."""
     topic = unique("retain")
     address = configured(mqtt={"retain_available": False})
     with connected(address, 5) as client, connected(address, 5) as publisher, connected(address, 5) as other:
@@ -118,7 +118,7 @@ def test_retain_not_available(configured: Configured, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_topic_comes_first(address: Address, version: int, qos: int) -> None:
-    """Byte for byte: what is delivered begins with the topic name, in UTF-8 and with its length in front."""
+    """A delivery begins with the topic name, in UTF-8 and with its length in front, compared byte by byte."""
     topic = unique("Straße/温度/🌡")
     with connected(address, version) as client, connected(address, version) as publisher:
         client.send(by_hand.subscribe(version, 1, [(topic, qos)]))
@@ -158,7 +158,7 @@ def test_cut_off(address: Address, version: int, body: bytes, qos: int) -> None:
 
 @pytest.mark.parametrize("level", ["/+", "/#", "/+/c", "/b/+"])
 def test_delivered_topics_match_the_filter(address: Address, version: int, level: str) -> None:
-    """Whatever is published, the topics that are delivered match the filter."""
+    """The topics of deliveries match the filter, whatever is published."""
     base = unique("match")
     fits = {"/+": ["/b"], "/#": ["", "/b", "/b/c", "/b/d"], "/+/c": ["/b/c"], "/b/+": ["/b/c", "/b/d"]}
     with connected(address, version) as client, connected(address, version) as publisher:
@@ -168,13 +168,13 @@ def test_delivered_topics_match_the_filter(address: Address, version: int, level
         assert topics(messages(client, publisher)) == [base + rest for rest in fits[level]]
 
 
-# -- what the server does not let through
+# -- what is not permitted
 
 
 @pytest.mark.parametrize("refused", ["acknowledge", "close"])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_refused_in_3_1_1(configured: Configured, refused: str, qos: int) -> None:
-    """A 3.1.1 PUBLISH that is not permitted is acknowledged like any other, or closes; either way it goes nowhere."""
+    """A 3.1.1 PUBLISH that is not permitted is acknowledged or closes the connection; it is not delivered."""
     topic = unique("denied")
     address = configured(authorization={"deny_publish": [topic], "refused_publish": refused})
     with connected(address, 4) as client, connected(address, 4) as publisher:
@@ -190,7 +190,7 @@ def test_refused_in_3_1_1(configured: Configured, refused: str, qos: int) -> Non
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_refused_in_5(configured: Configured, qos: int) -> None:
-    """An MQTT 5 PUBLISH that is not permitted is answered with 0x87, QoS 0 not at all; it goes nowhere."""
+    """An MQTT 5 PUBLISH that is not permitted is refused with 0x87, QoS 0 without an answer; it is not delivered."""
     topic = unique("denied")
     address = configured(authorization={"deny_publish": [topic]})
     with connected(address, 5) as client, connected(address, 5) as publisher:
@@ -206,7 +206,7 @@ def test_refused_in_5(configured: Configured, qos: int) -> None:
 
 
 def test_subscription_identifier_from_a_client(address: Address) -> None:
-    """A client's PUBLISH with a Subscription Identifier closes the connection, and does not carry it to anybody."""
+    """A client's PUBLISH with a Subscription Identifier closes the connection; the identifier reaches nobody."""
     topic = unique("identifier")
     with connected(address, 5) as client, connected(address, 5) as publisher, connected(address, 5) as other:
         subscribe(client, Subscription(topic, 0))
@@ -219,7 +219,7 @@ def test_subscription_identifier_from_a_client(address: Address) -> None:
 
 
 def receive_maximum(client: WireClient) -> int:
-    """Return what the server's CONNACK says, or skip the test if a client cannot exceed it."""
+    """Return the Receive Maximum of CONNACK, or skip the test if a client cannot exceed it."""
     connack = client.connect()
     told = (connack.properties or {}).get(props.RECEIVE_MAXIMUM, 65535)
     assert isinstance(told, int)
@@ -230,7 +230,7 @@ def receive_maximum(client: WireClient) -> int:
 
 @pytest.fixture(params=["as it is", "small"])
 def limiting(request: pytest.FixtureRequest) -> Address:
-    """A broker with its own Receive Maximum, and one with a small one."""
+    """A broker with its default Receive Maximum, and one with a small one."""
     if request.param == "as it is":
         address: Address = request.getfixturevalue("address")
         return address
@@ -240,7 +240,7 @@ def limiting(request: pytest.FixtureRequest) -> Address:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_past_receive_maximum(limiting: Address, qos: int) -> None:
-    """One PUBLISH more than the server takes without PUBCOMP gives DISCONNECT 0x93, of either QoS."""
+    """One unacknowledged PUBLISH more than Receive Maximum gets DISCONNECT 0x93, at QoS 1 and at QoS 2."""
     address = limiting
     topic = unique("quota").encode()
     with WireClient(address, 5) as client:
@@ -255,7 +255,7 @@ def test_past_receive_maximum(limiting: Address, qos: int) -> None:
 
 
 def test_up_to_receive_maximum(limiting: Address) -> None:
-    """As many as that are taken at once, of either QoS, and again when they are acknowledged."""
+    """Receive Maximum PUBLISHes at once are accepted, at QoS 1 and at QoS 2, and as many again when acknowledged."""
     address = limiting
     topic = unique("quota")
     with WireClient(address, 5) as client, connected(address, 5) as subscriber:

@@ -1,4 +1,4 @@
-"""What a message carries besides its payload reaches its subscribers as it was (section 3.3.2.3 of 5.0)."""
+"""The properties of a PUBLISH reach its subscribers unaltered (section 3.3.2.3 of 5.0)."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ UNALTERED: dict[str, Properties] = {
 UNALTERED["all"] = {number: value for one in UNALTERED.values() for number, value in one.items()}
 
 EXPIRY = 100
-"""Seconds: more than a test takes."""
+"""Seconds: longer than a test takes."""
 
 each_property = pytest.mark.parametrize("sent", UNALTERED.values(), ids=UNALTERED.keys())
 
@@ -63,7 +63,7 @@ def told_expiry(message: Publish) -> int:
 @each_property
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_unaltered(address: Address, publisher: WireClient, sent: Properties, qos: int) -> None:
-    """Each subscriber gets them, whatever the QoS granted."""
+    """Each subscriber gets them unaltered, whatever QoS was granted."""
     topic = unique("properties")
     with (
         connected(address, 5) as at_0,
@@ -85,7 +85,7 @@ def test_unaltered(address: Address, publisher: WireClient, sent: Properties, qo
 
 @each_property
 def test_unaltered_when_retained(address: Address, publisher: WireClient, sent: Properties) -> None:
-    """So does who subscribes later."""
+    """A retained message has them unaltered for a later subscriber."""
     topic = unique("properties")
     publisher.publish(topic, b"payload", 1, retain=True, properties=sent)
     with connected(address, 5) as client:
@@ -99,7 +99,7 @@ def test_unaltered_when_retained(address: Address, publisher: WireClient, sent: 
 @each_property
 @pytest.mark.parametrize("qos", [1, 2])
 def test_unaltered_when_it_waited(address: Address, publisher: WireClient, sent: Properties, qos: int) -> None:
-    """So does a session whose client was away, when the message is sent and when it is sent again."""
+    """A message that waited for a client has them unaltered, when it is sent and when it is resent."""
     topic = unique("properties")
     with KeptSession(address, 5) as session:
         client = session.connect()
@@ -115,7 +115,7 @@ def test_unaltered_when_it_waited(address: Address, publisher: WireClient, sent:
 
 
 def test_unaltered_byte_by_byte(address: Address, publisher: WireClient) -> None:
-    """Without our codec: each property is there, and the User Properties are in their order."""
+    """Decoded without our codec, each property is there, and the User Properties are in order."""
     topic = unique("properties")
     pairs = b"".join(b"\x26" + by_hand.string(name) + by_hand.string(value) for name, value in PAIRS)
     others = [b"\x01\x01", b"\x03" + by_hand.string("type"), b"\x08" + by_hand.string("answers"), b"\x09\0\2\xff\0"]
@@ -143,7 +143,7 @@ ILL_FORMED = [b"\xff", b"a\xc0\xaf", b"\xed\xa0\x80", b"a\0b"]
 @pytest.mark.parametrize("text", ILL_FORMED)
 @pytest.mark.parametrize("identifier", [props.CONTENT_TYPE, props.RESPONSE_TOPIC])
 def test_strings_are_utf8(address: Address, publisher: WireClient, identifier: int, text: bytes) -> None:
-    """A Content Type or Response Topic that is not well-formed UTF-8 closes the connection, and goes nowhere."""
+    """A Content Type or Response Topic that is not valid UTF-8 closes the connection, and is not delivered."""
     topic = unique("properties")
     with connected(address, 5) as client, connected(address, 5) as sender:
         subscribe(client, Subscription(topic, 0))
@@ -155,7 +155,7 @@ def test_strings_are_utf8(address: Address, publisher: WireClient, identifier: i
 
 @pytest.mark.parametrize("answers", ["#", "+", "a/#", "a/+/b", "a+"])
 def test_response_topic_with_a_wildcard(address: Address, publisher: WireClient, answers: str) -> None:
-    """A Response Topic with a wildcard is refused, by closing or by a reason code, and goes nowhere."""
+    """A Response Topic with a wildcard closes the connection or is refused, and is not delivered."""
     topic = unique("properties")
     with connected(address, 5) as client, connected(address, 5) as sender:
         subscribe(client, Subscription(topic, 0))
@@ -180,7 +180,7 @@ def test_response_topic_with_a_wildcard(address: Address, publisher: WireClient,
     ids=["format twice", "expiry twice", "type twice", "answer twice", "data twice", "alias twice"],
 )
 def test_not_twice(address: Address, block: bytes) -> None:
-    """All but User Properties may be there once only [MQTT5 3.3.2.3]."""
+    """All properties but User Property may occur only once [MQTT5 3.3.2.3]."""
     with connected(address, 5) as client:
         body = by_hand.string(unique("properties")) + b"\0\1" + bytes((len(block),)) + block
         client.send(by_hand.packet(0x32, body))
@@ -189,7 +189,7 @@ def test_not_twice(address: Address, block: bytes) -> None:
 
 @pytest.mark.parametrize("identifier", [0x11, 0x1F, 0x21, 0x24, 0x00, 0x7F])
 def test_properties_of_other_packets(address: Address, identifier: int) -> None:
-    """A property that PUBLISH does not have closes the connection [MQTT5 2.2.2.2]."""
+    """A property that PUBLISH must not have closes the connection [MQTT5 2.2.2.2]."""
     with connected(address, 5) as client:
         body = by_hand.string(unique("properties")) + b"\0\1" + b"\5" + bytes((identifier,)) + b"\0\1\0\1"
         client.send(by_hand.packet(0x32, body))
@@ -200,7 +200,7 @@ def test_properties_of_other_packets(address: Address, identifier: int) -> None:
 
 
 def test_expired_while_away(address: Address, publisher: WireClient) -> None:
-    """What expired while the client was away does not come; what did not, does."""
+    """A message that expires while the client is away is not delivered; one that does not expire is."""
     topic = unique("expiry")
     with KeptSession(address, 5) as session:
         client = session.connect()
@@ -215,7 +215,7 @@ def test_expired_while_away(address: Address, publisher: WireClient) -> None:
 
 
 def test_expired_behind_receive_maximum(address: Address, publisher: WireClient) -> None:
-    """What expired while the client had no room for it does not come either."""
+    """A message that expires while it waits for Receive Maximum is not delivered."""
     topic = unique("expiry")
     with connected(address, 5, properties={props.RECEIVE_MAXIMUM: 1}) as client:
         subscribe(client, Subscription(topic, 1))
@@ -229,7 +229,7 @@ def test_expired_behind_receive_maximum(address: Address, publisher: WireClient)
 
 
 def test_retained_expires(address: Address, publisher: WireClient) -> None:
-    """A retained message that has expired is gone for new subscribers [MQTT5 3.3.1.3]."""
+    """A retained message that has expired is not sent to new subscribers [MQTT5 3.3.1.3]."""
     topic = unique("expiry")
     publisher.publish(topic, b"short", 1, retain=True, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
     let_pass(PAST)
@@ -241,7 +241,7 @@ def test_retained_expires(address: Address, publisher: WireClient) -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_expiry_of_a_message_that_has_not_waited(address: Address, publisher: WireClient, qos: int) -> None:
-    """A message that goes on at once has its whole interval, or less by the second that has begun."""
+    """A message that did not wait has its whole interval, or one second less."""
     topic = unique("expiry")
     with connected(address, 5) as client:
         subscribe(client, Subscription(topic, qos))
@@ -251,7 +251,7 @@ def test_expiry_of_a_message_that_has_not_waited(address: Address, publisher: Wi
 
 @pytest.mark.parametrize("value", [1, 0xFFFFFFFF], ids=["least", "greatest"])
 def test_bounds_of_expiry(address: Address, publisher: WireClient, value: Value) -> None:
-    """The shortest and the longest interval are taken, and counted down from."""
+    """The shortest and the longest interval are accepted and counted down."""
     topic = unique("expiry")
     assert isinstance(value, int)
     with connected(address, 5) as client:
@@ -262,7 +262,7 @@ def test_bounds_of_expiry(address: Address, publisher: WireClient, value: Value)
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_expiry_is_counted_down(address: Address, publisher: WireClient, qos: int) -> None:
-    """What has waited, for a client that was away or as a retained message, has that much less of its interval."""
+    """The interval of a message that waited for a client, or was retained, is reduced by that time."""
     topic = unique("expiry")
     with KeptSession(address, 5) as session, connected(address, 5) as late:
         client = session.connect()
@@ -281,7 +281,7 @@ def test_expiry_is_counted_down(address: Address, publisher: WireClient, qos: in
 
 
 def test_no_expiry_is_none(address: Address, publisher: WireClient) -> None:
-    """A message without an interval is delivered without [MQTT5 3.3.2.3.3]."""
+    """A message without an interval is delivered without one [MQTT5 3.3.2.3.3]."""
     topic = unique("expiry")
     with connected(address, 5) as client:
         subscribe(client, Subscription(topic, 1))

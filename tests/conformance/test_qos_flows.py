@@ -1,4 +1,4 @@
-"""The exchanges of QoS 0, 1 and 2, the server once as the receiver, once as the sender (section 4.3)."""
+"""The exchanges of QoS 0, 1 and 2, with the server as sender and as receiver (section 4.3)."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_first_sending(address: Address, version: int, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_packet_identifiers_are_unused(address: Address, version: int, qos: int) -> None:
-    """No two deliveries that are not yet acknowledged have the same packet identifier."""
+    """Deliveries that are not yet acknowledged have different packet identifiers."""
     topic = unique("flow")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, qos))
@@ -66,12 +66,12 @@ def test_packet_identifiers_are_unused(address: Address, version: int, qos: int)
             assert message.payload == b"%d" % number
             assert message.packet_id not in open_ones, "still in use"
             open_ones[message.packet_id] = message
-            if len(open_ones) == MANY:  # the oldest stays open for ever, those behind it come and go
+            if len(open_ones) == MANY:  # the oldest one is never acknowledged, the later ones are
                 client.finish(open_ones.pop(list(open_ones)[1 + number % (MANY - 1)]))
 
 
 def test_packet_identifiers_of_both_qos(address: Address, version: int) -> None:
-    """QoS 1 and 2 share the packet identifiers, and one waits for PUBCOMP as it does for PUBACK."""
+    """QoS 1 and 2 share the packet identifiers; PUBCOMP frees one as PUBACK does."""
     topic = unique("flow")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, 2))
@@ -95,7 +95,7 @@ def test_packet_identifiers_of_both_qos(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(4, 0x00), (5, 0x00), (5, 0x10)], ids=["3.1.1", "5.0", "5.0 0x10"])
 def test_pubrel_answers_pubrec(address: Address, version: int, code: int) -> None:
-    """PUBREC is answered with PUBREL of the same packet identifier, each with its own."""
+    """Each PUBREC is answered with PUBREL of the same packet identifier."""
     topic = unique("flow")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, 2))
@@ -107,7 +107,7 @@ def test_pubrel_answers_pubrec(address: Address, version: int, code: int) -> Non
 
 
 def test_pubrel_even_when_nothing_else_may_be_sent(address: Address) -> None:
-    """With Receive Maximum used up PUBREC is answered at once all the same [MQTT-3.3.4-10]."""
+    """PUBREC is answered at once although Receive Maximum is used up [MQTT-3.3.4-10]."""
     topic = unique("flow")
     with connected(address, 5, properties={props.RECEIVE_MAXIMUM: 2}) as client, connected(address, 5) as publisher:
         subscribe(client, Subscription(topic, 2))
@@ -121,7 +121,7 @@ def test_pubrel_even_when_nothing_else_may_be_sent(address: Address) -> None:
 
 @pytest.mark.parametrize("code", [0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99])
 def test_pubrec_that_refuses_is_not_answered(address: Address, code: int) -> None:
-    """A PUBREC of 0x80 or above ends the exchange: no PUBREL comes."""
+    """A PUBREC of 0x80 or above ends the exchange: no PUBREL follows."""
     topic = unique("flow")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         subscribe(client, Subscription(topic, 2))
@@ -133,7 +133,7 @@ def test_pubrec_that_refuses_is_not_answered(address: Address, code: int) -> Non
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_unacknowledged_until_answered(address: Address, version: int, qos: int) -> None:
-    """A delivery without PUBACK or PUBREC is sent again at each reconnect, until it has that answer."""
+    """A delivery is resent at each reconnect until it gets PUBACK or PUBREC."""
     topic = unique("flow")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -152,7 +152,7 @@ def test_unacknowledged_until_answered(address: Address, version: int, qos: int)
 
 
 def test_pubrel_is_unacknowledged_until_pubcomp(address: Address, version: int) -> None:
-    """PUBREL without PUBCOMP is sent again at each reconnect, the PUBLISH never, until PUBCOMP has come."""
+    """PUBREL is resent at each reconnect until PUBCOMP comes, and the PUBLISH is not."""
     topic = unique("flow")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -173,7 +173,7 @@ def test_pubrel_is_unacknowledged_until_pubcomp(address: Address, version: int) 
 
 
 def test_pubrec_again(address: Address, version: int) -> None:
-    """A second PUBREC, as after a reconnect, is answered with PUBREL again and brings no PUBLISH."""
+    """A second PUBREC, such as after a reconnect, is answered with PUBREL again and causes no PUBLISH."""
     topic = unique("flow")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -188,7 +188,7 @@ def test_pubrec_again(address: Address, version: int) -> None:
 
 
 def test_no_expiry_once_sent(address: Address) -> None:
-    """Expiry no longer applies to a QoS 2 message that has been sent: the exchange goes on, after a reconnect too."""
+    """A QoS 2 message that has been sent does not expire: the exchange continues, also after a reconnect."""
     topic = unique("expiry")
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         client = session.connect()
@@ -216,7 +216,7 @@ def test_no_expiry_once_sent(address: Address) -> None:
 @pytest.mark.parametrize("packet_id", [1, 255, 256, 65535])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_answer_has_the_packet_identifier(address: Address, version: int, qos: int, packet_id: int) -> None:
-    """PUBACK, PUBREC and PUBCOMP have the packet identifier of the PUBLISH, and the message has been taken on."""
+    """PUBACK, PUBREC and PUBCOMP have the packet identifier of the PUBLISH, and the message is delivered."""
     topic = unique("flow")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, qos))
@@ -232,7 +232,7 @@ def test_answer_has_the_packet_identifier(address: Address, version: int, qos: i
 
 @pytest.mark.parametrize("dup", [False, True])
 def test_after_puback_it_is_a_new_message(address: Address, version: int, dup: bool) -> None:
-    """A PUBLISH with a packet identifier that PUBACK has answered is a new message, with or without DUP."""
+    """A PUBLISH with a packet identifier that PUBACK has freed is a new message, with or without DUP."""
     topic = unique("flow")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, 1))
@@ -244,7 +244,7 @@ def test_after_puback_it_is_a_new_message(address: Address, version: int, dup: b
 
 @pytest.mark.parametrize("dup", [False, True])
 def test_until_pubrel_it_is_the_same_message(address: Address, version: int, dup: bool) -> None:
-    """Until PUBREL a PUBLISH with the same packet identifier gets PUBREC again, and is not delivered again."""
+    """Until PUBREL, a PUBLISH with the same packet identifier gets PUBREC again and is not delivered again."""
     topic = unique("flow")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, 2))
@@ -259,7 +259,7 @@ def test_until_pubrel_it_is_the_same_message(address: Address, version: int, dup
 
 
 def test_until_pubrel_on_the_next_connection(address: Address, version: int) -> None:
-    """That holds when the client has come back to its session in between."""
+    """The same after a reconnect to the session."""
     topic = unique("flow")
     with KeptSession(address, version) as session, connected(address, version) as client:
         subscribe(client, Subscription(topic, 2))
@@ -279,7 +279,7 @@ def test_until_pubrel_on_the_next_connection(address: Address, version: int) -> 
 
 
 def test_pubrel_again(address: Address, version: int) -> None:
-    """A second PUBREL, as after a reconnect, is answered with PUBCOMP too."""
+    """A second PUBREL, such as after a reconnect, is answered with PUBCOMP too."""
     topic = unique("flow")
     with connected(address, version) as publisher:
         publisher.send(publish(topic, 2, 7))
@@ -291,7 +291,7 @@ def test_pubrel_again(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("dup", [False, True])
 def test_after_pubcomp_it_is_a_new_message(address: Address, version: int, dup: bool) -> None:
-    """A PUBLISH with a packet identifier that PUBCOMP has answered is a new message."""
+    """A PUBLISH with a packet identifier that PUBCOMP has freed is a new message."""
     topic = unique("flow")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, 2))
@@ -318,7 +318,7 @@ def refused_then_taken(client: WireClient, publisher: WireClient, refused: Publi
 
 
 def test_after_a_pubrec_that_refuses_it_is_a_new_message(configured: Configured) -> None:
-    """After PUBREC of 0x80 or above the packet identifier is free: the next PUBLISH with it is a new message."""
+    """After a PUBREC of 0x80 or above, the next PUBLISH with the packet identifier is a new message."""
     topic, denied = unique("flow"), unique("denied")
     address = configured(authorization={"deny_publish": [denied]})
     with connected(address, 5) as client, connected(address, 5) as publisher:
@@ -326,7 +326,7 @@ def test_after_a_pubrec_that_refuses_it_is_a_new_message(configured: Configured)
 
 
 def test_after_a_wrong_payload_it_is_a_new_message(configured: Configured) -> None:
-    """The same when the payload was what was wrong."""
+    """The same when the payload was refused."""
     topic = unique("flow")
     address = configured(mqtt={"check_payload_format": True})
     wrong = Publish(topic.encode(), b"\xff", 2, properties={props.PAYLOAD_FORMAT_INDICATOR: 1}, packet_id=7)
@@ -335,7 +335,7 @@ def test_after_a_wrong_payload_it_is_a_new_message(configured: Configured) -> No
 
 
 def test_expired_exchange_goes_on(address: Address) -> None:
-    """A QoS 2 exchange goes on when its message has expired: PUBREC again, then PUBCOMP."""
+    """A QoS 2 exchange continues after its message has expired: PUBREC again, then PUBCOMP."""
     topic, nobodys = unique("expiry"), unique("nobody")
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         client = session.connect()
@@ -354,7 +354,7 @@ def test_expired_exchange_goes_on(address: Address) -> None:
 
 
 def test_exchange_of_a_message_that_expires_at_once(address: Address) -> None:
-    """The same where the message is given no time at all."""
+    """The same for a message that expires at once."""
     topic = unique("expiry")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         subscribe(client, Subscription(topic, 2))

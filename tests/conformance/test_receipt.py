@@ -1,4 +1,4 @@
-"""A message that the server has taken on reaches everybody who is subscribed (section 4.5)."""
+"""A message that the server has accepted reaches every subscriber (section 4.5)."""
 
 from contextlib import ExitStack
 
@@ -18,7 +18,7 @@ CLIENTS = 20
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_every_subscriber(address: Address, version: int, qos: int) -> None:
-    """Every client with a matching subscription gets it once, of either version, and nobody else."""
+    """Every client with a matching subscription gets it once, in both versions, and no other client does."""
     base = unique("receipt")
     matching = [f"{base}/a/b", f"{base}/a/+", f"{base}/+/b", f"{base}/#", f"{base}/a/b/#", f"{base}/a/#"]
     others = [f"{base}/a", f"{base}/a/b/c", f"{base}/+", f"{base}/b/+", f"{base}/a/b/", f"{base}/A/b", f"{base}/a/b/+"]
@@ -35,7 +35,7 @@ def test_every_subscriber(address: Address, version: int, qos: int) -> None:
 
 
 def test_many_subscribers(address: Address, version: int) -> None:
-    """Every one of many gets each of many messages."""
+    """Each of many subscribers gets each of many messages."""
     topic = unique("receipt")
     expected = [b"%d" % number for number in range(50)]
     with ExitStack() as stack, connected(address, version) as publisher:
@@ -50,7 +50,7 @@ def test_many_subscribers(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_who_is_away(address: Address, version: int, qos: int) -> None:
-    """It becomes part of the session of everybody who is subscribed, whether there or away when it comes."""
+    """It is added to the session of every subscriber, connected or not."""
     topic = unique("receipt")
     with ExitStack() as stack, connected(address, version) as publisher:
         sessions = [stack.enter_context(KeptSession(address, version)) for _ in range(4)]
@@ -70,7 +70,7 @@ def test_who_is_away(address: Address, version: int, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_its_publisher_too(address: Address, version: int, qos: int) -> None:
-    """A publisher that is subscribed itself gets its own message."""
+    """A publisher that is a subscriber gets its own message."""
     topic = unique("receipt")
     expected: set[type[Packet]] = {Publish} | ({Puback if qos == 1 else Pubrec} if qos else set())
     with connected(address, version) as client:
@@ -87,7 +87,7 @@ def test_its_publisher_too(address: Address, version: int, qos: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 16_383, 16_384, 65_536, 300_000])
 def test_whole_payload(address: Address, version: int, size: int) -> None:
-    """The payload arrives as it was sent, byte for byte, whatever its length."""
+    """The payload is delivered byte for byte, whatever its length."""
     topic = unique("receipt")
     payload = bytes(number * 7 % 256 for number in range(size))
     with connected(address, version) as client, connected(address, version) as publisher:

@@ -16,7 +16,7 @@ CODES = {"temporary": reason_codes.USE_ANOTHER_SERVER, "permanent": reason_codes
 
 @pytest.mark.parametrize("kind", ["temporary", "permanent"])
 def test_redirected(configured: Configured, kind: str) -> None:
-    """CONNACK says that another server is to be used, or that this one has moved, and where to; then it closes."""
+    """CONNACK says that the client should use another server, or that this one has moved; it names it and closes."""
     address = configured(mqtt={"redirect_to": REFERENCE, "redirect": kind})
     with WireClient(address, 5) as client:
         connack = client.connect()
@@ -27,7 +27,7 @@ def test_redirected(configured: Configured, kind: str) -> None:
 
 
 def test_redirected_without_words(configured: Configured) -> None:
-    """3.1.1 knows no redirection: the client is refused, as server unavailable if it is told why at all."""
+    """3.1.1 has no redirection: the client is refused with Server unavailable, or without CONNACK."""
     address = configured(mqtt={"redirect_to": REFERENCE})
     with WireClient(address, 4) as client:
         try:
@@ -38,7 +38,7 @@ def test_redirected_without_words(configured: Configured) -> None:
 
 
 def test_reference_that_does_not_fit(configured: Configured) -> None:
-    """A Server Reference is no reason to send more than the client takes [MQTT-3.1.2-24]."""
+    """A Server Reference that would exceed the client's Maximum Packet Size is left out [MQTT-3.1.2-24]."""
     address = configured(mqtt={"redirect_to": " ".join(f"server-{number}.example:1883" for number in range(20))})
     with WireClient(address, 5) as client:
         try:
@@ -51,7 +51,7 @@ def test_reference_that_does_not_fit(configured: Configured) -> None:
 
 
 def test_no_reference_unless_redirected(address: Address) -> None:
-    """A server that takes the client says nothing of others [MQTT5 3.2.2.3.16]."""
+    """A server that accepts the client sends no Server Reference [MQTT5 3.2.2.3.16]."""
     with WireClient(address, 5) as client:
         connack = client.connect()
         assert connack.reason_code == reason_codes.SUCCESS

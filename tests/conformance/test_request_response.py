@@ -12,7 +12,7 @@ ASK: Properties = {props.REQUEST_RESPONSE_INFORMATION: 1}
 
 
 def test_exchange(address: Address) -> None:
-    """The responder learns where to answer, and the requester which request the answer is for [MQTT5 4.10.1]."""
+    """The responder gets the Response Topic, and the requester the Correlation Data of its request [MQTT5 4.10.1]."""
     requests, responses = unique("requests"), unique("responses")
     correlation = bytes(range(256))
     with connected(address, 5) as requester, connected(address, 5) as responder:
@@ -33,7 +33,7 @@ def test_exchange(address: Address) -> None:
 
 
 def test_pool_of_responders(address: Address) -> None:
-    """Responders may share a subscription: one of them gets the request, response topic and all [MQTT5 4.10.1]."""
+    """Responders may share a subscription: one of them gets the request with its Response Topic [MQTT5 4.10.1]."""
     requests, responses = unique("requests"), unique("responses")
     with connected(address, 5) as requester, connected(address, 5) as one, connected(address, 5) as two:
         for responder in (one, two):
@@ -46,7 +46,7 @@ def test_pool_of_responders(address: Address) -> None:
 
 
 def test_response_without_subscriber(address: Address) -> None:
-    """A response that nobody waits for is a message like any other: it goes to nobody [MQTT5 4.10.1]."""
+    """A response without a subscriber is delivered to nobody [MQTT5 4.10.1]."""
     responses = unique("responses")
     with connected(address, 5) as responder, connected(address, 5) as requester:
         responder.publish(responses, b"too early", 1, properties={props.CORRELATION_DATA: b"1"})
@@ -55,7 +55,7 @@ def test_response_without_subscriber(address: Address) -> None:
 
 
 def test_response_information(configured: Configured) -> None:
-    """A client that asks is told of a part of the topic tree, which it can use for its responses [MQTT5 4.10.2]."""
+    """A client that requests Response Information gets a topic, below which it can use topics [MQTT5 4.10.2]."""
     address = configured(mqtt={"response_information": "responses/{client_id}"})
     client_id = unique("client")
     with WireClient(address, 5) as requester, connected(address, 5) as responder:
@@ -69,7 +69,7 @@ def test_response_information(configured: Configured) -> None:
 
 
 def test_response_information_unasked(configured: Configured) -> None:
-    """Who does not ask, or asks not to be told, is not told [MQTT5 3.1.2.11.6]."""
+    """A client that does not request Response Information, or sends 0, does not get it [MQTT5 3.1.2.11.6]."""
     address = configured(mqtt={"response_information": "responses/{client_id}"})
     unasked: list[Properties | None] = [None, {props.REQUEST_RESPONSE_INFORMATION: 0}]
     for asked in unasked:

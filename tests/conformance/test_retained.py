@@ -1,4 +1,4 @@
-"""RETAIN: what is kept for future subscribers, and what they get of it (section 3.3.1.3)."""
+"""RETAIN: which messages are retained, and what new subscribers get of them (section 3.3.1.3)."""
 
 from collections.abc import Iterator
 
@@ -33,24 +33,24 @@ def publisher(address: Address, version: int) -> Iterator[WireClient]:
 
 
 def subscribing_brings(client: WireClient, publisher: WireClient, *wanted: Subscription) -> list[Publish]:
-    """Subscribe, and return the messages that come of it."""
+    """Subscribe, and return the messages that follow."""
     client.send(Subscribe(client.packet_id(), list(wanted)))
     found = collect(client, lambda packet: isinstance(packet, Suback))
     return found + messages(client, publisher, max(subscription.qos for subscription in wanted))
 
 
 def future_subscriber(address: Address, version: int, publisher: WireClient, topic_filter: str) -> list[Publish]:
-    """Return what somebody gets who subscribes now, with QoS 2."""
+    """Return what a new subscriber at QoS 2 gets."""
     with connected(address, version) as client:
         return subscribing_brings(client, publisher, Subscription(topic_filter, 2))
 
 
-# -- kept for whom comes later
+# -- retained for later subscribers
 
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_kept_with_its_qos(address: Address, version: int, publisher: WireClient, topic: str, qos: int) -> None:
-    """A message with RETAIN goes to whom subscribes later, with the QoS it was published at."""
+    """A message with RETAIN is sent to later subscribers, with the QoS it was published at."""
     publisher.publish(topic, b"kept", qos, retain=True)
     for _ in range(2):
         found = future_subscriber(address, version, publisher, topic)
@@ -58,7 +58,7 @@ def test_kept_with_its_qos(address: Address, version: int, publisher: WireClient
 
 
 def test_qos_0_is_kept_or_dropped(address: Address, version: int, publisher: WireClient, topic: str) -> None:
-    """With QoS 0 it should be kept, though 3.1.1 lets a server drop it; what comes is it and nothing else."""
+    """At QoS 0 it should be retained, but 3.1.1 allows the server to drop it; nothing else is sent."""
     publisher.publish(topic, b"kept", retain=True)
     found = future_subscriber(address, version, publisher, topic)
     kept = [(b"kept", 0)]
@@ -74,7 +74,7 @@ def test_kept_beyond_its_publisher(address: Address, version: int, publisher: Wi
 
 
 def test_last_of_each_topic(address: Address, version: int, publisher: WireClient, topic: str) -> None:
-    """A filter with a wildcard brings the last message of each topic that it matches."""
+    """A filter with a wildcard gets the last message of each topic that it matches."""
     for level in LEVELS:
         for number in range(3):
             publisher.publish(f"{topic}/{level}", f"{level}{number}".encode(), 1, retain=True)
@@ -87,19 +87,19 @@ def test_last_of_each_topic(address: Address, version: int, publisher: WireClien
 @pytest.mark.parametrize("before", [0, 1, 2])
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_replaced(address: Address, version: int, publisher: WireClient, topic: str, before: int, after: int) -> None:
-    """A second message with RETAIN takes the place of the first, whatever the QoS of either."""
+    """A second message with RETAIN replaces the first, whatever the QoS of either."""
     publisher.publish(topic, b"old", before, retain=True)
     publisher.publish(topic, b"new", after, retain=True)
     found = payloads(future_subscriber(address, version, publisher, topic))
     assert found == [b"new"] or (version == 4 and after == 0 and found == [])
 
 
-# -- RETAIN in what is delivered
+# -- RETAIN in deliveries
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_set_for_new_subscriptions(address: Address, version: int, publisher: WireClient, topic: str, qos: int) -> None:
-    """What a new subscription brings has RETAIN set, at each QoS granted."""
+    """Messages that a new subscription gets from the retained ones have RETAIN 1, at each QoS granted."""
     publisher.publish(topic, b"kept", 2, retain=True)
     with connected(address, version) as client:
         found = subscribing_brings(client, publisher, Subscription(topic, qos))
@@ -110,7 +110,7 @@ def test_set_for_new_subscriptions(address: Address, version: int, publisher: Wi
 def test_clear_for_established_subscriptions(
     address: Address, version: int, publisher: WireClient, topic: str, qos: int
 ) -> None:
-    """What comes by a subscription that was there before has RETAIN clear, however it was published."""
+    """Messages for an existing subscription have RETAIN 0, however they were published."""
     with connected(address, version) as client:
         subscribe(client, Subscription(topic, 2))
         publisher.publish(topic, b"retained", qos, retain=True)
@@ -122,7 +122,7 @@ def test_clear_for_established_subscriptions(
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize("as_published", [True, False])
 def test_retain_as_published(address: Address, topic: str, qos: int, as_published: bool) -> None:
-    """With Retain As Published RETAIN is as the publisher set it, without it clear."""
+    """With Retain As Published, RETAIN is as in the PUBLISH; without it, it is 0."""
     with connected(address, 5) as client, connected(address, 5) as publisher:
         subscribe(client, Subscription(topic, 2, retain_as_published=as_published))
         publisher.publish(topic, b"retained", qos, retain=True)
@@ -132,7 +132,7 @@ def test_retain_as_published(address: Address, topic: str, qos: int, as_publishe
 
 
 def test_retain_as_published_of_each(address: Address, topic: str) -> None:
-    """Each subscriber gets RETAIN by its own subscription's option; a 3.1.1 client has none and gets it clear."""
+    """Each subscriber gets RETAIN by the option of its own subscription; a 3.1.1 client gets 0."""
     with (
         connected(address, 5) as wants,
         connected(address, 5) as wants_not,
@@ -148,7 +148,7 @@ def test_retain_as_published_of_each(address: Address, topic: str) -> None:
 
 
 def test_retained_has_retain_whatever_the_option(address: Address, topic: str) -> None:
-    """What a new subscription brings has RETAIN set without Retain As Published too [MQTT5 3.3.1.3]."""
+    """A retained message for a new subscription has RETAIN 1 without Retain As Published too [MQTT5 3.3.1.3]."""
     with connected(address, 5) as client, connected(address, 5) as publisher:
         publisher.publish(topic, b"kept", 1, retain=True)
         for as_published in (False, True):
@@ -161,7 +161,7 @@ def test_retained_has_retain_whatever_the_option(address: Address, topic: str) -
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_empty_removes(address: Address, version: int, publisher: WireClient, topic: str, qos: int) -> None:
-    """An empty message with RETAIN is delivered like any other, and whom subscribes later gets nothing."""
+    """An empty message with RETAIN is delivered as usual, and later subscribers get nothing."""
     publisher.publish(topic, b"kept", 1, retain=True)
     with connected(address, version) as client:
         assert payloads(subscribing_brings(client, publisher, Subscription(topic, 2))) == [b"kept"]
@@ -171,7 +171,7 @@ def test_empty_removes(address: Address, version: int, publisher: WireClient, to
 
 
 def test_empty_removes_its_own_topic_only(address: Address, version: int, publisher: WireClient, topic: str) -> None:
-    """The other topics keep theirs."""
+    """Retained messages of other topics stay."""
     for level in LEVELS:
         publisher.publish(f"{topic}/{level}", level.encode(), 1, retain=True)
     publisher.publish(f"{topic}/b", b"", 1, retain=True)
@@ -181,7 +181,7 @@ def test_empty_removes_its_own_topic_only(address: Address, version: int, publis
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_empty_is_not_kept(address: Address, version: int, publisher: WireClient, topic: str, qos: int) -> None:
-    """An empty message with RETAIN is not itself retained, where there was nothing to remove either."""
+    """An empty message with RETAIN is not retained itself, also where there was nothing to remove."""
     publisher.publish(topic, b"", qos, retain=True)
     assert future_subscriber(address, version, publisher, topic) == []
 
@@ -191,7 +191,7 @@ def test_empty_is_not_kept(address: Address, version: int, publisher: WireClient
 def test_without_retain(
     address: Address, version: int, publisher: WireClient, topic: str, qos: int, payload: bytes
 ) -> None:
-    """A message without RETAIN is not kept, and neither replaces nor removes what is."""
+    """A message without RETAIN is not retained, and neither replaces nor removes a retained one."""
     publisher.publish(topic, payload, qos)
     assert future_subscriber(address, version, publisher, topic) == []
     publisher.publish(topic, b"kept", 1, retain=True)
@@ -203,7 +203,7 @@ def test_without_retain(
 
 
 def test_retain_handling_0(address: Address, topic: str) -> None:
-    """Each SUBSCRIBE brings the retained messages, whether the subscription is new or not."""
+    """With 0, each SUBSCRIBE is followed by the retained messages, whether the subscription is new or not."""
     with connected(address, 5) as client, connected(address, 5) as publisher:
         for level in LEVELS:
             publisher.publish(f"{topic}/{level}", level.encode(), 1, retain=True)
@@ -213,7 +213,7 @@ def test_retain_handling_0(address: Address, topic: str) -> None:
 
 
 def test_retain_handling_1(address: Address, topic: str) -> None:
-    """The first SUBSCRIBE brings them, another to the same filter does not; after UNSUBSCRIBE it is new again."""
+    """With 1, only the first SUBSCRIBE to a filter is; after UNSUBSCRIBE the next one is the first."""
     wanted = Subscription(f"{topic}/+", 1, retain_handling=1)
     with connected(address, 5) as client, connected(address, 5) as publisher:
         for level in LEVELS:
@@ -227,7 +227,7 @@ def test_retain_handling_1(address: Address, topic: str) -> None:
 
 
 def test_retain_handling_1_in_a_kept_session(address: Address, topic: str) -> None:
-    """A subscription that the session has kept is not new."""
+    """With 1, a subscription that the session has kept is not new."""
     wanted = Subscription(topic, 1, retain_handling=1)
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         publisher.publish(topic, b"kept", 1, retain=True)
@@ -238,7 +238,7 @@ def test_retain_handling_1_in_a_kept_session(address: Address, topic: str) -> No
 
 
 def test_retain_handling_2(address: Address, topic: str) -> None:
-    """No SUBSCRIBE brings any; what is published afterwards comes all the same."""
+    """With 2, no SUBSCRIBE is; messages published later are delivered."""
     wanted = Subscription(topic, 1, retain_handling=2)
     with connected(address, 5) as client, connected(address, 5) as publisher:
         publisher.publish(topic, b"kept", 1, retain=True)
@@ -249,7 +249,7 @@ def test_retain_handling_2(address: Address, topic: str) -> None:
 
 
 def test_retain_handling_of_each_filter(address: Address, topic: str) -> None:
-    """Filters of one SUBSCRIBE have each its own."""
+    """Each filter of a SUBSCRIBE has its own Retain Handling."""
     wanted = [Subscription(f"{topic}/{level}", 1, retain_handling=number) for number, level in enumerate(LEVELS)]
     with connected(address, 5) as client, connected(address, 5) as publisher:
         for level in LEVELS:

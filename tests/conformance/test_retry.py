@@ -1,4 +1,4 @@
-"""What is sent again, in which order, and what and when not (sections 4.4 and 4.6)."""
+"""What is resent, when, and in which order (sections 4.4 and 4.6)."""
 
 import pytest
 
@@ -19,12 +19,12 @@ Sent = tuple[bytes, int, int]
 
 
 def sent(message: Publish) -> Sent:
-    """Return what must be the same when a message is sent again."""
+    """Return what must be the same when a message is resent."""
     return message.payload, message.packet_id, message.qos
 
 
 def publish_and_take(client: WireClient, publisher: WireClient, topic: str, qos: int) -> list[Publish]:
-    """Return COUNT messages that have been delivered and not been acknowledged."""
+    """Return COUNT messages that have been delivered and not acknowledged."""
     for number in range(COUNT):
         publisher.publish(topic, b"%d" % number, qos)
     return take(client, COUNT)
@@ -32,7 +32,7 @@ def publish_and_take(client: WireClient, publisher: WireClient, topic: str, qos:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_sent_again_in_order(address: Address, version: int, qos: int) -> None:
-    """On reconnect all unacknowledged PUBLISHes come, in the order first sent, same packet identifiers, DUP set."""
+    """On reconnect all unacknowledged PUBLISHes are resent, in the order first sent, with their packet ids and DUP."""
     topic = unique("retry")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -49,7 +49,7 @@ def test_sent_again_in_order(address: Address, version: int, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_acknowledged_ones_are_not(address: Address, version: int, qos: int) -> None:
-    """Those that were acknowledged do not come again; those between them do, in order, before anything new."""
+    """Acknowledged ones are not resent; those between them are, in order, before anything new."""
     topic = unique("retry")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -69,7 +69,7 @@ def test_acknowledged_ones_are_not(address: Address, version: int, qos: int) -> 
 
 
 def test_publish_and_pubrel_again(address: Address, version: int) -> None:
-    """QoS 1, QoS 2 before PUBREC and QoS 2 before PUBCOMP in one session: each is taken up where it was left."""
+    """QoS 1, QoS 2 before PUBREC and QoS 2 before PUBCOMP: each exchange of a session continues where it was."""
     topic = unique("retry")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -92,7 +92,7 @@ def test_publish_and_pubrel_again(address: Address, version: int) -> None:
 
 
 def test_pubrels_again_in_order(address: Address, version: int) -> None:
-    """PUBRELs are sent, and sent again, in the order in which their PUBRECs came."""
+    """PUBRELs are sent and resent in the order of their PUBRECs."""
     topic = unique("retry")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -107,7 +107,7 @@ def test_pubrels_again_in_order(address: Address, version: int) -> None:
 
 
 def test_pubrels_in_the_order_of_pubrecs(address: Address, version: int) -> None:
-    """When PUBRECs come in another order than that of the PUBLISHes, so do the PUBRELs."""
+    """If the PUBRECs come in another order than the PUBLISHes, the PUBRELs are in the order of the PUBRECs."""
     topic = unique("retry")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, 2))
@@ -119,7 +119,7 @@ def test_pubrels_in_the_order_of_pubrecs(address: Address, version: int) -> None
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_not_sent_again_unasked(address: Address, qos: int) -> None:
-    """Nothing is sent again while the client stays: neither new messages nor acknowledgements of others bring it."""
+    """Nothing is resent while the client is connected: neither new messages nor other acknowledgements cause it."""
     topic = unique("retry")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         subscribe(client, Subscription(topic, qos))
@@ -136,7 +136,7 @@ def test_not_sent_again_unasked(address: Address, qos: int) -> None:
 
 @pytest.mark.parametrize("phase", ["PUBACK", "PUBREC", "PUBCOMP"])
 def test_not_sent_again_in_time(configured: Configured, phase: str) -> None:
-    """No time makes it come again in MQTT 5, though the same server sends again to a 3.1.1 client, as that allows."""
+    """In MQTT 5 nothing is resent after a time either; the same server resends to a 3.1.1 client, which is allowed."""
     topic = unique("retry")
     address = configured(session={"retry_interval": "300ms"})
     qos = 1 if phase == "PUBACK" else 2
@@ -161,7 +161,7 @@ def test_not_sent_again_in_time(configured: Configured, phase: str) -> None:
 @pytest.mark.parametrize("code", [0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_refused_by_the_client(address: Address, qos: int, code: int) -> None:
-    """A PUBACK or PUBREC of 0x80 or above acknowledges: the message does not come again, then or on reconnect."""
+    """After a PUBACK or PUBREC of 0x80 or above the message is not resent, also not on reconnect."""
     topic = unique("retry")
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         client = session.connect({props.RECEIVE_MAXIMUM: 1})
@@ -181,7 +181,7 @@ def test_refused_by_the_client(address: Address, qos: int, code: int) -> None:
 
 
 def test_dup_only_when_sent_before(address: Address, version: int) -> None:
-    """A message that waited for its client, and so was never sent, comes without DUP."""
+    """A message that waited for its client, and so was never sent, has no DUP."""
     topic = unique("retry")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -196,7 +196,7 @@ def test_dup_only_when_sent_before(address: Address, version: int) -> None:
 
 
 def test_nothing_again_in_a_clean_session(address: Address, version: int) -> None:
-    """With clean start nothing of the session before comes again."""
+    """After a clean start nothing of the session before is resent."""
     topic = unique("retry")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()

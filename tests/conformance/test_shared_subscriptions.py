@@ -26,7 +26,7 @@ def shared(topic: str, group: str = "group") -> str:
 
 @contextmanager
 def members(address: Address, count: int, *wanted: Subscription) -> Iterator[list[WireClient]]:
-    """Clients that have all subscribed to the same."""
+    """Clients that have all subscribed to the same shared subscription."""
     clients = [connected(address, 5) for _ in range(count)]
     try:
         for client in clients:
@@ -60,7 +60,7 @@ def members(address: Address, count: int, *wanted: Subscription) -> Iterator[lis
     ],
 )
 def test_bad_share_names(address: Address, topic_filter: str) -> None:
-    """A share name that is empty or has wildcards is refused, and so is one without a good filter behind it."""
+    """A share name that is empty or has wildcards is refused, and so is an invalid filter after the share name."""
     with connected(address, 5) as client:
         client.send(by_hand.subscribe(5, 1, [(topic_filter, 0)]))
         try:
@@ -75,7 +75,7 @@ def test_bad_share_names(address: Address, topic_filter: str) -> None:
 
 @pytest.mark.parametrize("group", ["a", "$a", "a b", "ü", "share", "$share"])
 def test_good_share_names(address: Address, group: str) -> None:
-    """Any other name does, and what is behind it is a filter like any other."""
+    """Any other share name is accepted, with a usual filter after it."""
     topic = unique("names")
     for topic_filter in (topic, f"{topic}/#", f"/{topic}", f"+/{topic}"):
         with connected(address, 5) as client, connected(address, 5) as publisher:
@@ -84,7 +84,7 @@ def test_good_share_names(address: Address, group: str) -> None:
             assert len(messages(client, publisher)) == 1, topic_filter
 
 
-# -- who gets what
+# -- which member gets a message
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
@@ -101,7 +101,7 @@ def test_each_message_to_one_member(address: Address, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_members_that_are_busy(address: Address, qos: int) -> None:
-    """When no member can take more for now, each message still goes to one of them."""
+    """When no member has room in its window, each message still goes to one of them."""
     topic = unique("busy")
     sent = [b"%d" % number for number in range(10)]
     narrow = {props.RECEIVE_MAXIMUM: 1}
@@ -115,7 +115,7 @@ def test_members_that_are_busy(address: Address, qos: int) -> None:
         for payload in sent:
             publisher.publish(topic, payload, qos)
         found: list[bytes] = []
-        while len(found) < len(sent):  # who acknowledges may be given more, so it takes several rounds
+        while len(found) < len(sent):  # members that acknowledge get more, so it takes several rounds
             for client in (one, two):
                 found += payloads(messages(client, publisher, qos))
         assert sorted(found, key=int) == sent
@@ -143,7 +143,7 @@ def test_members_that_are_away(address: Address) -> None:
 
 
 def test_groups_are_independent(address: Address) -> None:
-    """Each group gets each message, and so does who is subscribed without a group."""
+    """Each group gets each message, and so does a subscriber without a group."""
     topic = unique("groups")
     with (
         members(address, 2, Subscription(shared(topic, "one"))) as one,
@@ -157,7 +157,7 @@ def test_groups_are_independent(address: Address) -> None:
 
 
 def test_shared_and_not_shared(address: Address) -> None:
-    """A client with a shared and another subscription gets a message by each of them."""
+    """A client with a shared and a non-shared subscription gets a message for each of them."""
     topic = unique("both")
     both = (Subscription(shared(topic)), Subscription(topic))
     with members(address, 1, *both) as (client,), connected(address, 5) as publisher:
@@ -166,7 +166,7 @@ def test_shared_and_not_shared(address: Address) -> None:
 
 
 def test_group_ends_where_its_filter_does(address: Address) -> None:
-    """One share name with two filters makes two shared subscriptions."""
+    """The same share name with two filters is two shared subscriptions."""
     base = unique("filters")
     with (
         members(address, 1, Subscription(shared(f"{base}/+"))) as (one,),
@@ -178,7 +178,7 @@ def test_group_ends_where_its_filter_does(address: Address) -> None:
 
 
 def test_leaving(address: Address) -> None:
-    """Who unsubscribes, or goes, gets no more; the others get everything."""
+    """A member that unsubscribes or disconnects gets no more messages; the others get all of them."""
     topic = unique("leaving")
     sent = [b"%d" % number for number in range(10)]
     with members(address, 3, Subscription(shared(topic), 1)) as group, connected(address, 5) as publisher:
@@ -193,7 +193,7 @@ def test_leaving(address: Address) -> None:
 
 
 def test_unsubscribing_names_the_group(address: Address) -> None:
-    """The filter alone, or another group's name, ends no shared subscription."""
+    """UNSUBSCRIBE with the filter alone, or with another share name, ends no shared subscription."""
     topic = unique("naming")
     with members(address, 1, Subscription(shared(topic))) as (client,), connected(address, 5) as publisher:
         answer = client.unsubscribe(topic, shared(topic, "other"))
@@ -203,7 +203,7 @@ def test_unsubscribing_names_the_group(address: Address) -> None:
 
 
 def test_subscribing_again(address: Address) -> None:
-    """A second SUBSCRIBE changes the QoS, makes nobody a member twice, and one UNSUBSCRIBE ends it."""
+    """A second SUBSCRIBE changes the QoS and makes no second member; one UNSUBSCRIBE ends the membership."""
     topic = unique("again")
     with members(address, 1, Subscription(shared(topic), 2)) as (client,), connected(address, 5) as publisher:
         subscribe(client, Subscription(shared(topic), 1))
@@ -216,7 +216,7 @@ def test_subscribing_again(address: Address) -> None:
 
 @pytest.mark.parametrize("handling", [0, 1, 2])
 def test_no_retained_messages(address: Address, handling: int) -> None:
-    """A new shared subscription brings no retained message, whatever Retain Handling says."""
+    """A new shared subscription gets no retained messages, whatever its Retain Handling."""
     topic = unique("retained")
     with connected(address, 5) as publisher, connected(address, 5) as client:
         publisher.publish(topic, b"kept", 1, retain=True)
@@ -225,11 +225,11 @@ def test_no_retained_messages(address: Address, handling: int) -> None:
         publisher.publish(topic, b"", 1, retain=True)
 
 
-# -- QoS and broken deliveries
+# -- QoS and deliveries that are interrupted
 
 
 def test_qos_of_each_member(address: Address) -> None:
-    """Each member gets its messages with no more than the QoS granted to itself."""
+    """Each member gets messages at no more than the QoS granted to it."""
     topic = unique("granted")
     with connected(address, 5) as publisher:
         group = [connected(address, 5) for _ in range(3)]
@@ -245,7 +245,7 @@ def test_qos_of_each_member(address: Address) -> None:
 
 
 def test_qos_granted_is_kept(address: Address) -> None:
-    """A message of QoS 1 comes with QoS 0 to the only member, which is granted no more."""
+    """A QoS 1 message is delivered at QoS 0 to the only member, which was granted QoS 0."""
     topic = unique("granted")
     with members(address, 1, Subscription(shared(topic), 0)) as (client,), connected(address, 5) as publisher:
         publisher.publish(topic, b"x", 1)
@@ -254,7 +254,7 @@ def test_qos_granted_is_kept(address: Address) -> None:
 
 @pytest.mark.parametrize("step", ["PUBLISH", "PUBREL"])
 def test_qos_2_waits_for_its_member(address: Address, step: str) -> None:
-    """A QoS 2 delivery that has begun ends with the member it began with, after its next CONNECT."""
+    """A QoS 2 delivery that has begun is completed with the same member, after its reconnect."""
     topic, client_id = unique("waiting"), unique("client")
     with connected(address, 5) as other, connected(address, 5) as publisher:
         with connected(address, 5, client_id=client_id, properties=KEEP) as client:
@@ -278,7 +278,7 @@ def test_qos_2_waits_for_its_member(address: Address, step: str) -> None:
 
 
 def test_qos_2_ends_with_its_session(address: Address) -> None:
-    """A QoS 2 delivery that has begun goes to nobody else when the session it began in has ended."""
+    """A QoS 2 delivery that has begun is sent to no other member when its session has ended."""
     topic, client_id = unique("ending"), unique("client")
     with connected(address, 5) as other, connected(address, 5) as publisher:
         with connected(address, 5, client_id=client_id, properties=KEEP) as client:
@@ -286,7 +286,7 @@ def test_qos_2_ends_with_its_session(address: Address) -> None:
             publisher.publish(topic, b"x", 2)
             client.expect(Publish)
             subscribe(other, Subscription(shared(topic), 2))
-        connected(address, 5, client_id=client_id, clean_start=True).disconnect()  # ends the session
+        connected(address, 5, client_id=client_id, clean_start=True).disconnect()  # this ends the session
         publisher.publish(topic, b"y", 2)
         assert payloads(messages(other, publisher, 2)) == [b"y"]
 
@@ -294,7 +294,7 @@ def test_qos_2_ends_with_its_session(address: Address) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("code", [reason_codes.UNSPECIFIED_ERROR, reason_codes.QUOTA_EXCEEDED])
 def test_rejected_message_is_discarded(address: Address, qos: int, code: int) -> None:
-    """A message that its receiver rejects comes to nobody else, nor again to it."""
+    """A message that its receiver refuses is sent to no other member, nor to it again."""
     topic = unique("rejected")
     with connected(address, 5) as client, connected(address, 5) as other, connected(address, 5) as publisher:
         subscribe(client, Subscription(shared(topic), qos))

@@ -1,4 +1,4 @@
-"""Session state: what it consists of, and how long it lives (section 4.1)."""
+"""Session state: its parts, and how long it is kept (section 4.1)."""
 
 import pytest
 
@@ -12,11 +12,11 @@ from tests.conformance.sessions import PAST, KeptSession, let_pass, take
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
-# -- what it consists of
+# -- its parts
 
 
 def test_subscriptions(address: Address, version: int) -> None:
-    """Subscriptions, with what was granted, stay with the session from one connection to the next."""
+    """Subscriptions and their granted QoS are kept from one connection to the next."""
     base = unique("state")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -33,7 +33,7 @@ def test_subscriptions(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("leave", ["DISCONNECT", "close", "reset"])
 def test_waiting_messages(address: Address, version: int, leave: str) -> None:
-    """QoS 1 and 2 messages for a client that is away wait for it, however it went."""
+    """QoS 1 and 2 messages for a client that is away wait for it, whichever way it disconnected."""
     topic = unique("state")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -46,7 +46,7 @@ def test_waiting_messages(address: Address, version: int, leave: str) -> None:
 
 
 def test_unacknowledged_messages(address: Address, version: int) -> None:
-    """Messages sent and not acknowledged, and PUBRELs not answered, are part of it."""
+    """Messages that are not acknowledged, and PUBRELs without PUBCOMP, are kept."""
     topic = unique("state")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()
@@ -67,7 +67,7 @@ def test_unacknowledged_messages(address: Address, version: int) -> None:
 
 
 def test_received_qos_2(address: Address, version: int) -> None:
-    """Packet identifiers of QoS 2 messages received and not released are part of it."""
+    """Packet identifiers of QoS 2 messages that wait for PUBREL are kept."""
     topic = unique("state")
     again = Publish(topic.encode(), b"payload", 2, packet_id=9, dup=True)
     with KeptSession(address, version) as session, connected(address, version) as client:
@@ -84,17 +84,17 @@ def test_received_qos_2(address: Address, version: int) -> None:
         assert payloads(messages(client, publisher)) == [b"payload"]
 
 
-# -- how long it lives
+# -- how long it is kept
 
 
 def check_alive(client: WireClient, publisher: WireClient, topic: str) -> None:
-    """The client's subscription to `topic` is there."""
+    """The client's subscription to `topic` exists."""
     publisher.publish(topic, b"payload", 1)
     assert payloads(messages(client, publisher, 1)) == [b"payload"]
 
 
 def test_as_long_as_the_connection(address: Address, version: int) -> None:
-    """A session that is not to outlive its connection lives as long as that: nothing of it gets lost."""
+    """A session that does not outlive its connection exists as long as that, with all its parts."""
     topic = unique("state")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, 2))
@@ -111,7 +111,7 @@ def test_as_long_as_the_connection(address: Address, version: int) -> None:
 
 
 def test_not_ended_while_connected(address: Address, version: int) -> None:
-    """The Session Expiry Interval runs from the end of a connection, and stops when the client is back.
+    """The Session Expiry Interval begins at the end of a connection, and stops when the client is back.
 
     3.1.1 has none: nothing ends a session while its client is there.
     """
@@ -132,7 +132,7 @@ def test_not_ended_while_connected(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("expiry", [None, 0], ids=["absent", "0"])
 def test_ended_with_the_connection(address: Address, expiry: int | None) -> None:
-    """Without a Session Expiry Interval, or with 0, the session is gone with its connection, and all that was in it."""
+    """Without a Session Expiry Interval, or with 0, the session ends with its connection, and so do all its parts."""
     topic, client_id = unique("state"), unique("client")
     told: Properties | None = None if expiry is None else {props.SESSION_EXPIRY_INTERVAL: expiry}
     with WireClient(address, 5) as client, WireClient(address, 5) as again, connected(address, 5) as publisher:
@@ -149,7 +149,7 @@ def test_ended_with_the_connection(address: Address, expiry: int | None) -> None
 
 
 def test_clean_session_ends_with_the_connection(address: Address) -> None:
-    """The 3.1.1 session of a clean session connection is gone with it [MQTT-3.1.2-6]."""
+    """In 3.1.1 a session of a clean session connection ends with it [MQTT-3.1.2-6]."""
     topic, client_id = unique("state"), unique("client")
     with WireClient(address, 4) as client, KeptSession(address, 4) as session, connected(address, 4) as publisher:
         session.client_id = client_id
@@ -161,7 +161,7 @@ def test_clean_session_ends_with_the_connection(address: Address) -> None:
 
 
 def test_ended_when_its_interval_has_passed(address: Address) -> None:
-    """When the Session Expiry Interval has passed the session is gone, and all that was in it."""
+    """When the Session Expiry Interval has passed, the session has ended, and so have all its parts."""
     topic = unique("state")
     with KeptSession(address, 5, expiry=1) as session, connected(address, 5) as publisher:
         client = session.connect()

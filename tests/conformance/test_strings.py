@@ -1,4 +1,4 @@
-"""UTF-8 strings, wherever a packet has one (section 1.5)."""
+"""UTF-8 strings in packets (section 1.5)."""
 
 import pytest
 
@@ -14,8 +14,8 @@ from tests.support.wire import WireClient, connected
 
 ILL_FORMED = (
     b"\xff",
-    b"a\x80",  # goes on with what has not begun
-    b"\xc3",  # begins what does not go on
+    b"a\x80",  # a continuation byte without a first byte
+    b"\xc3",  # a first byte without a continuation byte
     b"\xc0\xaf",  # more bytes than needed
     b"\xe0\x80\xaf",
     b"\xed\xa0\x80",  # U+D800, a surrogate
@@ -35,31 +35,31 @@ bad_strings = pytest.mark.parametrize("bad", [*ILL_FORMED, NULL], ids=[bad.hex()
 
 @bad_strings
 def test_client_id(address: Address, version: int, bad: bytes) -> None:
-    """A client id that is no good UTF-8 closes the connection."""
+    """A client id that is not valid UTF-8 closes the connection."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, bad))
 
 
 @bad_strings
 def test_will_topic(address: Address, version: int, bad: bytes) -> None:
-    """A will topic that is no good UTF-8 closes the connection."""
+    """A will topic that is not valid UTF-8 closes the connection."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), will(version, bad), flags=CLEAN | WILL))
 
 
 @bad_strings
 def test_user_name(address: Address, version: int, bad: bytes) -> None:
-    """A user name that is no good UTF-8 closes the connection."""
+    """A user name that is not valid UTF-8 closes the connection."""
     with WireClient(address, version) as client:
         malformed(client, connect(version, unique("c"), string(bad), flags=CLEAN | USER_NAME))
 
 
-# -- in what follows
+# -- in other packets
 
 
 @bad_strings
 def test_topic_name(address: Address, version: int, bad: bytes) -> None:
-    """A topic name that is no good UTF-8 closes the connection."""
+    """A topic name that is not valid UTF-8 closes the connection."""
     with connected(address, version) as client:
         client.send(by_hand.publish(version, bad))
         client.expect_close()
@@ -67,7 +67,7 @@ def test_topic_name(address: Address, version: int, bad: bytes) -> None:
 
 @bad_strings
 def test_topic_filter(address: Address, version: int, bad: bytes) -> None:
-    """A topic filter that is no good UTF-8 closes the connection."""
+    """A topic filter that is not valid UTF-8 closes the connection."""
     with connected(address, version) as client:
         client.send(by_hand.subscribe(version, 1, [(bad, 0)]))
         assert not isinstance(client.expect_close(), Suback)
@@ -76,7 +76,7 @@ def test_topic_filter(address: Address, version: int, bad: bytes) -> None:
 @bad_strings
 @pytest.mark.parametrize("pair", ["key", "value"])
 def test_user_property(address: Address, pair: str, bad: bytes) -> None:
-    """Neither string of a pair may be anything but good UTF-8."""
+    """Name and value of a User Property must both be valid UTF-8."""
     key, value = (bad, b"value") if pair == "key" else (b"key", bad)
     properties = block(USER_PROPERTY + string(key) + string(value))
     with connected(address, 5) as client:
@@ -86,7 +86,7 @@ def test_user_property(address: Address, pair: str, bad: bytes) -> None:
 
 @bad_strings
 def test_property(address: Address, bad: bytes) -> None:
-    """A property that is a string has to be good UTF-8."""
+    """A property that is a string must be valid UTF-8."""
     with connected(address, 5) as client:
         client.send(by_hand.packet(0x30, string(unique("t")) + block(CONTENT_TYPE + string(bad))))
         client.expect_close()
@@ -94,7 +94,7 @@ def test_property(address: Address, bad: bytes) -> None:
 
 @pytest.mark.parametrize("text", ["é", "ß", "€", "한", "🌡", "\u07ff\u0800\ud7ff\ue000\U00010000\U0010fffd"])
 def test_well_formed(address: Address, version: int, text: str) -> None:
-    """Characters of any length are taken wherever there is text, and come back as they were."""
+    """Characters of one to four bytes are accepted in every string, and are delivered unaltered."""
     topic = unique(text)
     with WireClient(address, version) as client:
         client.send(connect(version, unique(text)))
@@ -108,7 +108,7 @@ def test_well_formed(address: Address, version: int, text: str) -> None:
 
 
 def test_byte_order_mark(address: Address, version: int) -> None:
-    """EF BB BF is a character of a topic like others: with it the topic is another than without, and it is kept."""
+    """EF BB BF is an ordinary character of a topic: it is not removed, and the topic without it is another one."""
     plain = unique("mark")
     marked = f"\ufeff{plain}\ufeff"
     with connected(address, version) as client, connected(address, version) as publisher:
@@ -121,7 +121,7 @@ def test_byte_order_mark(address: Address, version: int) -> None:
 
 
 def test_byte_order_mark_in_a_client_id(address: Address, version: int) -> None:
-    """Two client ids that differ in U+FEFF only are two clients."""
+    """Two client ids that differ only in U+FEFF are two clients."""
     name = unique("c")
     with WireClient(address, version) as one, WireClient(address, version) as other:
         for client, client_id in ((one, name), (other, f"\ufeff{name}")):

@@ -24,7 +24,7 @@ CODES = {
 NO_LOCAL = 0x04
 
 
-# -- what a SUBSCRIBE must look like
+# -- malformed SUBSCRIBEs
 
 
 @pytest.mark.parametrize("flags", [flags for flags in range(16) if flags != 2])
@@ -37,14 +37,14 @@ def test_wrong_flags(address: Address, version: int, flags: int) -> None:
 
 @pytest.mark.parametrize("topic_filter", [b"a/\xff", b"a/\xc0\xaf", b"a/\xed\xa0\x80", b"a/\xf5\x80\x80\x80", b"\xc3"])
 def test_filter_is_utf8(address: Address, version: int, topic_filter: bytes) -> None:
-    """A filter that is not well-formed UTF-8 closes the connection."""
+    """A filter that is not valid UTF-8 closes the connection."""
     with connected(address, version) as client:
         client.send(by_hand.subscribe(version, 1, [(topic_filter, 0)]))
         assert not isinstance(client.expect_close(), Suback)
 
 
 def test_filter_beyond_ascii(address: Address, version: int) -> None:
-    """A filter with characters of two, three and four bytes is taken and matches."""
+    """A filter with characters of two, three and four bytes is accepted and matches."""
     topic = unique("Straße/温度/🌡")
     with connected(address, version) as client:
         client.send(by_hand.subscribe(version, 1, [(topic, 0)]))
@@ -61,7 +61,7 @@ def test_no_filter(address: Address, version: int) -> None:
 
 
 def test_reserved_option_bits(address: Address, version: int) -> None:
-    """Each reserved bit behind a filter closes the connection: six in 3.1.1, two in 5.0."""
+    """Each reserved bit of the options closes the connection: six in 3.1.1, two in 5.0."""
     reserved = [0x40, 0x80] if version == 5 else [0x04, 0x08, 0x10, 0x20, 0x40, 0x80]
     for bit in reserved:
         with connected(address, version) as client:
@@ -97,7 +97,7 @@ def test_bad_subscription_identifiers(address: Address, identifiers: bytes) -> N
 
 @pytest.mark.parametrize("packet_id", [1, 255, 256, 65535])
 def test_suback(address: Address, version: int, packet_id: int) -> None:
-    """SUBSCRIBE is answered with SUBACK, which has its packet identifier."""
+    """SUBSCRIBE is answered with SUBACK with the same packet identifier."""
     with connected(address, version) as client:
         client.send(by_hand.subscribe(version, packet_id, [(unique("suback"), 0)]))
         first, body = by_hand.receive(client)
@@ -106,7 +106,7 @@ def test_suback(address: Address, version: int, packet_id: int) -> None:
 
 
 def test_several_filters(address: Address, version: int) -> None:
-    """One SUBACK has a code for each filter, in their order, and each filter brings its messages."""
+    """One SUBACK has a code for each filter, in their order, and each filter gets its messages."""
     filters = [unique("several") for _ in range(9)]
     asked = [0, 1, 2, 2, 0, 1, 0, 0, 2]
     with connected(address, version) as client, connected(address, version) as publisher:
@@ -120,7 +120,7 @@ def test_several_filters(address: Address, version: int) -> None:
 
 
 def test_refused_filter_among_others(configured: Configured, version: int) -> None:
-    """A refused filter has its refusal where it stands among the codes; the others are granted and work."""
+    """A refused filter has its code in its place among the others; the others are granted and get messages."""
     wanted: list[tuple[str | bytes, int]] = [("free/a", 1), ("secret/b", 0), ("free/c", 2), ("secret/+/d", 2)]
     address = configured(authorization={"deny_subscribe": ["secret/#"]})
     with connected(address, version) as client, connected(address, version) as publisher:
@@ -137,7 +137,7 @@ SUBACK_CODES = {4: {0, 1, 2, 0x80}, 5: {0, 1, 2, 0x80, 0x83, 0x87, 0x8F, 0x91, 0
 
 @pytest.mark.parametrize("topic_filter", ["a/" * 1_000, "+/" * 1_000 + "#", "$SYS/#", "$test/+", "a" * 65_535])
 def test_codes(address: Address, version: int, topic_filter: str) -> None:
-    """Whatever a server makes of a filter, its code is one of the version's table; or the connection closes."""
+    """Each code of SUBACK is one of the version's table; or the connection closes."""
     with connected(address, version) as client:
         client.send(by_hand.subscribe(version, 1, [(topic_filter, 1)]))
         try:
@@ -149,7 +149,7 @@ def test_codes(address: Address, version: int, topic_filter: str) -> None:
 
 
 def test_one_filter_twice_in_a_packet(address: Address, version: int) -> None:
-    """Of one filter twice in a SUBSCRIBE the later replaces the earlier, as if they had come one by one."""
+    """Of two equal filters in a SUBSCRIBE the second replaces the first, as if they were in two packets."""
     topic = unique("twice")
     with connected(address, version) as client, connected(address, version) as publisher:
         assert subscribe(client, Subscription(topic, 1), Subscription(topic, 0)) == [1, 0]
@@ -158,13 +158,13 @@ def test_one_filter_twice_in_a_packet(address: Address, version: int) -> None:
 
 
 def test_suback_keeps_to_the_maximum_packet_size(address: Address) -> None:
-    """A SUBACK for which there is just room comes; what it may do without it leaves out."""
+    """A SUBACK that fits only without its optional properties is sent without them."""
     filters = [f"{unique('size')}/{number}" for number in range(MANY)]
     check_size(address, by_hand.subscribe(5, 1, [(each, 0) for each in filters]), by_hand.SUBACK)
 
 
 def test_suback_of_refusals_keeps_to_the_maximum_packet_size(configured: Configured) -> None:
-    """A SUBACK that says why it refuses leaves that out where it does not fit."""
+    """A SUBACK with the reason for a refusal is sent without the reason if it does not fit."""
     address = configured(authorization={"deny_subscribe": ["secret/#"]})
     filters = [f"secret/{number}" for number in range(MANY)]
     with connected(address, 5) as client:
@@ -176,7 +176,7 @@ def test_suback_of_refusals_keeps_to_the_maximum_packet_size(configured: Configu
 
 
 def test_wildcards_are_served_or_refused(address: Address, version: int) -> None:
-    """A filter with a wildcard is refused, or it works."""
+    """A filter with a wildcard is refused, or gets its messages."""
     topic = unique("wild")
     with connected(address, version) as client, connected(address, version) as publisher:
         client.send(Subscribe(client.packet_id(), [Subscription(f"{topic}/+"), Subscription(f"{topic}/#")]))
@@ -186,7 +186,7 @@ def test_wildcards_are_served_or_refused(address: Address, version: int) -> None
 
 
 def test_wildcards_switched_off(configured: Configured) -> None:
-    """A 3.1.1 server without wildcards refuses each filter that has one, and takes the others."""
+    """A 3.1.1 server with wildcards switched off refuses each filter that has one, and accepts the others."""
     address = configured(mqtt={"wildcard_subscription_available": False})
     with connected(address, 4) as client, connected(address, 4) as publisher:
         client.send(by_hand.subscribe(4, 1, [("a/+", 0), ("a/b", 0), ("#", 1), ("+", 2)]))
@@ -205,7 +205,7 @@ def test_wildcards_switched_off(configured: Configured) -> None:
     ids=["wildcard", "shared", "identifier"],
 )
 def test_used_though_not_available(configured: Configured, key: str, packet: bytes, code: int) -> None:
-    """A client that uses what CONNACK has told it there is not makes a protocol error [MQTT5 3.2.2.3.11 to 13]."""
+    """Using a feature that CONNACK declares unavailable is a protocol error [MQTT5 3.2.2.3.11 to 13]."""
     with connected(configured(mqtt={key: False}), 5) as client:
         client.send(packet)
         last = client.expect_close()
@@ -229,7 +229,7 @@ def test_no_local(address: Address) -> None:
 
 
 def test_no_local_across_connections(address: Address) -> None:
-    """No Local goes by the client id: what the client published over an earlier connection is its own too."""
+    """No Local goes by the client id: messages that the client published over an earlier connection are its own too."""
     topic, client_id = unique("local"), unique("client")
     expiry = {props.SESSION_EXPIRY_INTERVAL: 60}
     with connected(address, 5, client_id=client_id, properties=expiry) as client:
@@ -244,7 +244,7 @@ def test_no_local_across_connections(address: Address) -> None:
 
 
 def test_no_local_of_retained_messages(address: Address) -> None:
-    """A message that the client itself has had retained does not come because of a subscription with No Local."""
+    """A subscription with No Local does not get the retained messages of its own client."""
     topic = unique("local")
     with connected(address, 5) as client, connected(address, 5) as other:
         client.publish(f"{topic}/own", b"own", 1, retain=True)
@@ -278,7 +278,7 @@ def test_replacing_takes_the_new_qos(address: Address, version: int, before: int
 
 
 def test_replacing_takes_the_new_options(address: Address) -> None:
-    """The options of the second subscription hold: here those of No Local and Retain As Published."""
+    """The options of the second subscription apply: here No Local and Retain As Published."""
     topic = unique("replace")
     with connected(address, 5) as client, connected(address, 5) as publisher:
         subscribe(client, Subscription(topic, no_local=True))
@@ -291,7 +291,7 @@ def test_replacing_takes_the_new_options(address: Address) -> None:
 
 
 def test_replacing_resends_retained_messages(address: Address, version: int) -> None:
-    """A second subscription to a filter brings the retained messages again."""
+    """A second subscription to a filter gets the retained messages again."""
     topic = unique("retained")
     with connected(address, version) as client, connected(address, version) as publisher:
         publisher.publish(topic, b"kept", 1, retain=True)
@@ -303,7 +303,7 @@ def test_replacing_resends_retained_messages(address: Address, version: int) -> 
 
 
 def test_replacing_loses_nothing(address: Address, version: int) -> None:
-    """While a subscription is replaced again and again, each message comes."""
+    """While a subscription is replaced repeatedly, each message is delivered."""
     topic = unique("flow")
     sent = [b"%d" % number for number in range(200)]
     with connected(address, version) as client, connected(address, version) as publisher:
@@ -325,7 +325,7 @@ def test_replacing_loses_nothing(address: Address, version: int) -> None:
 @pytest.mark.parametrize("granted", [0, 1, 2])
 @pytest.mark.parametrize("published", [0, 1, 2])
 def test_qos_of_deliveries(address: Address, version: int, published: int, granted: int) -> None:
-    """A message comes with the lower of its own QoS and the one granted."""
+    """A message is delivered at the lower of its own QoS and the one granted."""
     topic = unique("qos")
     with connected(address, version) as client, connected(address, version) as publisher:
         granted = subscribe(client, Subscription(topic, granted))[0]
@@ -337,7 +337,7 @@ def test_qos_of_deliveries(address: Address, version: int, published: int, grant
 @pytest.mark.parametrize("granted", [0, 1, 2])
 @pytest.mark.parametrize("published", [1, 2])
 def test_qos_of_retained_messages(address: Address, version: int, published: int, granted: int) -> None:
-    """So does one that was retained before."""
+    """A retained message is delivered at the lower of the two too."""
     topic = unique("qos")
     with connected(address, version) as client, connected(address, version) as publisher:
         publisher.publish(topic, b"x", published, retain=True)
@@ -350,7 +350,7 @@ def test_qos_of_retained_messages(address: Address, version: int, published: int
 @pytest.mark.parametrize("option", ["identifier", "No Local", "Retain As Published"])
 @pytest.mark.parametrize("granted", [0, 1, 2])
 def test_qos_beside_other_options(address: Address, granted: int, option: str) -> None:
-    """What else SUBSCRIBE of MQTT 5 asks for does not change that."""
+    """Other options of an MQTT 5 SUBSCRIBE do not change that."""
     topic = unique("qos")
     properties: Properties = {props.SUBSCRIPTION_IDENTIFIER: 5} if option == "identifier" else {}
     wanted = Subscription(topic, granted, option == "No Local", option == "Retain As Published")

@@ -16,12 +16,12 @@ from tests.support.wire import WireClient, connected
 
 
 def aliased(topic: str, alias: int, payload: bytes = b"") -> bytes:
-    """Return a PUBLISH with QoS 0 and a Topic Alias; an empty topic leaves it to the alias."""
+    """Return a PUBLISH with QoS 0 and a Topic Alias; with an empty topic, the alias names the topic."""
     return by_hand.packet(0x30, by_hand.string(topic) + b"\3\x23" + alias.to_bytes(2, "big") + payload)
 
 
 def alias_maximum(client: WireClient) -> int:
-    """Connect and return how many aliases the server takes, or skip the test if it takes none."""
+    """Connect and return the server's Topic Alias Maximum, or skip the test if it is 0."""
     connack = client.connect()
     assert connack.reason_code == 0
     told = (connack.properties or {}).get(props.TOPIC_ALIAS_MAXIMUM, 0)
@@ -32,19 +32,19 @@ def alias_maximum(client: WireClient) -> int:
 
 
 def takes_aliases(count: int) -> Properties:
-    """CONNECT properties of a client that takes so many."""
+    """CONNECT properties with this Topic Alias Maximum."""
     return {props.TOPIC_ALIAS_MAXIMUM: count}
 
 
 class AliasedClient:
-    """The receiving side of aliases: knows what each stands for on this connection."""
+    """The receiving side of aliases: has the topic of each alias of this connection."""
 
     def __init__(self, client: WireClient) -> None:
         self.client = client
         self.aliases: dict[int, str] = {}
 
     def receive(self) -> tuple[str, Publish]:
-        """Return the next message and the topic that it is meant for; it is acknowledged."""
+        """Return the next message and its topic; the message is acknowledged."""
         message = self.client.expect(Publish)
         acknowledge(self.client, message)
         alias = (message.properties or {}).get(props.TOPIC_ALIAS)
@@ -64,7 +64,7 @@ class AliasedClient:
 
 
 def check_every_alias(address: Address) -> None:
-    """Give every alias up to the server's maximum a topic, then publish by alias alone."""
+    """Publish with every alias up to the server's maximum and a topic, then with the alias alone."""
     base = unique("alias")
     with WireClient(address, 5) as publisher, connected(address, 5) as client, connected(address, 5) as other:
         most = alias_maximum(publisher)
@@ -81,19 +81,19 @@ def check_every_alias(address: Address) -> None:
 
 
 def test_every_alias_is_taken(address: Address) -> None:
-    """Each alias from 1 to the maximum in CONNACK gets a topic and stands for it afterwards."""
+    """Each alias from 1 to the maximum in CONNACK can be given a topic and used in its place."""
     check_every_alias(address)
 
 
 @pytest.mark.parametrize("maximum", [1, 2, 65535])
 def test_every_alias_of_other_maxima(configured: Configured, maximum: int) -> None:
-    """The same with the maximum configured otherwise."""
+    """The same with other configured maxima."""
     check_every_alias(configured(mqtt={"topic_alias_maximum": maximum}))
 
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_alias_with_qos(address: Address, qos: int) -> None:
-    """An alias serves at each QoS."""
+    """An alias can be used at each QoS."""
     topic = unique("alias")
     with WireClient(address, 5) as publisher, connected(address, 5) as client:
         alias_maximum(publisher)
@@ -104,7 +104,7 @@ def test_alias_with_qos(address: Address, qos: int) -> None:
 
 
 def test_alias_is_given_another_topic(address: Address) -> None:
-    """A PUBLISH with a topic and a known alias makes the alias stand for that topic from then on."""
+    """A PUBLISH with a topic and a known alias gives the alias that topic."""
     base = unique("alias")
     with WireClient(address, 5) as publisher, connected(address, 5) as client:
         alias_maximum(publisher)
@@ -115,7 +115,7 @@ def test_alias_is_given_another_topic(address: Address) -> None:
 
 
 def test_aliases_of_two_clients(address: Address) -> None:
-    """What an alias stands for is each connection's own."""
+    """Each connection has its own aliases."""
     base = unique("alias")
     with (
         WireClient(address, 5) as one,
@@ -143,7 +143,7 @@ def test_alias_0_from_a_client(address: Address, topic: str) -> None:
 
 
 def test_alias_above_the_maximum(address: Address) -> None:
-    """An alias above the server's maximum closes the connection with 0x94, and does not reach anybody."""
+    """An alias above the server's maximum closes the connection with 0x94, and the message is not delivered."""
     topic = unique("alias")
     with WireClient(address, 5) as publisher, connected(address, 5) as client, connected(address, 5) as other:
         most = alias_maximum(publisher)
@@ -158,7 +158,7 @@ def test_alias_above_the_maximum(address: Address) -> None:
 
 
 def test_no_aliases_taken(configured: Configured) -> None:
-    """A server that takes none says so by saying nothing, or 0, and closes with 0x94."""
+    """A server without aliases states none, or 0, in CONNACK, and closes with 0x94."""
     with WireClient(configured(mqtt={"topic_alias_maximum": 0}), 5) as client:
         connack = client.connect()
         assert (connack.properties or {}).get(props.TOPIC_ALIAS_MAXIMUM, 0) == 0
@@ -169,7 +169,7 @@ def test_no_aliases_taken(configured: Configured) -> None:
 
 
 def test_unknown_alias(address: Address) -> None:
-    """A PUBLISH without a topic, whose alias stands for none, closes the connection [MQTT5 3.3.4]."""
+    """A PUBLISH without a topic and with an unknown alias closes the connection [MQTT5 3.3.4]."""
     with WireClient(address, 5) as client:
         alias_maximum(client)
         client.send(aliased("", 1))
@@ -177,7 +177,7 @@ def test_unknown_alias(address: Address) -> None:
 
 
 def test_aliases_end_with_the_connection(address: Address) -> None:
-    """What an alias stood for is forgotten with the connection, though the session goes on."""
+    """Aliases end with the connection, although the session is kept."""
     topic = unique("alias")
     with KeptSession(address, 5) as session, connected(address, 5) as client, WireClient(address, 5) as asking:
         alias_maximum(asking)
@@ -198,7 +198,7 @@ def test_aliases_end_with_the_connection(address: Address) -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize("maximum", [1, 2, 3, 10, 65535])
 def test_server_keeps_to_the_maximum(address: Address, maximum: int, qos: int) -> None:
-    """No alias is above the client's maximum, none is 0, and each message is for the topic it was published to."""
+    """No alias is above the client's maximum, none is 0, and each gives the topic that was published to."""
     base = unique("alias")
     expected = [f"{base}/{number % 5}" for number in range(40)]
     expected += [f"{base}/{number}" for number in range(5, 20)] + [f"{base}/{number % 5}" for number in range(10)]
@@ -221,7 +221,7 @@ def test_server_keeps_to_the_maximum(address: Address, maximum: int, qos: int) -
 
 @pytest.mark.parametrize("maximum", [None, 0])
 def test_server_uses_none_unasked(address: Address, maximum: int | None) -> None:
-    """A client that takes none, or says nothing, gets none."""
+    """A client whose Topic Alias Maximum is 0 or missing gets no alias."""
     topic = unique("alias")
     options = {} if maximum is None else {"properties": takes_aliases(maximum)}
     with connected(address, 5, **options) as client, connected(address, 5) as publisher:
@@ -234,7 +234,7 @@ def test_server_uses_none_unasked(address: Address, maximum: int | None) -> None
 
 
 def test_server_uses_aliases(configured: Configured) -> None:
-    """Sluice does use them: what is published often goes out with an alias in place of its topic."""
+    """Sluice uses aliases: repeated topics are sent as an alias."""
     topic = unique("alias")
     address = configured(mqtt={"max_topic_alias_out": 2})
     with connected(address, 5, properties=takes_aliases(10)) as client, connected(address, 5) as publisher:
@@ -267,7 +267,7 @@ def test_server_aliases_end_with_the_connection(address: Address, qos: int) -> N
 
 
 def test_resent_messages_have_their_topics(address: Address) -> None:
-    """What is sent again on a new connection can be told without the aliases of the old one."""
+    """Messages resent on a new connection do not use aliases of the old one."""
     base = unique("alias")
     with KeptSession(address, 5) as session, connected(address, 5) as publisher:
         client = session.connect(takes_aliases(5))
@@ -285,7 +285,7 @@ def test_resent_messages_have_their_topics(address: Address) -> None:
 
 
 def test_directions_are_independent(address: Address) -> None:
-    """An alias of the client's stands for nothing in what the server sends, and the other way round."""
+    """Aliases of the client and of the server are independent."""
     base = unique("alias")
     with WireClient(address, 5) as client, connected(address, 5) as publisher:
         connack = client.connect(properties=takes_aliases(1))

@@ -12,11 +12,11 @@ from tests.support.process import Address
 from tests.support.wire import connected
 
 TOPICS = ["t", "t/", "t/a", "t/a/", "t/a/b", "t/a/b/c", "t//b", "/t", "/t/a", "u/a", "tt/a"]
-"""Published with a level of its own in front, so that each test has its own."""
+"""Published with one more level in front, so that each test has topics of its own."""
 
 
 def check_refused(address: Address, version: int, topic_filter: str | bytes) -> None:
-    """Both a refusal in SUBACK and a closed connection will do: the standards ask for neither by name."""
+    """A refusal in SUBACK and a closed connection are both accepted: the standards require neither."""
     with connected(address, version) as client:
         client.send(by_hand.subscribe(version, 1, [(topic_filter, 0)]))
         try:
@@ -30,7 +30,7 @@ def check_refused(address: Address, version: int, topic_filter: str | bytes) -> 
 
 
 def check_closes(address: Address, version: int, packet: bytes) -> None:
-    """The packet has no other answer than the end of the connection."""
+    """The packet closes the connection without any other answer."""
     with connected(address, version) as client:
         client.send(packet)
         assert not isinstance(client.expect_close(), (Suback, Puback))
@@ -65,7 +65,7 @@ def check_closes(address: Address, version: int, packet: bytes) -> None:
     ],
 )
 def test_matching(address: Address, version: int, topic_filter: str, matching: list[str]) -> None:
-    """`+` matches one level, an empty one too; `#` any number of levels, none too."""
+    """`+` matches one level, even an empty one; `#` any number of levels, even none."""
     base = unique("matching")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(f"{base}/{topic_filter}"))
@@ -74,7 +74,7 @@ def test_matching(address: Address, version: int, topic_filter: str, matching: l
 
 
 def test_wildcards_alone(address: Address, version: int) -> None:
-    """`#`, `+` and `+/+` alone are filters, too; `/x` has two levels."""
+    """`#`, `+` and `+/+` are valid filters; `/x` has two levels."""
     one, two = unique("alone"), f"/{unique('alone')}"
     for topic_filter, matching in [("#", [one, two]), ("+", [one]), ("+/+", [two]), ("/+", [two])]:
         with connected(address, version) as client, connected(address, version) as publisher:
@@ -112,7 +112,7 @@ def test_no_wildcards_in_topic_names(address: Address, version: int, topic: str,
 
 @pytest.mark.parametrize("topic_filter", ["#", "+/{0}", "+/#", "+/+"])
 def test_leading_wildcards_and_dollar_topics(address: Address, version: int, topic_filter: str) -> None:
-    """Filters that begin with a wildcard do not match `$...`; the same filters do match other topics."""
+    """Filters that begin with a wildcard do not match `$...`; they match other topics."""
     name = unique("dollar")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic_filter.format(name)))
@@ -124,17 +124,17 @@ def test_leading_wildcards_and_dollar_topics(address: Address, version: int, top
 
 @pytest.mark.parametrize("topic_filter", ["#", "+/#", "+/broker/#"])
 def test_no_system_topics_unasked(address: Address, version: int, topic_filter: str) -> None:
-    """What a server publishes or retains under `$SYS` does not come by a filter that begins with a wildcard."""
+    """Messages under `$SYS` do not match a filter that begins with a wildcard, retained or not."""
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic_filter))
         assert [topic for topic in topics(messages(client, publisher)) if topic.startswith("$")] == []
 
 
-# -- what names and filters consist of
+# -- names and filters
 
 
 def test_empty_topic_name(address: Address, version: int) -> None:
-    """PUBLISH with an empty topic (and no alias for one) closes the connection."""
+    """PUBLISH with an empty topic (and no alias) closes the connection."""
     check_closes(address, version, by_hand.publish(version, "", b"x"))
 
 
@@ -155,7 +155,7 @@ def test_null_in_topic_filter(address: Address, version: int) -> None:
 
 
 def test_longest_topic(address: Address, version: int) -> None:
-    """A topic of 65,535 bytes is one; its length field can express no more."""
+    """A topic of 65,535 bytes, the longest possible, is accepted."""
     topic = unique("long").ljust(65535, "x")
     with connected(address, version) as client:
         client.send(by_hand.subscribe(version, 1, [(topic, 0)]))
@@ -183,7 +183,7 @@ def test_longest_topic(address: Address, version: int) -> None:
     ],
 )
 def test_no_normalization(address: Address, version: int, one: str, another: str) -> None:
-    """Topics that some would call the same are two: each subscription brings its own only."""
+    """Topics are not normalized: a subscription gets only messages with the same characters."""
     base = unique("same")
     for wanted, other in [(one, another), (another, one)]:
         with connected(address, version) as client, connected(address, version) as publisher:
@@ -194,7 +194,7 @@ def test_no_normalization(address: Address, version: int, one: str, another: str
 
 @pytest.mark.parametrize("topic", ["/", "//", " ", "a b/c d", "\N{ZERO WIDTH NO-BREAK SPACE}", "\U0010abcd"])
 def test_unusual_topics(address: Address, version: int, topic: str) -> None:
-    """Slashes alone, spaces and characters out of the way make topics like any other [MQTT5 4.7.3]."""
+    """Topics of slashes, spaces and unusual characters are accepted like others [MQTT5 4.7.3]."""
     with connected(address, version) as client, connected(address, version) as publisher:
         client.send(Subscribe(client.packet_id(), [Subscription(topic)]))
         collect(client, lambda packet: isinstance(packet, Suback))

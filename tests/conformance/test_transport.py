@@ -1,4 +1,4 @@
-"""What a connection stands on, and that it needs nothing besides (section 7 of 3.1.1)."""
+"""The network connection, and a client that uses no optional features (section 7 of 3.1.1)."""
 
 from tests.conformance import by_hand
 from tests.conformance.delivery import unique
@@ -10,14 +10,14 @@ _KEEP_ALIVE = b"\0\x3c"
 
 
 def connect(version: int) -> bytes:
-    """A CONNECT with nothing that a client may leave out."""
+    """A CONNECT with only the required fields."""
     properties = b"\0" if version == 5 else b""
     head = by_hand.string("MQTT") + bytes((version,)) + _CONNECT_FLAGS + _KEEP_ALIVE
     return by_hand.packet(0x10, head + properties + by_hand.string(unique("bare").replace("-", "")[:23]))
 
 
 def test_bare_client(address: Address, version: int) -> None:
-    """A client that uses nothing optional connects, subscribes, publishes, receives and takes its leave."""
+    """A client that uses nothing optional connects, subscribes, publishes, receives and disconnects."""
     topic = unique("bare")
     with WireClient(address, version) as client:
         client.send(connect(version))
@@ -35,7 +35,7 @@ def test_bare_client(address: Address, version: int) -> None:
 
 
 def test_stream_of_bytes(address: Address, version: int) -> None:
-    """Where a write ends says nothing about packets: all in one write, or byte by byte, it is the same stream."""
+    """Packets are independent of writes: all in one write and byte by byte have the same effect."""
     topic = unique("stream")
     expected = [b"%d" % number + bytes(number) for number in range(20)]
     stream = connect(version) + by_hand.subscribe(version, 1, [(topic, 0)])

@@ -19,7 +19,7 @@ CODES = {0x00, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91}
 """The reason codes that UNSUBACK may have; 3.1.1 has none."""
 
 
-# -- what an UNSUBSCRIBE must look like
+# -- malformed UNSUBSCRIBEs
 
 
 @pytest.mark.parametrize("flags", [flags for flags in range(16) if flags != 2])
@@ -32,7 +32,7 @@ def test_wrong_flags(address: Address, version: int, flags: int) -> None:
 
 @pytest.mark.parametrize("topic_filter", [b"a/\xff", b"a/\xc0\xaf", b"a/\xed\xa0\x80", b"\xc3"])
 def test_filter_is_utf8(address: Address, version: int, topic_filter: bytes) -> None:
-    """A filter that is not well-formed UTF-8 closes the connection."""
+    """A filter that is not valid UTF-8 closes the connection."""
     with connected(address, version) as client:
         client.send(by_hand.unsubscribe(version, 1, [topic_filter]))
         assert not isinstance(client.expect_close(), Unsuback)
@@ -40,7 +40,7 @@ def test_filter_is_utf8(address: Address, version: int, topic_filter: bytes) -> 
 
 @pytest.mark.parametrize("rest", [b"\0", b"\0\5abcd"], ids=["half a length", "short filter"])
 def test_truncated_filter(address: Address, version: int, rest: bytes) -> None:
-    """A filter that the packet ends in the middle of closes the connection: there is no room for anything else."""
+    """A filter that is longer than the rest of the packet closes the connection."""
     whole = by_hand.unsubscribe(version, 1, ["whole"])
     with connected(address, version) as client:
         client.send(by_hand.packet(by_hand.UNSUBSCRIBE, whole[2:] + rest))
@@ -59,7 +59,7 @@ def test_no_filter(address: Address, version: int) -> None:
 
 @pytest.mark.parametrize("packet_id", [1, 255, 256, 65535])
 def test_unsuback(address: Address, version: int, packet_id: int) -> None:
-    """UNSUBSCRIBE is answered with UNSUBACK, which has its packet identifier."""
+    """UNSUBSCRIBE is answered with UNSUBACK with the same packet identifier."""
     topic = unique("unsuback")
     with connected(address, version) as client:
         subscribe(client, Subscription(topic))
@@ -70,7 +70,7 @@ def test_unsuback(address: Address, version: int, packet_id: int) -> None:
 
 
 def test_nothing_to_delete(address: Address, version: int) -> None:
-    """UNSUBACK comes even if there is no such subscription; 5.0 says that there is none."""
+    """UNSUBACK is sent even if there is no such subscription; in 5.0 its code says so."""
     with connected(address, version) as client:
         client.send(by_hand.unsubscribe(version, 300, [unique("nothing")]))
         first, body = by_hand.receive(client)
@@ -86,11 +86,11 @@ def test_codes_in_order(address: Address) -> None:
         client.send(by_hand.unsubscribe(5, 2, [held, unique("none"), other, held, unique("none")]))
         codes = by_hand.codes(5, by_hand.receive(client)[1], 2)
         assert set(codes) <= CODES
-        assert codes == [0x00, 0x11, 0x00, 0x11, 0x11]  # other than from the end, or sorted
+        assert codes == [0x00, 0x11, 0x00, 0x11, 0x11]  # neither reversed nor sorted
 
 
 def test_several_filters(address: Address, version: int) -> None:
-    """One UNSUBSCRIBE ends all subscriptions that it names, with one UNSUBACK, and no other."""
+    """One UNSUBSCRIBE ends all subscriptions that it names, and no others; one UNSUBACK answers it."""
     names = [unique("several") for _ in range(4)]
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, *[Subscription(name) for name in names])
@@ -101,17 +101,17 @@ def test_several_filters(address: Address, version: int) -> None:
 
 
 def test_unsuback_keeps_to_the_maximum_packet_size(address: Address) -> None:
-    """An UNSUBACK for which there is just room comes; what it may do without it leaves out."""
+    """An UNSUBACK that fits only without its optional properties is sent without them."""
     filters = [f"{unique('size')}/{number}" for number in range(MANY)]
     check_size(address, by_hand.unsubscribe(5, 1, filters), by_hand.UNSUBACK)
 
 
-# -- what it does
+# -- its effect
 
 
 @pytest.mark.parametrize("other", ["+/b", "{0}/#", "{0}/B", "{0}/b/", "/{0}/b", "{0}/+/", "{0}", "{0}/b"])
 def test_only_the_same_filter(address: Address, version: int, other: str) -> None:
-    """What only matches the subscription, or is much like it, does not end it; what is equal does."""
+    """UNSUBSCRIBE ends only an equal filter, not one that matches the same topics or is similar."""
     base = unique("same")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(f"{base}/+"))
@@ -127,7 +127,7 @@ def test_only_the_same_filter(address: Address, version: int, other: str) -> Non
     "other", ["{0}/aB", "{0}/AB", "{0}/Ab ", "{0}//Ab", "{0}/Ab/", "{0}/A%62", "{0}/Ab\N{SOFT HYPHEN}"]
 )
 def test_only_the_same_characters(address: Address, version: int, other: str) -> None:
-    """Upper and lower case are not the same, nor is anything that only looks the same."""
+    """Filters are compared byte by byte: case matters, and so do characters that look alike."""
     base = unique("same")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(f"{base}/Ab"))
@@ -138,7 +138,7 @@ def test_only_the_same_characters(address: Address, version: int, other: str) ->
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_no_new_messages(address: Address, version: int, qos: int) -> None:
-    """Nothing published after UNSUBACK comes."""
+    """A message that is published after UNSUBACK is not delivered."""
     topic = unique("new")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, qos))
@@ -151,7 +151,7 @@ def test_no_new_messages(address: Address, version: int, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_started_deliveries_go_on(address: Address, version: int, qos: int) -> None:
-    """A delivery that UNSUBSCRIBE interrupts can be acknowledged to its end, and its identifier becomes free."""
+    """A delivery that began before UNSUBSCRIBE can be acknowledged, and its packet identifier is freed."""
     topic, later = unique("started"), unique("later")
     with connected(address, version) as client, connected(address, version) as publisher:
         subscribe(client, Subscription(topic, qos), Subscription(later, qos))
@@ -170,7 +170,7 @@ def test_started_deliveries_go_on(address: Address, version: int, qos: int) -> N
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_started_deliveries_are_resent(address: Address, version: int, qos: int) -> None:
-    """A delivery not acknowledged before UNSUBSCRIBE is sent again when the client is back, and ends."""
+    """A delivery that was not acknowledged before UNSUBSCRIBE is resent at the reconnect, and can be completed."""
     topic, client_id = unique("started"), unique("client")
     keep: Properties | None = {props.SESSION_EXPIRY_INTERVAL: 60} if version == 5 else None
     with connected(address, version) as publisher:
@@ -187,7 +187,7 @@ def test_started_deliveries_are_resent(address: Address, version: int, qos: int)
 
 
 def test_started_releases_are_resent(address: Address, version: int) -> None:
-    """So is the PUBREL of a delivery that only lacks its PUBCOMP."""
+    """The PUBREL of a delivery that only lacks PUBCOMP is resent too."""
     topic = unique("started")
     with KeptSession(address, version) as session, connected(address, version) as publisher:
         client = session.connect()

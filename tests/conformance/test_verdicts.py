@@ -1,4 +1,4 @@
-"""What results make of statements, and what the table says of them."""
+"""How results of tests become verdicts on statements, and what the table shows."""
 
 import io
 
@@ -14,7 +14,7 @@ NEW = Statement("MQTT-3.1.0-1", "5.0", "CONNECT comes first.", ("test_a.py::test
 
 
 def result(function: str, outcome: str, version: str | None = None) -> Result:
-    """A test that has ended like this."""
+    """A test that has ended with this outcome."""
     return Result("test_a.py", function, f"{function}[{version}]", version, outcome, "because")
 
 
@@ -24,30 +24,30 @@ def verdicts(*results: Result) -> list[Verdict]:
 
 
 def test_shown() -> None:
-    """What passes shows a statement, whatever was left out besides."""
+    """A statement with a passed test is shown, even if others of its tests were skipped."""
     passed = result("test_first", "passed")
     assert verdicts(passed, result("test_more", "skipped")) == [Verdict.SHOWN, Verdict.SHOWN]
 
 
 def test_of_one_version() -> None:
-    """The run of a test for one version says nothing of the other."""
+    """The run of a test for one version does not count for the other."""
     assert verdicts(result("test_first", "failed", "5.0")) == [Verdict.NOT_RUN, Verdict.FAILING]
     runs = (result("test_first", "passed", "3.1.1"), result("test_first", "failed", "5.0"))
     assert verdicts(*runs) == [Verdict.SHOWN, Verdict.FAILING]
 
 
 def test_failing() -> None:
-    """One failure is enough."""
+    """A statement with one failed test is failing."""
     assert verdicts(result("test_first", "passed"), result("test_more", "failed")) == [Verdict.SHOWN, Verdict.FAILING]
 
 
 def test_not_run() -> None:
-    """A statement all of whose tests were left out is neither kept nor broken."""
+    """A statement all of whose tests were skipped is not run."""
     assert verdicts(result("test_first", "skipped")) == [Verdict.NOT_RUN, Verdict.NOT_RUN]
 
 
 def test_without_tests() -> None:
-    """What no client can see, and what binds clients, is so whatever the results are."""
+    """Statements that are not observable or bind clients have that verdict, whatever the results are."""
     unseen = Statement("MQTT-3.1.0-2", "5.0", "Nobody sees it.", not_observable="nobody does")
     clients = Statement("MQTT-3.1.0-3", "5.0", "Clients do it.", client_only=True)
     found = [judged.verdict for judged in Verdicts([unseen, clients], []).all]
@@ -55,7 +55,7 @@ def test_without_tests() -> None:
 
 
 def test_table() -> None:
-    """A failing statement is printed with its sentence and test, and so is a failing test that nothing names."""
+    """A failing statement is printed with its sentence and test, and so is a failed test that no statement names."""
     console = Console(file=io.StringIO(), width=100)
     show(Verdicts([OLD, NEW], [result("test_more", "failed"), result("test_unnamed", "failed")]), console)
     assert isinstance(console.file, io.StringIO)

@@ -1,4 +1,4 @@
-"""The will: kept with the connection or the session, published when it ends (sections 3.1.2.5 and 3.1.3.2)."""
+"""The will: kept with the connection or session, and published when that ends (sections 3.1.2.5 and 3.1.3.2)."""
 
 import time
 
@@ -21,7 +21,7 @@ WILL_FLAGS = 0x06
 """Will and clean start."""
 
 COARSE = 1.0
-"""Seconds that a server whose clock knows only whole ones may be early."""
+"""Seconds that a server may be early if its clock counts whole seconds."""
 
 
 @pytest.fixture
@@ -40,17 +40,17 @@ def with_will(address: Address, version: int, topic: str, name: str = "", **opti
 
 
 def delayed(topic: str, delay: int) -> Will:
-    """A will "gone" that waits so many seconds."""
+    """A will "gone" that is delayed for so many seconds."""
     return Will(topic.encode(), b"gone", 0, False, {props.WILL_DELAY_INTERVAL: delay})
 
 
 def expiring(seconds: int) -> Properties:
-    """CONNECT properties of a session that is kept so long."""
+    """CONNECT properties of a session that is kept for so long."""
     return {props.SESSION_EXPIRY_INTERVAL: seconds}
 
 
 def left(address: Address, version: int, topic: str) -> list[Publish]:
-    """The messages that are retained on this topic; they are removed."""
+    """Return the messages that are retained on this topic, and remove them."""
     with connected(address, version) as client, connected(address, version) as publisher:
         client.subscribe(topic)
         found = messages(client, publisher)
@@ -63,7 +63,7 @@ def left(address: Address, version: int, topic: str) -> list[Publish]:
 
 @pytest.mark.parametrize("end", ["closed", "reset", "protocol error", "second connect"])
 def test_published(address: Address, version: int, topic: str, end: str) -> None:
-    """A connection that ends without DISCONNECT publishes its will, whoever ended it."""
+    """A connection that ends without DISCONNECT publishes its will, whichever side closed it."""
     with connected(address, version) as watcher:
         watcher.subscribe(topic)
         with with_will(address, version, topic) as client:
@@ -80,7 +80,7 @@ def test_published(address: Address, version: int, topic: str, end: str) -> None
 
 
 def test_published_after_keep_alive(address: Address, version: int, topic: str) -> None:
-    """A client that is silent past its keepalive is as good as gone: its will is published."""
+    """A client that is silent beyond its keep-alive is disconnected, and its will is published."""
     with connected(address, version) as watcher, with_will(address, version, topic, keep_alive=1):
         watcher.timeout = PATIENCE
         watcher.subscribe(topic)
@@ -88,7 +88,7 @@ def test_published_after_keep_alive(address: Address, version: int, topic: str) 
 
 
 def test_published_at_take_over(address: Address, version: int, topic: str) -> None:
-    """Whose client id another connection takes is gone too."""
+    """A take-over publishes the will of the older connection."""
     name = unique("c")
     with connected(address, version) as watcher, with_will(address, version, topic, name):
         watcher.subscribe(topic)
@@ -98,7 +98,7 @@ def test_published_at_take_over(address: Address, version: int, topic: str) -> N
 
 @pytest.mark.parametrize("payload", [b"", b"\0\1\xfe\xff", b"x" * 65_535])
 def test_payload(address: Address, version: int, topic: str, payload: bytes) -> None:
-    """The payload is any bytes, also none."""
+    """The payload may be any bytes, or empty."""
     with connected(address, version) as watcher:
         watcher.subscribe(topic)
         with WireClient(address, version) as client:
@@ -107,7 +107,7 @@ def test_payload(address: Address, version: int, topic: str, payload: bytes) -> 
 
 
 def test_published_once(address: Address, version: int, topic: str) -> None:
-    """What has been published is gone: the same client's next connection has no will unless it brings one."""
+    """A published will is removed: the next connection has none unless its CONNECT has one."""
     name = unique("c")
     with connected(address, version) as watcher, connected(address, version) as publisher:
         watcher.subscribe(topic)
@@ -119,7 +119,7 @@ def test_published_once(address: Address, version: int, topic: str) -> None:
 
 
 def test_no_will(address: Address, version: int, topic: str) -> None:
-    """Who has no will leaves none, whatever the connection before it had."""
+    """A client without a will publishes none, whatever the connection before it had."""
     name = unique("c")
     with connected(address, version) as watcher, connected(address, version) as publisher:
         watcher.subscribe(topic)
@@ -133,7 +133,7 @@ def test_no_will(address: Address, version: int, topic: str) -> None:
 
 
 def test_not_of_the_refused(address: Address, version: int, topic: str) -> None:
-    """A client that is refused has no will."""
+    """The will of a client that is refused is not published."""
     with connected(address, version) as watcher, connected(address, version) as publisher:
         watcher.subscribe(topic)
         with WireClient(address, version) as client:
@@ -146,7 +146,7 @@ def test_not_of_the_refused(address: Address, version: int, topic: str) -> None:
 
 @pytest.mark.parametrize("data", [b"\xe0\0", b"\xe0\1\0", b"\xe0\2\0\0"])
 def test_discarded(address: Address, version: int, topic: str, data: bytes) -> None:
-    """A DISCONNECT, of MQTT 5 one with reason code 0, discards the will."""
+    """DISCONNECT discards the will; in MQTT 5 with reason code 0."""
     with connected(address, version) as watcher, connected(address, version) as publisher:
         watcher.subscribe(topic)
         with with_will(address, version, topic) as client:
@@ -156,7 +156,7 @@ def test_discarded(address: Address, version: int, topic: str, data: bytes) -> N
 
 
 def test_discarded_delayed(address: Address, topic: str) -> None:
-    """A will that would wait is discarded as well."""
+    """It discards a delayed will too."""
     name = unique("c")
     with connected(address, 5) as watcher, connected(address, 5) as publisher:
         watcher.subscribe(topic)
@@ -171,7 +171,7 @@ def test_discarded_delayed(address: Address, topic: str) -> None:
 
 @pytest.mark.parametrize("code", [reason_codes.DISCONNECT_WITH_WILL_MESSAGE, reason_codes.UNSPECIFIED_ERROR, 0x83])
 def test_not_discarded(address: Address, topic: str, code: int) -> None:
-    """A DISCONNECT with another reason code does not discard it."""
+    """A DISCONNECT with another reason code does not discard the will."""
     with connected(address, 5) as watcher:
         watcher.subscribe(topic)
         with with_will(address, 5, topic) as client:
@@ -179,11 +179,11 @@ def test_not_discarded(address: Address, topic: str, code: int) -> None:
             assert watcher.expect(Publish).payload == b"gone"
 
 
-# -- retained or not
+# -- RETAIN
 
 
 def test_not_retained(address: Address, version: int, topic: str) -> None:
-    """A will without its retain flag reaches those who are there, and is not retained."""
+    """A will without its retain flag is delivered to subscribers and not retained."""
     with connected(address, version) as watcher:
         watcher.subscribe(topic)
         with_will(address, version, topic).close()
@@ -193,7 +193,7 @@ def test_not_retained(address: Address, version: int, topic: str) -> None:
 
 
 def test_retained(address: Address, version: int, topic: str) -> None:
-    """A will with its retain flag is retained, and reaches those who are there as any other message."""
+    """A will with its retain flag is retained, and delivered to subscribers like other messages."""
     with connected(address, version) as watcher:
         watcher.subscribe(topic)
         with WireClient(address, version) as client:
@@ -207,7 +207,7 @@ def test_retained(address: Address, version: int, topic: str) -> None:
 
 
 def test_delay(address: Address, topic: str) -> None:
-    """A will waits for its delay to pass, then it is published."""
+    """A delayed will is published when its delay has passed."""
     delay = 2
     with connected(address, 5) as watcher:
         watcher.subscribe(topic)
@@ -222,7 +222,7 @@ def test_delay(address: Address, topic: str) -> None:
 
 
 def test_delay_beyond_the_session(address: Address, topic: str) -> None:
-    """The end of the session publishes a will that would wait longer."""
+    """The end of the session publishes a will whose delay is longer."""
     with connected(address, 5) as watcher:
         watcher.subscribe(topic)
         with WireClient(address, 5) as client:
@@ -231,7 +231,7 @@ def test_delay_beyond_the_session(address: Address, topic: str) -> None:
 
 
 def test_delay_without_a_session(address: Address, topic: str) -> None:
-    """Where the session ends with the connection, a will does not wait."""
+    """If the session ends with the connection, the will is not delayed."""
     with connected(address, 5) as watcher:
         watcher.subscribe(topic)
         with WireClient(address, 5) as client:
@@ -240,7 +240,7 @@ def test_delay_without_a_session(address: Address, topic: str) -> None:
 
 
 def test_back_before_the_delay(address: Address, topic: str) -> None:
-    """A client that is back in its session before the delay has passed leaves no will."""
+    """The will of a client that resumes its session before the delay has passed is not published."""
     name = unique("c")
     with connected(address, 5) as watcher, connected(address, 5) as publisher:
         watcher.subscribe(topic)
@@ -253,7 +253,7 @@ def test_back_before_the_delay(address: Address, topic: str) -> None:
 
 
 def test_taken_over_before_the_delay(address: Address, topic: str) -> None:
-    """Nor does one that is taken over, if the session goes on."""
+    """Neither is that of a client that is taken over, if the session continues."""
     name = unique("c")
     with connected(address, 5) as watcher, connected(address, 5) as publisher, WireClient(address, 5) as older:
         watcher.subscribe(topic)
@@ -267,7 +267,7 @@ def test_taken_over_before_the_delay(address: Address, topic: str) -> None:
 
 @pytest.mark.parametrize("still_there", [False, True])
 def test_back_with_a_clean_start(address: Address, topic: str, still_there: bool) -> None:
-    """A clean start ends the session that the will waits with: it is published."""
+    """A clean start ends the session of a delayed will, which is published then."""
     name = unique("c")
     with connected(address, 5) as watcher, WireClient(address, 5) as client:
         watcher.subscribe(topic)
@@ -279,7 +279,7 @@ def test_back_with_a_clean_start(address: Address, topic: str, still_there: bool
 
 
 def test_session_shortened(address: Address, topic: str) -> None:
-    """A session that DISCONNECT ends at once takes the delay with it."""
+    """If DISCONNECT ends the session at once, the delayed will is published at once."""
     with connected(address, 5) as watcher:
         watcher.subscribe(topic)
         with WireClient(address, 5) as client:
@@ -292,7 +292,7 @@ def test_session_shortened(address: Address, topic: str) -> None:
 
 
 def test_properties(address: Address, topic: str) -> None:
-    """What describes a message describes a will too, and comes with it; its delay does not."""
+    """A will is delivered with its message properties, and without its delay."""
     described: Properties = {
         props.PAYLOAD_FORMAT_INDICATOR: 1,
         props.CONTENT_TYPE: "text/plain",
@@ -308,7 +308,7 @@ def test_properties(address: Address, topic: str) -> None:
 
 
 def test_order_of_user_properties(address: Address, topic: str) -> None:
-    """User properties of a will keep their order, also where a name comes twice."""
+    """User properties of a will keep their order, also where a name occurs twice."""
     pairs = [("z", "1"), ("a", "2"), ("z", "3"), ("", ""), ("m", "4"), ("a", "2")]
     with connected(address, 5) as watcher:
         watcher.subscribe(topic)
@@ -318,7 +318,7 @@ def test_order_of_user_properties(address: Address, topic: str) -> None:
 
 
 def test_every_subscriber(address: Address, version: int, topic: str) -> None:
-    """A will goes to all who have subscribed, at the QoS that each has."""
+    """A will is delivered to all subscribers, at the QoS of each."""
     with connected(address, version) as one, connected(address, version) as other:
         one.subscribe(topic)
         other.subscribe(topic, qos=1)

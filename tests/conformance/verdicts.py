@@ -1,4 +1,4 @@
-"""What the results of the tests say about the statements."""
+"""Derives verdicts on the statements from the results of the tests."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from tests.conformance.run import Result
 
 
 class Verdict(Enum):
-    """What is known of a statement after a run."""
+    """What a run has shown about a statement."""
 
     SHOWN = "shown"
     NOT_OBSERVABLE = "not observable"
@@ -21,7 +21,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A statement, its verdict, and the results that speak against it."""
+    """A statement, its verdict, and the results that contradict it."""
 
     statement: Statement
     verdict: Verdict
@@ -29,7 +29,7 @@ class Judged:
 
 
 class Verdicts:
-    """All statements with their verdicts, and the tests that failed without being named by any."""
+    """All statements with their verdicts, and the failed tests that no statement names."""
 
     def __init__(self, statements: Iterable[Statement], results: Sequence[Result]) -> None:
         by_test: dict[str, list[Result]] = defaultdict(list)

@@ -1,10 +1,10 @@
-"""`make durability`: a broker is killed under load, and ledgers outside it say whether it has kept its promises."""
+"""`make durability`: kills a broker under load, and checks by ledgers outside it that nothing acknowledged is lost."""
 
 import asyncio
+import math
 import os
 import random
 import signal
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -13,21 +13,23 @@ from typing import Annotated
 import typer
 
 from tests.durability.client import Client, check, check_group, check_retained
+from tests.durability.member import Member
+from tests.durability.visitor import Visitor
 from tests.support.brokers import start_sluice
 from tests.support.process import Address, BrokerProcess, free_port
 
-SMALL_JOURNAL = (
-    "import broker.storage.compaction as c; c.SMALL = 100_000; c.PAUSE = 0.05; import runpy; "
-    "runpy.run_module('broker', run_name='__main__')"
-)
-"""A broker that compacts its journal all the time."""
+SMALL_JOURNAL = "import broker.storage.compaction as c; c.SMALL = 100_000; c.PAUSE = 0.05"
+"""A broker that compacts its journal continually."""
 
 PATIENCE = 60.0
-"""Seconds for what is left after the last kill."""
+"""Seconds for remaining deliveries after the last kill."""
+
+SHORT = 0.9
+"""How many of the rounds are shorter than it takes a session to expire."""
 
 
-class Victim:
-    """A broker on a fixed port that is started again and again on the same journal."""
+class KilledBroker:
+    """A broker on a fixed port that is started repeatedly on the same journal."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -39,7 +41,7 @@ class Victim:
         """Start it, and wait until it listens."""
         self.process = start_sluice(
             self._folder,
-            command=(sys.executable, "-c", SMALL_JOURNAL),
+            prepare=SMALL_JOURNAL,
             sections={
                 "listeners": [{"name": "tcp", "bind": f"127.0.0.1:{self._port}"}],
                 "persistence": {"directory": str(self._folder / "journal")},
@@ -48,67 +50,126 @@ class Victim:
         )
 
     def kill(self) -> None:
-        """As the kernel kills, without a warning."""
+        """Kill it with SIGKILL."""
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.stop()
 
 
 def topics(number: int) -> list[str]:
-    """What a publisher publishes to, in turn. The last character is the QoS; what begins with `r` is retained."""
+    """The topics of a publisher, in turn. The last character is the QoS; those that begin with `r` are retained."""
     return [f"{kind}/p{number}/{qos}" for kind in "ddr" for qos in (1, 2)]
 
 
-async def _watched(clients: list[Client], tasks: list[asyncio.Task[None]], seconds: float) -> None:
-    done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        task.result()
+class Clients:
+    """All clients of a run."""
+
+    def __init__(self, broker: KilledBroker, seed: int) -> None:
+        self.publishers = [Client(f"p{n}", lambda: broker.address, [], topics(n)) for n in range(3)]
+        self.subscribers = [Client(f"s{n}", lambda: broker.address, ["d/#"], []) for n in range(3)]
+        self.members = [Client(f"m{n}", lambda: broker.address, ["$share/g/d/#"], []) for n in range(2)]
+        changing = "$share/changing/d/#"
+        self.changing = [
+            Member(f"c{n}", lambda: broker.address, changing, n == 0, random.Random(f"{seed} c{n}")) for n in range(2)
+        ]
+        self.steady = Client("steady", lambda: broker.address, [changing], [])
+        self.receivers = [*self.subscribers, *self.members, self.steady, *self.changing]
+        self.late = Client("late", lambda: broker.address, ["r/#"], [])
+        self.visitors = [Visitor(f"v{n}", lambda: broker.address, random.Random(f"{seed} v{n}")) for n in range(4)]
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def begin(self, *clients: Client) -> None:
+        """Let them begin."""
+        self.tasks += [asyncio.create_task(client.run()) for client in clients]
+
+    async def watch(self, seconds: float) -> None:
+        """Let them go on for so long. Raises LedgerError."""
+        done, _ = await asyncio.wait(self.tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        for visitor in self.visitors:
+            if visitor.error is not None:
+                raise visitor.error
+
+    def check(self) -> None:
+        """Raise AssertionError unless all that was acknowledged has come, and LedgerError as the checks do."""
+        assert all(publisher.idle for publisher in self.publishers), "not all is acknowledged"
+        for subscriber in self.subscribers:
+            check(self.publishers, subscriber)
+        check_group(self.publishers, self.members)
+        check_group(self.publishers, [self.steady, *self.changing])
+        check_retained(self.publishers, self.late)
+
+    async def end(self) -> None:
+        """They do nothing more."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def __str__(self) -> str:
+        messages = sum(len(numbers) for each in self.publishers for numbers in each.ledger.acknowledged.values())
+        takeovers = sum(client.takeovers for client in self.publishers + self.receivers)
+        found = sum(visitor.found for visitor in self.visitors)
+        expired = sum(visitor.expired for visitor in self.visitors)
+        anew = sum(member.anew for member in self.changing)
+        kept = f"{found} sessions kept, {expired} expired, {anew} begun anew"
+        return f"{messages} messages acknowledged, {takeovers} take-overs, {kept}"
 
 
 async def play(folder: Path, rounds: int, seed: int) -> str:
-    """Kill the broker so often; returns a summary. Raises LedgerError."""
-    rng = random.Random(seed)
-    victim = Victim(folder)
-    await asyncio.to_thread(victim.start)
-    publishers = [Client(f"p{n}", lambda: victim.address, [], topics(n)) for n in range(3)]
-    subscribers = [Client(f"s{n}", lambda: victim.address, ["d/#"], []) for n in range(3)]
-    members = [Client(f"m{n}", lambda: victim.address, ["$share/g/d/#"], []) for n in range(2)]
-    late = Client("late", lambda: victim.address, ["r/#"], [])
-    receivers = subscribers + members
-    clients = publishers + receivers + [late]
-    tasks = [asyncio.create_task(client.run()) for client in receivers]
-    began = time.monotonic()
-    while not all(client.idle for client in receivers):
-        await _watched(clients, tasks, 0.05)
-    tasks += [asyncio.create_task(client.run()) for client in publishers]
+    """Kill the broker `rounds` times; returns a summary. Raises LedgerError."""
+    broker = KilledBroker(folder)
+    await asyncio.to_thread(broker.start)
+    try:
+        began = time.monotonic()
+        clients = Clients(broker, seed)
+        await _play(broker, clients, rounds, random.Random(seed))
+        await clients.end()
+    finally:
+        assert broker.process is not None
+        status = broker.process.stop()
+    return f"{rounds} kills, {clients}, {time.monotonic() - began:.0f} s, exit status {status}"
+
+
+async def _play(broker: KilledBroker, clients: Clients, rounds: int, rng: random.Random) -> None:
+    """All rounds, and then wait until nothing is missing."""
+    clients.begin(*clients.receivers)
+    while not all(client.idle for client in clients.receivers):
+        await clients.watch(0.05)
+    clients.begin(*clients.publishers)
+    for visitor in clients.visitors:
+        visitor.start()
     for _ in range(rounds):
-        await _watched(clients, tasks, rng.uniform(0.05, 0.6))
-        victim.kill()
-        await asyncio.to_thread(victim.start)
-    for publisher in publishers:
+        await _play_round(broker, clients, rng)
+    for visitor in clients.visitors:
+        await asyncio.to_thread(visitor.stop)
+    for publisher in clients.publishers:
         publisher.publishing = False
-    tasks.append(asyncio.create_task(late.run()))
+    clients.begin(clients.late)
     until = time.monotonic() + PATIENCE
     while True:
-        await _watched(clients, tasks, 0.2)
+        await clients.watch(0.2)
         try:
-            assert all(publisher.idle for publisher in publishers), "not all is acknowledged"
-            for subscriber in subscribers:
-                check(publishers, subscriber)
-            check_group(publishers, members)
-            check_retained(publishers, late)
+            clients.check()
         except AssertionError:
             if time.monotonic() > until:
                 raise
             continue
         break
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert victim.process is not None
-    status = victim.process.stop()
-    messages = sum(len(numbers) for client in publishers for numbers in client.ledger.acknowledged.values())
-    return f"{rounds} kills, {messages} messages acknowledged, {time.monotonic() - began:.0f} s, exit status {status}"
+
+
+async def _play_round(broker: KilledBroker, clients: Clients, rng: random.Random) -> None:
+    """Sessions are taken over, the broker is killed, and started again."""
+    for _ in range(rng.randint(0, 3)):
+        rng.choice(clients.publishers + clients.receivers).take_over()
+        await clients.watch(rng.uniform(0.01, 0.2))
+    await clients.watch(rng.uniform(0.05, 0.6) if rng.random() < SHORT else rng.uniform(2, 6))
+    for visitor in clients.visitors:
+        visitor.restarted_at = math.inf
+    broker.kill()
+    await asyncio.to_thread(broker.start)
+    for visitor in clients.visitors:
+        visitor.restarted_at = time.monotonic()
 
 
 def main(

@@ -1,4 +1,4 @@
-"""`make damage`: a journal with one byte changed, or cut, anywhere: it is refused, or nothing of it is missing."""
+"""`make damage`: a journal with one byte changed, or cut, anywhere, is refused, or nothing of it is missing."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ KEPT: Final[Properties] = {props.SESSION_EXPIRY_INTERVAL: 3_600}
 LOG: Final = f"{NAME}-wal"
 
 CLEAR: Final = ("damaged; `sluice store check` lists", "a database of another program", "this broker reads version")
-"""What a refusal says, one of these."""
+"""A refusal has one of these texts."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Case:
     file: str
     at: int
     mask: int
-    """The bits that are changed there; 0: the file is cut there."""
+    """The bits to change at that byte; 0: the file is cut there."""
 
     def do(self, directory: Path) -> None:
         """Damage the journal."""
@@ -60,7 +60,7 @@ def make_journal(folder: Path, how: signal.Signals, checkpoint: int = 30_000) ->
     """
     folder.mkdir()
     directory = folder / "journal"
-    broker = start_sluice(folder, command=small(checkpoint), sections={"persistence": {"directory": str(directory)}})
+    broker = start_sluice(folder, prepare=small(checkpoint), sections={"persistence": {"directory": str(directory)}})
     with WireClient(broker.address(), 5) as client:
         client.connect("kept", clean_start=False, properties=KEPT)
         client.subscribe("t", qos=2)
@@ -81,7 +81,7 @@ def written(path: Path) -> int:
 
 
 def live(log: Path) -> int:
-    """Bytes of the write-ahead log that a start reads: what follows is of the time before SQLite began it anew."""
+    """Bytes of the write-ahead log that a start reads: those after them are older than the log's last beginning."""
     content = log.read_bytes()
     (page,) = struct.unpack_from(">I", content, 8)
     salt, end = content[16:24], 32
@@ -110,7 +110,7 @@ def frames(directory: Path) -> list[int]:
 
 
 def judge(case: Case, directory: Path, whole: list[int]) -> str:
-    """How a start on the damaged journal ends; what begins with "WRONG" must not happen.
+    """How a start on the damaged journal ends; a text that begins with "WRONG" is a failure.
 
     JOURNAL.md says what cannot be noticed: damage to the last commit in the write-ahead log, and that this log is
     shorter than it was. Both look like what a power cut leaves.
@@ -134,7 +134,7 @@ def judge(case: Case, directory: Path, whole: list[int]) -> str:
 
 
 def run(directory: Path, chosen: Iterable[Case]) -> tuple[Counter[str], list[str]]:
-    """Try these; returns how often each end was seen, and what is wrong."""
+    """Try these; returns how often each outcome occurred, and the failures."""
     ends: Counter[str] = Counter()
     wrong: list[str] = []
     folder = Path(tempfile.mkdtemp(prefix="sluice-damage-", dir=MEMORY if MEMORY.is_dir() else None))

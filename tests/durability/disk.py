@@ -1,4 +1,4 @@
-"""A disk as a power cut leaves it: what has been synced is there, of the rest any part.
+"""A disk after a power cut: what was synced is there, and any part of the rest.
 
 What POSIX promises, and no more: a file's content is safe when the file has been synced, its name when its directory
 has been. Writes that are not synced are there in any combination, in sectors of 512 bytes. Changes of one directory are
@@ -18,11 +18,11 @@ PAGE: Final = 4096
 
 @dataclass
 class File:
-    """One file, whatever it is called."""
+    """One file, under any of its names."""
 
     synced: bytearray = field(default_factory=bytearray)
     pending: list[Event] = field(default_factory=list)
-    """Writes and cuts since then."""
+    """Writes and truncations since the last sync."""
 
     def sync(self) -> None:
         """All of it is on disk."""
@@ -31,14 +31,14 @@ class File:
         self.pending = []
 
     def current(self) -> bytearray:
-        """What a program reads."""
+        """The content that a program reads."""
         content = bytearray(self.synced)
         for event in self.pending:
             _change(content, event)
         return content
 
     def after_cut(self, rng: random.Random) -> bytearray:
-        """What a power cut leaves of it."""
+        """The content that a power cut leaves."""
         content = bytearray(self.synced)
         pending = self.pending
         how = rng.choice(("nothing", "all", "first", "some", "all but one", "sectors", "pages", "zeros"))
@@ -87,7 +87,7 @@ def _tear(content: bytearray, event: Event, unit: int, rng: random.Random) -> No
 
 @dataclass
 class Change:
-    """A directory's change: `old` goes, `new` is this file; None: a directory."""
+    """A change of a directory: `old` is removed, `new` is this file; None: a directory."""
 
     old: str
     new: str
@@ -95,22 +95,22 @@ class Change:
 
 
 class Disk:
-    """Follows a record, event by event; an image can be had after each of them."""
+    """Follows a record event by event; an image can be made after each event."""
 
     def __init__(self, directory: Path | None = None) -> None:
         """`directory`: what was there before, all of it synced."""
         found = sorted(directory.rglob("*")) if directory is not None else []
         self.files: dict[str, File | None] = {".": None}
-        """As a program sees them: by path; None: a directory."""
+        """The files as a program sees them, by path; None: a directory."""
         for path in found:
             file = File(bytearray(path.read_bytes())) if path.is_file() else None
             self.files[str(path.relative_to(directory or path))] = file
         self._synced = {name: file for name, file in self.files.items() if name != "."}
         self._changes: dict[str, list[Change]] = {}
-        """Those that are not synced, by directory."""
+        """The changes that are not synced, by directory."""
 
     def follow(self, event: Event) -> bool:
-        """Do what was done; returns whether it was about files."""
+        """Apply an event; returns whether it was about files."""
         name = event.name
         if event.kind in "wts" and name in self.files:
             self._use(event, self.files[name])
@@ -145,7 +145,7 @@ class Disk:
                 names[change.new] = change.file
 
     def survive_kill(self, directory: Path) -> None:
-        """A process has been killed: take what is in its files, of which the last call may not be in the record."""
+        """A process was killed: take the content of its files; the last call may be missing in the record."""
         for name, file in self.files.items():
             path = directory / name
             if file is None or not path.exists():
@@ -158,11 +158,11 @@ class Disk:
                     file.pending.append(Event("w", name, start, content[start : start + SECTOR]))
 
     def cut(self, directory: Path, rng: random.Random, *, synced_only: bool = False) -> None:
-        """Make the files that a power cut leaves, in an empty directory."""
+        """Write the files that a power cut leaves to an empty directory."""
         names = dict(self._synced)
         for changes in self._changes.values():
             self._apply(names, changes[: 0 if synced_only else rng.randrange(len(changes) + 1)])
-        for name in sorted(names):  # a directory comes before what is in it
+        for name in sorted(names):  # a directory comes before its files
             path, file = directory / name, names[name]
             if not path.parent.is_dir():
                 continue  # its directory is not there

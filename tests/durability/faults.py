@@ -1,4 +1,4 @@
-"""`make diskfaults`: single calls of a broker to its disk fail, one after another, and each ends as FC-29 says."""
+"""`make diskfaults`: lets single calls of a broker to its disk fail, one in each run, and checks FC-29."""
 
 import contextlib
 import os
@@ -42,11 +42,11 @@ QUOTA_EXCEEDED: Final = 0x97
 
 
 class Clients:
-    """What they do with the broker, one thing after another."""
+    """What clients do with the broker, one step after another."""
 
     def __init__(self, address: Address) -> None:
         self.error: BaseException | None = None
-        """Why they could not go on."""
+        """Why they could not continue."""
         self._address = address
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -56,7 +56,7 @@ class Clients:
 
     @property
     def done(self) -> bool:
-        """Whether they have come to their end, or cannot go on."""
+        """Whether they have finished, or cannot continue."""
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -91,13 +91,13 @@ class Ending:
     """How one run has ended."""
 
     call: str
-    """The call that has failed and its file; empty: there was none of this number that could."""
+    """The call that failed, and its file; empty: there was no call of this number."""
     what: str
-    """What begins with "WRONG" must not happen."""
+    """A text that begins with "WRONG" is a failure."""
 
 
 class Faults:
-    """Runs a broker again and again, each time with another fault."""
+    """Runs a broker repeatedly, each time with another fault."""
 
     def __init__(self, folder: Path) -> None:
         """Raises MissingError."""
@@ -129,7 +129,7 @@ class Faults:
         try:
             broker = start_sluice(
                 folder,
-                command=small(60_000, 4_000),
+                prepare=small(60_000, 4_000),
                 sections={"persistence": {"directory": str(folder / "disk" / "journal")}},
                 env=environment(
                     self._library,
@@ -159,14 +159,14 @@ class Faults:
 
 
 def _not_started(said: str, directory: Path) -> str:
-    """It has to say which file, and to end with status 1."""
+    """The start has to name the file, and to end with status 1."""
     told = any(line.startswith("sluice: ") and str(directory) in line for line in said.splitlines())
     is_clear = told and said.startswith("ended with 1 ") and "Traceback" not in said
     return "refused to start" if is_clear else f"WRONG: {said}"
 
 
 def _while_full(broker: BrokerProcess, clients: Clients, room: Path) -> str:
-    """While the disk is full: publishers are refused, subscribers go on; there is room, and so do all."""
+    """While the disk is full, publishers are refused and subscribers served; when there is room, all are served."""
     noticed = threading.Event()
     with connected(broker.address(), 5, properties={}) as probe:
 
@@ -210,13 +210,13 @@ def _ended(broker: BrokerProcess, clients: Clients, what: str) -> str:
 
 
 def _check_silence(kind: str, failed: str, what: str) -> str:
-    """A write or sync that fails must be noticed; only SQLite's own sync of the directory is repeated by the broker."""
+    """A failed write or sync must be reported; only SQLite's own sync of the directory is repeated by the broker."""
     is_harmful = failed.startswith(("write", "sync journal/", "truncate", "mkdir", "rename")) and kind == "eio"
     return f"WRONG: nobody has noticed that {failed} has failed" if is_harmful and what == "went on" else ""
 
 
 def _check_record(kind: str, events: list[Event]) -> str:
-    """FC-29: after a write or sync of the log has failed, nothing is acknowledged. Copying it is not waited for."""
+    """FC-29: after a failed write or sync of the log nothing is acknowledged. Copying the log is not waited for."""
     outside = Outside()
     has_failed = False
     for event in events:
@@ -228,7 +228,7 @@ def _check_record(kind: str, events: list[Event]) -> str:
 
 
 def _check_restart(directory: Path, events: list[Event]) -> str:
-    """A start without a fault, now and after a power cut, has all that was acknowledged."""
+    """A start without a fault, at once and after a power cut, has all that was acknowledged."""
     disk, outside = Disk(), Outside()
     for event in events:
         disk.follow(event)
@@ -244,7 +244,7 @@ def _check_restart(directory: Path, events: list[Event]) -> str:
 
 
 def sweep(faults: Faults, kind: str, numbers: list[int], say: Callable[[str], None]) -> tuple[Counter[str], list[str]]:
-    """Let these calls fail, each in a run of its own; how they ended, and what is wrong."""
+    """Let these calls fail, each in a run of its own; returns the outcomes and the failures."""
     ends: Counter[str] = Counter()
     wrong: list[str] = []
     for number in numbers:

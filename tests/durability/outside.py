@@ -1,4 +1,4 @@
-"""What the outside knows of a broker, by what has passed its sockets: the ledger that a restart is held to.
+"""What clients know of a broker by the bytes on its sockets: the ledger with which a restart is compared.
 
 All of it comes from the record of the broker's own calls, so at each point of the record it is exactly what has been
 acknowledged before that point. Clients here have MQTT 5 sessions; a topic belongs to one publisher, and a payload is
@@ -28,7 +28,7 @@ Name = tuple[str, bytes]
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """Whether a filter matches; one that is shared has no `$share/group/` here."""
+    """Whether a filter matches; a shared one is given without `$share/group/`."""
     wanted, levels = topic_filter.split("/"), topic.split("/")
     for position, level in enumerate(wanted):
         if level == "#":
@@ -39,7 +39,7 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 
 def split(topic_filter: str) -> tuple[str, str]:
-    """The group, if it is shared, and what remains."""
+    """The group, if the filter is shared, and the rest."""
     if not topic_filter.startswith("$share/"):
         return "", topic_filter
     _, group, rest = topic_filter.split("/", 2)
@@ -56,33 +56,33 @@ class Message:
     publisher: str
     acknowledged: bool = False
     owed: set[str] = field(default_factory=set)
-    """Sessions, and groups as `$share/group`, that had subscribed before it came, and still have."""
+    """Sessions, and groups as `$share/group`, that had subscribed before it arrived, and still have."""
 
 
 @dataclass
 class Session:
-    """One client's session; None stands for "asked for, not acknowledged"."""
+    """One client's session; None = requested, but not acknowledged."""
 
     name: str
     kept: bool | None = False
     subscriptions: dict[str, bool | None] = field(default_factory=dict)
     outgoing: dict[int, Publish] = field(default_factory=dict)
-    """What it has published and is not acknowledged to the end, by packet id, in order."""
+    """What it has published and is not acknowledged completely, by packet id, in order."""
     received: set[int] = field(default_factory=set)
     """Those of them for which PUBREC has been sent."""
     released: set[int] = field(default_factory=set)
     """Those of them for which PUBREL has come."""
     used: set[int] = field(default_factory=set)
-    """Packet ids of QoS 2 that have been used, and are free again."""
+    """Packet ids of QoS 2 that were used and are free again."""
     came: dict[str, list[bytes]] = field(default_factory=dict)
-    """What a client that keeps to the standard has got, in order; at QoS 2 each once."""
+    """What a client that keeps to the standard has received, in order; at QoS 2 each once."""
     incoming: dict[int, Name] = field(default_factory=dict)
-    """QoS 2 that has come, and whose PUBREL has not."""
+    """QoS 2 that has been received and still waits for PUBREL."""
     sent: dict[int, Name] = field(default_factory=dict)
-    """What it has been sent and has not confirmed with PUBACK or PUBREC."""
+    """What was sent to it and not confirmed by PUBACK or PUBREC."""
     confirmed: set[Name] = field(default_factory=set)
     will: Publish | None = None
-    """Of a client that is connected."""
+    """The will of its client, while that is connected."""
 
     def get(self, publish: Publish) -> None:
         """A PUBLISH is sent to it."""
@@ -103,7 +103,7 @@ class Session:
 
 
 class Connection:
-    """Both ways of one connection."""
+    """Both directions of one connection."""
 
     def __init__(self) -> None:
         self.session: Session | None = None
@@ -113,7 +113,7 @@ class Connection:
         self.incoming = Decoder()
         self.outgoing = Decoder(version=5)
         self.leaving = b""
-        """What is being sent; the next entry says how much of it has left."""
+        """What is being sent; the next event says how much of it was sent."""
 
 
 class Outside:
@@ -123,17 +123,17 @@ class Outside:
         self.sessions: dict[str, Session] = {}
         self.messages: dict[Name, Message] = {}
         self.retained: dict[str, list[bytes]] = {}
-        """What a topic may retain: the last one that was acknowledged, and what has come since."""
+        """What a topic may retain: the last message that was acknowledged, and those that came after it."""
         self.told = False
-        """Whether the last event has told a client anything."""
+        """Whether clients have learnt something by the last event."""
         self.arrived: list[bytes] = []
-        """Payloads of what has come from publishers with it, for the first time."""
+        """Payloads of new PUBLISHes that came with the last event."""
         self.acknowledged: list[bytes] = []
-        """Payloads of what it has acknowledged: PUBACK, PUBREC."""
+        """Payloads that the last event acknowledged by PUBACK or PUBREC."""
         self._connections: dict[int, Connection] = {}
 
     def follow(self, event: Event) -> bool:
-        """Take note of it; returns whether it was about a client."""
+        """Apply an event; returns whether it was about a client."""
         self.told = False
         self.arrived = []
         self.acknowledged = []
@@ -148,10 +148,10 @@ class Outside:
         return True
 
     def _begin(self) -> None:
-        """A process begins: the connections of the one before it are gone."""
+        """A process begins: the connections of the one before it have ended."""
         self._connections = {}
         for session in self.sessions.values():
-            session.will = None  # it is published, or will be: the record of the next process says so
+            session.will = None  # whether it has been published is in the record of the next process
 
     def _exchange(self, event: Event, connection: Connection) -> None:
         if event.kind == "<":
@@ -159,11 +159,11 @@ class Outside:
             while (packet := connection.incoming.next_packet()) is not None:
                 self._from_client(connection, packet)
             return
-        if event.kind == "=":  # what could not leave is sent again
+        if event.kind == "=":  # what could not be sent is sent again
             left = max(0, int.from_bytes(event.data, "little", signed=True))
             connection.leaving = connection.leaving[left:]
             return
-        # What is sent counts when it begins to leave; what has not left then comes again at the head of the next one.
+        # Bytes count as sent when writing begins; what was not written comes again at the head of the next write.
         data = event.data[len(connection.leaving) :]
         connection.leaving = event.data
         connection.outgoing.feed(data)
@@ -299,7 +299,7 @@ class Outside:
     # -- what follows
 
     def members(self, group: str) -> list[Session]:
-        """Who is in it."""
+        """The members of a group."""
         return [
             session
             for session in self.sessions.values()
@@ -307,9 +307,9 @@ class Outside:
         ]
 
     def receivers(self, owed: str) -> list[Session]:
-        """The session, or the members of the group, that are owed a message."""
+        """The session, or the members of the group, that have to get a message."""
         return self.members(owed.split("/")[1]) if owed.startswith("$share/") else [self.sessions[owed]]
 
     def filters(self) -> set[str]:
-        """All that anybody has ever subscribed to."""
+        """All filters that were ever subscribed to."""
         return set(chain.from_iterable(session.subscriptions for session in self.sessions.values()))

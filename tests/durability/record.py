@@ -1,4 +1,4 @@
-"""Records a broker under load: all that it does to its files, and all that passes its sockets."""
+"""Records a broker under load: all calls to its files, and all bytes of its sockets."""
 
 import asyncio
 import itertools
@@ -27,16 +27,16 @@ from tests.support.wire import WireClient
 KEPT: Final[Properties] = {props.SESSION_EXPIRY_INTERVAL: 3_600}
 
 NAMES: Final = 6
-"""Sessions that come and go."""
+"""Sessions that begin and end during the record."""
 
 
 class Recorder:
-    """A broker that is started again and again on one journal, and the record of each time."""
+    """A broker that is started repeatedly on one journal, and the record of each start."""
 
     def __init__(self, folder: Path, before: Path | None = None, sync: str = "commit") -> None:
         """`before`: what is on the disk already; `sync` as in FC-28. Raises MissingError."""
         self.earlier: list[tuple[Recorder, int]] = []
-        """Records that this one goes on with, and after which event of each the power was cut."""
+        """Records that this one continues, and the event of each after which the power was cut."""
         self._folder = folder
         self._library = build(folder)
         self._sync = sync
@@ -57,7 +57,7 @@ class Recorder:
         self._starts += 1
         self.process = start_sluice(
             self._folder,
-            command=small(60_000, 60_000),
+            prepare=small(60_000, 60_000),
             sections={
                 "listeners": [{"name": "tcp", "bind": f"127.0.0.1:{self._port}"}],
                 "persistence": {"directory": str(self.disk / "journal"), "sync": self._sync},
@@ -67,7 +67,7 @@ class Recorder:
         )
 
     def end(self, how: signal.Signals) -> None:
-        """End it; a copy of its files is kept."""
+        """End it, and keep a copy of its files."""
         assert self.process is not None
         os.kill(self.process.pid, how)
         self.process.ask_to_end(signal.SIGWINCH)  # which does nothing
@@ -82,7 +82,7 @@ class Recorder:
         return Disk(self._before)
 
     def outside(self) -> Outside:
-        """What was known before the first start."""
+        """What clients knew before the first start."""
         outside = Outside()
         for recorder, cut in self.earlier:
             for number, event in enumerate(recorder.events(recorder.before())):
@@ -91,7 +91,7 @@ class Recorder:
         return outside
 
     def events(self, disk: Disk) -> Iterator[Event]:
-        """All that has happened. `disk` follows what is not in the record when a process is killed."""
+        """All events. `disk` gets what the record lacks when a process is killed."""
         for number in range(1, self._starts + 1):
             yield from read(self._log(number))
             disk.survive_kill(self._copy(number))
@@ -103,8 +103,8 @@ class Recorder:
         return self._folder / f"copy-{number}"
 
 
-class Comers:
-    """Sessions that begin, subscribe, unsubscribe, leave, are left, come back, start clean, and end, one by one."""
+class PassingSessions:
+    """Sessions that begin, subscribe, unsubscribe, disconnect, break, come back, start clean and end, one by one."""
 
     def __init__(self, address: Address, rng: random.Random, first: int) -> None:
         """`first` number of a session."""
@@ -120,7 +120,7 @@ class Comers:
         self._thread.start()
 
     def stop(self) -> None:
-        """Go on no longer."""
+        """Stop after the current session."""
         self._going = False
         self._thread.join()
         for client in self._left:
@@ -161,7 +161,7 @@ class Comers:
 
 
 def topics(number: int) -> list[str]:
-    """What a publisher publishes to, in turn. The last character is the QoS; what begins with `r` is retained."""
+    """The topics of a publisher, in turn. The last character is the QoS; those that begin with `r` are retained."""
     return [f"{kind}/p{number}/{qos}" for kind in "ddr" for qos in (1, 2)]
 
 
@@ -179,8 +179,8 @@ async def record(recorder: Recorder, seconds: float, ends: int, rng: random.Rand
     while not all(client.idle for client in receivers):
         await _watched(tasks, 0.02)
     tasks += [asyncio.create_task(client.run()) for client in publishers]
-    comers = Comers(recorder.address, rng, 100_000 * generation)
-    comers.start()
+    passing = PassingSessions(recorder.address, rng, 100_000 * generation)
+    passing.start()
     try:
         for _ in range(ends):
             await _watched(tasks, seconds / (ends + 1))
@@ -192,7 +192,7 @@ async def record(recorder: Recorder, seconds: float, ends: int, rng: random.Rand
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.to_thread(comers.stop)
+        await asyncio.to_thread(passing.stop)
 
 
 async def _watched(tasks: list[asyncio.Task[None]], seconds: float) -> None:

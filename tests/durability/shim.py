@@ -32,7 +32,7 @@ def build(folder: Path) -> Path:
 
 
 def environment(library: Path, directory: Path, **settings: str) -> dict[str, str]:
-    """The variables for a broker whose files below `directory` count; `settings` as in shim.c, without `SHIM_`."""
+    """The environment of a broker that records files below `directory`; `settings` as in shim.c, without `SHIM_`."""
     own = {f"SHIM_{name.upper()}": value for name, value in settings.items()}
     return {"LD_PRELOAD": str(library), "SHIM_DIRECTORY": str(directory)} | own
 
@@ -53,7 +53,7 @@ class Event:
 
 
 def read(log: Path) -> Iterator[Event]:
-    """What a process did, in its order; an entry that it has not finished is left out."""
+    """The events of a process, in order; an incomplete last one is left out."""
     content = log.read_bytes()
     position = 0
     while position + _NAME.size <= len(content):

@@ -1,18 +1,16 @@
-"""A broker that does after a few messages what others do after megabytes."""
+"""A broker with small limits, that does after a few messages what others do after megabytes."""
 
-import sys
-
-RESERVE = 120_000
-"""Bytes that are kept for what frees space."""
+BATCHES = 60_000
+"""Bytes of the reserve for compaction (FC-29)."""
 
 
-def small(checkpoint: int, compaction: int = 0) -> tuple[str, ...]:
-    """The command. It copies its write-ahead log after so many bytes, and compacts its journal from so many on."""
-    settings = [f"d.CHECKPOINT = {checkpoint}", f"r.SIZE = {RESERVE}"]
+def small(checkpoint: int, compaction: int = 0) -> str:
+    """What a broker has to run before it starts, to copy its log and compact its journal from so many bytes on."""
+    settings = [
+        "import broker.storage.compaction as c, broker.storage.database as d, broker.storage.reserve as r",
+        f"d.CHECKPOINT = {checkpoint}",
+        f"r.BATCHES = {BATCHES}",
+    ]
     if compaction:
-        settings += [f"c.SMALL = {compaction}", "c.PAUSE = 0.02", f"c.BATCH = {RESERVE // 4}"]
-    code = (
-        "import broker.storage.compaction as c, broker.storage.database as d, broker.storage.reserve as r, runpy; "
-        f"{'; '.join(settings)}; runpy.run_module('broker', run_name='__main__')"
-    )
-    return sys.executable, "-c", code
+        settings += [f"c.SMALL = {compaction}", "c.PAUSE = 0.02", f"c.BATCH = {BATCHES // 2}"]
+    return "; ".join(settings)

@@ -1,4 +1,4 @@
-"""FC-29: a disk that fails, and one that is full. `make diskfaults` lets every single call fail."""
+"""FC-29: a disk that fails, and one that is full. `make diskfaults` lets every call fail."""
 
 import random
 import subprocess
@@ -26,7 +26,7 @@ SIZE = 30_000
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_calls_that_fail(tmp_path: Path, kind: str) -> None:
-    """Whatever call fails, the broker says so and ends, or is full and goes on; what it has acknowledged is there."""
+    """When a call fails, the broker reports it and ends, or refuses while full; all that was acknowledged is kept."""
     try:
         faults = Faults(tmp_path)
     except MissingError as error:
@@ -39,7 +39,7 @@ def test_calls_that_fail(tmp_path: Path, kind: str) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with little room, of which a file called `ballast` takes some."""
+    """A file system with little room, some of which a file called `ballast` takes."""
     path = tmp_path / "disk"
     path.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS}", "tmpfs", str(path)]
@@ -57,10 +57,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_file_system_that_fills(tmp_path: Path, small_disk: Path) -> None:
-    """Publishers get 0x97, subscribers go on, and when there is room all goes on, and survives a restart."""
+    """Publishers get 0x97, subscribers are served, and when there is room all are, also after a restart."""
     sections = {"persistence": {"directory": str(small_disk / "journal")}}
-    command = small(SIZE)
-    with start_sluice(tmp_path, sections=sections, command=command) as broker:
+    prepare = small(SIZE)
+    with start_sluice(tmp_path, sections=sections, prepare=prepare) as broker:
         with WireClient(broker.address(), 5) as client:
             client.connect("kept", clean_start=False, properties=KEPT)
             client.subscribe("t", qos=1)
@@ -81,7 +81,7 @@ def test_a_file_system_that_fills(tmp_path: Path, small_disk: Path) -> None:
         wait_until(lambda: _is_acknowledged(publisher, Publish(b"t", b"the last one", 1, packet_id=1)), "there is room")
         publisher.close()
     assert acknowledged > 3
-    broker = start_sluice(tmp_path, sections=sections, command=command)
+    broker = start_sluice(tmp_path, sections=sections, prepare=prepare)
     with broker, WireClient(broker.address(), 5) as client:
         kept = {**KEPT, props.RECEIVE_MAXIMUM: 1_000}
         assert client.connect("kept", clean_start=False, properties=kept).session_present
@@ -90,9 +90,9 @@ def test_a_file_system_that_fills(tmp_path: Path, small_disk: Path) -> None:
 
 
 def test_what_frees_space_goes_on(tmp_path: Path, small_disk: Path) -> None:
-    """While the disk is full a client fetches what waits for it; then there is room again, in the journal itself."""
+    """While the disk is full, a client gets what waits for it; that frees room in the journal itself."""
     sections = {"persistence": {"directory": str(small_disk / "journal")}}
-    with start_sluice(tmp_path, sections=sections, command=small(SIZE, SIZE)) as broker:
+    with start_sluice(tmp_path, sections=sections, prepare=small(SIZE, SIZE)) as broker:
         client = WireClient(broker.address(), 5)
         client.connect("kept", clean_start=False, properties={**KEPT, props.RECEIVE_MAXIMUM: 1_000})
         client.subscribe("t", qos=1)

@@ -1,4 +1,4 @@
-"""FC-27: what a power cut leaves holds all that had been acknowledged. `make powercuts` tries thousands of them."""
+"""FC-27: after a power cut all that was acknowledged is there. `make powercuts` tries thousands of cuts."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ def recorded(tmp_path: Path) -> Record:
 
 
 def test_nothing_acknowledged_is_lost(recorded: Record) -> None:
-    """No PUBACK or PUBREC leaves before its message is synced, and no power cut loses what one has promised."""
+    """No PUBACK or PUBREC is sent before its message is synced, and no power cut loses an acknowledged message."""
     recorder = recorded(1)
     compared, too_early = early(recorder)
     assert compared > 20
@@ -41,7 +41,7 @@ def test_nothing_acknowledged_is_lost(recorded: Record) -> None:
 
 
 def test_a_broker_that_does_not_wait(recorded: Record) -> None:
-    """Both checks notice a broker that acknowledges before it syncs, as `sync: 1s` lets it (FC-28)."""
+    """Both checks find a broker that acknowledges before it syncs, as with `sync: 1s` (FC-28)."""
     recorder = recorded(0, sync="1s")
     compared, too_early = early(recorder)
     assert len(too_early) > compared // 2

@@ -1,4 +1,4 @@
-"""`make fuzz`: look for inputs that the codec or the connections do not stand."""
+"""`make fuzz`: look for inputs that break a target."""
 
 import random
 from pathlib import Path
@@ -17,11 +17,11 @@ app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 @app.command()
 def main(
     seconds: Annotated[float, typer.Option(min=1, help="How long in all; the targets share it.")] = 60,
-    only: Annotated[str, typer.Option("--target", help="codec or machine; both.")] = "",
+    only: Annotated[str, typer.Option("--target", help=f"One of {', '.join(TARGETS)}; all.")] = "",
     seed: Annotated[int | None, typer.Option(min=1, help="The first inputs are the same for the same seed.")] = None,
     replay: Annotated[Path | None, typer.Option(help="Show what one input does, and do nothing else.")] = None,
 ) -> None:
-    """Fuzz the codec and the connections."""
+    """Fuzz what clients, proxies and operators send or write."""
     be_quiet()
     if replay is not None:
         _replay(replay, only or replay.resolve().parent.name)

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable
 
-from tests.fuzz import mutation
+from tests.fuzz import mutation, watch
 from tests.fuzz.target import Target, seeds
 
 POOL = 500
@@ -23,7 +23,9 @@ class FailureError(Exception):
 
 
 def fuzz(target: Target, seconds: float, seed: int, report: Callable[[int], None] | None = None) -> int:
-    """Try changed seeds for some time; returns how many. Raises FailureError at the first that fails.
+    """Try changed seeds for some time; returns how many.
+
+    Raises FailureError at the first that fails, and GrowthError if they take more and more memory.
 
     `report` is called now and then with the number so far. The same seed makes the same inputs in the same order.
     """
@@ -31,6 +33,7 @@ def fuzz(target: Target, seconds: float, seed: int, report: Callable[[int], None
     pool = list(seeds(target).values()) or [b""]
     until = time.monotonic() + seconds
     count = 0
+    growth = watch.Growth()
     while time.monotonic() < until:
         data = source.choice(pool)
         if source.random() < 0.1:
@@ -38,10 +41,11 @@ def fuzz(target: Target, seconds: float, seed: int, report: Callable[[int], None
         for _ in range(source.choice((1, 1, 2, 4))):
             data = target.mutate(source, data, lambda part: mutation.damage(source, part))
         try:
-            target.check(data)
+            _check(target, data)
         except Exception as error:
             raise FailureError(data) from error
         count += 1
+        growth.count()
         if report is not None:
             report(count)
         if source.random() < KEEP:
@@ -50,6 +54,11 @@ def fuzz(target: Target, seconds: float, seed: int, report: Callable[[int], None
             else:
                 pool[source.randrange(POOL)] = data
     return count
+
+
+def _check(target: Target, data: bytes) -> None:
+    with watch.limited():
+        target.check(data)
 
 
 def reduce(target: Target, data: bytes, seconds: float = 20.0) -> bytes:
@@ -72,7 +81,7 @@ def _failure(target: Target, data: bytes) -> tuple[str, str, int] | None:
     """What tells failures apart: the error and where it was raised."""
     with contextlib.suppress(KeyboardInterrupt):
         try:
-            target.check(data)
+            _check(target, data)
         except Exception as error:
             trace = error.__traceback__
             while trace is not None and trace.tb_next is not None:

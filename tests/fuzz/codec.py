@@ -54,6 +54,7 @@ class Codec:
     """Whatever comes: MQTTError or packets, the same for any pieces, and each packet survives the way back."""
 
     name = "codec"
+    most_bytes = 4096
 
     def check(self, data: bytes) -> None:
         """Decode whole and in pieces, count what has come out, and encode it."""

@@ -19,7 +19,7 @@ class Counted:
     """The target as libFuzzer calls it."""
 
     def __init__(self, name: str) -> None:
-        with atheris.instrument_imports(include=["protocol", "session", "broker"]):
+        with atheris.instrument_imports(include=["protocol", "session", "broker", "config", "websockets", "jwt"]):
             from tests.fuzz.quiet import be_quiet
             from tests.fuzz.targets import TARGETS
         be_quiet()

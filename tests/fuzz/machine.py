@@ -19,6 +19,7 @@ class Machine:
     """Whatever clients send and in whatever order, the broker serves the honest ones and forgets the others."""
 
     name = "machine"
+    most_bytes = 20_000
 
     def check(self, data: bytes) -> None:
         """Let it happen; what is no script is left out."""

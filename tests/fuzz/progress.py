@@ -4,11 +4,14 @@ import re
 import time
 from typing import Final
 
+import psutil
+
 EVERY: Final = 10.0
 """Seconds between two lines."""
 
 _LIBFUZZER: Final = re.compile(
     r"#(?P<count>\d+)\s+(?P<event>[A-Za-z]+)\s+cov: (?P<coverage>\d+) .*corp: (?P<corpus>\d+)/"
+    r".* rss: (?P<memory>\d+)Mb"
 )
 _OURS: Final = re.compile(r"tried (\d+)")
 
@@ -22,6 +25,7 @@ class Progress:
         self._found: float | None = None
         self._count = 0
         self._coverage = ""
+        self._memory = 0
 
     def read(self, line: str) -> bool:
         """Take a line of libFuzzer's; returns whether it was about progress."""
@@ -31,6 +35,7 @@ class Progress:
             self.count(int(ours[1]))
         elif theirs is not None:
             self._coverage = f", coverage {theirs['coverage']} by {theirs['corpus']} inputs"
+            self._memory = int(theirs["memory"])
             if theirs["event"] == "NEW":
                 self._found = time.monotonic()
             self.count(max(self._count, int(theirs["count"])))
@@ -50,4 +55,5 @@ class Progress:
         news = self._coverage or ", coverage unknown"
         if self._found is not None:
             news += f", last new find {now - self._found:.0f} s ago"
-        print(f"{self._name:8}{spent:6.0f} s {self._count:12,} inputs {rate:8,.0f}/s{news}", flush=True)
+        memory = self._memory or psutil.Process().memory_info().rss // 2**20
+        print(f"{self._name:9}{spent:6.0f} s {self._count:12,} inputs {rate:8,.0f}/s, {memory} MiB{news}", flush=True)

@@ -17,7 +17,6 @@ from tests.fuzz.target import Target, seeds, write_seed
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORK: Final = ROOT / ".cache" / "fuzz"
 """Inputs that have reached new code, from one run to the next."""
-MOST_BYTES: Final = {"codec": 4096, "machine": 20_000}
 FLAGS: Final = ("-timeout=30", "-rss_limit_mb=2048", "-print_final_stats=0")
 
 
@@ -53,7 +52,7 @@ def _guided(target: Target, seconds: float, seed: int) -> bytes | None:
         kept.mkdir()
         for name, data in seeds(target).items():
             (kept / name).write_bytes(data)
-        flags = (f"-max_total_time={seconds:.0f}", f"-seed={seed}", f"-max_len={MOST_BYTES[target.name]}")
+        flags = (f"-max_total_time={seconds:.0f}", f"-seed={seed}", f"-max_len={target.most_bytes}")
         command = [sys.executable, "-m", "tests.fuzz.guided", target.name, *FLAGS, *flags]
         command += [f"-artifact_prefix={folder}/", str(work), str(kept)]
         process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, errors="replace")

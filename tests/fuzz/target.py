@@ -1,6 +1,7 @@
 """What a fuzzing target is, and its inputs as text files that people can read and write.
 
-In a file everything from `#` to the end of a line is a comment; what is left is the target's to read.
+In a file everything from `#` to the end of a line is a comment, except in lines that begin with `| ` or `> `; what is
+left is the target's to read.
 """
 
 import random
@@ -11,6 +12,10 @@ from typing import Final, Protocol
 CORPUS: Final = Path(__file__).parent / "corpus"
 WIDTH: Final = 110
 """Characters in a line of a comment that we write."""
+LINE: Final = "|"
+TEXT: Final = ">"
+LITERAL: Final = (LINE, TEXT)
+"""What begins a line without a comment."""
 
 Native = Callable[[bytes], bytes]
 """How the engine itself would change bytes."""
@@ -20,6 +25,8 @@ class Target(Protocol):
     """Something that takes any bytes and must keep its promises all the same."""
 
     name: str
+    most_bytes: int
+    """The longest input that is tried."""
 
     def check(self, data: bytes) -> None:
         """Try one input; raises whatever shows that a promise is broken."""
@@ -45,8 +52,13 @@ class Target(Protocol):
 
 def read_seed(target: Target, path: Path) -> bytes:
     """Return the input that a file holds."""
-    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
-    return target.parse("\n".join(filter(None, lines)))
+    return target.parse(without_comments(path.read_text()))
+
+
+def without_comments(text: str) -> str:
+    """Return what a target reads of a file's text."""
+    lines = (line if line.startswith(LITERAL) else line.partition("#")[0].strip() for line in text.splitlines())
+    return "\n".join(filter(None, lines))
 
 
 def seeds(target: Target) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from tests.fuzz import blind
-from tests.fuzz.target import CORPUS, Target, read_seed, seeds
+from tests.fuzz.target import CORPUS, Target, read_seed, seeds, without_comments
 from tests.fuzz.targets import TARGETS
 
 SECONDS: Final = float(os.environ.get("SLUICE_FUZZ_SECONDS", "2"))
@@ -40,7 +40,7 @@ def test_kept_inputs_say_what_they_do(target: Target) -> None:
         data = read_seed(target, path)
         comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
         assert comments, f"{path} does not say what it is"
-        assert target.parse(_without_comments(target.render(data))) == data
+        assert target.parse(without_comments(target.render(data))) == data
 
 
 @NAMED
@@ -64,7 +64,3 @@ def test_any_input_is_taken(target: Target) -> None:
         target.check(data)
         target.check(target.mutate(source, data, bytes))
         target.check(target.cross(source, data, data))
-
-
-def _without_comments(text: str) -> str:
-    return "\n".join(line.partition("#")[0].strip() for line in text.splitlines())

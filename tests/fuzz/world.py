@@ -11,7 +11,7 @@ from protocol.acknowledgements import Puback
 from protocol.packet import Packet
 from protocol.publish import Publish
 from session.counters import Counters
-from session.pacing import STALLED
+from session.pacing import STALLED_MOST
 from tests.fuzz import brokers, script
 from tests.fuzz.client import Client
 from tests.fuzz.clock import Clock
@@ -23,7 +23,7 @@ TURNS: Final = 200
 """Rounds of the loop within which an honest message has to arrive."""
 AFTER_ALL: Final = 60.0
 """Seconds after which nothing is left of a client: longer than any session, and than an unwanted timer."""
-HELD_BACK: Final = 2 * STALLED / 1e6
+HELD_BACK: Final = 2 * STALLED_MOST / 1e6
 """Seconds within which a subscriber that has stalled no longer holds back an honest publisher (FC-16)."""
 PULSE: Final = 5.0
 """Seconds after which the honest clients are heard of again."""

@@ -77,7 +77,6 @@ class StoresAll(Model):
         for message in self.mailbox:
             self._queue(message)
         self.mailbox = []
-        self.batch = 0
 
 
 class ResendsBackwards(Model):
@@ -217,7 +216,7 @@ class Fluttering(Pacer):
 class Trusting(Pacer):
     """FC-16: holds back for who has drained nothing for long."""
 
-    def _stalled(self) -> bool:
+    def _too_long(self) -> bool:
         return False
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from session.counters import Counters
 from session.mqueue import MQueue as RealMQueue
 from session.pacing import Pacing
+from session.uncommon_counts import UncommonCounts
 from tests.model.books import Books
 from tests.model.mqueue import MQueue
 from tests.model.pacing import Pacer
@@ -15,13 +16,14 @@ from tests.model.state import TIMES, Inflight
 
 COLUMNS: Final = sorted(
     name
-    for name in dir(Counters)
-    if not name.startswith("_") and isinstance(getattr(Counters(0), name), int) and name != "dropped_queue_full"
+    for counts in (Counters(0), UncommonCounts())
+    for name in dir(counts)
+    if not name.startswith("_") and isinstance(getattr(counts, name), int) and name != "dropped_queue_full"
 )
 """Everything that is counted, so that nothing new is forgotten here; but for a sum of what `drops` says."""
 GAUGES: Final = {
-    "window_len", "window_limit", "window_bytes", "mqueue_len", "mqueue_bytes", "awaiting_rel_len", "waiting_qos0",
-    "waiting_qos1", "waiting_qos2", *TIMES,
+    "window_len", "window_max", "window_limit", "window_bytes", "mqueue_len", "mqueue_bytes", "awaiting_rel_len",
+    "waiting_qos0", "waiting_qos1", "waiting_qos2", *TIMES,
 }  # fmt: skip
 """What is filled in only when an interval ends."""
 HISTOGRAMS: Final = (
@@ -49,12 +51,14 @@ def compare(model: Model, real: Real) -> None:
     _agree("mailbox", len(model.mailbox), outbound.mailbox.length())
     _agree("mailbox busy", model.mailbox_busy, outbound.mailbox.busy)
     _agree("awaiting PUBREL", len(model.inbound.awaiting_rel), session.inbound.awaiting_rel_len)
-    waiting = session.inbound._ids.waiting
+    ids = session.inbound._ids
+    waiting = ids.waiting if ids is not None else None
     _agree("waiting for an id", [w[0] for w in model.inbound.waiting], list(waiting.publishes) if waiting else [])
     byte_window = outbound.sender.throttle.byte_window if outbound.sender.throttle is not None else None
     _agree("bytes on the way", model.bytes_on_the_way(), byte_window.bytes if byte_window is not None else 0)
     _compare_counts(model, outbound.sender.counters)
-    assert outbound.paced or not model.pacer.on, "the router does not ask"
+    _agree("window_max", model.books.counts["window_max"], outbound.sender.window.most)
+    assert outbound.paces() or not model.pacer.on, "the router does not ask"
     _compare_addresses(model, real)
     _compare_promises(model, real)
 
@@ -64,7 +68,7 @@ def compare_queue(model: MQueue, books: Books, mqueue: RealMQueue | None, counte
     queued = [text_of(publish) for publish in mqueue] if mqueue is not None else []
     _agree("shared queue", [message.text for message in model.in_order()], queued)
     for name in COLUMNS:
-        _agree(name, books.counts[name], getattr(counters, name))
+        _agree(name, books.counts[name], counters.column(name))
     _agree("drops", dict(books.drops), counters.drops or {})
     for qos in range(3):
         gone = books.counts[f"sent_qos{qos}"] + books.counts[f"dropped_qos{qos}"]
@@ -98,7 +102,7 @@ def _compare_counts(model: Model, counters: Counters) -> None:
         counts[f"waiting_start_qos{qos}"] = model.waiting_start[qos]
     for name in COLUMNS:
         if name not in GAUGES and name != "interval_start":
-            _agree(name, counts[name], getattr(counters, name))
+            _agree(name, counts[name], counters.column(name))
     _agree("drops", dict(model.books.drops), counters.drops or {})
 
 
@@ -126,14 +130,14 @@ def compare_interval(model: Model, books: Books, counters: Counters) -> None:
     _agree("interval_start", books.interval_start, counters.interval_start)
     for name in COLUMNS:
         if name != "interval_start":
-            _agree(name, books.counts[name], getattr(counters, name))
+            _agree(name, books.counts[name], counters.column(name))
     _agree("drops", dict(books.drops), counters.drops or {})
     for name in HISTOGRAMS:
         histogram = getattr(counters, name)
         _agree(name, books.histogram(name), histogram.counts() if histogram is not None else {})
     for qos in range(3):
         start, offered, sent, dropped, waiting = (
-            getattr(counters, f"{name}_qos{qos}") for name in ("waiting_start", "offered", "sent", "dropped", "waiting")
+            counters.column(f"{name}_qos{qos}") for name in ("waiting_start", "offered", "sent", "dropped", "waiting")
         )
         assert start + offered == sent + dropped + waiting, f"the books of QoS {qos}"
 

@@ -59,10 +59,7 @@ class Group:
             self._drained()
         if not self.mqueue.waiting and not self.mqueue.fits(message) and self._press(message):
             return
-        waited = len(self.mqueue.waiting)
         if self._makes_room(message, now, publisher):
-            if not waited:
-                self.pacer.drained_at = now  # FC-16: the time begins with the first that waits
             self.mqueue.join(message, self.books)
 
     def _makes_room(self, message: Message, now: int, publisher: Publisher | None) -> bool:

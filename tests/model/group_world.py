@@ -4,6 +4,7 @@ from collections import deque
 from functools import partial
 from random import Random
 
+from broker.storage.journal import Journal
 from protocol.subscribe import Subscription
 from session.shared_queue import SharedQueue
 from tests.model import moves
@@ -46,6 +47,8 @@ class SharedWorld:
         self.host = NotingHost()
         self.model = model
         self.real = SharedQueue(f"$share/{name}/#", limits_of(knobs), self.host)
+        self.journal: Journal | None = None
+        """Where what has to survive is written (FC-27)."""
         self.count = 0
 
     def deliver(self, qos: int, size: int, topic: str, expiry: int, now: int, source: Source | None) -> str:
@@ -54,7 +57,12 @@ class SharedWorld:
         self.count += 1
         message = Message(text, topic, qos, text.encode().ljust(size, b"."), now, expiry)
         self.model.deliver(message, now, source.model if source is not None else None)
-        self.real.deliver(publish_of(message), source.real.outbound if source is not None else None, now)
+        publish = publish_of(message)
+        if self.journal is not None:
+            self.journal.begin(publish, "")
+        self.real.deliver(publish, source.real.outbound if source is not None else None, now)
+        if self.journal is not None:
+            self.journal.end()
         return text
 
     def join(self, peer: MemberWorld, qos: int) -> None:
@@ -91,6 +99,9 @@ class GroupWorld:
         self.groups = [SharedWorld(self.group_type(knobs, START), knobs, name) for name in ("g", "h")]
         self.peers: list[MemberWorld] = []
         self.ended = False
+
+    def close(self) -> None:
+        """The world is not needed any more."""
 
     def story(self) -> str:
         """What has happened, the last of it."""
@@ -136,7 +147,7 @@ class GroupWorld:
     def join(self, rng: Random) -> None:
         """A session, new or not, subscribes, or changes its subscription."""
         if len(self.peers) < MOST_MEMBERS and rng.random() < 0.6:
-            peer = MemberWorld(self.knobs, self.now, f"[{self.born}] ", self.sources)
+            peer = self.new_peer(f"[{self.born}] ")
             self.born += 1
             peer.log = self.log
             self.peers.append(peer)
@@ -147,6 +158,10 @@ class GroupWorld:
             shared.join(peer, qos)
             if peer.model.connected:
                 peer.end_chunk()
+
+    def new_peer(self, name: str) -> MemberWorld:
+        """A new session."""
+        return MemberWorld(self.knobs, self.now, name, self.sources)
 
     def leave(self, rng: Random) -> None:
         """A session unsubscribes."""
@@ -161,10 +176,14 @@ class GroupWorld:
             peer = self.peers.pop(rng.randrange(len(self.peers)))
             if peer.model.connected and rng.random() < 0.5:
                 peer.disconnect()
-            for shared in self.groups:
-                shared.leave(peer)
-            peer.end()
-            self.sources.remove(peer.own)
+            self.end_session(peer)
+
+    def end_session(self, peer: MemberWorld) -> None:
+        """It is over."""
+        for shared in self.groups:
+            shared.leave(peer)
+        peer.end()
+        self.sources.remove(peer.own)
 
     def member(self, rng: Random) -> None:
         """Something happens to one of the sessions."""

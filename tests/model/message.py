@@ -20,6 +20,8 @@ class Message:
     payload: bytes
     routed_at: int
     expiry: int = 0
+    restored_at: int = 0
+    """When the process began, if it has come before that (FC-27)."""
 
     @property
     def size(self) -> int:

@@ -7,7 +7,8 @@ from tests.model.knobs import Knobs
 from tests.model.message import SECOND, Message
 from tests.model.mqueue import MQueue
 
-STALLED: Final = SECOND
+STALLED: Final = 300_000
+LONGEST: Final = SECOND
 LEAST: Final = SECOND // 10
 """A bucket with less in it counts as empty."""
 MAILBOX_ROOM: Final = 1_024
@@ -63,7 +64,8 @@ class Publisher:
             return None
         buckets = [self.bucket] + [pacer.bucket for pacer in self.held_by]
         lasts = min(bucket.level - LEAST for bucket in buckets) * Fraction(20, 19)
-        return min([now + int(max(lasts, Fraction(0))) + 1] + [pacer.drained_at + STALLED for pacer in self.held_by])
+        stalled = [pacer.drained_at + pacer.patient_for for pacer in self.held_by]
+        return min([now + int(max(lasts, Fraction(0))) + 1, *stalled])
 
 
 class Pacer:
@@ -77,8 +79,11 @@ class Pacer:
         """Whether it holds back whoever brings something, if it can."""
         self.held: list[Publisher] = []
         self.drained_at = 0
-        """When it last drained something. Corner: what was before its first overflow is not known to it."""
-        self.overflowed = False
+        """When it last drained something, or began to hold back."""
+        self.stalled = False
+        """Whether it has failed because nothing drained, and nothing has since."""
+        self.patient_for = STALLED
+        """For how long it may drain nothing: longer after pauses that have come to an end, on one connection."""
         self.spent = False
         """Whether it has failed for a bucket, and not run empty since."""
 
@@ -87,23 +92,37 @@ class Pacer:
         self.bucket.tick(now - self.now, bool(self.held))
         self.now = now
 
+    def moved(self) -> None:
+        """Something has left the queue or the window."""
+        if self.on:
+            self.patient_for = max(self.patient_for, min(4 * (self.now - self.drained_at), LONGEST))
+        self.drained_at = self.now
+        self.stalled = False
+
     def drained(self, mqueue: MQueue) -> None:
         """Something has left the queue."""
-        self.drained_at = self.now
+        self.moved()
         if not mqueue.waiting:
-            self.spent = False
+            self.empty()
+
+    def empty(self) -> None:
+        """Nothing waits in the queue."""
+        self.spent = self.stalled = False
+
+    def connected(self) -> None:
+        """A new client reads, perhaps faster."""
+        self.stalled = False
+        self.patient_for = STALLED
 
     def begin(self) -> bool:
         """A delivery would overflow it. Returns whether it may wait instead."""
-        if not self.overflowed:
-            self.overflowed = True
-            self.drained_at = self.now
         self.look()
-        if not self.on and not self.spent and not self._stalled():
+        if not self.on and not self.spent and not self.stalled:
             if self.bucket.empty():
                 self.spent = True
             else:
                 self.on = True
+                self.drained_at = self.now
         return self.on
 
     def hold(self, publisher: Publisher) -> bool:
@@ -132,11 +151,12 @@ class Pacer:
         """It fails if it has stalled, or its bucket is empty."""
         if self.on and self.bucket.empty():
             self.fail()
-        elif self.on and self._stalled():
+        elif self.on and self._too_long():
+            self.stalled = True
             self.end()
 
-    def _stalled(self) -> bool:
-        return self.now >= self.drained_at + STALLED
+    def _too_long(self) -> bool:
+        return self.now >= self.drained_at + self.patient_for
 
     def relieved(self, mqueue: MQueue, mailbox: int) -> bool:
         """Whether what waits is down to half of the limits."""

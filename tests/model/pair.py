@@ -38,6 +38,9 @@ class Pair:
         """PUBLISHes whose answer is withheld, and the connection on which each came."""
         self.ended = False
 
+    def close(self) -> None:
+        """The world is not needed any more."""
+
     def note(self, what: str) -> None:
         """Something happens."""
         self.log.append(f"{(self.model.now - START) / SECOND:.6f} {self.name}{what}")
@@ -45,7 +48,7 @@ class Pair:
     def check(self) -> None:
         """Both must agree."""
         compare(self.model, self.real)
-        compare_pacing(self.model.pacer, self.real.outbound.pacing, self.sources)
+        compare_pacing(self.model.pacer, self.real.outbound.sender.pacing, self.sources)
         for source in self.sources:
             source.check()
 

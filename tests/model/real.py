@@ -1,5 +1,6 @@
 """The session that is held to the model: the real one, with a host and the decoder of its client."""
 
+from broker.storage.journal import Journal
 from protocol import packet_types
 from protocol.acknowledgements import Acknowledgement
 from protocol.decoder import Decoder
@@ -83,6 +84,8 @@ class Real(Host):
         """By topic; empty where nothing is counted for addresses."""
         self.paused = False
         """Whether it is held back as a publisher (FC-16)."""
+        self.journal: Journal | None = None
+        """Where it writes what has to survive (FC-27)."""
         self._addressed = knobs.addresses
         self._decoder = Decoder()
 
@@ -140,12 +143,22 @@ class Real(Host):
     def route(self, message: Message, publisher: Outbound | None = None) -> None:
         """The router hands a delivery over."""
         publish = publish_of(message)
-        if self._addressed:
-            if message.topic not in self.addresses:
-                self.addresses[message.topic] = Address(publish.topic, AddressRule(1 << 40))
-            publish.holder = self.addresses[message.topic]
+        publish.holder = self.address(publish.topic)
         publish.received_at = self.now
+        if self.journal is not None:
+            self.journal.begin(publish, "")
         self.outbound.offer(publish, publisher)
+        if self.journal is not None:
+            self.journal.end()
+
+    def address(self, topic: bytes) -> Address | None:
+        """What counts the bytes of a topic (FC-24)."""
+        if not self._addressed:
+            return None
+        name = topic.decode()
+        if name not in self.addresses:
+            self.addresses[name] = Address(topic, AddressRule(1 << 40))
+        return self.addresses[name]
 
     def run_pass(self) -> None:
         """One pass; `flush` comes next."""

@@ -23,19 +23,15 @@ class Sending(State):
     def run_pass(self) -> None:
         """Take up to 100 deliveries from the mailbox, schedule each, drain.
 
-        Corner: what has come since the pass before began to take its batch is not mixed into it: it is the next batch.
         Corner: a pass ends early when its outbox holds 64 KiB of deliveries.
         """
         self._note_written()
-        if self.batch == 0:
-            self.batch = len(self.mailbox)
         taken = 0
-        while self.batch and taken < PASS_DELIVERIES and self._outbox_bytes() < PASS_BYTES:
+        while self.mailbox and taken < PASS_DELIVERIES and self._outbox_bytes() < PASS_BYTES:
             reason = self._closed(self.mailbox[0])
             if reason and self._stays(self.mailbox[0]):
                 break
             message = self.mailbox.pop(0)
-            self.batch -= 1
             taken += 1
             self._schedule(message, reason)
         self._sample_mailbox()
@@ -133,7 +129,7 @@ class Sending(State):
             self.rate.spend(self.now)
         self.books.count(f"sent_qos{message.qos}")
         self.books.count("sent_bytes", message.size)
-        self.books.value(f"wait_qos{message.qos}_buckets", self.now - message.routed_at)
+        self.books.value(f"wait_qos{message.qos}_buckets", self.now - max(message.routed_at, message.restored_at))
         self.sends += 1
         if self.sends == SENDS_PER_SAMPLE:
             self._sample_mailbox()
@@ -161,7 +157,7 @@ class Sending(State):
         while self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(self.mqueue.head()):
             self._send(self.mqueue.pop())
             self.slow.drained += 1
-            self.pacer.drained_at = self.now
+            self.pacer.moved()
         if not self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(message):
             self._send(message)  # too large to wait, and need not
             return
@@ -170,8 +166,6 @@ class Sending(State):
             self.reports.append("mqueue_full")
         if not joins:
             return
-        if not had_backlog:
-            self.pacer.drained_at = self.now  # FC-16: the time begins with the first that waits
         self.mqueue.join(message, self.books)
         if self.connected and not had_backlog:
             self.slow.begin_backlog(self.now)
@@ -188,9 +182,9 @@ class Sending(State):
         while self._outbox_bytes() < PASS_BYTES and self.mqueue.waiting and self.may_go(self.mqueue.head()):
             self._send(self.mqueue.pop())
             self.slow.drained += 1
-            self.pacer.drained_at = self.now
+            self.pacer.moved()
         if not self.mqueue.waiting:
-            self.pacer.spent = False
+            self.pacer.empty()
             if waited or not (self.congested or self.window_full()):
                 self.mqueue.overflowing = False
             self.slow.end_backlog()

@@ -31,7 +31,6 @@ class Model(Sending):
             else:
                 self._queue(message)
         self.mailbox = []
-        self.batch = 0
 
     # -- acknowledgements (FC-1, FC-21)
 
@@ -54,7 +53,7 @@ class Model(Sending):
             self._answer(("PUBREL", packet_id, 0))
             return
         self.window.remove(inflight)
-        self.pacer.drained_at = self.now  # corner: that is as good as draining, also if nothing waits
+        self.pacer.moved()  # corner: that is as good as draining, also if nothing waits
         self.slow.acknowledged += 1
         qos = inflight.message.qos
         self.books.count(f"acknowledged_qos{qos}")
@@ -77,7 +76,7 @@ class Model(Sending):
         self.drain()
         if self.mqueue.waiting:
             self.slow.begin_backlog(self.now)
-        self.pacer.drained_at = self.now
+        self.pacer.connected()
 
     def disconnect(self) -> None:
         """The client is gone, the session stays; what was in the outbox is lost, but for what the window keeps."""

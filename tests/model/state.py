@@ -57,7 +57,6 @@ class State:
         self.maximum_packet_size = 0
         self.congested = False
         self.mailbox: list[Message] = []
-        self.batch = 0
         self.mailbox_busy = False
         self.sends = 0
         self.window: list[Inflight] = []

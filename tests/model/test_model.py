@@ -8,9 +8,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+import session.backlog
 import session.outbound
 import session.pacing
 import session.patience
+from broker.storage import message_record, records
+from broker.storage.deliveries import Deliveries
+from broker.storage.kept_group import KeptGroup
+from broker.storage.kept_queue import KeptQueue
 from protocol.publish import Publish
 from session import qos0_gate, source
 from session.byte_window import ByteWindow
@@ -22,7 +27,7 @@ from session.stopwatch import Stopwatch
 from session.throttle import Throttle
 from session.window import Window
 from tests.model.broken import GROUPS, MODELS
-from tests.model.drive import Disagreement, drive, drive_groups
+from tests.model.drive import Disagreement, drive, drive_groups, drive_kept, drive_kept_groups
 from tests.model.group import Group
 from tests.model.group_world import GroupWorld
 from tests.model.machine import ModelMachine
@@ -46,6 +51,18 @@ def test_random_steps(seed: int) -> None:
 def test_random_steps_of_groups(seed: int) -> None:
     """FC-13, FC-16: the members of a group get what they get in the model, and its counters balance."""
     drive_groups(STEPS, random.Random(seed))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_steps_with_restarts(seed: int) -> None:
+    """FC-27: after a restart a kept session has what the model says, and goes on as the model does."""
+    drive_kept(STEPS // 2, random.Random(seed))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_steps_of_groups_with_restarts(seed: int) -> None:
+    """FC-13, FC-27: so do groups and their members."""
+    drive_kept_groups(STEPS // 2, random.Random(seed))
 
 
 @pytest.mark.timeout(600)  # a failure takes its time to be made small
@@ -90,6 +107,12 @@ def _never(*_: object) -> None:
     """Do nothing."""
 
 
+def _longer_pass(patch: pytest.MonkeyPatch) -> None:
+    """A pass writes more than it may."""
+    for module in (session.backlog, session.outbound):
+        patch.setattr(module, "PASS_BYTES", 70_000)
+
+
 _TOO_BIG: Final = Publish(b"t", bytes(1 << 20), 1, False, None, 1)
 
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
@@ -100,12 +123,14 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-10, written": lambda patch: patch.setattr(Throttle, "note_written", _never),
     "FC-14, window": lambda patch: patch.setattr(Sender, "watch_window", _never),
     "times": lambda patch: patch.setattr(Stopwatch, "stop", _never),
-    "pass": lambda patch: patch.setattr(session.outbound, "PASS_BYTES", 70_000),
-    "FC-16, stalled": lambda patch: patch.setattr(session.pacing, "STALLED", 300_000),
+    "pass": _longer_pass,
+    "FC-16, stalled": lambda patch: patch.setattr(session.pacing, "STALLED_LEAST", 200_000),
+    "FC-16, stalled at last": lambda patch: patch.setattr(session.pacing, "STALLED_MOST", 1_200_000),
+    "FC-16, pauses": lambda patch: patch.setattr(session.pacing, "PAUSES", 5),
     "FC-16, timers": lambda patch: patch.setattr(RealPublisher, "check_at", lambda *_: 1 << 62),
     "FC-16, refilled": lambda patch: patch.setattr(session.patience, "_REFILL", 30),
     "FC-16, who is gone": lambda patch: patch.setattr(session.outbound, "end_pacing", _never),
-    "FC-16, relief": lambda patch: patch.setattr(session.outbound, "has_relief", _never),
+    "FC-16, relief": lambda patch: patch.setattr(session.backlog, "has_relief", _never),
     "FC-16, first in the mailbox": lambda patch: patch.setattr(Mailbox, "first", lambda *_: _TOO_BIG),
     "FC-1, a new connection": lambda patch: patch.setattr(Window, "set_limit", _never),
 }
@@ -130,26 +155,34 @@ GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-16, relief": lambda patch: patch.setattr(SharedQueue, "_note_drained", _never),
     "pulled in turn": lambda patch: patch.setattr(source, "BLOCKED", -1),
 }
+KEPT_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "FC-10, restored": lambda patch: patch.setattr(Throttle, "restore", _never),
+    "PUBREC": lambda patch: patch.setattr(records, "RECEIVED", records.REMEMBERED),
+    "packet ids": lambda patch: patch.setattr(Deliveries, "note_sent", _never),
+}
+KEPT_GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "FC-13, given back": lambda patch: patch.setattr(message_record, "pulled_from", lambda *_: 0),
+    "FC-13, at the head": lambda patch: patch.setattr(KeptGroup, "add_first", KeptGroup.add),
+    "done": lambda patch: patch.setattr(KeptQueue, "note_done", _never),
+}
 COMPILED = not session.outbound.__file__.endswith(".py")
 
 
-@pytest.mark.once
-@pytest.mark.skipif(COMPILED, reason="what is compiled cannot be broken")
-@pytest.mark.parametrize("name", GROUP_BREAKS)
-def test_broken_shared_queue_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shared queue that breaks one rule differs from the model after few steps."""
-    GROUP_BREAKS[name](monkeypatch)
-
-    with pytest.raises(Disagreement):
-        drive_groups(BOUND, random.Random(1))
+KINDS = {
+    "session": (BREAKS, drive),
+    "group": (GROUP_BREAKS, drive_groups),
+    "kept session": (KEPT_BREAKS, drive_kept),
+    "kept group": (KEPT_GROUP_BREAKS, drive_kept_groups),
+}
 
 
 @pytest.mark.once
 @pytest.mark.skipif(COMPILED, reason="what is compiled cannot be broken")
-@pytest.mark.parametrize("name", BREAKS)
-def test_broken_session_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that breaks one rule differs from the model after few steps."""
-    BREAKS[name](monkeypatch)
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, (breaks, _) in KINDS.items() for name in breaks])
+def test_broken_rule_is_found(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever breaks one rule, or is not restored as it was, differs from the model after few steps."""
+    breaks, compare = KINDS[kind]
+    breaks[name](monkeypatch)
 
     with pytest.raises(Disagreement):
-        drive(BOUND, random.Random(1))
+        compare(BOUND, random.Random(1))

@@ -123,7 +123,7 @@ class World(Pair):
         self.note(f"{kind} {packet_id} {reason_code:#x}")
         model, session = self.model, self.real.session
         expected = _verdict(lambda: model.acknowledge(kind, packet_id, reason_code))
-        found = _verdict(lambda: session.acknowledge(_TYPES[kind], packet_id, reason_code, self.real.now))
+        found = _verdict(lambda: session.sender.acknowledge(_TYPES[kind], packet_id, reason_code, self.real.now))
         self.agree("whether it is of the wrong kind", expected, found)
         if found[1]:
             self._close()
@@ -252,4 +252,4 @@ class World(Pair):
         self.model.throttled = throttled
         self.model.reading_paused = paused
         self.real.session.throttle(throttled, self.real.now)
-        self.real.session.reading_paused_time.run(paused, self.real.now)
+        self.real.session.note_reading_paused(paused, self.real.now)

@@ -20,7 +20,7 @@ def test_short_acknowledgements(kind: type[Puback], first: int, packet_id: int) 
 
 
 def test_reason_codes_of_acknowledgements() -> None:
-    """In MQTT 5 a reason code makes five bytes; with length byte 0 behind it, it is read as well."""
+    """In MQTT 5 an acknowledgement with a reason code has five bytes; one with a property length of 0 is read too."""
     assert Pubrec(1, 0x97).encode(5) == b"\x50\x03\x00\x01\x97"
     packet = decode_one(b"\x50\x04\x00\x01\x97\x00", 5)
     assert isinstance(packet, Pubrec)

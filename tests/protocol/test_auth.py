@@ -1,4 +1,4 @@
-"""AUTH: its short form, and that 3.1.1 has none."""
+"""AUTH: its short form, and its absence in 3.1.1."""
 
 import pytest
 

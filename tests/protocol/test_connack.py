@@ -1,4 +1,4 @@
-"""CONNACK: return codes of 3.1.1, and what is malformed."""
+"""CONNACK: return codes of 3.1.1, and malformed packets."""
 
 import pytest
 
@@ -11,13 +11,13 @@ from protocol.errors import MQTTError
     ("reason", "code"), [(0, 0), (1, 1), (5, 5), (0x84, 1), (0x85, 2), (0x88, 3), (0x86, 4), (0x87, 5), (0x8A, 5)]
 )
 def test_return_codes(reason: int, code: int) -> None:
-    """A CONNACK for 3.1.1 says with a return code what the reason code means."""
+    """A CONNACK of 3.1.1 has the return code for the reason code."""
     assert return_code(reason) == code
     assert Connack(False, reason).encode(4) == bytes((0x20, 2, 0, code))
 
 
 def test_no_return_code() -> None:
-    """Where 3.1.1 has no return code there is no CONNACK: the server just closes (3.1.1: [MQTT-3.2.2-6])."""
+    """A reason for which 3.1.1 has no return code closes without CONNACK (3.1.1: [MQTT-3.2.2-6])."""
     assert return_code(reason_codes.PACKET_TOO_LARGE) == -1
     with pytest.raises(ValueError, match="0x95"):
         Connack(False, reason_codes.PACKET_TOO_LARGE).encode(4)

@@ -1,4 +1,4 @@
-"""CONNECT: what the standard leaves open, and the answers to other versions."""
+"""CONNECT: cases that the standard leaves open, and the answers to other versions."""
 
 import pytest
 
@@ -11,21 +11,21 @@ MQTT = b"\0\x04MQTT"
 
 
 def test_bytes_of_the_standard() -> None:
-    """The variable header is that of the standard's figure 3-6, with a will and credentials behind it."""
+    """The variable header is that of the standard's figure 3-6, followed by a will and credentials."""
     packet = Connect("", True, 10, "u", b"p", Will(b"t", b"w", 1), version=4)
     expected = "1018 00044d515454 04 ce 000a 0000 000174 000177 000175 000170"
     assert packet.encode(4) == bytes.fromhex(expected)
 
 
 def test_empty_client_identifier_is_for_the_broker_to_judge() -> None:
-    """An empty client identifier without Clean Session can be decoded: the broker answers it."""
+    """An empty client identifier without Clean Session can be decoded: the broker decides about it."""
     packet = decode_one(Connect("", False, version=4).encode(4), 0)
     assert isinstance(packet, Connect)
     assert (packet.client_id, packet.clean_start) == ("", False)
 
 
 def test_password_without_user_name_is_allowed_in_5() -> None:
-    """MQTT 5 lets a password stand alone; 3.1.1 does not even encode it."""
+    """MQTT 5 allows a password without a user name; 3.1.1 does not, also when encoding."""
     packet = decode_one(Connect("me", password=b"token").encode(5), 0)
     assert isinstance(packet, Connect)
     assert (packet.username, packet.password) == (None, b"token")
@@ -46,7 +46,7 @@ def test_password_without_user_name_is_allowed_in_5() -> None:
     ],
 )
 def test_answer_to_other_versions(head: bytes, level: int, answer: bytes) -> None:
-    """The error carries a CONNACK that such a client understands [MQTT-3.1.2-2], and none for other protocols."""
+    """The error has a CONNACK that such a client understands [MQTT-3.1.2-2], and none for other protocols."""
     with pytest.raises(UnsupportedProtocolVersion) as caught:
         read_protocol_level(head, 0, len(head))
     assert caught.value.reason_code == 0x84
@@ -54,7 +54,7 @@ def test_answer_to_other_versions(head: bytes, level: int, answer: bytes) -> Non
 
 
 def test_decoding_stands_alone() -> None:
-    """A CONNECT can be decoded without a decoder, at any place in other bytes."""
+    """A CONNECT can be decoded without a decoder, from any position in a buffer."""
     data = b"xx" + Connect("me", version=5).encode(5) + b"yy"
     assert decode_connect(data, 4, len(data) - 2).client_id == "me"
 
@@ -66,7 +66,7 @@ def test_secrets_stay_out_of_logs() -> None:
 
 
 def test_level_of_a_bridge() -> None:
-    """Bit 7 of level 4 marks a bridge, whose CONNECT is one of 3.1.1 otherwise; a CONNECT without it marks none."""
+    """Bit 7 of level 4 marks a bridge; the rest of its CONNECT is that of 3.1.1."""
     data = Connect("me", version=4, bridge=True).encode(4)
     assert data[2:9] == MQTT + b"\x84"
     decoder = Decoder()
@@ -78,7 +78,7 @@ def test_level_of_a_bridge() -> None:
 
 
 def test_client_id_of_what_cannot_be_read() -> None:
-    """The error of a CONNECT that cannot be read further than its client id has that."""
+    """The error of a CONNECT that is malformed after its client id has the client id."""
     for will, expected in ((Will(b"a/+", b""), "me"), (Will(b"", b""), "me")):
         with pytest.raises(MQTTError) as caught:
             decode_one(Connect("me", will=will).encode(5), 0)

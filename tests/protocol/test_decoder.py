@@ -1,4 +1,4 @@
-"""The decoder: any split of the stream, limits before buffering, what it holds and what it refuses."""
+"""The decoder: independent of how the stream is split; limits apply before buffering; what it keeps and refuses."""
 
 from itertools import pairwise
 
@@ -20,28 +20,28 @@ PINGREQ = b"\xc0\x00"
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[int, list[Packet], bytes]:
-    """A version, some packets and the bytes that they make."""
+    """A version, some packets, and their bytes."""
     version = draw(st.sampled_from([4, 5]))
     packets = draw(st.lists(strategies.packets(version), max_size=5))
     return version, packets, b"".join(packet.encode(version) for packet in packets)
 
 
 def split(data: bytes, cuts: list[int]) -> list[bytes]:
-    """Cut the bytes at these places."""
+    """Cut the bytes at these positions."""
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     return [data[start:stop] for start, stop in pairwise(places)]
 
 
 @given(streams(), st.lists(st.integers(0, 100_000), max_size=8))
 def test_any_split_gives_the_same_packets(stream: tuple[int, list[Packet], bytes], cuts: list[int]) -> None:
-    """However the stream is cut up, empty pieces included, the same packets come out."""
+    """The same packets are decoded however the stream is split, also into empty pieces."""
     version, packets, data = stream
     assert decode_pieces(split(data, cuts), version) == ([content(packet) for packet in packets], None)
 
 
 @given(streams())
 def test_byte_by_byte_gives_the_same_packets(stream: tuple[int, list[Packet], bytes]) -> None:
-    """A stream that comes byte by byte gives the same packets."""
+    """A stream that arrives byte by byte gives the same packets."""
     version, packets, data = stream
     pieces = [data[index : index + 1] for index in range(len(data))]
     assert decode_pieces(pieces, version) == ([content(packet) for packet in packets], None)
@@ -49,7 +49,7 @@ def test_byte_by_byte_gives_the_same_packets(stream: tuple[int, list[Packet], by
 
 @given(streams(), st.lists(st.integers(0, 100_000), max_size=5), st.integers(0, 100_000))
 def test_feeding_before_draining(stream: tuple[int, list[Packet], bytes], cuts: list[int], early: int) -> None:
-    """Feeding several chunks before reading packets, even after an incomplete one, loses and adds nothing."""
+    """Several chunks may be fed before packets are read, also after an incomplete packet."""
     version, packets, data = stream
     decoder = Decoder(version=version)
     found = []
@@ -70,7 +70,7 @@ def test_feeding_before_draining(stream: tuple[int, list[Packet], bytes], cuts: 
 def test_errors_do_not_depend_on_the_split(
     stream: tuple[int, list[Packet], bytes], case: tuple[str, int, str, int], cuts: list[int]
 ) -> None:
-    """What comes before a malformed packet is decoded, and the reason code is the same at any split."""
+    """Packets before a malformed one are decoded, and the reason code is the same for every split."""
     version, packets, data = stream
     name, case_version, wrong, reason_code = case
     if case_version != version or name.startswith("CONNECT"):
@@ -80,7 +80,7 @@ def test_errors_do_not_depend_on_the_split(
 
 
 def test_trailing_bytes_wait_for_the_rest() -> None:
-    """Bytes behind the last whole packet are kept, and nothing else is."""
+    """Bytes after the last complete packet are kept, and nothing else is."""
     decoder = Decoder(version=4)
     decoder.feed(PINGREQ + b"\x30\x05\x00")
     assert isinstance(decoder.next_packet(), Pingreq)
@@ -107,7 +107,7 @@ def test_a_chunk_that_is_one_packet_is_not_copied() -> None:
 
 
 def test_large_packet_in_small_pieces() -> None:
-    """A packet that comes in thousands of pieces is put together once and holds no more than its bytes."""
+    """A packet that arrives in thousands of pieces is joined once, and needs no more memory than its bytes."""
     data = Publish(b"a", bytes(range(256)) * 400, 1, packet_id=1).encode(5)
     decoder = Decoder(version=5)
     for start in range(0, len(data) - 7, 7):
@@ -123,7 +123,7 @@ def test_large_packet_in_small_pieces() -> None:
 
 @pytest.mark.parametrize("size", [10, 127, 128, 5000, 20_000, 3_000_000])
 def test_maximum_packet_size_is_exact(size: int) -> None:
-    """A packet of just the maximum passes; one byte more is refused before its body is there."""
+    """A packet of exactly the maximum size is accepted; one more byte is refused before its body has arrived."""
     body = size - 2 if size < 130 else size - 3 if size < 16_387 else size - 4 if size < 2_000_000 else size - 5
     data = Publish(b"a", bytes(body - 3)).encode(4)
     assert len(data) == size
@@ -138,7 +138,7 @@ def test_maximum_packet_size_is_exact(size: int) -> None:
 
 
 def test_size_is_checked_before_anything_is_kept() -> None:
-    """A header that claims 256 MiB is refused at once, although no body has come."""
+    """A header that announces 256 MiB is refused at once, before any body has arrived."""
     decoder = Decoder(1024, version=5)
     decoder.feed(b"\x30\xff\xff\xff\x7f")
     with pytest.raises(PacketTooLarge) as caught:
@@ -148,7 +148,7 @@ def test_size_is_checked_before_anything_is_kept() -> None:
 
 
 def test_remaining_length_with_a_fifth_byte() -> None:
-    """The fourth byte of the Remaining Length is the last: if it says that one follows, that is an error."""
+    """A Remaining Length of five bytes is malformed."""
     decoder = Decoder(version=4)
     decoder.feed(b"\x30\xff\xff\xff")
     assert decoder.next_packet() is None
@@ -160,7 +160,7 @@ def test_remaining_length_with_a_fifth_byte() -> None:
 @pytest.mark.parametrize("padding", [1, 2])
 @pytest.mark.parametrize("qos", [0, 1])
 def test_padded_remaining_length_in_3_1_1(padding: int, qos: int) -> None:
-    """3.1.1 does not forbid needless length bytes: they are read, but never passed on."""
+    """3.1.1 allows a Remaining Length with unnecessary bytes: it is read, and never sent."""
     plain = Publish(b"a", b"payload", qos, packet_id=qos).encode(4)
     padded = plain[:1] + bytes((plain[1] | 0x80,)) + b"\x80" * (padding - 1) + b"\0" + plain[2:]
     decoder = Decoder(version=4)
@@ -172,7 +172,7 @@ def test_padded_remaining_length_in_3_1_1(padding: int, qos: int) -> None:
 
 
 def test_the_first_packet_must_be_connect() -> None:
-    """[MQTT-3.1.0-1] Anything else is refused from its first bytes on."""
+    """[MQTT-3.1.0-1] Another packet than CONNECT is refused by its first bytes."""
     decoder = Decoder()
     decoder.feed(b"\x30\x7f")
     with pytest.raises(ProtocolError, match="first packet must be CONNECT"):
@@ -192,7 +192,7 @@ def test_connect_comes_once(case: tuple[str, int, str, int]) -> None:
 
 @pytest.mark.parametrize("data", [b"\xf0\xff\xff\x7f", b"\x00\xff\xff\x7f", b"\x13\xff\xff\x7f", b"\x30\xff\xff\x7f"])
 def test_noise_is_not_a_large_packet(data: bytes) -> None:
-    """What cannot be the first packet is called that, and not a CONNECT for which a limit would have to be raised."""
+    """Bytes that cannot be a CONNECT are reported as such, and not as a CONNECT that exceeds a limit."""
     decoder = Decoder(100)
     decoder.feed(data)
     with pytest.raises(MQTTError, match=r"fixed header|must be CONNECT"):
@@ -200,7 +200,7 @@ def test_noise_is_not_a_large_packet(data: bytes) -> None:
 
 
 def test_http_is_refused_at_once() -> None:
-    """A browser that comes by is sent away with its first bytes, not waited for."""
+    """An HTTP request is refused by its first bytes."""
     decoder = Decoder()
     decoder.feed(b"GET / HTTP/1.1\r\n")
     with pytest.raises(MalformedPacket):
@@ -208,7 +208,7 @@ def test_http_is_refused_at_once() -> None:
 
 
 def test_an_error_is_final() -> None:
-    """After an error nothing more is read or kept, and the error comes again."""
+    """After an error nothing more is read or kept, and the same error is raised again."""
     decoder = Decoder(version=4)
     decoder.feed(PINGREQ + b"\xc1\x00" + PINGREQ)
     assert isinstance(decoder.next_packet(), Pingreq)
@@ -222,7 +222,7 @@ def test_an_error_is_final() -> None:
 
 
 def test_known_topics_are_not_validated() -> None:
-    """A topic that the router knows is taken as it is; the same one unknown is checked."""
+    """A topic that the router knows is not checked again; the same topic is checked if it is unknown."""
     data = Publish(b"\xff", b"").encode(4)
     decoder = Decoder(known_topics={b"\xff": None}, version=4)
     decoder.feed(data)
@@ -235,7 +235,7 @@ def test_known_topics_are_not_validated() -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_the_first_topic_is_validated(version: int) -> None:
-    """No topic is known before the first PUBLISH: of one byte, ASCII without U+0000, `+` and `#` is valid."""
+    """Before the first PUBLISH no topic is known: its topic is checked."""
     for number in range(256):
         decoder = Decoder(version=version)
         decoder.feed(Publish(bytes((number,)), b"").encode(version))
@@ -247,7 +247,7 @@ def test_the_first_topic_is_validated(version: int) -> None:
 
 
 def test_repeated_topics_are_one_object() -> None:
-    """PUBLISHes in a row to one topic share its bytes, and a different topic in between is still checked."""
+    """Consecutive PUBLISHes to one topic share its bytes; another topic in between is checked."""
     decoder = Decoder(version=4)
     decoder.feed(Publish(b"a/b", b"1").encode(4) + Publish(b"a/b", b"2").encode(4))
     first, second = drain(decoder)
@@ -260,7 +260,7 @@ def test_repeated_topics_are_one_object() -> None:
 
 
 def test_an_alias_does_not_make_empty_topics_known() -> None:
-    """After a PUBLISH with an alias instead of a topic, one with neither is still refused."""
+    """After a PUBLISH with an alias and no topic, one with neither is refused."""
     decoder = Decoder(version=5)
     decoder.feed(Publish(b"", b"", properties={35: 1}).encode(5) + b"\x30\x03\x00\x00\x00")
     assert isinstance(decoder.next_packet(), Publish)
@@ -269,7 +269,7 @@ def test_an_alias_does_not_make_empty_topics_known() -> None:
 
 
 def test_an_idle_decoder_owns_nothing() -> None:
-    """When all is read, no chunk, piece or long topic is kept alive."""
+    """When all is read, the decoder keeps no chunk, piece or long topic."""
     decoder = Decoder(version=4)
     decoder.feed(Publish(b"t" * 60_000, bytes(100_000)).encode(4))
     assert len(drain(decoder)) == 1

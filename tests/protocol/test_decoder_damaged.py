@@ -1,4 +1,4 @@
-"""Valid packets with random damage: whatever comes, only MQTTError is raised, and memory stays bounded.
+"""Valid packets with random damage: only MQTTError is raised, and memory stays bounded.
 
 SLUICE_MUTATIONS sets how many packets are damaged (default 20000).
 """
@@ -83,7 +83,7 @@ def damage(source: random.Random, data: bytes) -> bytes:
 
 
 def decode(source: random.Random, data: bytes, version: int) -> None:
-    """Feed the bytes in up to three pieces and check the decoder's promises at each step."""
+    """Feed the bytes in up to three pieces, and check after each step what the decoder returns and keeps."""
     decoder = Decoder(MAXIMUM_PACKET_SIZE, version=version)
     cuts = sorted(source.randrange(len(data) + 1) for _ in range(source.randrange(3)))
     refused: MQTTError | None = None
@@ -91,7 +91,7 @@ def decode(source: random.Random, data: bytes, version: int) -> None:
         for start, stop in zip([0, *cuts], [*cuts, len(data)], strict=True):
             decoder.feed(data[start:stop])
             while (packet := decoder.next_packet()) is not None:
-                packet.encode(decoder.version)  # what was accepted can be sent on
+                packet.encode(decoder.version)  # what was accepted can be encoded
             assert decoder.buffered <= MAXIMUM_PACKET_SIZE
     except MQTTError as error:
         refused = error
@@ -102,13 +102,13 @@ def decode(source: random.Random, data: bytes, version: int) -> None:
 
 
 def test_damaged_packets() -> None:
-    """Nothing but MQTTError comes out, what is accepted can be encoded, and the process does not grow."""
+    """Only MQTTError is raised, what is accepted can be encoded, and memory does not grow."""
     source = random.Random(SEED)
     seeds = [(version, packet.encode(version)) for version, packet in PACKETS]
     process = psutil.Process()
     at_start = 0
     for number in range(COUNT):
-        if number == min(COUNT // 2, 10_000):  # by then all that is allocated once has been
+        if number == min(COUNT // 2, 10_000):  # what is allocated once has been allocated by then
             at_start = process.memory_info().rss
         version, data = seeds[number % len(seeds)]
         decode(source, damage(source, data), 0 if data[0] >> 4 == 1 else version)

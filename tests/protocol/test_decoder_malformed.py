@@ -1,4 +1,4 @@
-"""The catalogue of malformed packets, and that its errors are of use to whoever reads the log."""
+"""The table of malformed packets, and the texts of their errors."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.support.protocol.malformed import MALFORMED, Malformed
 
 
 def refuse(case: Malformed) -> MQTTError:
-    """Decode the case, which must fail."""
+    """Decode the case; it must be refused."""
     decoder = Decoder(version=0 if case.is_connect else case.version)
     decoder.feed(bytes.fromhex(case.data))
     with pytest.raises(MQTTError) as caught:
@@ -18,7 +18,7 @@ def refuse(case: Malformed) -> MQTTError:
 
 @pytest.mark.parametrize("case", MALFORMED, ids=lambda case: case.name)
 def test_reason_code(case: Malformed) -> None:
-    """Each malformed packet is refused with its reason code and a message that says where."""
+    """Each malformed packet is refused with its reason code and a message that names the field."""
     error = refuse(case)
     assert error.reason_code == case.reason_code
     assert error.message == str(error)
@@ -27,7 +27,7 @@ def test_reason_code(case: Malformed) -> None:
 
 @pytest.mark.parametrize("case", [case for case in MALFORMED if case.is_connect], ids=lambda case: case.name)
 def test_connect_errors_know_the_version(case: Malformed) -> None:
-    """A CONNECT that fails behind its protocol level leaves the version, so that the answer can be read."""
+    """The error of a CONNECT that is malformed after its protocol level has the version, for the answer."""
     decoder = Decoder()
     decoder.feed(bytes.fromhex(case.data))
     with pytest.raises(MQTTError) as caught:
@@ -37,7 +37,7 @@ def test_connect_errors_know_the_version(case: Malformed) -> None:
 
 
 def test_the_catalogue_is_large_and_unambiguous() -> None:
-    """There are enough cases, in both versions, and no two share a name or the same bytes."""
+    """There are enough cases in both versions, and no two have the same name or bytes."""
     assert len(MALFORMED) >= 80
     assert len({case.name for case in MALFORMED}) == len(MALFORMED)
     assert len({(case.version, case.data) for case in MALFORMED}) == len(MALFORMED)

@@ -1,4 +1,4 @@
-"""Every packet type, both ways and in both versions: what is encoded is decoded to the same."""
+"""Every packet type in both directions and versions: decoding gives what was encoded."""
 
 import pytest
 from hypothesis import given
@@ -23,14 +23,14 @@ def versions_and_packets(draw: st.DrawFn) -> tuple[int, Packet]:
 
 @given(versions_and_packets())
 def test_decoding_gives_what_was_encoded(case: tuple[int, Packet]) -> None:
-    """A packet survives encoding and decoding with everything in it."""
+    """Decoding an encoded packet gives an equal packet."""
     version, packet = case
     assert content(decode_one(packet.encode(version), version)) == content(packet)
 
 
 @given(versions_and_packets())
 def test_encoding_is_stable(case: tuple[int, Packet]) -> None:
-    """Encoding what was decoded gives the very same bytes."""
+    """Encoding what was decoded gives the same bytes."""
     version, packet = case
     data = packet.encode(version)
     assert decode_one(data, version).encode(version) == data
@@ -38,7 +38,7 @@ def test_encoding_is_stable(case: tuple[int, Packet]) -> None:
 
 @given(versions_and_packets())
 def test_every_truncation_needs_more(case: tuple[int, Packet]) -> None:
-    """No beginning of a packet is taken for a packet or for an error."""
+    """An incomplete packet is neither a packet nor an error."""
     version, packet = case
     data = packet.encode(version)
     for length in range(len(data)):
@@ -50,7 +50,7 @@ def test_every_truncation_needs_more(case: tuple[int, Packet]) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_connect_tells_the_decoder_its_version(version: int) -> None:
-    """A decoder that knows no version learns it from CONNECT and reads on accordingly."""
+    """A decoder without a version gets it from CONNECT, and decodes the next packets by it."""
     connect = Connect("me", version=version)
     publish = Publish(b"a", b"\x00payload", 1, packet_id=7)
     decoder = Decoder()

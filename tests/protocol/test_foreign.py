@@ -1,4 +1,4 @@
-"""What other protocols send to an MQTT port is called what it is."""
+"""The first bytes of other protocols are reported as that protocol."""
 
 import pytest
 
@@ -24,13 +24,13 @@ CLIENT_HELLO = bytes.fromhex("16030100c8010000c403036b")
         (b"CONNECT a:443 HTTP/1.1", "HTTP"),
         (b"TRACE /", "HTTP"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP"),
-        (b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n", "PROXY"),
-        (b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c", "PROXY"),
+        (b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n", "PROXY.* proxy_protocol"),
+        (b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c", "PROXY.* proxy_protocol"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "SSH"),
     ],
 )
 def test_other_protocols(data: bytes, words: str) -> None:
-    """The error names the protocol, and not the MQTT packet that its first byte happens to be."""
+    """The error names the protocol, and not the MQTT packet whose first byte is the same."""
     decoder = Decoder(1_048_576)
     decoder.feed(data)
     with pytest.raises(MQTTError, match=words) as caught:
@@ -41,7 +41,7 @@ def test_other_protocols(data: bytes, words: str) -> None:
 
 @pytest.mark.parametrize("data", [b"\x40\x02\0\x01", b"\x50\x02\0\x01", b"\x16\x02\0\x01"])
 def test_mqtt_that_is_wrong(data: bytes) -> None:
-    """What is no other protocol's beginning is called what MQTT calls it."""
+    """Bytes that are no known protocol are reported as malformed MQTT."""
     decoder = Decoder()
     decoder.feed(data)
     with pytest.raises(MQTTError, match=r"PUBACK|PUBREC|CONNECT fixed header"):
@@ -59,7 +59,7 @@ def test_mqtt_that_is_wrong(data: bytes) -> None:
     ],
 )
 def test_byte_by_byte(data: bytes, words: str) -> None:
-    """It is called so too if it comes in pieces, and is not waited for when it is complete."""
+    """The same if the bytes arrive one by one; a complete request is refused without waiting for more."""
     decoder = Decoder(1_048_576)
 
     def feed() -> None:
@@ -73,7 +73,7 @@ def test_byte_by_byte(data: bytes, words: str) -> None:
 
 @pytest.mark.parametrize("data", [b"GEX", b"\r\n\r\n", b"P\x02"])
 def test_not_waited_for(data: bytes) -> None:
-    """What cannot become another protocol's beginning is refused at once."""
+    """Bytes that cannot become another protocol's first bytes are refused at once."""
     decoder = Decoder()
     decoder.feed(data)
     with pytest.raises(MQTTError, match=r"fixed header|PUBREC"):
@@ -81,7 +81,7 @@ def test_not_waited_for(data: bytes) -> None:
 
 
 def test_only_at_the_beginning() -> None:
-    """Behind a CONNECT the same bytes are MQTT that is wrong."""
+    """After a CONNECT the same bytes are malformed MQTT."""
     decoder = Decoder(version=4)
     decoder.feed(b"GET / HTTP/1.1\r\n\r\n")
     with pytest.raises(MQTTError, match="PUBACK fixed header"):

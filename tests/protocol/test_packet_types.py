@@ -24,5 +24,5 @@ def test_flags() -> None:
 
 
 def test_names_in_messages() -> None:
-    """Messages name a packet type as the standard does."""
+    """Messages have the standard's names of packet types."""
     assert packet_types.NAMES[packet_types.PUBCOMP] == "PUBCOMP"

@@ -1,4 +1,4 @@
-"""Properties: our lookups and our codec against paho's, and what is refused."""
+"""Properties: our tables and our codec compared with paho's, and malformed properties."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def paho_packet(packet_type: int) -> int:
 
 
 def to_paho(chosen: Properties, packet_type: int) -> Any:
-    """Turn our properties into paho's object."""
+    """Convert our properties to paho's object."""
     theirs = PahoProperties(paho_packet(packet_type))
     for identifier, value in chosen.items():
         for item in value if isinstance(value, list) else [value]:
@@ -41,7 +41,7 @@ def packet_and_properties(draw: st.DrawFn) -> tuple[int, Properties]:
 
 
 def test_ping_and_suback_tables() -> None:
-    """The lookups have the standard's 27 properties, none for PINGREQ and PINGRESP, some for all others."""
+    """The tables have the standard's 27 properties: none for PINGREQ and PINGRESP, some for all other packets."""
     assert sum(kind != 0 for kind in properties.TYPES) == 27
     assert [*range(1, 12), 14, 15, 16] == PACKETS
 
@@ -77,27 +77,27 @@ def test_paho_reads_what_we_write(case: tuple[int, Properties]) -> None:
 
 
 def test_user_properties_keep_their_order() -> None:
-    """User properties keep their order and their repetitions [MQTT-3.3.2-18]."""
+    """User properties keep their order and duplicates [MQTT-3.3.2-18]."""
     pairs = [("b", "1"), ("a", "2"), ("b", "1")]
     data = encode_properties({38: pairs}, packet_types.PUBLISH)
     assert decode_properties(data, 0, len(data), packet_types.PUBLISH)[0] == {38: pairs}
 
 
 def test_no_properties() -> None:
-    """No properties are a length of 0 on the wire and None in our hands [MQTT-2.2.2-1]."""
+    """No properties are encoded as a length of 0 and decoded as None [MQTT-2.2.2-1]."""
     assert encode_properties(None, packet_types.PUBLISH) == encode_properties({}, packet_types.PUBLISH) == b"\0"
     assert decode_properties(b"\0", 0, 1, packet_types.PUBLISH) == (None, 1)
 
 
 def test_subscription_identifier_forms() -> None:
-    """A subscription identifier is a list in PUBLISH and one number in SUBSCRIBE."""
+    """A subscription identifier is a list in PUBLISH and a number in SUBSCRIBE."""
     assert decode_properties(b"\x04\x0b\x01\x0b\x02", 0, 5, packet_types.PUBLISH)[0] == {11: [1, 2]}
     assert decode_properties(b"\x02\x0b\x01", 0, 3, packet_types.SUBSCRIBE)[0] == {11: 1}
 
 
 @pytest.mark.parametrize("packet_type", PACKETS)
 def test_every_property_that_does_not_belong(packet_type: int) -> None:
-    """Each identifier that a packet does not allow, known or not, makes it malformed."""
+    """Each property that a packet must not have, and each unknown one, makes it malformed."""
     for identifier in range(256):
         if not properties.is_allowed(identifier, packet_type):
             with pytest.raises(MalformedPacket, match="is no property of this packet"):
@@ -109,7 +109,7 @@ def test_every_property_that_does_not_belong(packet_type: int) -> None:
 @pytest.mark.parametrize("packet_type", PACKETS)
 @given(data=st.data())
 def test_every_property_twice(packet_type: int, data: st.DataObject) -> None:
-    """Each property that may be there once only is a protocol error when it is there twice."""
+    """Each property that may occur only once is a protocol error if it occurs twice."""
     chosen = data.draw(property_sets(packet_type))
     for identifier, value in chosen.items():
         block = encode_properties({identifier: value}, packet_type)
@@ -125,7 +125,7 @@ def test_every_property_twice(packet_type: int, data: st.DataObject) -> None:
 
 
 def test_wrong_python_types_are_not_encoded() -> None:
-    """A value that is not of the property's type is a ValueError that names the property."""
+    """A value of the wrong type is a ValueError that names the property."""
     wrong: list[Properties] = [{2: "soon"}, {3: 5}, {9: "text"}, {8: b"topic"}]
     for chosen in wrong:
         with pytest.raises(ValueError, match="is not the type of this property"):

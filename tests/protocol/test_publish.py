@@ -1,10 +1,10 @@
-"""PUBLISH: the outgoing forms are right, built late, shared, and slices of what came in where they can be."""
+"""PUBLISH: its outgoing forms are correct, encoded when needed, shared, and slices of the received bytes."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.properties import MESSAGE_EXPIRY_INTERVAL, SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, Properties
+from protocol.properties import CONTENT_TYPE, MESSAGE_EXPIRY_INTERVAL, SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS, Properties
 from protocol.publish import Publish, encode_publish, with_dup
 from protocol.publish_encoder import ALIAS_PROPERTY, encode_identifiers
 from tests.support.protocol import strategies
@@ -14,14 +14,14 @@ BIG = bytes(range(256)) * 64
 
 
 def receive(packet: Publish, version: int) -> Publish:
-    """Return the packet as a broker gets it."""
+    """Return the packet as the broker decodes it."""
     received = decode_one(packet.encode(version), version)
     assert isinstance(received, Publish)
     return received
 
 
 def outgoing(packet: Publish, version: int, packet_id: int = 77) -> bytes:
-    """Put together what a session sends."""
+    """Encode as a session does."""
     if version == 5:
         frame = packet.frame5 if packet.frame5 is not None else packet.build5()
         rest = packet.rest5
@@ -35,7 +35,7 @@ def outgoing(packet: Publish, version: int, packet_id: int = 77) -> bytes:
 
 
 def passed_on(properties: Properties | None) -> Properties | None:
-    """Return the properties that go to subscribers."""
+    """Return the properties that subscribers get."""
     if properties is None:
         return None
     own = (TOPIC_ALIAS, SUBSCRIPTION_IDENTIFIER)
@@ -44,7 +44,7 @@ def passed_on(properties: Properties | None) -> Properties | None:
 
 @given(st.data())
 def test_every_outgoing_form(data: st.DataObject) -> None:
-    """Any PUBLISH goes out right at every QoS, RETAIN and version, in whatever order the forms are asked for."""
+    """Any PUBLISH is encoded correctly at every QoS, RETAIN and version, in any order of the forms."""
     version = data.draw(st.sampled_from([4, 5]))
     packet = data.draw(strategies.publishes(version))
     received = receive(packet, version)
@@ -62,7 +62,7 @@ def test_every_outgoing_form(data: st.DataObject) -> None:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("properties", [None, {38: [("k", "v")], 1: 1}])
 def test_qos_0_frame_is_what_came_in(version: int, properties: Properties | None) -> None:
-    """A QoS 0 PUBLISH goes out as the bytes that came in, user properties included; the other form is not built."""
+    """A QoS 0 PUBLISH is sent as the received bytes, user properties included; no other form is encoded."""
     if version == 4:
         properties = None
     packet = Publish(b"a/b", b"payload", 0, False, properties)
@@ -75,7 +75,7 @@ def test_qos_0_frame_is_what_came_in(version: int, properties: Properties | None
 @pytest.mark.parametrize("dup", [False, True])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_qos_1_and_2_frames_are_what_came_in(qos: int, dup: bool) -> None:
-    """What comes before and after the packet identifier is kept as it came in, but for DUP."""
+    """What is before and after the packet identifier is sent as it was received, except DUP."""
     packet = Publish(b"a/b", BIG, qos, False, {38: [("k", "v")]}, 5, dup)
     clear = Publish(b"a/b", BIG, qos, False, {38: [("k", "v")]}, 5).encode(5)
     received = receive(packet, 5)
@@ -91,7 +91,7 @@ def test_qos_1_and_2_frames_are_what_came_in(qos: int, dup: bool) -> None:
 @pytest.mark.parametrize("properties", [{TOPIC_ALIAS: 3}, {SUBSCRIPTION_IDENTIFIER: [4]}])
 @pytest.mark.parametrize("qos", [0, 1])
 def test_what_belongs_to_one_connection_is_not_passed_on(properties: Properties, qos: int) -> None:
-    """Aliases and subscription identifiers stay in `properties` and are not in the outgoing form."""
+    """Aliases and subscription identifiers are in `properties` and not in the outgoing form."""
     received = receive(Publish(b"a", b"payload", qos, False, dict(properties), qos), 5)
     assert received.properties == properties
     assert received.frame5 is None
@@ -102,7 +102,7 @@ def test_what_belongs_to_one_connection_is_not_passed_on(properties: Properties,
 
 
 def test_variants_are_shared() -> None:
-    """All who take a message at the same QoS and RETAIN get one object; its own level is the object itself."""
+    """All deliveries at the same QoS and RETAIN are one object; with those of the PUBLISH it is the PUBLISH itself."""
     packet = Publish(b"a", BIG, 2, True)
     assert packet.at(2, True) is packet
     lower = packet.at(1, False)
@@ -114,7 +114,7 @@ def test_variants_are_shared() -> None:
 
 
 def test_variants_carry_what_the_broker_has_set() -> None:
-    """Its times go with the message to its variants."""
+    """Deliveries have the message's times."""
     packet = Publish(b"a", b"", 1)
     packet.received_at = 5
     packet.expires_at = 6
@@ -123,7 +123,7 @@ def test_variants_carry_what_the_broker_has_set() -> None:
 
 
 def test_rest_is_shared_between_qos_1_and_2() -> None:
-    """Going from QoS 2 to 1 copies no payload: only the part before the packet identifier differs."""
+    """A QoS 2 PUBLISH shares its payload with its delivery at QoS 1: only the part before the packet id differs."""
     received = receive(Publish(b"a", BIG, 2, packet_id=1), 4)
     lower = received.at(1, False)
     assert lower.rest4 is received.rest4
@@ -132,7 +132,7 @@ def test_rest_is_shared_between_qos_1_and_2() -> None:
 
 @given(strategies.publishes(5), st.booleans())
 def test_deliveries_of_their_own(packet: Publish, aliased: bool) -> None:
-    """A delivery can have what is left of the expiry, subscription identifiers and an alias."""
+    """A delivery can have its remaining expiry interval, subscription identifiers and an alias."""
     received = receive(packet, 5)
     received.topic = received.topic or b"resolved"
     more = encode_identifiers([7, 8]) + ALIAS_PROPERTY + b"\0\2"
@@ -154,7 +154,7 @@ def test_deliveries_of_their_own(packet: Publish, aliased: bool) -> None:
 
 @pytest.mark.parametrize(("received", "left", "sent"), [(60, 30, 30), (60, 61, 60), (0xFFFFFFFF, 2**32, 0xFFFFFFFF)])
 def test_waiting_adds_nothing_to_an_expiry(received: int, left: int, sent: int) -> None:
-    """[MQTT-3.3.2-6] No more of the Message Expiry Interval is left than there was, whatever a clock has said."""
+    """[MQTT-3.3.2-6] The remaining Message Expiry Interval never exceeds the original, even if a clock was set back."""
     packet = receive(Publish(b"a", b"", 0, properties={MESSAGE_EXPIRY_INTERVAL: received}), 5)
     again = decode_one(b"".join(packet.delivery(b"a", b"", left)), 5)
     assert isinstance(again, Publish)
@@ -163,7 +163,7 @@ def test_waiting_adds_nothing_to_an_expiry(received: int, left: int, sent: int) 
 
 @given(strategies.publishes(5), st.sampled_from([b"", encode_identifiers([7, 268_435_455])]))
 def test_identified(packet: Publish, identifiers: bytes) -> None:
-    """One subscriber's identifiers are in its MQTT 5 form, in nobody else's, and not in that of 3.1.1."""
+    """A subscriber's identifiers are in its own MQTT 5 form, and in no other."""
     received = receive(packet, 5)
     received.topic = received.topic or b"resolved"
     own = received.identified(identifiers)
@@ -178,7 +178,7 @@ def test_identified(packet: Publish, identifiers: bytes) -> None:
 
 @given(strategies.publishes(5), st.sampled_from([4, 5]))
 def test_sent_again(packet: Publish, version: int) -> None:
-    """What is sent again has DUP set, the same packet identifier and what is left of its expiry."""
+    """A resent PUBLISH has DUP, the same packet identifier and the remaining expiry interval."""
     if packet.qos == 0:
         packet.qos, packet.packet_id = 1, 1
     packet.dup = False
@@ -193,7 +193,7 @@ def test_sent_again(packet: Publish, version: int) -> None:
 
 
 def test_wrong_publishes_are_not_encoded() -> None:
-    """QoS 3, DUP at QoS 0, no packet identifier and too long topics are refused."""
+    """QoS 3, DUP at QoS 0, a missing packet identifier and too long topics are refused when encoded."""
     for qos, dup, packet_id in ((3, False, 1), (-1, False, 0), (0, True, 0), (1, False, 0), (1, False, 65_536)):
         with pytest.raises(ValueError, match="PUBLISH"):
             encode_publish(b"a", b"", qos, False, dup, packet_id, None, 4)
@@ -204,7 +204,7 @@ def test_wrong_publishes_are_not_encoded() -> None:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_trimmed(version: int, qos: int) -> None:
-    """A message that keeps only its payload goes out as before, at every QoS."""
+    """A message that keeps only its payload is encoded as before, at every QoS."""
     packet = receive(Publish(b"a/b", b"payload", qos, packet_id=1 if qos else 0), version)
     packet.trim()
     assert packet.payload == b"payload"
@@ -216,9 +216,23 @@ def test_trimmed(version: int, qos: int) -> None:
 
 
 def test_size_is_known_without_slicing() -> None:
-    """`size` is the payload's length at any size of the packet."""
+    """`size` is the payload's length, for packets of any size."""
     for length in (0, 1, 100, 10_000):
         for version in (4, 5):
             for qos in (0, 1):
                 received = receive(Publish(b"topic", bytes(length), qos, packet_id=qos), version)
                 assert received.size == len(received.payload) == length
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("qos", [1, 2])
+def test_without_frames(version: int, qos: int) -> None:
+    """What waits keeps its payload once, and what is sent of it later is the same."""
+    properties: Properties | None = {CONTENT_TYPE: "text"} if version == 5 else None
+    received = receive(Publish(b"a/b", b"payload", qos, False, properties, packet_id=5), version)
+    own = received.copy()
+    own.forget_frames()
+    assert (own.frame4, own.frame5, own.rest5) == (None, None, None)
+    assert own.payload is own.rest4
+    assert (own.build4(), own.rest4) == (received.build4(), received.rest4)
+    assert (own.build5(), own.rest5) == (received.build5(), received.rest5)

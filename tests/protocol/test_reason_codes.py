@@ -1,4 +1,4 @@
-"""Reason codes: our lookups against paho's table and the standard."""
+"""Reason codes: our tables compared with paho's and the standard's."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ SOURCE: Any = reasoncodes
 
 
 def test_names_are_pahos() -> None:
-    """Each code has the name that paho's table has, by packet where one code has several."""
+    """Each code has the name of paho's table, by packet where one code has several names."""
     for code, entries in SOURCE.ReasonCode.names.items():
         for text, packets in entries.items():
             for packet in packets:

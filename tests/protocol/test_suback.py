@@ -7,7 +7,7 @@ from protocol.suback import Suback, decode_suback
 
 
 def test_suback_codes() -> None:
-    """3.1.1 knows one failure, 0x80, whatever the reason; other codes are refused [MQTT-3.9.3-2]."""
+    """3.1.1 has one code for a failure, 0x80, for every reason; other codes are refused [MQTT-3.9.3-2]."""
     assert Suback(1, [2, 0x8F, 0x80]).encode(4) == b"\x90\x05\x00\x01\x02\x80\x80"
     assert Suback(1, [2, 0x8F]).encode(5) == b"\x90\x05\x00\x01\x00\x02\x8f"
     for data, version in (

@@ -1,4 +1,4 @@
-"""Topic names and filters: what is valid, what matches what, shared subscriptions."""
+"""Topic names and filters: validity, matching, shared subscriptions."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ WORDS = st.sampled_from(["a", "b", "", "$x"])
 
 @pytest.mark.parametrize("topic", ["a", "/", "a//b", "$SYS/x", " ", "a/ü/€", "\ufeff", "x" * 65_535])
 def test_valid_names(topic: str) -> None:
-    """Any character but the wildcards and U+0000 may be in a topic name, and levels may be empty."""
+    """A topic name may have any character except wildcards and U+0000, and empty levels."""
     validate_topic_name(topic.encode())
     validate_topic_filter(topic)
     validate_topic_filter(topic.encode())
@@ -35,14 +35,14 @@ def test_empty_name() -> None:
 
 @pytest.mark.parametrize("topic", [b"\xff", b"a\0", b"\xed\xa0\x80"])
 def test_names_that_are_no_text(topic: bytes) -> None:
-    """A topic name that is not valid UTF-8 text is malformed [MQTT-3.3.2-1]."""
+    """A topic name that is not valid UTF-8 is malformed [MQTT-3.3.2-1]."""
     with pytest.raises(MalformedPacket, match="here"):
         validate_topic_name(topic, "here")
 
 
 @pytest.mark.parametrize("topic_filter", ["#", "+", "+/+", "/#", "a/+/#", "+/a/+", "/", "$SYS/#"])
 def test_valid_filters(topic_filter: str) -> None:
-    """Wildcards are levels of their own, '#' the last one."""
+    """A wildcard is a level of its own, and '#' is the last level."""
     validate_topic_filter(topic_filter)
 
 
@@ -76,13 +76,13 @@ def test_invalid_filters(topic_filter: str) -> None:
     ],
 )
 def test_examples_of_the_standard(topic_filter: str, topic: str, expected: bool) -> None:
-    """The examples of section 4.7 come out as the standard says."""
+    """The examples of section 4.7 have the results given there."""
     assert matches(topic_filter, topic) is expected
 
 
 @given(st.lists(WORDS | st.just("+"), min_size=1, max_size=4), st.booleans(), st.lists(WORDS, min_size=1, max_size=4))
 def test_matching_agrees_with_paho(filter_levels: list[str], multi: bool, topic_levels: list[str]) -> None:
-    """For filters and topics that resemble each other our matcher and paho's agree."""
+    """For similar filters and topics, our matcher and paho's give the same result."""
     topic_filter = "/".join([*filter_levels, "#"] if multi else filter_levels) or "a"
     topic = "/".join(topic_levels) or "a"
     assert matches(topic_filter, topic) == topic_matches_sub(topic_filter, topic)
@@ -90,7 +90,7 @@ def test_matching_agrees_with_paho(filter_levels: list[str], multi: bool, topic_
 
 @given(topic_filters(), topics)
 def test_generated_topics_are_valid(topic_filter: str, topic: str) -> None:
-    """What the strategies call valid is valid, and every topic matches itself."""
+    """The topics that the strategies generate are valid, and each matches itself."""
     validate_topic_filter(topic_filter)
     validate_topic_name(topic.encode())
     assert matches(topic, topic)

@@ -1,4 +1,4 @@
-"""UNSUBSCRIBE: what is not encoded."""
+"""UNSUBSCRIBE: values that are not encoded."""
 
 import pytest
 

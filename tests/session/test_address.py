@@ -100,6 +100,19 @@ def held_by(peer: Peer, address: Address) -> int:
     return sum(publish.size for publish in deliveries if publish.holder is address)
 
 
+def test_waits_for_no_commit() -> None:
+    """FC-27: a delivery that no kept session has may be written at once, and PUBREL for it, whatever its address."""
+    delivery = message("x", 2)
+    delivery.holder = address_of()
+    peer = Peer()
+    peer.route(delivery)
+    peer.outbound.run_pass(peer.now)
+    assert peer.session.outbox.commit == 0
+    peer.flush()
+    peer.session.sender.acknowledge(packet_types.PUBREC, 1, 0, peer.now)
+    assert peer.session.outbox.commit == 0
+
+
 class AddressMachine(RuleBasedStateMachine):
     """Two sessions that get the messages of two addresses, and anything that can happen to them."""
 

@@ -42,6 +42,16 @@ def test_first_come_then_most_used() -> None:
     assert [use(aliases, b"rare/1"), use(aliases, b"rare/2")] == [0, 0]
 
 
+def test_least_used_makes_room() -> None:
+    """A topic that is used more than one with an alias takes over the alias of the topic that is used least."""
+    aliases = Aliases(2)
+    assert [use(aliases, topic) for topic in (b"rare", b"often", b"newer")] == [1, 2, 0]
+    for _ in range(PERIOD):
+        for topic in (b"newer", b"often", b"often"):
+            use(aliases, topic)
+    assert [use(aliases, topic) for topic in (b"rare", b"often", b"newer")] == [0, 2, 1]
+
+
 def test_equals_do_not_take_turns() -> None:
     """Topics of equal use keep their aliases, because each change costs sending the topic again."""
     aliases = Aliases(2)

@@ -2,9 +2,10 @@
 
 import pytest
 
-from session.histogram import Histogram, bucket_of
+from session.histogram import Histogram
 from session.limits import Limits
 from tests.support.session.books import assert_balanced, by_qos
+from tests.support.session.buckets import bucket_of
 from tests.support.session.inbound import from_client
 from tests.support.session.messages import SECOND
 from tests.support.session.peer import START, Peer
@@ -77,7 +78,7 @@ def test_mailbox_over_many_intervals() -> None:
     for row in rows:
         assert_balanced(row)
     assert [row.offered_qos0 for row in rows] == [250, 0, 0, 0, 0]
-    assert [row.waiting_qos0 for row in rows] == [250, 250, 150, 150, 0]
+    assert [row.uncommon.waiting_qos0 for row in rows] == [250, 250, 150, 150, 0]
     assert sum(row.offered_qos1 for row in rows) == 1
 
 
@@ -116,10 +117,10 @@ def test_highest_lengths() -> None:
 
     first, second = peer.take_counters(), peer.take_counters()
 
-    assert (first.window_len, first.window_max, first.window_limit) == (1, 4, 4)
-    assert (first.mqueue_len, first.mqueue_max) == (0, 3)
-    assert (first.mqueue_bytes, first.mqueue_bytes_max) == (0, 30)
-    assert (second.window_len, second.window_max) == (1, 1)
+    assert (first.uncommon.window_len, first.uncommon.window_max, first.uncommon.window_limit) == (1, 4, 4)
+    assert (first.uncommon.mqueue_len, first.mqueue_max) == (0, 3)
+    assert (first.uncommon.mqueue_bytes, first.mqueue_bytes_max) == (0, 30)
+    assert (second.uncommon.window_len, second.uncommon.window_max) == (1, 1)
     assert (second.mqueue_max, second.mqueue_bytes_max) == (0, 0)
 
 
@@ -130,8 +131,36 @@ def test_gauges_of_what_waits() -> None:
     first, second = peer.take_counters(), peer.take_counters()
 
     for row in (first, second):
-        assert (row.mqueue_len, row.mqueue_max, row.mqueue_bytes, row.mqueue_bytes_max) == (3, 3, 21, 21)
-    assert second.waiting_start_qos1 == second.waiting_qos1 == 3
+        assert (row.uncommon.mqueue_len, row.mqueue_max) == (3, 3)
+        assert (row.uncommon.mqueue_bytes, row.mqueue_bytes_max) == (21, 21)
+    assert second.uncommon.waiting_start_qos1 == second.uncommon.waiting_qos1 == 3
+
+
+def test_what_became_of_publishes() -> None:
+    """FC-25, FC-26: PUBLISHes that are not routed at once count by what became of them."""
+    peer = Peer()
+    inbound = peer.session.inbound
+    for count, note in enumerate((inbound.count_refused, inbound.count_paged, inbound.discard), 1):
+        for _ in range(count):
+            note()
+    inbound.park(from_client(1, 1))
+    counters = peer.take_counters()
+    uncommon = counters.uncommon
+    assert (uncommon.publish_refused, uncommon.publish_paged, uncommon.publish_discarded) == (1, 2, 3)
+    assert uncommon.publish_parked == 1
+    assert not counters.quiet()
+
+
+def test_an_ended_session_holds_nothing() -> None:
+    """The last row of a session that ends in the middle of everything says that nothing is left."""
+    peer = Peer(Limits(max_inflight=2))
+    peer.deliver(*range(4), qos=1)
+    peer.publish("later")
+    peer.session.end(peer.now)
+    counters = peer.take_counters()
+    last = counters.uncommon
+    assert (last.window_len, last.mqueue_len, last.waiting_qos0, last.waiting_qos1) == (0, 0, 0, 0)
+    assert counters.drops == {"dropped_session_ended_qos0": 1, "dropped_session_ended_qos1": 2}
 
 
 def test_window_full_time() -> None:
@@ -141,12 +170,12 @@ def test_window_full_time() -> None:
     peer.advance(1)
     peer.deliver("b", qos=1)
     peer.advance(2)
-    assert peer.take_counters().window_full_us == 2 * SECOND
+    assert peer.take_counters().uncommon.window_full_us == 2 * SECOND
 
     peer.advance(3)
     peer.puback(1)
     peer.advance(4)
-    assert peer.take_counters().window_full_us == 3 * SECOND
+    assert peer.take_counters().uncommon.window_full_us == 3 * SECOND
 
 
 def test_window_full_time_and_connections() -> None:
@@ -156,7 +185,7 @@ def test_window_full_time_and_connections() -> None:
     peer.advance(1)
     peer.disconnect()
     peer.advance(10)
-    assert peer.take_counters().window_full_us == SECOND
+    assert peer.take_counters().uncommon.window_full_us == SECOND
 
     peer.connect(5, receive_maximum=1)
     peer.advance(2)
@@ -164,7 +193,7 @@ def test_window_full_time_and_connections() -> None:
     peer.advance(3)
     peer.puback(2)
     peer.advance(4)
-    assert peer.take_counters().window_full_us == 5 * SECOND
+    assert peer.take_counters().uncommon.window_full_us == 5 * SECOND
 
 
 def test_congested_time() -> None:
@@ -181,19 +210,19 @@ def test_congested_time() -> None:
     peer.disconnect()
     peer.advance(5)
 
-    assert peer.take_counters().congested_us == 3 * SECOND
+    assert peer.take_counters().uncommon.congested_us == 3 * SECOND
 
 
 def test_reading_paused_time() -> None:
     """The time without reading counts until reading resumes or the client has gone."""
     peer = Peer()
-    peer.session.reading_paused_time.start(peer.now)
+    peer.session.note_reading_paused(True, peer.now)
     peer.advance(2)
     peer.disconnect()
     peer.advance(5)
 
-    assert peer.take_counters().reading_paused_us == 2 * SECOND
-    assert peer.take_counters().reading_paused_us == 0
+    assert peer.take_counters().uncommon.reading_paused_us == 2 * SECOND
+    assert peer.take_counters().uncommon.reading_paused_us == 0
 
 
 def test_acknowledged_and_how_long_it_took() -> None:
@@ -215,7 +244,7 @@ def test_acknowledged_and_how_long_it_took() -> None:
     assert (counters.acknowledged_qos1, counters.acknowledged_qos2) == (1, 2)
     assert counts(counters.ack_qos1_buckets) == {5: 1}
     assert counts(counters.ack_qos2_buckets) == {bucket_of(100): 1, bucket_of(1_000_000): 1}
-    assert counters.resent_publish > 0
+    assert counters.uncommon.resent_publish > 0
 
 
 def test_refusing_pubrec_is_acknowledged() -> None:
@@ -268,6 +297,6 @@ def test_gauge_of_awaiting_rel() -> None:
     """The interval has the number of packet ids that wait for PUBREL at its end."""
     peer = Peer()
     peer.send(from_client(1, 2), from_client(2, 2))
-    assert peer.take_counters().awaiting_rel_len == 2
+    assert peer.take_counters().uncommon.awaiting_rel_len == 2
     peer.pubrel(1)
-    assert peer.take_counters().awaiting_rel_len == 1
+    assert peer.take_counters().uncommon.awaiting_rel_len == 1

@@ -41,7 +41,7 @@ def test_qos2_is_routed_once(version: int) -> None:
 
     assert answers(sent) == [pubrec(7), pubrec(7), pubrec(8)]
     assert texts(peer.routed) == ["a", "b"]
-    assert peer.take_counters().awaiting_rel_len == 2
+    assert peer.take_counters().uncommon.awaiting_rel_len == 2
 
 
 def test_pubrel_forgets_the_id() -> None:
@@ -110,7 +110,7 @@ def test_awaiting_rel_default(version: int) -> None:
     sent = answers(peer.send(*[from_client(n, 2) for n in range(1, PACKET_IDS + 1)]))
 
     assert sent == [pubrec(n) for n in range(1, PACKET_IDS + 1)]
-    assert peer.take_counters().awaiting_rel_refused == 0
+    assert peer.take_counters().uncommon.awaiting_rel_refused == 0
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -124,7 +124,7 @@ def test_parked_until_an_id_is_free(version: int) -> None:
     assert answers(peer.pubrel(2)) == [pubcomp(2), pubrec(4)]
     assert texts(peer.routed) == ["1", "2", "3", "4"]
     counters = peer.take_counters()
-    assert (counters.awaiting_rel_refused, counters.received_qos2) == (0, 2)
+    assert (counters.uncommon.awaiting_rel_refused, counters.received_qos2) == (0, 2)
     assert answers(peer.send(from_client(7, 2, "7"))) == []
     for packet_id in range(3, 8):
         peer.pubrel(packet_id)
@@ -137,7 +137,7 @@ def test_parked_are_counted() -> None:
     peer = Peer(Limits(max_awaiting_rel=1))
     for _ in range(2):
         peer.send(*[from_client(n, 2) for n in range(1, 4)])
-        assert peer.take_counters().awaiting_rel_refused == 2
+        assert peer.take_counters().uncommon.awaiting_rel_refused == 2
         for packet_id in (1, 2, 3):
             peer.pubrel(packet_id)
 
@@ -250,14 +250,14 @@ def test_forgotten_after_the_timeout() -> None:
     peer.send(from_client(2, 2))
 
     peer.advance(199.999999)
-    assert peer.take_counters().awaiting_rel_len == 2
+    assert peer.take_counters().uncommon.awaiting_rel_len == 2
     peer.advance(0.000001)
     counters = peer.take_counters()
 
-    assert (counters.awaiting_rel_len, counters.awaiting_rel_expired) == (1, 1)
+    assert (counters.uncommon.awaiting_rel_len, counters.uncommon.awaiting_rel_expired) == (1, 1)
     assert answers(peer.pubrel(1)) == [pubcomp(1, reason_codes.PACKET_IDENTIFIER_NOT_FOUND)]
     peer.advance(100)
-    assert peer.take_counters().awaiting_rel_expired == 1
+    assert peer.take_counters().uncommon.awaiting_rel_expired == 1
 
 
 def test_not_forgotten_together() -> None:
@@ -268,9 +268,9 @@ def test_not_forgotten_together() -> None:
     peer.send(from_client(2, 2))
 
     peer.advance(299.999999)
-    assert peer.take_counters().awaiting_rel_expired == 1
+    assert peer.take_counters().uncommon.awaiting_rel_expired == 1
     peer.advance(0.000001)
-    assert peer.take_counters().awaiting_rel_expired == 1
+    assert peer.take_counters().uncommon.awaiting_rel_expired == 1
 
 
 def test_released_ids_do_not_expire() -> None:
@@ -282,9 +282,9 @@ def test_released_ids_do_not_expire() -> None:
     peer.send(from_client(1, 2))
 
     peer.advance(9)
-    assert peer.take_counters().awaiting_rel_expired == 0
+    assert peer.take_counters().uncommon.awaiting_rel_expired == 0
     peer.advance(1)
-    assert peer.take_counters().awaiting_rel_expired == 1
+    assert peer.take_counters().uncommon.awaiting_rel_expired == 1
     assert peer.outbound.sender.timer_at == 0
 
 
@@ -297,7 +297,7 @@ def test_answered_again_without_a_new_timeout() -> None:
 
     peer.advance(1)
 
-    assert peer.take_counters().awaiting_rel_expired == 1
+    assert peer.take_counters().uncommon.awaiting_rel_expired == 1
 
 
 def test_forgotten_while_offline() -> None:
@@ -307,7 +307,7 @@ def test_forgotten_while_offline() -> None:
     peer.disconnect()
     peer.advance(10)
 
-    assert peer.take_counters().awaiting_rel_expired == 1
+    assert peer.take_counters().uncommon.awaiting_rel_expired == 1
     peer.connect()
     peer.send(from_client(1, 2, dup=True))
     assert len(peer.routed) == 2
@@ -321,7 +321,7 @@ def test_never_forgotten_with_infinity() -> None:
     peer.advance(10_000_000)
 
     assert peer.host.arms == []
-    assert peer.take_counters().awaiting_rel_len == 1
+    assert peer.take_counters().uncommon.awaiting_rel_len == 1
 
 
 def test_received_is_counted_by_qos() -> None:

@@ -139,9 +139,9 @@ class InboundMachine(RuleBasedStateMachine):
         counters = self.peer.outbound.sender.counters
         assert len(self.peer.routed) == self.routed
         assert counters.received_qos0 + counters.received_qos1 + counters.received_qos2 == self.routed
-        assert counters.awaiting_rel_refused == self.refused
-        assert counters.awaiting_rel_expired == self.expired
-        assert counters.receive_maximum_exceeded == self.exceeded
+        assert counters.uncommon.awaiting_rel_refused == self.refused
+        assert counters.uncommon.awaiting_rel_expired == self.expired
+        assert counters.uncommon.receive_maximum_exceeded == self.exceeded
         assert self.peer.session.inbound.awaiting_rel_len == len(self.awaiting)
 
 

@@ -123,7 +123,7 @@ def acknowledge(peer: Peer, number: int) -> None:
     for packet_id, inflight in list(peer.outbound.sender.window.entries.items())[:number]:
         qos1 = inflight.publish.qos == 1
         for packet_type in [packet_types.PUBACK] if qos1 else [packet_types.PUBREC, packet_types.PUBCOMP]:
-            peer.session.acknowledge(packet_type, packet_id, 0, peer.now)
+            peer.session.sender.acknowledge(packet_type, packet_id, 0, peer.now)
     peer.end_chunk()
 
 

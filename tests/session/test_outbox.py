@@ -206,7 +206,7 @@ def test_too_large_for_the_new_connection() -> None:
     assert sent == [("dup", 2, "a"), ("rel", 3, "")]
     assert peer.window_ids() == [2, 3]
     counters = peer.take_counters()
-    assert (counters.resent_publish, counters.resent_pubrel) == (1, 1)
+    assert (counters.uncommon.resent_publish, counters.uncommon.resent_pubrel) == (1, 1)
     assert counters.drops is None  # they have been counted as sent
 
 

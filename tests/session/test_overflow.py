@@ -107,7 +107,7 @@ def test_drops_are_counted_by_qos_and_reason() -> None:
         "dropped_queue_full_qos1": 2,
         "dropped_queue_full_qos2": 3,
     }
-    assert (counters.dropped_qos0, counters.dropped_qos1, counters.dropped_qos2) == (1, 2, 3)
+    assert (counters.uncommon.dropped_qos0, counters.uncommon.dropped_qos1, counters.uncommon.dropped_qos2) == (1, 2, 3)
 
 
 def test_reported_once_per_episode() -> None:
@@ -257,11 +257,9 @@ def test_report_says_how_much_and_which_limit() -> None:
     """FC-5: the report has the length, the limit that is reached, its key, and the policy."""
     by_length = blocked_peer(max_mqueue_len=2, mqueue_overflow="drop_newest")
     by_length.deliver("a", "b", "c", qos=1)
-    assert by_length.host.details == [
-        "2 deliveries wait, session.max_mqueue_len is 2; session.mqueue_overflow is drop_newest"
-    ]
+    assert by_length.host.details == ["2 deliveries wait, max_mqueue_len is 2; mqueue_overflow is drop_newest"]
 
     by_bytes = blocked_peer(max_mqueue_bytes=10)
     by_bytes.deliver("a", "b", qos=1, size=7)
     (detail,) = by_bytes.host.details
-    assert detail.startswith("7 payload bytes wait and 7 bytes do not fit, session.max_mqueue_bytes is 10; ")
+    assert detail.startswith("7 payload bytes wait and 7 bytes do not fit, max_mqueue_bytes is 10; ")

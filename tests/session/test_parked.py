@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -13,15 +14,28 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from protocol import properties as props
 from protocol import reason_codes
+from protocol.errors import MQTTError
+from protocol.properties import Properties
 from protocol.publish import Publish
 from session.limits import Limits
+from session.parked import weight
 from tests.support.session.inbound import Answer, answers, from_client, puback, pubcomp, pubrec
 from tests.support.session.peer import Peer
 
 PACKET_IDS = st.integers(1, 5)
 CHUNKS = st.lists(st.tuples(st.integers(0, 2), PACKET_IDS, st.booleans(), st.booleans()), min_size=1, max_size=6)
 """QoS, packet id, DUP, and whether the address is full."""
+
+
+def test_weight() -> None:
+    """FC-25: a parked PUBLISH counts with its payload, or with topic, properties and 64 bytes if that is more."""
+    more: Properties = {props.CONTENT_TYPE: "text"}
+    assert weight(Publish(b"topic", b"x" * 69, 1)) == 69
+    assert weight(Publish(b"topic", b"x" * 70, 1)) == 70
+    assert weight(Publish(b"topic", b"x" * 70, 1, properties=more)) == 64 + 5 + 8
+    assert weight(Publish(b"topic", b"x" * 100, 1, properties=more)) == 100
 
 
 class Parked:
@@ -178,8 +192,8 @@ class ParkingMachine(RuleBasedStateMachine):
             return
         counters = self.peer.outbound.sender.counters
         received = counters.received_qos0 + counters.received_qos1 + counters.received_qos2
-        assert counters.receive_maximum_exceeded == self.exceeded
-        assert counters.publish_parked == self.waits
+        assert counters.uncommon.receive_maximum_exceeded == self.exceeded
+        assert counters.uncommon.publish_parked == self.waits
         assert received >= self.routed + len(self.parked)
         assert self.peer.session.inbound.awaiting_rel_len == len(self.awaiting)
 
@@ -189,6 +203,46 @@ def test_anything_may_wait() -> None:
     run_state_machine_as_test(
         ParkingMachine, settings=settings(max_examples=200, stateful_step_count=30, deadline=None)
     )
+
+
+def test_routed_after_a_reconnect() -> None:
+    """FC-20, FC-21: the id of a PUBLISH of an earlier connection is known once it is routed, and does not count."""
+    peer = Peer(Limits(receive_maximum=1), 5)
+    inbound = peer.session.inbound
+    parked = from_client(1, 2)
+    assert inbound.accept(parked)
+    inbound.park(parked)
+    earlier = inbound.connection
+    peer.disconnect()
+    peer.connect(5)
+    assert not inbound.unpark(parked, earlier, 0, peer.now)
+    inbound.answer_late(parked, True, False, peer.now)
+    assert inbound.accept(from_client(2, 1))
+    assert answers(peer.send(from_client(1, 2, dup=True))) == [pubrec(1)]
+    with pytest.raises(MQTTError):
+        inbound.accept(from_client(3, 1))
+
+
+def test_resent_counts_once() -> None:
+    """FC-20, FC-25: a parked QoS 2 PUBLISH that is resent on a new connection uses one of its Receive Maximum there."""
+    peer = Peer(Limits(receive_maximum=2), 5)
+    inbound = peer.session.inbound
+    parked = from_client(1, 2)
+    assert inbound.accept(parked)
+    inbound.park(parked)
+    earlier = inbound.connection
+    peer.disconnect()
+    peer.connect(5)
+    for _ in range(2):
+        assert not inbound.accept(from_client(1, 2, dup=True))
+    second = from_client(2, 1)
+    assert inbound.accept(second)
+    inbound.park(second)
+    with pytest.raises(MQTTError) as failed:
+        inbound.accept(from_client(3, 1))
+    assert failed.value.reason_code == reason_codes.RECEIVE_MAXIMUM_EXCEEDED
+    assert inbound.unpark(parked, earlier, 0, peer.now)
+    assert inbound.accept(from_client(3, 1))
 
 
 def test_parked_and_paged_are_told_apart() -> None:
@@ -205,5 +259,5 @@ def test_parked_and_paged_are_told_apart() -> None:
             inbound.park(publish)
             inbound.unpark(publish, inbound.connection, 7, peer.now)
 
-    counters = peer.take_counters()
-    assert (counters.publish_parked, counters.publish_paged, counters.publish_parked_us) == (1, 2, 7)
+    uncommon = peer.take_counters().uncommon
+    assert (uncommon.publish_parked, uncommon.publish_paged, uncommon.publish_parked_us) == (1, 2, 7)

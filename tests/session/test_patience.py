@@ -50,6 +50,14 @@ def test_when_it_runs_out(used: int, at: int, rest: int) -> None:
         assert patience.left(until - 1) >= rest
 
 
+def test_it_runs_out_when_it_does_whenever_asked() -> None:
+    """FC-16: the time at which pacing has to end is the same at its beginning and seconds later."""
+    patience = Patience(5 * SECOND, 0)
+    patience.start(0)
+    until = patience.lasts_until(SECOND, 0)
+    assert patience.lasts_until(SECOND, 2 * SECOND) == until
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 3 * SECOND)), max_size=60), st.integers(1, 5 * SECOND))
 def test_bound(stretches: list[tuple[bool, int]], capacity: int) -> None:
     """FC-16: pacing that stops at an empty bucket has lasted at most the capacity and a twentieth of the time."""

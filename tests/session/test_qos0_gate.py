@@ -3,8 +3,10 @@
 import pytest
 
 from session import qos0_gate
+from session.counters import Counters
 from session.limits import Limits
-from tests.support.session.messages import texts
+from session.mailbox import Mailbox
+from tests.support.session.messages import message, texts
 from tests.support.session.peer import Peer
 
 
@@ -12,10 +14,10 @@ def gated(peer: Peer) -> tuple[int, int, int, int]:
     """How many QoS 0 deliveries were gated since the last call: congested, window full, mailbox busy, backlog."""
     counters = peer.take_counters()
     return (
-        counters.gated_congested,
-        counters.gated_window_full,
-        counters.gated_mailbox_busy,
-        counters.gated_backlog,
+        counters.uncommon.gated_congested,
+        counters.uncommon.gated_window_full,
+        counters.uncommon.gated_mailbox_busy,
+        counters.uncommon.gated_backlog,
     )
 
 
@@ -212,7 +214,11 @@ def test_counted_once_under_the_first_reason() -> None:
 )
 def test_hysteresis(was_busy: bool, length: int, busy: bool) -> None:
     """FC-3: above 10 the mailbox is busy, at 5 or below it is not, in between it stays as it was."""
-    assert qos0_gate.mailbox_busy(was_busy, length) is busy
+    mailbox = Mailbox()
+    mailbox.busy = was_busy
+    mailbox.deliveries = [message(number, 0) for number in range(length)]
+    assert mailbox.sample(Counters(0)) == length
+    assert mailbox.busy is busy
 
 
 @pytest.mark.parametrize(("rest", "busy"), [(10, False), (11, True)])

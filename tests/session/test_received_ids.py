@@ -57,7 +57,7 @@ def test_tolerated_past_receive_maximum() -> None:
 
     assert sent == [pubrec(1), pubrec(2), pubrec(3), puback(4), puback(5)]
     assert len(peer.routed) == 5
-    assert peer.take_counters().receive_maximum_exceeded == 3
+    assert peer.take_counters().uncommon.receive_maximum_exceeded == 3
 
 
 def test_written_puback_gives_quota_back() -> None:

@@ -249,7 +249,7 @@ def test_resends_are_counted() -> None:
     peer.advance(INTERVAL)
     counters = peer.take_counters()
 
-    assert (counters.resent_publish, counters.resent_pubrel) == (2, 1)
+    assert (counters.uncommon.resent_publish, counters.uncommon.resent_pubrel) == (2, 1)
     assert counters.sent_qos1 == counters.sent_qos2 == counters.sent_bytes == 0
 
 

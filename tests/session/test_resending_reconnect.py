@@ -125,5 +125,5 @@ def test_reconnect_resends_are_counted() -> None:
     peer.connect(5)
     counters = peer.take_counters()
 
-    assert (counters.resent_publish, counters.resent_pubrel) == (1, 1)
+    assert (counters.uncommon.resent_publish, counters.uncommon.resent_pubrel) == (1, 1)
     assert counters.sent_qos2 == 0

@@ -19,7 +19,7 @@ def test_one_timer_serves_both_directions() -> None:
     assert texts(peer.advance(30)) == ["a"]
     assert peer.outbound.sender.timer_at == START + 50 * SECOND
     assert peer.advance(20) == []
-    assert peer.take_counters().awaiting_rel_expired == 1
+    assert peer.take_counters().uncommon.awaiting_rel_expired == 1
     assert peer.outbound.sender.timer_at == START + 60 * SECOND
 
 
@@ -35,7 +35,7 @@ def test_timer_of_one_direction(retry: int, forget: int) -> None:
     sent = peer.advance(1)
 
     assert texts(sent) == (["a"] if retry else [])
-    assert peer.take_counters().awaiting_rel_expired == (0 if retry else 1)
+    assert peer.take_counters().uncommon.awaiting_rel_expired == (0 if retry else 1)
     assert peer.outbound.sender.timer_at == (START + 20 * SECOND if retry else 0)
 
 

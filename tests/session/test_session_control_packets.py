@@ -91,6 +91,6 @@ def test_inflight_is_never_dropped(policy: str, online: bool) -> None:
         peer.run()
 
     assert peer.window_ids() == [1, 2]
-    assert peer.take_counters().dropped_qos2 == 0
+    assert peer.take_counters().uncommon.dropped_qos2 == 0
     peer.disconnect()
     assert [packet.packet_id for packet in peer.connect()[:2] if isinstance(packet, Publish)] == [1, 2]

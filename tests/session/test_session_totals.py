@@ -73,4 +73,4 @@ def test_looking_takes_nothing() -> None:
 
     counters = peer.take_counters()
 
-    assert (counters.sent_qos1, counters.window_full_us) == (1, SECOND)
+    assert (counters.sent_qos1, counters.uncommon.window_full_us) == (1, SECOND)

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from session.limits import Limits
-from tests.support.session.messages import publishes, texts
+from tests.support.session.messages import message, publishes, texts
 from tests.support.session.peer import Peer
 from tests.support.session.sharing import Group
 
@@ -43,7 +43,7 @@ def test_slow_member_holds_back_what_it_has_taken() -> None:
                 got[number] += len(texts(peer.puback(*peer.window_ids())))
     assert got[0] == 2
     assert max(got.values()) - min(got[number] for number in range(1, 10)) <= 2
-    assert group.queue.counters.dropped_qos1 == 0
+    assert group.queue.counters.uncommon.dropped_qos1 == 0
 
 
 def test_congested_member_is_passed_over() -> None:
@@ -70,6 +70,19 @@ def test_nobody_online() -> None:
     assert texts(group.peers[0].connect()) == ["c"]
 
 
+def test_somebody_online() -> None:
+    """FC-7, FC-13: while one member is online QoS 0 waits for it, whatever mqueue_store_qos0 is."""
+    group = Group(2, Limits(max_inflight=1, mqueue_store_qos0=False))
+    group.peers[0].disconnect()
+    assert group.deliver("a", qos=1)[1] == ["a"]
+
+    group.publish("zero", qos=0)
+
+    assert group.waiting() == ["zero"]
+    assert texts(group.peers[1].puback(1)) == ["zero"]
+    assert group.drops() == {}
+
+
 def test_kept_window_stays_with_its_member() -> None:
     """FC-8, FC-13: the window of an offline member is resent to it when it is back, and to no other member."""
     group = Group(2)
@@ -93,7 +106,7 @@ def test_session_that_ends_gives_back() -> None:
     assert group.waiting() == ["c", "e", "f"]
     assert texts(staying.puback(1, 2)) == ["c", "e"]
     assert not any(publish.dup for publish in publishes(staying.packets))
-    assert leaving.take_counters().shared_returned == 2
+    assert leaving.take_counters().uncommon.shared_returned == 2
 
 
 def test_given_back_at_once() -> None:
@@ -131,6 +144,19 @@ def test_last_member_leaves() -> None:
     assert group.drops() == {"dropped_session_ended_qos1": 3}
 
 
+def test_who_unsubscribes() -> None:
+    """FC-13: a member that only unsubscribes gets nothing more of the group, and keeps what it has got."""
+    group = Group(2, Limits())
+    leaving = group.peers[0]
+    assert group.deliver("a", "b", "c") == [["a", "c"], ["b"]]
+
+    group.queue.remove(leaving.outbound)
+
+    assert leaving.window_ids() == [1, 2]
+    assert group.deliver("d", "e") == [[], ["d", "e"]]
+    assert texts(leaving.puback(1, 2)) == []
+
+
 def test_qos_of_each_member() -> None:
     """FC-13, [MQTT-4.8.2-3]: a delivery has the QoS of the member's own subscription, at most that of the message."""
     group = Group(0)
@@ -161,7 +187,17 @@ def test_nothing_is_dropped_while_it_could_be_sent() -> None:
     got = group.run()
 
     assert sorted((text for texts in got for text in texts), key=int) == [str(number) for number in range(20)]
-    assert group.queue.counters.dropped_qos1 == 0
+    assert group.queue.counters.uncommon.dropped_qos1 == 0
+
+
+def test_too_large_for_the_queue() -> None:
+    """FC-6, FC-13: what a queue can never hold goes to a member that can send it, though it has other passes to run."""
+    group = Group(1, Limits(max_mqueue_bytes=100))
+    member = group.peers[0]
+    member.route(message("own", 1))
+
+    assert sorted(group.deliver("large", size=200)[0]) == ["large", "own"]
+    assert group.drops() == {}
 
 
 def test_one_at_a_time_is_strictly_in_turn() -> None:

@@ -131,7 +131,7 @@ class GroupMachine(RuleBasedStateMachine):
         counters = self.group.queue.counters
         offered = counters.offered_qos0 + counters.offered_qos1 + counters.offered_qos2
         handed = counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
-        dropped = counters.dropped_qos0 + counters.dropped_qos1 + counters.dropped_qos2
+        dropped = counters.uncommon.dropped_qos0 + counters.uncommon.dropped_qos1 + counters.uncommon.dropped_qos2
         assert offered == self.count == handed + dropped + len(self.group.waiting())
         assert max(self.seen.values(), default=0) <= 1
 

@@ -74,7 +74,7 @@ def test_qos0_waits_for_acknowledgements() -> None:
     peer.deliver("one", qos=1, size=90)
 
     assert peer.deliver("zero", qos=0, size=20) == []
-    assert peer.take_counters().gated_window_full == 1
+    assert peer.take_counters().uncommon.gated_window_full == 1
     assert texts(peer.puback(1)) == ["zero"]
 
 
@@ -108,7 +108,7 @@ def test_too_large_for_the_new_connection() -> None:
 
     assert peer.waiting() == []  # too large as well
     assert peer.deliver("c", qos=1, size=30) == ["c"]
-    assert peer.take_counters().window_bytes == 30
+    assert peer.take_counters().uncommon.window_bytes == 30
 
 
 def test_the_transport_goes_with_its_connection() -> None:
@@ -120,7 +120,7 @@ def test_the_transport_goes_with_its_connection() -> None:
     peer.pause()
     peer.disconnect()
 
-    assert peer.take_counters().window_bytes == 30
+    assert peer.take_counters().uncommon.window_bytes == 30
 
 
 def test_what_has_been_written_does_not_count() -> None:
@@ -156,8 +156,8 @@ def test_nothing_counts_at_the_end() -> None:
 
     counters = peer.take_counters()
 
-    assert counters.window_bytes == 0
-    assert counters.window_bytes_full_us == 0
+    assert counters.uncommon.window_bytes == 0
+    assert counters.uncommon.window_bytes_full_us == 0
 
 
 def test_counters() -> None:
@@ -170,8 +170,8 @@ def test_counters() -> None:
 
     counters = peer.take_counters()
 
-    assert counters.window_bytes_full_us == 3_000_000
-    assert counters.window_bytes == 60
+    assert counters.uncommon.window_bytes_full_us == 3_000_000
+    assert counters.uncommon.window_bytes == 60
 
 
 def test_off_by_default() -> None:

@@ -4,6 +4,8 @@ import pytest
 
 from protocol import reason_codes
 from session.limits import Limits
+from session.watch import SLOW, Watch
+from session.window import Window
 from tests.support.session.messages import SECOND
 from tests.support.session.peer import Peer
 
@@ -27,7 +29,7 @@ def test_slow_consumer_is_reported_once() -> None:
     assert peer.host.reports == ["slow_consumer"]
     peer.advance(10 * PERIOD)
     assert peer.host.reports == ["slow_consumer"]
-    assert peer.take_counters().slow_consumer == 1
+    assert peer.take_counters().uncommon.slow_consumer == 1
     assert peer.host.disconnects == []
 
 
@@ -128,6 +130,17 @@ def test_new_episode_is_reported_again() -> None:
     assert peer.host.reports == ["slow_consumer", "slow_consumer"]
 
 
+def test_a_first_delivery_at_the_moment_of_a_check() -> None:
+    """FC-14: a first delivery that waits, in the moment of a check, does not end the episode: a report comes once."""
+    watch = Watch(Limits(slow_threshold=2, slow_check_period=PERIOD * SECOND))
+    window = Window()
+    at = watch.begin_backlog(SECOND)
+    assert watch.check(window, at) == SLOW
+    at = watch.begin_backlog(at + SECOND)
+    assert watch.check(window, at - PERIOD * SECOND) == 0
+    assert watch.check(window, at) == 0
+
+
 def test_policy_disconnect() -> None:
     """FC-14: with `disconnect` a slow consumer is disconnected with 0x97."""
     peer = watched(slow_disconnect=True)
@@ -152,6 +165,17 @@ def test_offline_is_not_slow() -> None:
     assert peer.host.reports == ["slow_consumer"]
 
 
+def test_reported_again_after_a_reconnect() -> None:
+    """FC-14: a slow consumer is reported once in each connection, though its backlog stays."""
+    peer = watched()
+    peer.deliver(*range(50), qos=1)
+    peer.advance(2 * PERIOD)
+    peer.disconnect()
+    peer.connect()
+    peer.advance(2 * PERIOD)
+    assert peer.host.reports == ["slow_consumer", "slow_consumer"]
+
+
 def test_stalled_window() -> None:
     """FC-14: a window that is full for `stalled_window` without an acknowledgement is reported, once."""
     peer = watched(0, stalled_window=60 * SECOND)
@@ -163,7 +187,7 @@ def test_stalled_window() -> None:
     assert peer.host.reports == ["stalled_window"]
     peer.advance(600)
     assert peer.host.reports == ["stalled_window"]
-    assert peer.take_counters().stalled_window == 1
+    assert peer.take_counters().uncommon.stalled_window == 1
 
 
 def test_any_acknowledgement_is_progress() -> None:

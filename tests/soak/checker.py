@@ -20,6 +20,8 @@ class Rules:
 
     lossless: bool = True
     """Whether queues take whatever comes."""
+    restarts: int = 0
+    """How often the broker restarts. What it has sent at QoS 1 just before, it may send once more as new (FC-27)."""
     discarding: tuple[str, ...] = ()
     """Filters of addresses that may acknowledge and discard (FC-26)."""
     uncertain: tuple[str, ...] = ()
@@ -154,7 +156,8 @@ class _Checker:
         often = []
         for key, count in fresh.items():
             message = self._observed.messages[key]
-            if key not in handed_on and count > (message.sent if message.qos == 1 else 1):
+            most = message.sent + self._rules.restarts if message.qos == 1 else 1
+            if key not in handed_on and count > most:
                 often.append(_name(key))
         if often:
             self._report("FC-8 DUP", who, "sent as new more often than it was published", often)

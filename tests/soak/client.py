@@ -13,14 +13,14 @@ from protocol.disconnect import Disconnect
 from protocol.packet import Packet
 from protocol.ping import Pingreq
 from protocol.properties import Properties
-from protocol.reason_codes import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED, SESSION_TAKEN_OVER
+from protocol.reason_codes import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED, SERVER_SHUTTING_DOWN, SESSION_TAKEN_OVER
 from tests.soak.network import Link, LostError, Network
 from tests.soak.observed import Observed
 
 EXPIRY: Final = 3600
 """Seconds that kept sessions of MQTT 5 ask for."""
-ALLOWED: Final = frozenset((SESSION_TAKEN_OVER, KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED))
-"""Reasons for which the broker may disconnect: 0x97 is for slow consumers (FC-14)."""
+ALLOWED: Final = frozenset((SESSION_TAKEN_OVER, KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED, SERVER_SHUTTING_DOWN))
+"""Reasons for which the broker may disconnect: 0x97 is for slow consumers (FC-14), 0x8B for a restart."""
 
 
 class Client:

@@ -130,6 +130,7 @@ class Link:
         self._arriving = Buffer()
         self._closes_after = 0.0
         self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(lambda _: sock.close())  # also when it is cancelled before it has begun
 
     @property
     def gone(self) -> bool:
@@ -222,7 +223,7 @@ class Network:
         self._calm = every == 0
 
     async def connect(self, name: str) -> Link:
-        """Return a new connection of the client `name`."""
+        """Return a new connection of the client `name`. Raises LostError if the broker is not there."""
         loop = asyncio.get_running_loop()
         sock = socket.socket()
         sock.setblocking(False)
@@ -231,6 +232,9 @@ class Network:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             await loop.sock_connect(sock, self._address)
+        except ConnectionRefusedError as error:
+            sock.close()
+            raise LostError from error
         except BaseException:
             sock.close()
             raise

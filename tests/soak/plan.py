@@ -92,6 +92,8 @@ class RoundPlan:
     sections: dict[str, Any]
     flags: tuple[str, ...]
     rules: Rules
+    restarts: int = 0
+    """How often the broker is killed or stopped, and started again on its journal."""
     publishers: list[PublisherPlan] = field(default_factory=list)
     subscribers: list[SubscriberPlan] = field(default_factory=list)
 
@@ -124,8 +126,10 @@ def draw(seed: int, number: int, sessions: int, seconds: float, rate: float) -> 
         "addresses": addresses,
         "mqtt": {"sys_interval": "1s"},
     }
+    restarts = random.Random(f"{seed}/{number} restarts").choice((0, 2)) if lossless else 0
     rules = Rules(
         lossless,
+        restarts,
         discarding=tuple(address["match"] for address in addresses if _discards(address)),
         uncertain=tuple(address["match"] for address in addresses),
         one_at_a_time=session["max_inflight"] == 1 and not addresses and "mqueue_priorities" not in session,
@@ -140,17 +144,18 @@ def draw(seed: int, number: int, sessions: int, seconds: float, rate: float) -> 
         sections,
         flags,
         rules,
+        restarts,
         [_publisher(draws, n, rate / publishers) for n in range(publishers)],
         [_subscriber(draws, n) for n in range(sessions - publishers)],
     )
 
 
 def with_folders(plan: RoundPlan, folder: Path) -> dict[str, Any]:
-    """The sections, with what the broker writes below `folder`: a journal where an address pages (FC-26)."""
-    pages = any(address["full_policy"] == "page" for address in plan.addresses)
+    """The sections, with what the broker writes below `folder`: a journal for pages (FC-26) and restarts (FC-27)."""
+    journals = plan.restarts or any(address["full_policy"] == "page" for address in plan.addresses)
     return plan.sections | {
         "metrics": {"directory": str(folder / "metrics"), "interval": "1s"},
-        "persistence": {"directory": str(folder / "journal") if pages else None},
+        "persistence": {"directory": str(folder / "journal") if journals else None},
     }
 
 

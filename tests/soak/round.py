@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import random
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +19,7 @@ from tests.soak.plan import RoundPlan, with_folders
 from tests.soak.publisher import Publisher
 from tests.soak.subscriber import Subscriber
 from tests.support.brokers import SLUICE, TCP_ONLY, start_sluice
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, free_port
 
 LOOK: Final = 0.1
 """Seconds between two looks at how it goes."""
@@ -47,27 +50,52 @@ class Outcome:
     log: str = ""
 
 
+class Host:
+    """The broker of a round, which may restart on its port and journal."""
+
+    def __init__(self, plan: RoundPlan, folder: Path, command: tuple[str, ...]) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._command = command
+        self._sections = with_folders(plan, folder)
+        if plan.restarts:
+            self._sections |= {"listeners": [{"name": "tcp", "bind": f"127.0.0.1:{free_port()}"}]}
+        self.violations: list[Violation] = []
+        self.broker = self._start()
+
+    def _start(self) -> BrokerProcess:
+        return start_sluice(self._folder, TCP_ONLY, self._sections, command=self._command, flags=self._plan.flags)
+
+    def restart(self, how: signal.Signals) -> None:
+        """End it, and start it again."""
+        self.broker.ask_to_end(how)
+        self.broker.stop()
+        self.violations += [Violation("no trouble", "the broker", line) for line in self.broker.trouble()]
+        self.broker = self._start()
+
+
 def run_round(plan: RoundPlan, folder: Path, command: tuple[str, ...] = SLUICE) -> Outcome:
     """Run the round in `folder` and return what there is to say of it."""
     outcome = Outcome(plan)
     observed = Observed()
-    broker = start_sluice(folder, TCP_ONLY, with_folders(plan, folder), command=command, flags=plan.flags)
+    host = Host(plan, folder, command)
     try:
-        outcome.rss_start = broker.rss()
-        asyncio.run(_Drive(plan, broker, observed, outcome).run())
+        outcome.rss_start = host.broker.rss()
+        asyncio.run(_Drive(plan, host, observed, outcome).run())
         if not outcome.violations:
-            outcome.violations += probes.probe(broker, plan)
-        outcome.rss_end = broker.rss()
+            outcome.violations += probes.probe(host.broker, plan)
+        outcome.rss_end = host.broker.rss()
     finally:
-        code = broker.stop()
-        outcome.log = broker.stderr
+        code = host.broker.stop()
+        outcome.log = host.broker.stderr
     if code:
         outcome.violations.append(Violation("a clean stop", "the broker", f"has ended with {code}"))
-    outcome.violations += _check_log(broker)
+    outcome.violations += host.violations + _check_log(host.broker)
     found, missing = checker.check(observed, plan.rules)
     outcome.violations += found
     outcome.violations += limits.check_memory(plan, observed, outcome.rss_start, outcome.rss_most)
-    outcome.violations += books.check_metrics(folder / "metrics", plan, missing)
+    if not plan.restarts:  # a broker that is killed does not close its books
+        outcome.violations += books.check_metrics(folder / "metrics", plan, missing)
     outcome.messages = len(observed.messages)
     outcome.received = sum(len(session.receipts) for session in observed.sessions)
     return outcome
@@ -101,15 +129,19 @@ def _event(line: str) -> dict[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
+def _is_past(until: float) -> bool:
+    return clock() > until
+
+
 class _Drive:
     """The clients of one round."""
 
-    def __init__(self, plan: RoundPlan, broker: BrokerProcess, observed: Observed, outcome: Outcome) -> None:
+    def __init__(self, plan: RoundPlan, host: Host, observed: Observed, outcome: Outcome) -> None:
         self._plan = plan
-        self._broker = broker
+        self._host = host
         self._observed = observed
         self._outcome = outcome
-        self._network = Network(broker.address(), plan.key, plan.every)
+        self._network = Network(host.broker.address(), plan.key, plan.every)
         self._publishers = [Publisher(p, self._network, observed, plan.key) for p in plan.publishers]
         self._subscribers = [Subscriber(s, self._network, observed, plan.key) for s in plan.subscribers]
         self._clients: list[Client] = [*self._subscribers, *self._publishers]
@@ -118,8 +150,7 @@ class _Drive:
         """Let it rain, then let it settle, and have everybody leave."""
         tasks = [asyncio.create_task(client.run()) for client in self._clients]
         try:
-            rains_until = clock() + self._plan.seconds
-            await self._watch(tasks, lambda: clock() > rains_until)
+            await self._rain(tasks)
             self._network.calm()
             begun = clock()
             for client in self._clients:
@@ -137,10 +168,22 @@ class _Drive:
         await self._network.close()
         self._outcome.happened = dict(self._network.happened)
 
+    async def _rain(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Let things go wrong for a while; restarts of the broker divide it."""
+        draws = random.Random(f"{self._plan.key} restarts")
+        parts = self._plan.restarts + 1
+        for part in range(parts):
+            until = clock() + self._plan.seconds / parts
+            await self._watch(tasks, partial(_is_past, until))
+            if part < self._plan.restarts:
+                how = draws.choice((signal.SIGKILL, signal.SIGTERM))
+                self._network.happened[f"restart after {how.name}"] += 1
+                await asyncio.to_thread(self._host.restart, how)
+
     async def _watch(self, tasks: list[asyncio.Task[None]], enough: Callable[[], bool]) -> None:
         """Look at the clients and at the broker's memory until it is enough."""
         while not enough():
-            self._outcome.rss_most = max(self._outcome.rss_most, self._broker.rss())
+            self._outcome.rss_most = max(self._outcome.rss_most, self._host.broker.rss())
             finished, _ = await asyncio.wait(tasks, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
             for task in finished:
                 task.result()  # raises: clients do not finish

@@ -12,10 +12,12 @@ pytestmark = pytest.mark.once
 SEED = 4
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_round(tmp_path: Path, number: int) -> None:
-    """FC-1 to FC-15, FC-20 to FC-26: all rules hold on a bad network, and the counters balance."""
-    outcome = run_round(draw(SEED, number, sessions=40, seconds=4, rate=400), tmp_path)
+@pytest.mark.parametrize(("number", "restarts"), [(0, 0), (1, 0), (4, 2)])
+def test_round(tmp_path: Path, number: int, restarts: int) -> None:
+    """FC-1 to FC-15, FC-20 to FC-27: all rules hold on a bad network, and the counters balance."""
+    plan = draw(SEED, number, sessions=40, seconds=4, rate=400)
+    assert plan.restarts == restarts
+    outcome = run_round(plan, tmp_path)
     assert [str(violation) for violation in outcome.violations] == [], outcome.plan
     assert outcome.messages > 0
     assert outcome.received > outcome.messages

@@ -35,8 +35,8 @@ def _two_hours(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def two_hours(_two_hours: Path, tmp_path: Path) -> tuple[Path, Path]:
-    """`raw`, the metrics of two hours, and `store`, compacted from them: copies of one store for all tests."""
-    shutil.copytree(_two_hours, tmp_path, dirs_exist_ok=True)  # with their times, by which a store knows files again
+    """Copies of one store for all tests: `raw`, the metrics of two hours, and `store`, compacted from them."""
+    shutil.copytree(_two_hours, tmp_path, dirs_exist_ok=True)  # with their times, by which a store recognizes files
     return tmp_path / "raw", tmp_path / "store"
 
 

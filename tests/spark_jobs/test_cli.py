@@ -49,6 +49,7 @@ def test_options_are_refused_with_what_would_be_right(
     assert "is the run itself" in fails(capsys, *good, "--baseline", f"metrics={metrics}")
     assert "metrics=DIR" in fails(capsys, *good, "--baseline", "yesterday")
     assert "expected a whole number of at least 1" in fails(capsys, *good, "--starved-after", "0")
+    assert "expected a version of --store" in fails(capsys, *good, "--store-version", "1")
     assert not (tmp_path / "out").exists()
 
 

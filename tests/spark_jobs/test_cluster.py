@@ -93,7 +93,8 @@ def test_a_cluster_compacts_as_this_machine_does(
     compact(Options(str(raw), str(tmp_path / "here"), 60_000_000), lambda _: spark, Progress(quiet=True))
     archive, main = write_bundle(str(tmp_path / "jobs"))
     submit = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", master, "--driver-memory", "1g"]
-    for setting, value in FOR_VERY_FEW_ROWS.items():  # set automatically with --master
+    timestamps = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+    for setting, value in {**FOR_VERY_FEW_ROWS, **timestamps}.items():  # set automatically with --master
         submit += ["--conf", f"{setting}={value}"]
     commands = {
         "master": [sys.executable, "-m", "spark_jobs", "compact", "--master", master],

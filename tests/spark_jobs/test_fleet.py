@@ -130,3 +130,17 @@ def test_refused(wrong: dict[str, int], tmp_path: Path) -> None:
     """An impossible fleet is refused; the message says what was expected."""
     with pytest.raises(ModelError, match=r"expected|too few|make"):
         generate(Model(**wrong), tmp_path)
+
+
+def test_one_broker_may_have_most_sessions(tmp_path: Path) -> None:
+    """With a skew of a half the first broker has half of all sessions, and the others share the rest."""
+    model = Model(sessions=60, brokers=4, length_us=3600 * SECOND, interval_us=300 * SECOND, skew=0.5)
+    planted = generate(model, tmp_path, processes=1)
+    found = {row["broker"]: set[str]() for row in read_rows(tmp_path)}
+    for row in read_rows(tmp_path):
+        found[row["broker"]].add(row["client_id"])
+    assert sorted(map(len, found.values())) == [10, 10, 10, 30]
+    assert planted.sessions == 60
+    for wrong in (Model(skew=0.5, rows=1000), Model(skew=0.5, brokers=1), Model(skew=1.5)):
+        with pytest.raises(ModelError, match="skew"):
+            wrong.check()

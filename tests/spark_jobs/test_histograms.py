@@ -1,4 +1,4 @@
-"""Columns of histograms: sums by group, and what earlier versions of the broker have counted."""
+"""Columns of histograms: sums by group, and histograms of earlier versions of the broker."""
 
 from collections import Counter
 from itertools import chain
@@ -60,8 +60,3 @@ def test_earlier_counts_are_spread_evenly() -> None:
     sixteen, one = h.of_earlier(pa.array(earlier, h.KIND)).to_pylist()
     assert Counter(entry // 256 for entry in sixteen) == {2: 8}
     assert one == histogram([96 - 1])
-
-
-def test_a_column_of_counts() -> None:
-    """Counts of all buckets become entries."""
-    assert h.column_of(np.array([counts_of([5, 5, 99]), counts_of([])])).to_pylist() == [histogram([5, 5, 99]), []]

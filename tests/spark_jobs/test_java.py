@@ -1,6 +1,7 @@
 """Finding Java, and starting it without an argument that some runtimes refuse."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from spark_jobs import java
 from spark_jobs.errors import ReportError
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.once
 
@@ -79,6 +81,20 @@ def test_no_java_says_what_was_looked_at(tmp_path: Path) -> None:
         java.find_java({"PATH": str(tmp_path)})
     with pytest.raises(ReportError, match="does not run"):
         java.find_java({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path)})
+
+
+def test_java_is_stopped(tmp_path: Path) -> None:
+    """The process that the wrapper has become ends; stopping it again, or one that was never started, does nothing."""
+    sleep = shutil.which("sleep")
+    assert sleep is not None
+    home = java.make_java_home(java.Java(Path(sleep), 17, "test"), tmp_path / "it's made")
+    java.stop_java(home)
+    with subprocess.Popen([home / "bin" / "java", "600"]) as process:
+        noted = home / "pid"
+        wait_until(lambda: noted.exists() and noted.read_text().strip() == str(process.pid), "the pid is noted")
+        java.stop_java(home)
+        java.stop_java(home)
+    assert process.returncode is not None
 
 
 def test_the_wrapper_drops_one_argument_and_keeps_the_others(tmp_path: Path) -> None:

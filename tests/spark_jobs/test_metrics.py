@@ -10,7 +10,14 @@ pytestmark = pytest.mark.once
 def test_reasons_come_from_the_columns_in_their_order() -> None:
     """Gate and drop reasons are those that the schema file has columns for."""
     assert metrics.GATE_REASONS == ("congested", "window_full", "mailbox_busy", "backlog", "rate")
-    assert metrics.DROP_REASONS == ("queue_full", "expired", "too_large", "offline_qos0", "session_ended")
+    assert metrics.DROP_REASONS == (
+        "queue_full",
+        "expired",
+        "too_large",
+        "offline_qos0",
+        "session_ended",
+        "not_permitted",
+    )
 
 
 def test_a_reason_has_a_column_only_where_it_can_be() -> None:
@@ -31,7 +38,7 @@ def test_counters_are_what_adds_up() -> None:
 def test_what_was_added_can_be_taken_as_0_before() -> None:
     """Files of the first version are read too: later versions add counts, and give histograms another name."""
     added = [field for field in metrics.SCHEMA.fields if field.name in metrics.ADDED]
-    assert {field.since for field in added} == {2, 3, 4}
+    assert {field.since for field in added} == {2, 3, 4, 5}
     assert {field.type for field in added} == {"int64", "bool"}
     assert set(metrics.BEFORE) == set(metrics.HISTOGRAMS)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from tests.support.certificates import Certificates
+from tests.support.forked import installed
 from tests.support.process import Address, BrokerError, BrokerProcess, clean_environment, free_port
 
 HOST = "127.0.0.1"
@@ -57,7 +58,7 @@ def sluice_config(listeners: Sequence[Listener], sections: Mapping[str, object] 
         "node_name": "test",
         "allow_anonymous": True,
         "listeners": [_sluice_listener(listener) for listener in listeners],
-        "log": {"level": "info", "format": "json"},
+        "log": {"level": "info", "format": "json", "max_lines": "infinity"},
     }
     return yaml.safe_dump(config | dict(sections or {}))
 
@@ -84,24 +85,29 @@ def start_sluice(
     command: Sequence[str] = SLUICE,
     flags: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    prepare: str = "",
 ) -> BrokerProcess:
     """Start Sluice and wait until it has said on which port each listener is.
 
     It runs in `folder`: which `broker` package it finds depends on what is installed and on PYTHONPATH
     only, as it does for the tests themselves. Pytest forks it from a process that has imported Sluice, unless it
-    is to have another command or variables of its own.
+    is to have another command or variables of its own. What is to be prepared, in Python, such as other constants of
+    a module, is a reason to fork it also elsewhere.
     """
     file = folder / "sluice.yaml"
     file.write_text(sluice_config(listeners, sections))
     # Brokers that run at once would meet at the same admin socket.
     environment = clean_environment(**({"XDG_RUNTIME_DIR": str(folder)} | dict(env or {})))
     arguments = ["run", "--config", str(file), *flags]
-    if loop := _loop_to_fork(command, env):
-        broker = BrokerProcess(arguments, folder, environment, forked_on=loop)
+    if loop := _loop_to_fork(command, env, prepare):
+        broker = BrokerProcess(arguments, folder, environment, forked_on=loop, prepare=prepare)
     else:
+        if prepare:
+            command = (sys.executable, "-c", f"{prepare}; import broker.__main__")
         broker = BrokerProcess([*command, *arguments], folder, environment)
     try:
-        broker.wait_for_output(lambda lines: len(_listening(lines)) >= len(listeners), "listening")
+        names = {each["name"] for each in yaml.safe_load(file.read_text())["listeners"]}
+        broker.wait_for_output(lambda lines: names <= _listening(lines).keys(), "listening")
     except BrokerError:
         broker.stop()
         raise
@@ -109,9 +115,9 @@ def start_sluice(
     return broker
 
 
-def _loop_to_fork(command: Sequence[str], env: Mapping[str, str] | None) -> str:
+def _loop_to_fork(command: Sequence[str], env: Mapping[str, str] | None, prepare: str) -> str:
     """Return the loop that a forked broker runs on; empty if it has to be a program of its own."""
-    if "PYTEST_VERSION" not in os.environ or env is not None:
+    if not ("PYTEST_VERSION" in os.environ or prepare) or env is not None or not installed():
         return ""
     return next((loop for loop, known in LOOPS.items() if tuple(command) == known), "")
 
@@ -122,8 +128,8 @@ def _listening(lines: Sequence[str]) -> dict[str, Address]:
     for line in lines:
         event = _event(line)
         if event.get("event") == "listening":
-            name, host, port = str(event["listener"]), str(event["host"]), int(str(event["port"]))
-            found.setdefault(name, Address(host, port))
+            name, host, port = str(event["listener"]), str(event.get("host", event.get("path"))), event.get("port", 0)
+            found.setdefault(name, Address(host, int(str(port))))
     return found
 
 

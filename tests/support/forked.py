@@ -6,8 +6,10 @@ A fork server is started with the first broker, and ends with the tests. It has 
 import os
 import runpy
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.machinery import PathFinder
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerContext
 from multiprocessing.forkserver import ensure_running
@@ -16,13 +18,19 @@ from pathlib import Path
 from typing import IO, Final
 from unittest.mock import patch
 
-import broker.broker
-
 CHILD: Final = Path(__file__).with_name("forked_child.py")
 """What the fork runs, by its path: the installed Sluice is tested in processes that cannot import tests."""
 
 PRELOADED: Final = ["broker.cli.main", "broker.server.logs", "broker.server.server", "uvloop"]
 """What `sluice run` imports, those imported by functions too."""
+
+
+@cache
+def installed() -> list[str]:
+    """Where a program in another folder finds Sluice, empty if nowhere: `python -m` puts the current folder first."""
+    paths = sys.path if sys.flags.safe_path else sys.path[1:]
+    found = PathFinder.find_spec("broker", paths)
+    return list((found and found.submodule_search_locations) or [])
 
 
 @cache
@@ -38,7 +46,10 @@ def _fork_server() -> ForkServerContext:
 class ForkedProcess:
     """A broker with the methods of `subprocess.Popen` that are used: `sluice ARGUMENTS`, standard error in a pipe."""
 
-    def __init__(self, loop: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, loop: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], prepare: str = ""
+    ) -> None:
+        """`prepare`: what the process runs before it becomes a broker."""
         context = _fork_server()
         receiver, sender = context.Pipe(duplex=False)
         given = {
@@ -47,7 +58,8 @@ class ForkedProcess:
             "folder": str(folder),
             "environment": dict(environment),
             "stderr": sender,
-            "code": broker.broker.__file__,
+            "code": installed(),
+            "prepare": prepare,
         }
         self._process: BaseProcess = context.Process(
             target=runpy.run_path, args=(str(CHILD), {"given": given}, "__main__"), daemon=True

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import psutil
 
@@ -36,9 +37,19 @@ class BrokerProcess:
     """One running broker; as a context manager it is stopped at the end and must not have printed trouble."""
 
     def __init__(
-        self, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, *, forked_on: str = ""
+        self,
+        command: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+        *,
+        forked_on: str = "",
+        prepare: str = "",
+        pass_fds: Sequence[int] = (),
     ) -> None:
-        """Start a program, or fork `sluice` with these arguments on a loop, `uvloop` or `asyncio`."""
+        """Start a program, or fork `sluice` with these arguments on a loop, `uvloop` or `asyncio`.
+
+        A fork runs `prepare` before; a program also gets the descriptors `pass_fds`.
+        """
         self.listeners: dict[str, Address] = {}
         self.folder = folder
         self._lines: list[str] = []
@@ -46,13 +57,17 @@ class BrokerProcess:
         self._news = threading.Condition()
         self._process: subprocess.Popen[bytes] | ForkedProcess
         if forked_on:
-            self._process = ForkedProcess(forked_on, command, folder, env if env is not None else os.environ)
+            self._process = ForkedProcess(forked_on, command, folder, env if env is not None else os.environ, prepare)
         else:
             self._process = subprocess.Popen(
-                command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+                command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=pass_fds
             )
         assert self._process.stderr is not None
-        self._reader = threading.Thread(target=self._read, args=(self._process.stderr,), daemon=True)
+        self._output = self._process.stderr.fileno()
+        os.set_blocking(self._output, False)
+        self._unfinished = b""
+        self._is_read = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     @property
@@ -62,8 +77,9 @@ class BrokerProcess:
 
     @property
     def stderr(self) -> str:
-        """Everything printed on standard error so far."""
+        """Everything printed on standard error so far, also before an answer that has just come."""
         with self._news:
+            self._take()
             return "".join(self._lines)
 
     def address(self, listener: str = "tcp") -> Address:
@@ -90,19 +106,24 @@ class BrokerProcess:
     def assert_healthy(self) -> None:
         """Fail if the broker is gone or has printed a traceback or a warning."""
         assert self._process.poll() is None, f"the broker ended with {self._process.poll()}:\n{self.stderr}"
-        assert not self.trouble(), "\n".join(self.trouble())
+        assert not self.trouble(), self.stderr
 
     def wait_for_output(self, enough: Callable[[list[str]], bool], what: str, seconds: float = 30.0) -> None:
-        """Wait until the lines of standard error satisfy `enough`; raise BrokerError if they never do."""
-        deadline = time.monotonic() + seconds
+        """Wait until the lines of standard error satisfy `enough`; raise BrokerError if they never do.
+
+        What counts is the time waited, so that nothing fails because the machine, or all of a run, was stopped.
+        """
+        waited = 0.0
         with self._news:
             while not enough(self._lines):
                 if self._process.poll() is not None and not self._reader.is_alive():
                     code = self._process.returncode
                     raise BrokerError(f"ended with {code} before {what}:\n{''.join(self._lines)}")
-                if time.monotonic() > deadline:
+                if waited > seconds:
                     raise BrokerError(f"no {what} after {seconds:g} s:\n{''.join(self._lines)}")
+                began = time.monotonic()
                 self._news.wait(0.1)
+                waited += min(time.monotonic() - began, 1.0)
 
     def wait_until_accepting(self, address: Address, seconds: float = 30.0) -> None:
         """Wait until a TCP connection succeeds, for brokers that do not say that they listen."""
@@ -147,14 +168,28 @@ class BrokerProcess:
     ) -> None:
         self.stop()
         if kind is None:
-            assert not self.trouble(), "\n".join(self.trouble())
+            assert not self.trouble(), self.stderr
 
-    def _read(self, stream: IO[bytes]) -> None:
-        for line in stream:
+    def _read(self) -> None:
+        readable = select.poll()
+        readable.register(self._output, select.POLLIN)
+        while not self._is_read:
+            readable.poll()
             with self._news:
-                self._lines.append(line.decode(errors="replace"))
-                self._news.notify_all()
-        with self._news:
+                self._take()
+
+    def _take(self) -> None:
+        """Take what can be read now. The lock is held."""
+        while not self._is_read:
+            try:
+                data = os.read(self._output, 65_536)
+            except BlockingIOError:
+                return
+            self._is_read = not data
+            *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+            self._lines += [f"{line.decode(errors='replace')}\n" for line in lines]
+            if self._is_read and self._unfinished:
+                self._lines.append(self._unfinished.decode(errors="replace"))
             self._news.notify_all()
 
 

@@ -44,8 +44,12 @@ class WireClient:
         timeout: float = 5.0,
         tls: ssl.SSLContext | None = None,
         receive_buffer: int = 0,
+        source: str = "",
+        first: bytes = b"",
     ) -> None:
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        """`source`: our own IP address; `first`: what is sent before anything else, as proxies do."""
+        unix = address.host.startswith("/")
+        family = socket.AF_UNIX if unix else socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self.version = version
         self.timeout = timeout
         self.socket = socket.socket(family, socket.SOCK_STREAM)
@@ -54,11 +58,15 @@ class WireClient:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(timeout)
         try:
-            self.socket.connect(address)
+            if source:
+                self.socket.bind((source, 0))
+            self.socket.connect(address.host if unix else address)
+            self.socket.sendall(first)
         except OSError:
             self.socket.close()
             raise
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not unix:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname=address.host)
         self._decoder = Decoder(version=version)

@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Protocol
 
 from broker.auth.identity import Identity
+from broker.connection.connection_rate import network
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,25 @@ class Login:
     listener: str = ""
     host: str = ""
     """The IP address of the client."""
+    common_name: str = ""
+    """The common name of its certificate, if it has a verified one."""
+
+    @property
+    def network(self) -> bytes:
+        """Its IPv4 address or IPv6 network (/64), as a key; empty if it has none."""
+        return network(self.host)
+
+    @property
+    def is_nameless(self) -> bool:
+        """Whether CONNECT has neither a user name nor a password: there is only what else is known of the client."""
+        return not self.username and self.password is None
+
+    @property
+    def claimed(self) -> str:
+        """Whom a password is tried for: the user name, without one the client id; empty without either."""
+        if self.username or not self.client_id:
+            return self.username
+        return "\0" + self.client_id  # no user name has this character [MQTT-1.5.4-2]
 
 
 class No(Enum):
@@ -38,12 +58,18 @@ class Busy(Exception):  # noqa: N818 - it is a state, not a mistake
     """Too many clients wait for an answer; this one has to try again later."""
 
 
+class Unavailable(Exception):  # noqa: N818 - it is a state, not a mistake
+    """It cannot be told now who it is; the log has the reason already."""
+
+
 class Authenticator(Protocol):
-    """Decides about logins. Whatever it raises, except Busy, counts as a failure: the client is not let in."""
+    """Decides about logins. Whatever it raises counts as a failure: the client is not let in."""
 
     name: str
     """For the log."""
+    asked_about_nameless: bool
+    """Whether it can decide about clients that send neither a user name nor a password, such as by their client ids."""
 
     async def authenticate(self, login: Login) -> Answer:
-        """Return who it is, `No.DENIED` or `No.NOT_MINE`. Raises Busy."""
+        """Return who it is, `No.DENIED` or `No.NOT_MINE`. Raises Busy and Unavailable."""
         ...

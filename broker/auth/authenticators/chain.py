@@ -2,15 +2,24 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import structlog
 
-from broker.auth.authenticators.authenticator import Authenticator, Busy, Login, No
+from broker.auth.authenticators.authenticator import Answer, Authenticator, Busy, Login, No, Unavailable
 from broker.auth.authenticators.guard import Guard
+from broker.auth.authenticators.outage import where
 from broker.auth.identity import Identity
 from broker.runtime.clock import SECOND, monotonic_us
 from protocol import reason_codes
 from protocol.errors import MQTTError
+
+NOT_NOW: Final = "authentication is not possible now"
+
+NAMELESS: Final = "CONNECT without authentication"
+
+Outcome = Identity | None | MQTTError
+"""Who a client is; None for one that is let in without a user name; or why it is refused."""
 
 
 class Chain:
@@ -28,60 +37,63 @@ class Chain:
         self._clock = clock
         self._log = structlog.get_logger("sluice")
         self._asking: set[asyncio.Task[None]] = set()  # the loop itself keeps no reference to its tasks
+        self.asked_about_nameless = any(each.asked_about_nameless for each in authenticators)
+        """Whether there is anybody to ask about clients that send neither a user name nor a password."""
 
-    def begin(self, login: Login, done: Callable[[Identity | MQTTError], None]) -> None:
-        """Ask; `done` is called later, in the event loop, with the identity or the refusal."""
-        task = asyncio.get_running_loop().create_task(self._ask_for(login, done))
+    def begin(self, login: Login, anonymous: bool, done: Callable[[Outcome], None]) -> None:
+        """Ask; `done` is called later, in the event loop. `anonymous` as in `ask`."""
+        task = asyncio.get_running_loop().create_task(self._ask_for(login, anonymous, done))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
-    async def ask(self, login: Login) -> Identity:
-        """Return who it is. Raises MQTTError with the reason code for CONNACK."""
+    async def ask(self, login: Login, anonymous: bool = False) -> Identity | None:
+        """Return who it is; None if it is let in without a user name. Raises MQTTError with the code for CONNACK.
+
+        `anonymous`: whether a client is let in that sends neither a user name nor a password, and that nobody knows.
+        """
         guard = self._guard
         if guard is not None and (refusal := guard.refusal(login, self._clock())):
             raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, refusal)
-        identity = await self._decide(login)
-        if identity is None:
+        answer = await self._decide(login)
+        if answer is No.NOT_MINE and login.is_nameless:
+            if not anonymous:
+                raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
+            return None
+        if isinstance(answer, No):
             if guard is not None and (delay := guard.failed(login, self._clock())):
                 await asyncio.sleep(delay / SECOND)
+            if login.is_nameless:
+                raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
             # The same words whether the user is unknown or the password wrong.
-            raise MQTTError(
-                reason_codes.BAD_USER_NAME_OR_PASSWORD, f"user name {login.username!r:.80} or its password is wrong"
-            )
+            name = "a token" if login.username.startswith("eyJ") else f"user name {login.username!r:.80}"
+            raise MQTTError(reason_codes.BAD_USER_NAME_OR_PASSWORD, f"{name} or its password is wrong")
         if guard is not None:
             guard.succeeded(login)
-        return identity
+        return answer if answer.user else None
 
-    async def _decide(self, login: Login) -> Identity | None:
-        """Who it is; None if nobody says yes. Raises MQTTError if that cannot be told."""
+    async def _decide(self, login: Login) -> Answer:
+        """The first yes or no; `No.NOT_MINE` if nobody knows the client. Raises MQTTError if that cannot be told."""
         for authenticator in self._authenticators:
+            if login.is_nameless and not authenticator.asked_about_nameless:
+                continue
             try:
                 answer = await authenticator.authenticate(login)
             except Busy as busy:
                 raise MQTTError(reason_codes.SERVER_BUSY, f"{authenticator.name}: {busy}") from None
+            except Unavailable:
+                raise MQTTError(reason_codes.SERVER_UNAVAILABLE, NOT_NOW) from None
             except Exception as error:
                 # The error may quote what it was asked: only its type and place are logged.
-                self._log.error("authenticator_failed", authenticator=authenticator.name, detail=_where(error))
-                raise MQTTError(reason_codes.SERVER_UNAVAILABLE, "authentication is not possible now") from None
-            if isinstance(answer, Identity):
+                self._log.error("authenticator_failed", authenticator=authenticator.name, detail=where(error))
+                raise MQTTError(reason_codes.SERVER_UNAVAILABLE, NOT_NOW) from None
+            if answer is not No.NOT_MINE:
                 return answer
-            if answer is No.DENIED:
-                return None
-        return None
+        return No.NOT_MINE
 
-    async def _ask_for(self, login: Login, done: Callable[[Identity | MQTTError], None]) -> None:
+    async def _ask_for(self, login: Login, anonymous: bool, done: Callable[[Outcome], None]) -> None:
         try:
-            answer: Identity | MQTTError = await self.ask(login)
+            answer: Outcome = await self.ask(login, anonymous)
         except MQTTError as error:
             answer = error
         # Called by the loop, which reports what it raises.
         asyncio.get_running_loop().call_soon(done, answer)
-
-
-def _where(error: Exception) -> str:
-    """The type of an error, and the line that raised it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else ""
-    return type(error).__name__ + place

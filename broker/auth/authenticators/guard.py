@@ -3,14 +3,13 @@
 From half of a limit on, the answer to a failed login is delayed; at the limit further logins are refused, unread, until
 `period` has passed without another failure. A user who has logged in from an address before is judged only by what has
 failed for this user from this address: so nobody is locked out by others who try passwords for the same name, or who
-share the address.
+share the address. A client without a user name is counted by its client id.
 """
 
 from collections.abc import Hashable
 from typing import Final
 
 from broker.auth.authenticators.authenticator import Login
-from broker.connection.connection_rate import network
 from broker.runtime.clock import SECOND
 
 MOST_KEYS: Final = 10_000
@@ -71,32 +70,32 @@ class Guard:
 
     def refusal(self, login: Login, now: int) -> str:
         """Why a login is refused without a look at its password; empty if it is not."""
-        address = network(login.host)
-        pair = (login.username, address)
+        address = login.network
+        pair = (login.claimed, address)
         if self._pairs.refused(pair, now):
             return "too many failed logins of this user from this address"
         if pair in self._known:
             return ""
         if address and self._addresses.refused(address, now):
             return "too many failed logins from this address"
-        if self._users.refused(login.username, now):
+        if login.claimed and self._users.refused(login.claimed, now):
             return "too many failed logins of this user"
         return ""
 
     def failed(self, login: Login, now: int) -> int:
         """Count a failed login; returns by how many microseconds its answer is to be delayed."""
-        address = network(login.host)
-        pair = (login.username, address)
+        address = login.network
+        pair = (login.claimed, address)
         delay = self._pairs.add(pair, now)
         if pair in self._known:
             return delay
         if address:
             delay = max(delay, self._addresses.add(address, now))
-        return max(delay, self._users.add(login.username, now))
+        return max(delay, self._users.add(login.claimed, now)) if login.claimed else delay
 
     def succeeded(self, login: Login) -> None:
         """Remember a login that has succeeded."""
-        pair = (login.username, network(login.host))
+        pair = (login.claimed, login.network)
         self._pairs.forget(pair)
         self._known.pop(pair, None)
         if len(self._known) >= MOST_KEYS:

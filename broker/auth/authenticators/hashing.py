@@ -8,15 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from broker.auth.authenticators.authenticator import Busy
+from broker.auth.authenticators.slots import MOST_WAITING, Slots
 
 T = TypeVar("T")
 
 THREADS: Final = max(1, (os.cpu_count() or 1) - 1)
 """Hashes computed at once; one processor is left to the event loop."""
-
-MOST_WAITING: Final = 256
-"""Logins that may wait for a thread. More would be refused by their time limit anyway (mqtt.connect_timeout)."""
 
 _NICE: Final = 10
 """How much other threads precede these, by the scheduler of Linux."""
@@ -26,22 +23,17 @@ class HashingPool:
     """Runs jobs that take milliseconds outside the event loop. The libraries release the interpreter lock meanwhile."""
 
     def __init__(self, threads: int = THREADS, most_waiting: int = MOST_WAITING) -> None:
-        self._most = threads + most_waiting
-        self._running = 0
+        self._slots = Slots(threads, most_waiting)
         self._executor = ThreadPoolExecutor(threads, "hashing", initializer=_give_way)
 
-    async def run(self, job: Callable[[], T]) -> T:
-        """Run the job in a thread and return its result. Raises Busy if too many wait."""
-        if self._running >= self._most:
-            raise Busy(f"{self._running} logins wait for their passwords to be hashed")
-        self._running += 1
-        try:
+    async def run(self, job: Callable[[], T], address: bytes) -> T:
+        """Run the job in a thread and return its result. `address`: the client's network. Raises Busy."""
+        async with self._slots.of(address):
             return await asyncio.get_running_loop().run_in_executor(self._executor, job)
-        finally:
-            self._running -= 1
 
     def close(self) -> None:
         """Discard what waits."""
+        self._slots.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 

@@ -8,7 +8,8 @@
 import binascii
 import hashlib
 import hmac
-from base64 import b64decode
+import re
+from base64 import b64decode, b64encode
 from typing import Final
 
 MEMORY: Final = 19_456
@@ -21,8 +22,17 @@ _HASH_BYTES: Final = 32
 MOST_MEMORY: Final = 1024 * 1024
 """KiB. What a hash costs is in the file; these limits keep one entry from taking the memory or time of the broker."""
 MOST_PASSES: Final = 64
+MOST_LANES: Final = 64
+"""Each is a thread."""
 MOST_ITERATIONS: Final = 10_000_000
 
+_ARGON2: Final = re.compile(
+    r"\$argon2id(\$v=(16|19))?\$m=(?P<memory>[1-9][0-9]{0,9}),t=(?P<passes>[1-9][0-9]{0,9}),p=(?P<lanes>[1-9][0-9]{0,7})"
+    r"\$(?P<salt>[A-Za-z0-9+/]+)\$(?P<hash>[A-Za-z0-9+/]+)"
+)
+_LEAST_SALT: Final = 8
+"""Bytes, by argon2 itself."""
+_LEAST_HASH: Final = 4
 _SHA512_BYTES: Final = 64
 _LONGEST: Final = 512
 """Characters of the longest hash; Mosquitto's have up to 200."""
@@ -68,15 +78,25 @@ def verify(encoded: str, password: bytes) -> bool:
 
 
 def _check_argon2(encoded: str) -> None:
-    from argon2 import extract_parameters
-    from argon2.exceptions import InvalidHashError
+    found = _ARGON2.fullmatch(encoded)
+    if found is None:
+        raise ValueError("the argon2id hash is not complete")
+    if len(_unpadded(found["salt"])) < _LEAST_SALT or len(_unpadded(found["hash"])) < _LEAST_HASH:
+        raise ValueError("the argon2id hash is not complete")
+    memory, passes, lanes = (int(found[name]) for name in ("memory", "passes", "lanes"))
+    if memory > MOST_MEMORY or passes > MOST_PASSES or lanes > MOST_LANES:
+        raise ValueError(f"the argon2id hash asks for more than m={MOST_MEMORY},t={MOST_PASSES},p={MOST_LANES}")
+    if memory < 8 * lanes:
+        raise ValueError("the argon2id hash asks for less than 8 KiB of memory for each lane")
 
+
+def _unpadded(text: str) -> bytes:
+    """What base64 without padding stands for; empty if it is none."""
     try:
-        found = extract_parameters(encoded)
-    except InvalidHashError:
-        raise ValueError("the argon2id hash is not complete") from None
-    if found.memory_cost > MOST_MEMORY or found.time_cost > MOST_PASSES:
-        raise ValueError(f"the argon2id hash asks for more than m={MOST_MEMORY},t={MOST_PASSES}")
+        value = b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        return b""
+    return value if b64encode(value).decode().rstrip("=") == text else b""  # else bits are left over
 
 
 def _verify_argon2(encoded: str, password: bytes) -> bool:

@@ -19,6 +19,7 @@ KEY: Final = "authorization.acl_file"
 
 _ACCESS: Final = {"read": (True, False, True), "write": (True, True, False), "readwrite": (True, True, True)}
 _DENY: Final = (False, True, True)
+_NOT_UTF8: Final = re.compile("[\ud800-\udfff]")
 _WRONG_WILDCARD: Final = re.compile(r"[^/][+#]|[+#][^/]|#/")
 
 
@@ -36,7 +37,8 @@ class _Lines:
         return rule
 
     def rules(self) -> list[Rule]:
-        return [*self.denied, *self.allowed]
+        """In their order, without those that are about no topic of MQTT, because their filters are not UTF-8."""
+        return [rule for rule in (*self.denied, *self.allowed) if not _NOT_UTF8.search(rule.filters[0])]
 
 
 def read(path: Path) -> list[Rule]:

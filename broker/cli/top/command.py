@@ -9,12 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
-import config
-from broker.admin import DEFAULT_LIMIT, MOST_ROWS
-from broker.admin.client import AdminError, find
-from broker.admin.socket import default_places
-from broker.cli.options import CONFIG_PROBLEM
-from config.admin import CHOSEN
+from broker.admin.client import AdminError
+from broker.admin.listing import DEFAULT_LIMIT, MOST_ROWS
+from broker.cli.socket import ConfigFile, Socket, socket_path
 from config.units import parse_duration
 
 FAILED: Final = 1
@@ -44,14 +41,17 @@ class Sort(StrEnum):
     WINDOW_FULL = "window_full"
     DROPS = "drops"
     PATIENCE = "patience"
+    WINDOW = "window"
+    SENT = "sent"
+    NAME = "name"
     WAITING = "waiting"
     REFUSED = "refused"
 
 
 _KEYS: Final = (
-    "Highest first: mailbox, mqueue (the default), bytes, window_full, drops or patience (how long publishers were "
-    "held back for it); groups have mqueue, bytes, drops and patience, addresses bytes (their default), waiting, "
-    "refused and drops."
+    "Highest first: mailbox, mqueue (the default), bytes, window, window_full, sent, drops or patience (how long "
+    "publishers were held back for it); groups have mqueue, bytes, drops and patience, addresses bytes (their "
+    "default), waiting, refused and drops; all have name."
 )
 
 
@@ -81,12 +81,8 @@ def top(  # noqa: PLR0913, PLR0917 - a command's options
         Path | None,
         typer.Option(metavar="FILE.csv", help="Append to this file as CSV; with --once in place of the table."),
     ] = None,
-    socket: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The broker's admin socket, if it is not at the default path.")
-    ] = None,
-    config_file: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="The broker's configuration, to find it by.")
-    ] = None,
+    socket: Socket = None,
+    config_file: ConfigFile = None,
 ) -> None:
     """Show the sessions that have most waiting in a running broker.
 
@@ -96,7 +92,7 @@ def top(  # noqa: PLR0913, PLR0917 - a command's options
 
     live = sys.stdout.isatty() and not once and out != STANDARD_OUTPUT
     try:
-        question = Question(socket if socket is not None else _found(config_file), what, sort, limit)
+        question = Question(socket_path(socket, config_file), what, sort, limit)
         if live:
             watch(question, interval, out)
         else:
@@ -112,21 +108,3 @@ def top(  # noqa: PLR0913, PLR0917 - a command's options
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(0 if live else INTERRUPTED) from None
-
-
-def _found(file: Path | None) -> Path:
-    """The socket of a broker that runs on this machine with this configuration."""
-    try:
-        loaded = config.load(file).config
-    except config.ConfigError as error:
-        print(f"sluice: {error}", file=sys.stderr)
-        raise typer.Exit(CONFIG_PROBLEM) from None
-    wanted = loaded.admin.socket
-    if wanted is None:
-        raise AdminError("a broker with this configuration has no admin socket: admin.socket is null")
-    if wanted != CHOSEN:
-        return Path(wanted)
-    try:
-        return find(default_places(loaded.node_name))
-    except OSError as error:  # there is no directory for temporary files
-        raise AdminError(str(error)) from None

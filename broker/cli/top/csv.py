@@ -1,4 +1,4 @@
-"""Lists of the admin socket as CSV: one row per item, with the time of the list."""
+"""Lists of the admin API as CSV: one row per item, with the time of the list."""
 
 import csv
 import io
@@ -6,7 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import BaseModel
+
+from broker.admin.rows import AddressRow, GroupRow, SessionRow
 from broker.cli.top.table import printable
+
+_ROWS: Final[dict[str, type[BaseModel]]] = {"sessions": SessionRow, "groups": GroupRow, "addresses": AddressRow}
+"""The columns, for lists without items too."""
 
 _LEFT_OUT: Final = "started_us"
 """Not exported: it is a time of the broker's monotonic clock."""
@@ -17,26 +23,25 @@ _FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 def as_csv(answer: dict[str, Any], head: bool) -> str:
     """The answer as CSV lines; `head`: with a header line."""
-    columns = [name for name in answer["columns"] if name != _LEFT_OUT]
-    places = [answer["columns"].index(name) for name in columns]
+    columns = [name for name in _ROWS[answer["what"]].model_fields if name != _LEFT_OUT]
     time = datetime.fromtimestamp(answer["time_us"] / 1e6, UTC).isoformat(timespec="milliseconds")
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     if head:
         writer.writerow(["time", "broker", *columns])
-    for row in answer["rows"]:
-        writer.writerow([_cell(cell) for cell in (time, answer["broker"], *(row[place] for place in places))])
+    for item in answer["items"]:
+        writer.writerow([_cell(cell) for cell in (time, answer["broker"], *(item[name] for name in columns))])
     return text.getvalue()
 
 
 def append(file: Path, answer: dict[str, Any]) -> None:
     """Append to the file, or create it. Raises ValueError if the file has other contents."""
-    head = as_csv(answer | {"rows": []}, head=True)
+    head = as_csv(answer | {"items": []}, head=True)
     with file.open("a+", encoding="utf-8", errors="replace", newline="") as opened:
         opened.seek(0)
         found = opened.readline(len(head) + 1)
         if found not in ("", head):
-            raise ValueError(f"it does not begin as a list of {answer['command']} does: write to another file")
+            raise ValueError(f"it does not begin as a list of {answer['what']} does: write to another file")
         opened.write(as_csv(answer, head=not found))
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.live import Live
 
-from broker.admin import DEFAULT_LIMIT, MOST_ROWS
 from broker.admin.client import AdminError, NoBrokerError, ask
+from broker.admin.listing import DEFAULT_LIMIT, MOST_ROWS
 from broker.cli.top.csv import append, as_csv
 from broker.cli.top.keys import Keys
 from broker.cli.top.table import HEAD_LINES, Snapshot, next_key, view
@@ -36,7 +36,7 @@ class Question:
 
     def ask(self, limit: int) -> dict[str, Any]:
         """The answer; `limit` is used if the question has none. Raises AdminError if there is no answer."""
-        return ask(self.path, self.what, self.sort, self.limit or limit)
+        return ask(self.path, f"/{self.what}", {"sort": self.sort, "limit": self.limit or limit})
 
 
 def show(question: Question, out: Path | None) -> None:

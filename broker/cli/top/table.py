@@ -1,4 +1,4 @@
-"""Lists of the admin socket as tables for the terminal."""
+"""Lists of the admin API as tables for the terminal."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,6 +19,9 @@ LONGEST_NAME: Final = 40
 _GAP: Final = 2
 """Spaces between two columns."""
 
+NAMES: Final = {"sessions": "client_id", "groups": "group", "addresses": "address"}
+"""What names an item of each list."""
+
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
@@ -27,9 +30,9 @@ class Snapshot:
 
     def __init__(self, answer: dict[str, Any], before: "Snapshot | None" = None) -> None:
         self.answer = answer
-        self.rows: list[Row] = [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
+        self.rows: list[Row] = list(map(dict, answer["items"]))
         self._clock = int(answer["clock_us"])
-        self._known = {_identity(row, answer["columns"]): row for row in self.rows}
+        self._known = {_identity(row, answer["what"]): row for row in self.rows}
         if before is None:
             return
         for identity, row in self._known.items():
@@ -42,8 +45,8 @@ class Snapshot:
                 row |= _rates(row, past, self._clock - before._clock)
 
 
-def _identity(row: Row, columns: list[str]) -> tuple[object, object]:
-    return row[columns[0]], row.get("started_us")
+def _identity(row: Row, what: str) -> tuple[object, object]:
+    return row[NAMES[what]], row.get("started_us")
 
 
 def _rates(row: Row, past: Row, elapsed_us: int) -> Row:
@@ -144,7 +147,7 @@ def next_key(what: str, sort: str) -> str:
 def view(snapshot: Snapshot, width: int, live: bool = True) -> Group:
     """The list as a table of `width` characters; `live`: with rates and a line of keys."""
     answer = snapshot.answer
-    columns = [column for column in _COLUMNS[answer["command"]] if live or not column.compares]
+    columns = [column for column in _COLUMNS[answer["what"]] if live or not column.compares]
     name, *others = _that_fit(columns, width)
     room = width - sum(column.width + _GAP for column in others)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
@@ -156,7 +159,7 @@ def view(snapshot: Snapshot, width: int, live: bool = True) -> Group:
     for row in snapshot.rows:
         table.add_row(*(Text(column.cell(row)) for column in (name, *others)))
     time = datetime.fromtimestamp(answer["time_us"] / 1e6).astimezone()
-    head = f"{printable(answer['broker'])}  {time:%Y-%m-%d %H:%M:%S}  {answer['command']}: {answer['total']}"
+    head = f"{printable(answer['broker'])}  {time:%Y-%m-%d %H:%M:%S}  {answer['what']}: {answer['total']}"
     if len(snapshot.rows) < answer["total"]:
         head += f", the first {len(snapshot.rows)} by {answer['sort']}"
     hint = Text("q ends, s sorts by the next key" if live else "", style="dim")

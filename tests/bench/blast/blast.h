@@ -5,20 +5,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-enum mode { PAIR, FANOUT, FANIN, CONNECT };
+enum mode { PAIR, FANOUT, FANIN, TOPICS, WILD, CONNECT };
 enum role { PUBLISHER, SUBSCRIBER, STALLED, SLOW, IDLE };
 enum state { OPENING, GREETED, READY, CLOSED };
 enum exit_code { USAGE = 2, BROKER_FAILED = 3, OUT_OF_TIME = 4 };
 
 #define MAX_PIDS 64
+#define WILD_LEVELS 10
+#define MOST_WILD ((1 << WILD_LEVELS) - 1) /* filters with "+" in another set of levels each */
 #define STAMP_BYTES 16 /* at the head of each payload: sent at (ns, 8), run and publisher (4), sequence number (4) */
 
 struct options {
   const char *host, *port, *prefix;
   enum mode mode;
-  int version, qos, subscription_qos, mix[3], publishers, subscribers, stalled, slow, idle, burst, size, window, awaited, receive_buffer,
-      kept;
+  int version, qos, subscription_qos, slow_qos, mix[3], publishers, subscribers, stalled, slow, idle, burst, size, window, awaited, receive_buffer,
+      kept, topics, tls;
   double rate, tick, slow_rate, seconds, warmup, setup_limit;
   int pids[MAX_PIDS], pid_count;
 };
@@ -32,6 +35,7 @@ struct publisher {
   uint64_t sent, arrived;   /* messages sent; deliveries that arrived or are known to be lost */
   uint64_t awaited, acked;  /* messages sent with QoS 1 or 2; those acknowledged */
   uint32_t sequence[3];     /* last sequence number used, by QoS */
+  uint64_t random;          /* mode topics: state of the generator that draws the next topic */
   uint16_t packet_id;
   uint64_t *sent_at;        /* ns by packet id (its low bits), for the time to the acknowledgement */
   int credit[3];            /* whose turn it is in a mix of QoS */
@@ -50,6 +54,9 @@ struct conn {
   size_t tail_length;
   struct publisher *pub;
   double allowance;         /* slow readers: bytes that may be read now */
+  int subscribed, confirmed; /* topics asked for, and granted, of those that it subscribes to */
+  struct ssl_st *tls;       /* NULL without TLS */
+  bool wait_for_read;       /* the handshake: nothing can be sent before something has come */
 };
 
 /* Logarithmic histogram: 64 steps per power of two, so a percentile is off by less than 1.6 %. */
@@ -97,10 +104,19 @@ void count_cut_off(void);
 void step(double timeout_seconds);
 const char *role_name(const struct conn *c);
 
+/* tls.c */
+void set_up_tls(void);
+void begin_tls(struct conn *c);
+void end_tls(struct conn *c);
+ssize_t send_some(struct conn *c, const void *bytes, size_t length);
+ssize_t receive_some(struct conn *c, void *bytes, size_t most);
+bool more_received(const struct conn *c);
+
 /* mqtt.c */
 void put_connect(struct conn *c);
 void put_publish(struct conn *c, int qos, uint64_t at_ns);
 size_t take_packets(struct conn *c, uint8_t *bytes, size_t length, uint64_t at_ns);
+uint32_t *next_sequence(struct conn *c, int subscriber, int qos);
 uint32_t *last_sequence(int subscriber, int publisher, int qos);
 int deliveries_per_message(void);
 

@@ -56,6 +56,7 @@ void set_up_connections(void) {
   epoll_fd = epoll_create1(0);
   read_capacity = READ_BYTES;
   read_buffer = malloc(read_capacity);
+  if (opt.tls) set_up_tls();
 }
 
 void open_connection(struct conn *c) {
@@ -68,6 +69,7 @@ void open_connection(struct conn *c) {
   c->opened_at = now_ns();
   if (connect(c->fd, address->ai_addr, address->ai_addrlen) && errno != EINPROGRESS)
     fail(BROKER_FAILED, "%s %d: connect to %s port %s: %s", role_name(c), c->index, opt.host, opt.port, strerror(errno));
+  if (opt.tls) begin_tls(c);
   put_connect(c);
   c->want_write = true;
   struct epoll_event event = {.events = EPOLLIN | EPOLLOUT, .data.ptr = c};
@@ -101,15 +103,15 @@ static void wait_for_writing(struct conn *c, bool wanted) {
 void flush(struct conn *c) {
   struct buffer *b = &c->out;
   while (b->start < b->end) {
-    ssize_t n = send(c->fd, b->bytes + b->start, b->end - b->start, MSG_NOSIGNAL);
+    ssize_t n = send_some(c, b->bytes + b->start, b->end - b->start);
     if (n < 0 && errno == EAGAIN) break;
-    if (n < 0) {
-      close_connection(c, strerror(errno));
+    if (n <= 0) {
+      close_connection(c, n ? strerror(errno) : "closed by the broker");
       return;
     }
     b->start += n;
   }
-  wait_for_writing(c, b->start < b->end);
+  wait_for_writing(c, b->start < b->end && !c->wait_for_read);
 }
 
 /* A measured connection must stay: without it the figures mean nothing. Others may be cut off by the broker, as a
@@ -120,6 +122,7 @@ void close_connection(struct conn *c, const char *why) {
     fail(BROKER_FAILED, "%s %d: %s", role_name(c), c->index, why);
   count.unread_closed++;
   c->state = CLOSED;
+  if (c->tls) end_tls(c);
   close(c->fd);
 }
 
@@ -146,8 +149,11 @@ static ssize_t read_some(struct conn *c, size_t most) {
     read_buffer = realloc(read_buffer, read_capacity);
   }
   if (c->tail_length) memcpy(read_buffer, c->tail, c->tail_length);
-  ssize_t n = recv(c->fd, read_buffer + c->tail_length, most, 0);
-  if (n < 0 && errno == EAGAIN) return 0;
+  ssize_t n = receive_some(c, read_buffer + c->tail_length, most);
+  if (n < 0 && errno == EAGAIN) {
+    if (c->wait_for_read && c->out.start < c->out.end) flush(c); /* the handshake may be over */
+    return 0;
+  }
   if (n <= 0) {
     close_connection(c, n ? strerror(errno) : "closed by the broker");
     return 0;
@@ -195,7 +201,9 @@ void step(double timeout_seconds) {
   for (int i = 0; i < n; i++) {
     struct conn *c = events[i].data.ptr;
     if (c->state != CLOSED && events[i].events & EPOLLOUT) on_writable(c);
-    if (c->state != CLOSED && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read_some(c, READ_BYTES);
+    if (c->state == CLOSED || !(events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))) continue;
+    do read_some(c, READ_BYTES);
+    while (c->state != CLOSED && more_received(c));
   }
   if (opt.slow) read_slowly(seconds_now());
 }

@@ -1,8 +1,11 @@
 /* blast: an MQTT load generator, one thread, little cost per message. `cc -O2 -o blast *.c -lm`, `blast --help`.
+ * With TLS: `cc -O2 -DWITH_TLS -o blast *.c -lm -lssl -lcrypto`.
  *
  *   pair     publisher i -> topic b/i -> subscriber i
  *   fanout   each publisher -> b/0 -> every subscriber
  *   fanin    publisher i -> b/i -> every subscriber, on b/#
+ *   topics   each publisher -> one of --topics topics, drawn at random; each has one subscriber
+ *   wild     each publisher -> one topic of ten levels -> every subscriber, each by a filter of its own with "+"
  *   connect  no messages: --idle connections, opened --burst at a time, held for --seconds
  *
  * Either each publisher has at most --window messages under way (not yet at all of its subscribers or, with QoS 1 and
@@ -117,7 +120,7 @@ static void print_latencies(void) {
 }
 
 static void print_result(const struct result *r) {
-  static const char *modes[] = {"pair", "fanout", "fanin", "connect"};
+  static const char *modes[] = {"pair", "fanout", "fanin", "topics", "wild", "connect"};
   double received = total(count.received);
   printf("{\"mode\":\"%s\",\"version\":%d,\"publishers\":%d,\"subscribers\":%d,\"stalled\":%d,\"slow\":%d,\"idle\":%d,",
          modes[opt.mode], opt.version, opt.publishers, opt.subscribers, opt.stalled, opt.slow, opt.idle);

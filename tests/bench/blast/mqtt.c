@@ -8,6 +8,8 @@
 
 enum packet { CONNACK = 2, PUBLISH = 3, PUBACK = 4, PUBREC = 5, PUBREL = 6, PUBCOMP = 7, SUBACK = 9, PINGRESP = 13, DISCONNECT = 14 };
 
+#define TOGETHER 500 /* filters in one SUBSCRIBE */
+
 int receive_maximum = 65535;
 static uint32_t *last_sequences;
 static const char filler[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
@@ -53,15 +55,47 @@ void put_connect(struct conn *c) {
   put_packet(c, 0x10, body, n);
 }
 
+static int subscription_qos(const struct conn *c) {
+  return c->role == SUBSCRIBER ? opt.subscription_qos : opt.slow_qos;
+}
+
+static size_t put_filter(uint8_t *p, const struct conn *c, const char *filter) {
+  size_t n = put_text(p, filter);
+  p[n++] = subscription_qos(c);
+  return n;
+}
+
+/* Topic `number` has the subscriber `number` modulo their count, which is a level of its own. */
+static int print_topic(char *text, size_t size, int number) {
+  return snprintf(text, size, "%s/%d/%d", opt.prefix, number % opt.subscribers, number);
+}
+
+/* A filter for one topic, with "+" where `wildcards` has a bit; 0: the topic. */
+static int print_wild(char *text, size_t size, int wildcards) {
+  int n = snprintf(text, size, "%s", opt.prefix);
+  for (int level = 0; level < WILD_LEVELS; level++) n += snprintf(text + n, size - n, "/%c", wildcards >> level & 1 ? '+' : 'a' + level);
+  return n;
+}
+
+static int topics_of(const struct conn *c) {
+  if (opt.mode != TOPICS || c->role != SUBSCRIBER) return 1;
+  return opt.topics / opt.subscribers + (c->index < opt.topics % opt.subscribers);
+}
+
+/* Subscribes to the next of its topics, to many with one packet. */
 static void put_subscribe(struct conn *c) {
+  static uint8_t body[TOGETHER * 64];
   char filter[64];
-  uint8_t body[96] = {0, 1 /* packet id */};
   size_t n = 2;
+  body[1] = 1; /* packet id */
   if (opt.version == 5) body[n++] = 0;
-  if (c->role != SUBSCRIBER || opt.mode == FANIN) snprintf(filter, sizeof filter, "%s/#", opt.prefix);
-  else snprintf(filter, sizeof filter, "%s/%d", opt.prefix, opt.mode == PAIR ? c->index : 0);
-  n += put_text(body + n, filter);
-  body[n++] = opt.subscription_qos;
+  for (int together = 0; together < TOGETHER && c->subscribed < topics_of(c); together++, c->subscribed++) {
+    if (c->role != SUBSCRIBER || opt.mode == FANIN) snprintf(filter, sizeof filter, "%s/#", opt.prefix);
+    else if (opt.mode == TOPICS) print_topic(filter, sizeof filter, c->index + c->subscribed * opt.subscribers);
+    else if (opt.mode == WILD) print_wild(filter, sizeof filter, c->index + 1);
+    else snprintf(filter, sizeof filter, "%s/%d", opt.prefix, opt.mode == PAIR ? c->index : 0);
+    n += put_filter(body + n, c, filter);
+  }
   put_packet(c, 0x82, body, n);
 }
 
@@ -72,10 +106,24 @@ static uint32_t run_tag(void) {
   return tag;
 }
 
+static uint64_t draw(struct publisher *pub) { /* xorshift64 */
+  pub->random ^= pub->random << 13;
+  pub->random ^= pub->random >> 7;
+  pub->random ^= pub->random << 17;
+  return pub->random;
+}
+
 void put_publish(struct conn *c, int qos, uint64_t at_ns) {
   struct publisher *pub = c->pub;
   char topic[64];
-  size_t topic_length = snprintf(topic, sizeof topic, "%s/%d", opt.prefix, opt.mode == FANOUT ? 0 : c->index);
+  int subscriber = 0;
+  size_t topic_length;
+  if (opt.mode == TOPICS) {
+    int number = draw(pub) % opt.topics;
+    subscriber = number % opt.subscribers;
+    topic_length = print_topic(topic, sizeof topic, number);
+  } else if (opt.mode == WILD) topic_length = print_wild(topic, sizeof topic, 0);
+  else topic_length = snprintf(topic, sizeof topic, "%s/%d", opt.prefix, opt.mode == FANOUT ? 0 : c->index);
   size_t remaining = 2 + topic_length + (qos ? 2 : 0) + (opt.version == 5) + opt.size;
   uint8_t *p = reserve(&c->out, remaining + 5), *start = p;
   *p++ = 0x30 | qos << 1;
@@ -91,7 +139,7 @@ void put_publish(struct conn *c, int qos, uint64_t at_ns) {
     pub->sent_at[pub->packet_id & packet_id_mask] = at_ns;
   }
   if (opt.version == 5) *p++ = 0;
-  uint32_t publisher = run_tag() | c->index, sequence = ++pub->sequence[qos];
+  uint32_t publisher = run_tag() | c->index, sequence = ++*next_sequence(c, subscriber, qos);
   memcpy(p, &at_ns, 8);
   memcpy(p + 8, &publisher, 4);
   memcpy(p + 12, &sequence, 4);
@@ -101,14 +149,26 @@ void put_publish(struct conn *c, int qos, uint64_t at_ns) {
   c->out.end += p + opt.size - start;
 }
 
-int deliveries_per_message(void) { return opt.mode == PAIR ? 1 : opt.subscribers; }
+int deliveries_per_message(void) { return opt.mode == PAIR || opt.mode == TOPICS ? 1 : opt.subscribers; }
+
+static size_t pair_of(int subscriber, int publisher) {
+  return opt.mode == PAIR ? (size_t)publisher : (size_t)subscriber * opt.publishers + publisher;
+}
+
+/* The last number used for what a subscriber gets: the same for all, unless each message goes to another one. */
+uint32_t *next_sequence(struct conn *c, int subscriber, int qos) {
+  static uint32_t *numbers;
+  if (opt.mode != TOPICS) return &c->pub->sequence[qos];
+  if (!numbers && !(numbers = calloc((size_t)opt.publishers * opt.subscribers * 3, sizeof *numbers)))
+    fail(BROKER_FAILED, "no memory for sequence numbers");
+  return &numbers[pair_of(subscriber, c->index) * 3 + qos];
+}
 
 uint32_t *last_sequence(int subscriber, int publisher, int qos) {
   size_t pairs = opt.mode == PAIR ? (size_t)opt.publishers : (size_t)opt.publishers * opt.subscribers;
   if (!last_sequences && !(last_sequences = calloc(pairs * 3, sizeof *last_sequences)))
     fail(BROKER_FAILED, "no memory for the sequence numbers of %zu pairs of publisher and subscriber", pairs);
-  size_t pair = opt.mode == PAIR ? (size_t)publisher : (size_t)subscriber * opt.publishers + publisher;
-  return &last_sequences[pair * 3 + qos];
+  return &last_sequences[pair_of(subscriber, publisher) * 3 + qos];
 }
 
 /* Counts a measured delivery. A gap in the sequence numbers is a loss, and no longer outstanding. */
@@ -192,8 +252,13 @@ static void on_connack(struct conn *c, const uint8_t *body, size_t length, uint6
 }
 
 static void on_suback(struct conn *c, const uint8_t *body, size_t length) {
-  if (body[length - 1] != opt.subscription_qos)
-    fail(BROKER_FAILED, "%s %d: subscription answered with 0x%02x, not QoS %d", role_name(c), c->index, body[length - 1], opt.subscription_qos);
+  c->confirmed += length - 2 - (opt.version == 5 ? 1 + body[2] : 0);
+  if (c->confirmed < topics_of(c)) {
+    put_subscribe(c);
+    return;
+  }
+  if (body[length - 1] != subscription_qos(c))
+    fail(BROKER_FAILED, "%s %d: subscription answered with 0x%02x, not QoS %d", role_name(c), c->index, body[length - 1], subscription_qos(c));
   c->state = READY;
   ready_count++;
   if (c->role == STALLED || c->role == SLOW) stop_reading(c);

@@ -8,7 +8,7 @@
 
 struct options opt = {
     .host = "127.0.0.1", .port = "1883", .prefix = "b", .mode = PAIR, .version = 4, .publishers = 1, .subscribers = 1,
-    .burst = 64, .size = 64, .window = 200, .awaited = 4096, .subscription_qos = -1,
+    .burst = 64, .size = 64, .window = 200, .awaited = 4096, .topics = 1000, .subscription_qos = -1, .slow_qos = -1,
     .slow_rate = 1000, .seconds = 5, .warmup = 1, .setup_limit = 60,
 };
 
@@ -16,7 +16,8 @@ static const char *usage =
     "usage: blast [--option value]...\n"
     "  --host ADDRESS --port N        the broker (127.0.0.1, 1883)\n"
     "  --version 4|5                  MQTT 3.1.1 or 5.0 (4)\n"
-    "  --mode pair|fanout|fanin|connect\n"
+    "  --mode pair|fanout|fanin|topics|wild|connect\n"
+    "  --topics N                     mode topics: subscribed topics, each by one subscriber (1000)\n"
     "  --publishers N --subscribers N measured clients (1, 1; pair: as many subscribers as publishers)\n"
     "  --qos 0|1|2                    of messages and subscriptions (0)\n"
     "  --subscription-qos 0|1|2       of subscriptions, if not that of messages\n"
@@ -29,11 +30,13 @@ static const char *usage =
     "  --seconds T --warmup T         measured and unmeasured time (5, 1)\n"
     "  --stalled N                    more subscribers of everything that never read\n"
     "  --slow N --slow-rate BYTES     more subscribers of everything that read so many bytes a second (1000)\n"
+    "  --slow-qos 0|1|2               of stalled and slow subscriptions, if not that of the others\n"
     "  --receive-buffer BYTES         SO_RCVBUF of stalled and slow subscribers (the system's)\n"
     "  --idle N                       connections that do nothing; mode connect has only these\n"
     "  --burst N                      connections being opened at the same time (64)\n"
     "  --setup-limit T                seconds for all connections to be ready (60)\n"
     "  --kept SECONDS                 sessions outlive their connection so long; 3.1.1 has no number for it (0: they do not)\n"
+    "  --tls 0|1                      over TLS, without verifying the broker's certificate (0)\n"
     "  --prefix TEXT                  first level of the topics (b)\n"
     "  --pid N[,N...]                 the broker's processes: measures their CPU time and memory\n";
 
@@ -56,10 +59,10 @@ static double number(const char *name, const char *text, double lowest, double h
 }
 
 static enum mode mode_named(const char *text) {
-  static const char *names[] = {"pair", "fanout", "fanin", "connect"};
-  for (int i = 0; i < 4; i++)
+  static const char *names[] = {"pair", "fanout", "fanin", "topics", "wild", "connect"};
+  for (int i = 0; i < 6; i++)
     if (!strcmp(text, names[i])) return i;
-  fail(USAGE, "--mode is to be pair, fanout, fanin or connect, not \"%s\"", text);
+  fail(USAGE, "--mode is to be pair, fanout, fanin, topics, wild or connect, not \"%s\"", text);
 }
 
 static void parse_mix(const char *text) {
@@ -90,8 +93,10 @@ static const struct number_option numbers[] = {
     {"--version", &opt.version, NULL, 4, 5},
     {"--publishers", &opt.publishers, NULL, 0, 1e6},
     {"--subscribers", &opt.subscribers, NULL, 0, 1e6},
+    {"--topics", &opt.topics, NULL, 1, 1e8},
     {"--qos", &opt.qos, NULL, 0, 2},
     {"--subscription-qos", &opt.subscription_qos, NULL, 0, 2},
+    {"--slow-qos", &opt.slow_qos, NULL, 0, 2},
     {"--size", &opt.size, NULL, STAMP_BYTES, 268000000},
     {"--window", &opt.window, NULL, 1, 1e9},
     {"--awaited", &opt.awaited, NULL, 1, 65535},
@@ -105,6 +110,7 @@ static const struct number_option numbers[] = {
     {"--receive-buffer", &opt.receive_buffer, NULL, 0, 1e9},
     {"--idle", &opt.idle, NULL, 0, 1e6},
     {"--kept", &opt.kept, NULL, 0, 1e9},
+    {"--tls", &opt.tls, NULL, 0, 1},
     {"--burst", &opt.burst, NULL, 1, 1e6},
     {"--setup-limit", NULL, &opt.setup_limit, 1, 1e6},
 };
@@ -140,6 +146,8 @@ void parse_options(int argc, char **argv) {
   if (strlen(opt.prefix) > 32) fail(USAGE, "--prefix is to be at most 32 bytes");
   if (opt.mix[0] + opt.mix[1] + opt.mix[2]) opt.qos = 2;
   if (opt.subscription_qos < 0) opt.subscription_qos = opt.qos;
+  if (opt.slow_qos < 0) opt.slow_qos = opt.subscription_qos;
+  if (opt.mode == WILD && opt.subscribers > MOST_WILD) fail(USAGE, "mode wild has at most %d subscribers", MOST_WILD);
   if (opt.mode == PAIR) opt.subscribers = opt.publishers;
   if (opt.mode == CONNECT) opt.publishers = opt.subscribers = opt.stalled = opt.slow = 0;
   if (opt.mode != CONNECT && (!opt.publishers || !opt.subscribers)) fail(USAGE, "a load needs a publisher and a subscriber");

@@ -21,6 +21,7 @@ void set_up_publishers(void) {
   listed = calloc(opt.publishers + 1, sizeof *listed);
   for (int i = 0; i < opt.publishers; i++) {
     struct publisher *pub = conns[i].pub = calloc(1, sizeof *pub);
+    pub->random = 0x9E3779B97F4A7C15u * (i + 1);
     if (opt.qos) pub->sent_at = calloc(slots, sizeof *pub->sent_at);
   }
 }
@@ -115,7 +116,7 @@ void write_off_outstanding(void) {
     pub->arrived = expected;
     pub->acked = pub->awaited;
     for (int qos = 0; qos < 3; qos++)
-      for (int s = 0; s < (opt.mode == PAIR ? 1 : opt.subscribers); s++) *last_sequence(s, i, qos) = pub->sequence[qos];
+      for (int s = 0; s < (opt.mode == PAIR ? 1 : opt.subscribers); s++) *last_sequence(s, i, qos) = *next_sequence(&conns[i], s, qos);
     may_have_room(&conns[i]);
   }
 }

@@ -1,1 +1,1 @@
-"""The fairness report's speed beside DuckDB's: what `tests/bench/fairness_report.py` is made of."""
+"""Measures the fairness report's speed beside DuckDB's; the parts of `tests/bench/fairness_report.py`."""

@@ -1,4 +1,4 @@
-"""Whether Spark's results and DuckDB's are the same."""
+"""Compares Spark's results with DuckDB's."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """Which rows of a table belong together, and how far their values may be apart (relative and absolute)."""
+    """The columns that identify a row of a table, and the allowed differences of its values (relative and absolute)."""
 
     key: Sequence[str]
     values: Sequence[str]
@@ -54,7 +54,7 @@ def stored_rows(store: Path, dataset: str) -> str:
 
 
 def compacted(spark: Path, duck: Path) -> list[str]:
-    """What differs between Spark's store and DuckDB's files, in words; nothing if they are the same."""
+    """The differences between Spark's store and DuckDB's files, as text; none if they are the same."""
     found = []
     connection = duckdb.connect()
     for dataset, columns in DATASETS.items():
@@ -72,7 +72,7 @@ def compacted(spark: Path, duck: Path) -> list[str]:
 
 
 def _where(connection: duckdb.DuckDBPyConnection, ours: str, theirs: str, dataset: str) -> list[str]:
-    """Which columns of rows with the same key differ, and how often."""
+    """The columns in which rows with the same key differ, and how often."""
     from spark_jobs.store.schema import keys
 
     key = keys(dataset)
@@ -108,7 +108,7 @@ def _read(path: Path) -> list[Row]:
 
 
 def _named(row: Row) -> Row:
-    """A row with `name` of a histogram says what that is of, as the report does."""
+    """A row named `name` of a histogram gets the name that the report uses."""
     if "p50_low" not in row:
         return row
     scope = "pressed" if row["name"].startswith("pressed_") else "all"

@@ -1,4 +1,4 @@
-"""DuckDB's side, as a process of its own: `python -m tests.bench.fairness.duck compact|report|nothing`."""
+"""DuckDB's side, in a process of its own: `python -m tests.bench.fairness.duck compact|report|nothing`."""
 
 import argparse
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ def connect(threads: int) -> duckdb.DuckDBPyConnection:
 
 
 def write(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
-    """Run a query into a Parquet file, compressed as Spark compresses its own."""
+    """Write the result of a query to a Parquet file, with the compression that Spark uses."""
     connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet, COMPRESSION zstd)")
 
 
 def compact(connection: duckdb.DuckDBPyConnection, metrics: Path, store: Path, slot_us: int) -> None:
-    """Raw files to one Parquet file for each dataset."""
+    """Convert raw files to one Parquet file for each dataset."""
     store.mkdir(parents=True, exist_ok=True)
     connection.execute(queries.rows(str(metrics)))
     connection.execute(queries.files(str(metrics)))
@@ -32,7 +32,7 @@ def compact(connection: duckdb.DuckDBPyConnection, metrics: Path, store: Path, s
 
 
 def report(connection: duckdb.DuckDBPyConnection, store: Path, out: Path) -> None:
-    """Those files to one small Parquet file for each table."""
+    """Convert those files to one small Parquet file for each table."""
     out.mkdir(parents=True, exist_ok=True)
     for name in DATASETS:
         connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM '{store / name}.parquet'")

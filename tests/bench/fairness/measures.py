@@ -74,13 +74,13 @@ def _jain(x: str) -> str:
 
 
 def _gini(x: str) -> str:
-    """From the ranks of the sorted values."""
+    """Calculated from the ranks of the sorted values."""
     n = f"count({x})"
     return f"2 * sum({x} * {x}_place) / nullif({n} * sum({x}), 0) - ({n} + 1) / {n}"
 
 
 def lorenz(least_us: int) -> str:
-    """101 points of each curve, straight between values."""
+    """101 points of each curve, with linear interpolation."""
     values = {
         "goodput": (
             "SELECT sent * 1e6 / connected_us AS x FROM per_session"
@@ -153,7 +153,7 @@ def hours(least_us: int) -> str:
 
 
 def starved_sessions(least: int = 3) -> str:
-    """Sessions with a run of so many starved intervals; runs are joined where one begins when the other ends."""
+    """Sessions with a run of at least so many starved intervals; adjacent runs are joined."""
     return f"""
         WITH begun AS (
             SELECT *, start_us - lag(end_us) OVER (PARTITION BY {_SESSION} ORDER BY start_us) AS gap FROM starvation
@@ -170,7 +170,7 @@ def starved_sessions(least: int = 3) -> str:
 
 
 def inversion() -> str:
-    """QoS 0 that went past what waited."""
+    """QoS 0 that overtook what waited."""
     return (
         "SELECT sum(inverted_qos0)::BIGINT AS inverted_qos0, sum(blocked_rows)::BIGINT AS blocked_rows,"
         f" count(DISTINCT ({_SESSION})) FILTER (inverted_qos0 > 0) AS sessions FROM sessions"
@@ -178,7 +178,7 @@ def inversion() -> str:
 
 
 def tables(least_us: int) -> dict[str, str]:
-    """The queries of all tables, by name; `per_session` has to be made before."""
+    """The queries of all tables, by name; `per_session` has to be created first."""
     return {
         "totals": totals(),
         "fairness": fairness(least_us),

@@ -56,7 +56,7 @@ def _reasons_off() -> str:
 
 
 def rows(root: str) -> str:
-    """A view of the raw files below `root`, with what is said of one row by itself."""
+    """A view of the raw files below `root`, with values that depend on one row only."""
     return f"""
         CREATE OR REPLACE VIEW rows AS SELECT *,
             epoch_us(session_started) AS session_started_us, epoch_us(interval_start) AS start_us,
@@ -67,7 +67,7 @@ def rows(root: str) -> str:
 
 
 def _histograms(dataset: str, own: Mapping[str, str]) -> str:
-    """The histograms of a dataset's rows by its keys: their entries as rows, summed by bucket, and listed again."""
+    """The histograms of a dataset by its keys: entries as rows, summed by bucket, and collected into lists."""
     named = [column.name for column in DATASETS[dataset] if column.how is How.HISTOGRAM]
     every = dict.fromkeys(name.removeprefix("pressed_") for name in named)
     key = ", ".join(f"{own[name]} AS {name}" for name in keys(dataset))
@@ -89,7 +89,7 @@ def _histograms(dataset: str, own: Mapping[str, str]) -> str:
 
 
 def _columns(dataset: str, own: Mapping[str, str]) -> str:
-    """The select list of a dataset: our own expression, or else the raw column of that name put together."""
+    """The select list of a dataset: an expression of our own, or else the aggregated raw column of that name."""
     parts = []
     for column in DATASETS[dataset]:
         expression = own.get(column.name) or _HOW[column.how].format(column.name)
@@ -98,12 +98,12 @@ def _columns(dataset: str, own: Mapping[str, str]) -> str:
 
 
 def _of_pressed(name: str) -> bool:
-    """Whether a column of the sessions is the sum over the rows under pressure of another one."""
+    """Whether a column of the sessions is the sum of another column over the rows under pressure."""
     return name.startswith("pressed_")
 
 
 def _parts() -> str:
-    """Sums per session, hour and whether there was pressure, so that each raw value is added up only once."""
+    """Sums by session, hour and pressure, so that each raw value is added only once."""
     own = {
         "broker": "broker",
         "client_id": "client_id",

@@ -1,4 +1,4 @@
-"""What a command costs: time, processor time of it and all that it starts, and their memory."""
+"""The cost of a command: time, processor time of its whole process tree, and memory."""
 
 import ctypes
 import json
@@ -18,7 +18,7 @@ import psutil
 ROOT: Final = Path(__file__).resolve().parents[3]
 
 EVERY: Final = 0.25
-"""Seconds between two looks at the memory."""
+"""Seconds between two samples of the memory."""
 
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of Linux
 _COLLECTION: Final = re.compile(r"GC\(\d+\) Pause .* (\d+)M->(\d+)M\(\d+M\)")
@@ -41,15 +41,17 @@ class Spent:
     """Highest memory of the tree, bytes; what processes share is counted once."""
     driver: int = 0
     """Highest memory of the driver's Java process, bytes; 0 without one."""
+    control: int = 0
+    """Highest memory of the command's own process and the driver's Java together, without workers, bytes."""
     heap: int = 0
-    """Highest heap of the driver's Java before a collection, bytes."""
+    """Highest heap of the driver's Java before a garbage collection, bytes."""
     live: int = 0
-    """Highest heap of the driver's Java that was left by a collection, bytes."""
+    """Highest heap of the driver's Java after a garbage collection, bytes."""
 
     def without(self, start: "Spent") -> "Spent":
-        """The same without the time that starting alone takes; memory stays as it is."""
+        """The same without the time of the start alone; memory is unchanged."""
         wall, cpu = self.wall - start.wall, self.cpu - start.cpu
-        return Spent(wall, cpu, self.memory, self.driver, self.heap, self.live)
+        return replace(self, wall=wall, cpu=cpu)
 
 
 def spend(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> Spent:
@@ -63,7 +65,7 @@ def spend(command: Sequence[str], log: Path, environment: Mapping[str, str] | No
     Raises:
         CommandError: it failed; says what it printed last.
     """
-    # A process of its own waits for it, which has no other children: it then waits for all that there are.
+    # The process that waits for it has no other children, so it waits for all of them.
     watch = [sys.executable, "-m", __name__, str(log), *command]
     variables = dict(os.environ if environment is None else environment)
     variables["PYTHONPATH"] = str(ROOT)
@@ -75,8 +77,8 @@ def spend(command: Sequence[str], log: Path, environment: Mapping[str, str] | No
 
 
 def _watch(log: Path, command: Sequence[str]) -> int:
-    """Run the command, print what it has cost, and return its exit code."""
-    # Java may be orphaned before it has ended; its processor time is only known to who waits for it.
+    """Run the command, print its cost, and return its exit code."""
+    # Java may become an orphan before it ends; only a process that waits for it learns its processor time.
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory() as folder:
         collections = Path(folder)
@@ -91,16 +93,16 @@ def _watch(log: Path, command: Sequence[str]) -> int:
 
 
 def _wait(started: subprocess.Popen[bytes], began: float) -> tuple[Spent, set[int]]:
-    """Wait for the command and for what it leaves behind; also tells the ids of its drivers."""
+    """Wait for the command and for processes that it leaves; also returns the ids of its drivers."""
     me = psutil.Process()
     cpu = wall = 0.0
-    memory = driver = 0
+    memory = driver = control = 0
     drivers: set[int] = set()
     while True:
         try:
             pid, status, usage = os.wait3(os.WNOHANG)
         except ChildProcessError:
-            return Spent(wall, cpu, memory, driver), drivers
+            return Spent(wall, cpu, memory, driver, control), drivers
         if pid:
             cpu += usage.ru_utime + usage.ru_stime
             wall = time.monotonic() - began
@@ -109,15 +111,16 @@ def _wait(started: subprocess.Popen[bytes], began: float) -> tuple[Spent, set[in
             continue
         sizes = {process.pid: _size(process) for process in me.children(recursive=True)}
         memory = max(memory, sum(size for size, _ in sizes.values()))
-        for number, (size, is_driver) in sizes.items():
-            if is_driver:
-                drivers.add(number)
-                driver = max(driver, size)
+        java = {number: size for number, (size, is_driver) in sizes.items() if is_driver}
+        drivers |= java.keys()
+        driver = max(driver, *java.values(), 0)
+        own, _ = sizes.get(started.pid, (0, False))
+        control = max(control, own + sum(java.values()))
         time.sleep(EVERY)
 
 
 def _size(process: psutil.Process) -> tuple[int, bool]:
-    """Bytes of a process, its part of what it shares, and whether it is a driver's Java."""
+    """Bytes of a process, with its part of shared memory, and whether it is a driver's Java."""
     try:
         with process.oneshot():
             size = int(process.memory_full_info().pss)

@@ -1,4 +1,4 @@
-"""Both sides, step by step, each in processes of their own."""
+"""Both sides, step by step, each in a process of its own."""
 
 import os
 import sys
@@ -19,28 +19,28 @@ from spark_jobs.spark import session
 with session(sys.argv[1]) as started:
     started.spark.range(1000).count()
 """
-"""An empty session and the smallest job: what is not counted of Spark."""
+"""An empty session and the smallest job: what is not counted for Spark."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one side has spent; the start alone, and the steps with it."""
+    """The cost of one side: of the start alone, and of the steps with it."""
 
     start: Spent
     compact: Spent
     report: Spent
 
     def net(self, step: str) -> Spent:
-        """A step without the start."""
+        """A step without the start; a step that has not started Java, beside a start that has, as it is."""
         spent: Spent = getattr(self, step)
-        return spent.without(self.start)
+        return spent if self.start.driver and not spent.driver else spent.without(self.start)
 
 
 @dataclass(frozen=True)
 class Round:
-    """Both sides over the same files."""
+    """Both sides on the same files."""
 
     planted: Planted
     spark: Side
@@ -49,7 +49,7 @@ class Round:
 
 
 def data(model: Model, root: Path, say: Say) -> Planted:
-    """Make a data set, or take the one that is there if it was made from the same model."""
+    """Generate a data set, or use the existing one if it has the same model."""
     if (root / "planted.json").exists() and model_of(root) == model:
         say(f"taking the data set that is there: {root}")
         return load(root)
@@ -60,7 +60,7 @@ def data(model: Model, root: Path, say: Say) -> Planted:
 
 
 def run(model: Model, root: Path, work: Path, master: str, say: Say) -> Round:
-    """Run both sides, and compare what they have found.
+    """Run both sides and compare their results.
 
     Args:
         model: the data set.

@@ -84,3 +84,15 @@ def test_full_address_is_kept() -> None:
         local.pass_time(2)
         assert address.watcher is None
         assert local.broker.addresses.full == 0
+
+
+def test_restored() -> None:
+    """FC-26: a topic that had pages before a restart is an address again: under its rule, or without a limit."""
+    rules = book(("a/#", 10))
+    limited, unlimited = rules.restore(b"a/b", {}), rules.restore(b"b", {})
+    assert (limited.topic, unlimited.topic) == (b"a/b", b"b")
+    for address in (limited, unlimited):
+        address.hold(10)
+    assert not limited.fits(1)
+    assert unlimited.fits(1 << 40)
+    assert rules.find(b"b", {}) is unlimited

@@ -16,7 +16,9 @@ from tests.support.broker.full import (
     TOPIC,
     acknowledge,
     address,
+    answered,
     answers,
+    fill,
     local_broker,
     number_of,
     numbers,
@@ -53,6 +55,22 @@ def test_goes_on_reading() -> None:
         assert client.transport.reading
         client.send(*[Puback(number) for number in (1, 2, 3)])
         assert sorted(number for number, _ in answers(client.received())) == [11, 12, 13]
+
+
+def test_resumed_below_the_window() -> None:
+    """FC-25: a paused publisher is read again when less than its window is parked, not while exactly that is."""
+    with local_broker(session={"producer_window_size": 2 * SIZE}) as local:
+        reader, client = fill(local)
+        send(client, [11], size=SIZE + SIZE // 2)
+        send(client, [12], size=2 * SIZE)
+        assert not client.transport.reading
+        came = reader.received()
+        acknowledge(reader, came[:2])
+        assert answered(client) == [11]
+        assert not client.transport.reading
+        acknowledge(reader, came[2:])
+        assert answered(client) == [12]
+        assert client.transport.reading
 
 
 @pytest.mark.parametrize("places", [1, 100])

@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 import pytest
 
 from broker.admin import scan
-from broker.admin.scan import REST, Top, TopList
+from broker.admin.listing import ListQuery
+from broker.admin.scan import FRESH, ListPage, ListPages
 from broker.admin.sessions import SessionListing
 from broker.clients import Client
 from broker.runtime.clock import monotonic_us
+from broker.telemetry import slices
 from tests.support.broker.exporting import until
 from tests.support.broker.local import LocalBroker
 from tests.support.session.messages import message
@@ -29,6 +31,7 @@ class Clock:
         self.step = 0
         """Microseconds that pass at each look."""
         monkeypatch.setattr(scan, "monotonic_us", self.read)
+        monkeypatch.setattr(slices, "monotonic_us", self.read)
 
     def read(self) -> int:
         """The time, which then goes on."""
@@ -43,7 +46,7 @@ class Listed(SessionListing):
         super().__init__(local.broker.clients)
         self.walks = 0
 
-    def items(self) -> list[Client]:
+    def items(self) -> Iterator[Client]:
         """All clients."""
         self.walks += 1
         return super().items()
@@ -55,15 +58,15 @@ class Bench:
     def __init__(self, local: LocalBroker) -> None:
         self.local = local
         self.listed = Listed(local)
-        self.list = TopList(self.listed)
+        self.list = ListPages(self.listed)
 
     def client(self, name: str, waiting: int = 0, in_mailbox: int = 0, size: int = 0) -> Client:
         """A client that is away, with so many deliveries waiting."""
         client = self.local.broker.sessions.new(name, monotonic_us())
         outbound = client.session.outbound
-        outbound.mailbox.arrived += [message(number, 1, size=size, now=0) for number in range(waiting)]
+        outbound.mailbox.deliveries += [message(number, 1, size=size, now=0) for number in range(waiting)]
         outbound.store_offline(0)
-        outbound.mailbox.arrived += [message(number, 1, now=0) for number in range(in_mailbox)]
+        outbound.mailbox.deliveries += [message(number, 1, now=0) for number in range(in_mailbox)]
         return client
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -72,12 +75,12 @@ class Bench:
 
     def top(self, sort: str = "mqueue", count: int = 1000) -> list[str]:
         """Who is at the top."""
-        return names(self.run(self.list.top(sort, count)))
+        return names(self.run(self.list.page(ListQuery(sort, count))))
 
 
-def names(found: Top) -> list[str]:
+def names(found: ListPage) -> list[str]:
     """The client ids, in their order."""
-    return [json.loads(row)[0] for row in found.rows]
+    return [json.loads(row)["client_id"] for row in found.rows]
 
 
 @pytest.fixture
@@ -95,10 +98,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.mark.parametrize("sort", ["mqueue", "bytes", "drops", "window_full", "mailbox"])
 def test_equals_in_order(bench: Bench, sort: str) -> None:
-    """Rows with equal values are listed in the order of the registry."""
-    for number in range(30):
-        bench.client(f"c{number}")
-    assert bench.top(sort, 3) == ["c0", "c1", "c2"]
+    """Rows with equal values are listed by name."""
+    for number in range(29, -1, -1):
+        bench.client(f"c{number:02}")
+    assert bench.top(sort, 3) == ["c00", "c01", "c02"]
 
 
 def test_highest_first(bench: Bench) -> None:
@@ -106,6 +109,32 @@ def test_highest_first(bench: Bench) -> None:
     for number in (3, 9, 1, 7, 5, 8, 2, 6, 4):
         bench.client(str(number), waiting=number)
     assert bench.top("mqueue", 4) == ["9", "8", "7", "6"]
+
+
+def test_pages(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ListPage by page a list has each item once, and `last` of the last page is None."""
+    monkeypatch.setattr(scan, "REST_SHARE", 0)
+    for number in range(25):
+        bench.client(f"c{number:02}", waiting=number % 3)
+    seen: list[str] = []
+    page = bench.run(bench.list.page(ListQuery("mqueue", 10)))
+    seen += names(page)
+    while page.last is not None:
+        page = bench.run(bench.list.page(ListQuery("mqueue", 10, page.last)))
+        seen += names(page)
+    by_value = sorted(range(25), key=lambda number: (-(number % 3), number))
+    assert seen == [f"c{number:02}" for number in by_value]
+    assert (page.total, page.matched) == (25, 25)
+
+
+def test_filters(bench: Bench) -> None:
+    """Only items that all filters match are listed, and counted as matched."""
+    for number in range(12):
+        bench.client(f"c{number:02}", waiting=number % 2)
+    filters = (("client_id", "c0"), ("waits_for", "client"))
+    page = bench.run(bench.list.page(ListQuery("name", 3, filters=filters)))
+    assert names(page) == ["c01", "c03", "c05"]
+    assert (page.total, page.matched) == (12, 5)
 
 
 def test_mailbox(bench: Bench) -> None:
@@ -123,10 +152,10 @@ def test_who_waits_shares_a_walk(bench: Bench) -> None:
 
     questions = [("mqueue", 1), ("bytes", 1), ("mqueue", 2), ("drops", 1)]
 
-    async def ask() -> list[Top]:
-        return await asyncio.gather(*[bench.list.top(sort, count) for sort, count in questions])
+    async def ask() -> list[ListPage]:
+        return await asyncio.gather(*[bench.list.page(ListQuery(sort, count)) for sort, count in questions])
 
-    assert [names(found)[0] for found in bench.run(ask())] == ["many", "large", "many", "many"]
+    assert [names(found)[0] for found in bench.run(ask())] == ["many", "large", "many", "large"]
     assert bench.listed.walks == 1
 
 
@@ -135,16 +164,15 @@ def test_rest_between_walks(bench: Bench, clock: Clock) -> None:
     bench.client("a")
     assert bench.top() == ["a"]
     bench.client("b", waiting=1)
-    clock.now += REST - 1
+    clock.now += FRESH - 1
     assert bench.top() == ["a"]
     clock.now += 1
     assert bench.top() == ["b", "a"]
     assert bench.listed.walks == 2
 
 
-def test_another_question_waits_for_the_rest(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request for what the last scan did not look for waits until the next scan may begin."""
-    monkeypatch.setattr(scan, "REST", 1_000)
+def test_another_question_is_another_walk(bench: Bench) -> None:
+    """A request for what the last scan did not look for causes another scan."""
     for number in range(5):
         bench.client(str(number), waiting=number)
     assert bench.top("mqueue", 2) == ["4", "3"]
@@ -153,26 +181,29 @@ def test_another_question_waits_for_the_rest(bench: Bench, monkeypatch: pytest.M
     assert bench.listed.walks == 3
 
 
-def test_long_walks_are_rare(bench: Bench, clock: Clock) -> None:
-    """Scans take at most a tenth of the time, however many sessions there are."""
+def test_long_walks_are_rare(bench: Bench, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scans take at most a quarter of the time, however many sessions there are."""
+    monkeypatch.setattr(slices, "SHORTEST_US", 10**9)
+    monkeypatch.setattr(slices, "SLICE_US", 10**9)
     for number in range(1_000):
         bench.client(str(number))
-    clock.step = 100_000
+    clock.step = 500_000
     before = clock.now
     bench.top("mqueue", 1)
     clock.step = 0
     walked = clock.now - before
     assert walked > 10 * 100_000
     bench.client("new", waiting=1)
-    clock.now += REST
+    clock.now += FRESH
     assert bench.top("mqueue", 1) == ["0"]
-    clock.now += 9 * walked
+    clock.now += 3 * walked
     assert bench.top("mqueue", 1) == ["new"]
 
 
 def test_the_loop_has_its_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scan yields to the loop after each slice of sessions and of rows."""
-    monkeypatch.setattr(scan, "SLICE", 10)
+    monkeypatch.setattr(slices, "SLICE_US", 0)
+    monkeypatch.setattr(scan, "STEP", 10)
     monkeypatch.setattr(scan, "ROWS", 5)
     for number in range(100):
         bench.client(str(number))
@@ -186,7 +217,7 @@ def test_the_loop_has_its_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
 
     async def ask() -> None:
         counting = asyncio.create_task(count_turns())
-        await bench.list.top("mqueue", 50)
+        await bench.list.page(ListQuery("mqueue", 50))
         counting.cancel()
 
     bench.run(ask())
@@ -194,13 +225,14 @@ def test_the_loop_has_its_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that ends or is replaced during the scan is not listed."""
-    monkeypatch.setattr(scan, "SLICE", 1)
+    """A session that ends during the scan is not listed; one that replaces it may be."""
+    monkeypatch.setattr(slices, "SLICE_US", 0)
+    monkeypatch.setattr(scan, "STEP", 1)
     broker = bench.local.broker
     clients = [bench.client(str(number), waiting=number + 1) for number in range(6)]
 
-    async def ask() -> Top:
-        asking = asyncio.create_task(bench.list.top("mqueue", 10))
+    async def ask() -> ListPage:
+        asking = asyncio.create_task(bench.list.page(ListQuery("mqueue", 10)))
         for _ in range(4):
             await asyncio.sleep(0)
         for ended in (clients[0], clients[5]):  # one that has been looked at, and one that has not
@@ -208,17 +240,20 @@ def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> No
         bench.client("5", waiting=100)
         return await asking
 
-    assert names(bench.run(ask())) == ["4", "3", "2", "1"]
+    page = bench.run(ask())
+    assert names(page) == ["5", "4", "3", "2", "1"]
+    assert json.loads(page.rows[0])["mqueue_len"] == 100
 
 
 def test_who_has_ended_takes_nobodys_place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that has ended takes no place in the list from one that is present."""
-    monkeypatch.setattr(scan, "SLICE", 1)
+    monkeypatch.setattr(slices, "SLICE_US", 0)
+    monkeypatch.setattr(scan, "STEP", 1)
     bench.client("there").session.outbound.sender.counters.count_drop("too_large", 1)
     ended = bench.client("ended", waiting=5)
 
-    async def ask() -> Top:
-        asking = asyncio.create_task(bench.list.top("drops", 1))
+    async def ask() -> ListPage:
+        asking = asyncio.create_task(bench.list.page(ListQuery("drops", 1)))
         await until(lambda: bench.listed.walks)
         bench.local.broker.sessions.end(ended, 0)
         return await asking
@@ -230,9 +265,9 @@ def test_who_goes_away_takes_it_from_nobody(bench: Bench) -> None:
     """The others get their answers when one that waits for the scan gives up."""
     bench.client("a")
 
-    async def ask() -> Top:
-        impatient = asyncio.create_task(bench.list.top("mqueue", 1))
-        asking = asyncio.create_task(bench.list.top("mqueue", 1))
+    async def ask() -> ListPage:
+        impatient = asyncio.create_task(bench.list.page(ListQuery("mqueue", 1)))
+        asking = asyncio.create_task(bench.list.page(ListQuery("mqueue", 1)))
         await asyncio.sleep(0)
         impatient.cancel()
         return await asking
@@ -247,5 +282,5 @@ def test_a_failed_walk_is_not_the_last(bench: Bench, clock: Clock, monkeypatch: 
         context.setattr(bench.listed, "is_there", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             bench.top()
-    clock.now += REST
+    clock.now += FRESH
     assert bench.top() == ["a"]

@@ -1,6 +1,5 @@
-"""The admin socket: the rows of sessions, groups and addresses, and their order."""
+"""The lists of the admin API: the rows of sessions, groups and addresses, and their order."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from protocol import properties as props
 from protocol.acknowledgements import Puback
 from protocol.publish import Publish
 from tests.broker.conftest import Start
-from tests.support.broker.admin import AdminPeer, ask, rows_of
+from tests.support.broker.admin import ask, listed
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import wait_for_event
 from tests.support.process import BrokerProcess
@@ -31,13 +30,6 @@ def broker(start: Start, tmp_path: Path) -> BrokerProcess:
 def path(broker: BrokerProcess, tmp_path: Path) -> Path:
     """Its admin socket."""
     return tmp_path / "admin.sock"
-
-
-@pytest.fixture
-def peer(path: Path) -> Iterator[AdminPeer]:
-    """A connection to it."""
-    with AdminPeer(path) as connection:
-        yield connection
 
 
 def subscriber(broker: BrokerProcess, name: str, **more: int) -> WireClient:
@@ -134,17 +126,17 @@ def test_offline_sessions(broker: BrokerProcess, path: Path) -> None:
     assert (row["connected"], row["mqueue_len"], row["window_len"]) == (False, 1, 0)
 
 
-def test_limit(broker: BrokerProcess, peer: AdminPeer) -> None:
+def test_limit(broker: BrokerProcess, path: Path) -> None:
     """The answer has as many rows as asked for, those with the highest values; `total` counts all sessions."""
     clients = [subscriber(broker, f"c{number}", receive_maximum=1) for number in range(6)]
     with connected(broker.address(), 5, client_id="sender") as sender:
         for number in range(6):
             for _ in range(number + 1):
                 sender.publish(f"c{number}", b"x", 1)
-        answer = peer.ask({"command": "sessions", "limit": 3})
-        assert (names(rows_of(answer)), answer["total"]) == (["c5", "c4", "c3"], 7)
-        assert len(peer.ask({"command": "sessions", "limit": 1})["rows"]) == 1
-        assert len(peer.ask({"command": "sessions"})["rows"]) == 7
+        answer = listed(path, "sessions", "limit=3")
+        assert (names(answer["items"]), answer["total"]) == (["c5", "c4", "c3"], 7)
+        assert len(ask(path, limit=1)) == 1
+        assert len(ask(path)) == 7
     for client in clients:
         client.close()
 

@@ -66,6 +66,22 @@ def test_without_authentication(address: Address, version: int, code: int, passw
         expect_refusal(client, code)
 
 
+@pytest.mark.parametrize("setting", [None, False, True])
+def test_allow_anonymous_on_one_listener(start: Start, setting: bool | None) -> None:
+    """What a listener says about clients without authentication prevails over what the broker says."""
+    listeners = [
+        {"name": name, "bind": "127.0.0.1:0", "allow_anonymous": own}
+        for name, own in (("tcp", None), ("open", True), ("closed", False))
+    ]
+    sections = {**GUARDED, "allow_anonymous": setting, "listeners": listeners}
+    broker = start((Listener(), Listener("open"), Listener("closed")), sections=sections)
+    for name, let_in in (("tcp", setting is True), ("open", True), ("closed", False)):
+        with WireClient(broker.address(name), 5) as client:
+            assert (name, client.connect().reason_code == 0) == (name, let_in)
+        with authenticated(broker.address(name)) as client:
+            client.expect_nothing_more()
+
+
 @pytest.mark.parametrize(("setting", "let_in"), [(None, False), (False, False), (True, True)])
 def test_allow_anonymous(start: Start, setting: bool | None, let_in: bool) -> None:
     """With allow_anonymous: true clients without authentication are accepted, and a wrong proof is still refused."""

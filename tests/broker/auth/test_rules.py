@@ -15,7 +15,7 @@ ANN = Who("ann", frozenset({"ops"}), "client", "127.0.0.1", "local")
 
 def bound(own: list[Rule], default: bool, who: Who) -> Permissions:
     """What a client may do by these rules."""
-    return RuleSet([from_settings(rule) for rule in own], default).permissions(who)
+    return Permissions(who, RuleSet([from_settings(rule) for rule in own]).bind(who), default)
 
 
 @settings(max_examples=300)
@@ -119,3 +119,18 @@ def test_many_topics() -> None:
     for number in range(5_000):
         assert permissions.may_publish(b"%d/open" % number, 0, False)
         assert not permissions.may_publish(b"%d/shut" % number, 0, False)
+
+
+@settings(max_examples=500)
+@given(RULES, st.booleans(), clients(), topics(), st.integers(0, 2), st.booleans())
+def test_unknown_client(own: list[Rule], default: bool, who: Who, topic: str, qos: int, retain: bool) -> None:
+    """A client of which only the id is known may never do more than one with that id of which all is known."""
+    nobody = bound(own, default, Who(None, frozenset(), who.client_id, "", "", known=False))
+    if nobody.may_publish(topic.encode(), qos, retain):
+        assert allowed(own, default, who, "publish", topic, qos, retain)
+    if nobody.may_receive(topic.encode(), qos):
+        assert allowed(own, default, who, "subscribe", topic, qos, False)
+    about_all = [rule for rule in own if not (rule.users or rule.roles or rule.addresses or rule.listeners)]
+    plain = [rule for rule in about_all if not any("{" in each for each in rule.topics)]
+    if plain == own:
+        assert nobody.may_receive(topic.encode(), qos) == allowed(own, default, who, "subscribe", topic, qos, False)

@@ -171,7 +171,9 @@ def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
     assert str(certificates.client.keyfile) in failed
 
 
-@pytest.mark.parametrize(("command", "needed"), [("report", "required: --out"), ("compact", "required: --metrics")])
+@pytest.mark.parametrize(("command", "needed"),
+    [("report", "required: --out"), ("compact", "required: --metrics"), ("index", "required: --reports")],
+)
 def test_jobs_are_passed_on(tmp_path: Path, command: str, needed: str) -> None:
     """`report` and `compact` pass their arguments to the Spark job's command, and return its status."""
     ran = sluice(command, "--quiet", folder=tmp_path)

@@ -152,6 +152,19 @@ def test_counted() -> None:
         client.connect("publisher", clean_start=False)
         send(client, [1, 2, 3, 4, 5])
         session = local.broker.clients.by_id["publisher"].session
-        assert session.take_counters(session.created_at + 10_000_000).publish_throttled_us > 5_000_000
+        assert session.take_counters(session.created_at + 10_000_000).uncommon.publish_throttled_us > 5_000_000
         client.drop()
-        assert not session.take_counters(session.created_at + 20_000_000).publish_throttled_us > 0
+        assert not session.take_counters(session.created_at + 20_000_000).uncommon.publish_throttled_us > 0
+
+
+def test_the_time_ends_with_the_pause() -> None:
+    """FC-23: `publish_throttled_us` of a client that is read again counts no further time."""
+    with limited(1) as local:
+        client = publisher(local)
+        send(client, [1, 2, 3])
+        for _ in until(lambda: client.transport.reading):
+            local.pass_time(1)
+        session = local.broker.clients.by_id["publisher"].session
+        later = session.created_at + 3600_000_000
+        assert session.take_counters(later).uncommon.publish_throttled_us > 0
+        assert session.take_counters(later + 1_000_000).uncommon.publish_throttled_us == 0

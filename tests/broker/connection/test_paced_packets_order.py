@@ -157,9 +157,10 @@ def test_expiry_of_what_waited_for_an_id() -> None:
         first = Publish(b"t", b"first", 2, packet_id=1)
         publisher.send(first, Publish(b"t", b"second", 2, False, {props.MESSAGE_EXPIRY_INTERVAL: 60}, packet_id=2))
         publisher.expect(Pubrec)
-        waiting = local.broker.clients.by_id["publisher"].session.inbound._ids.waiting
-        assert waiting is not None
-        parked = waiting.publishes[2]
+        ids = local.broker.clients.by_id["publisher"].session.inbound._ids
+        assert ids is not None
+        assert ids.waiting is not None
+        parked = ids.waiting.publishes[2]
         parked.received_at -= 61_000_000
         parked.expires_at -= 61_000_000
         publisher.send(Pubrel(1))

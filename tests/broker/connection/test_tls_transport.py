@@ -16,7 +16,8 @@ from broker.connection.transport import left_in_socket
 from broker.runtime.clock import monotonic_us
 from broker.server.listening import server_context
 from broker.server.tls_handshake import TlsListener
-from config.models import Config, Tls
+from config.models import Config
+from config.tls import Tls
 from tests.support.broker.tls_client import TlsClient
 from tests.support.certificates import Certificates
 
@@ -90,8 +91,8 @@ async def client(upper: Upper, certificates: Certificates) -> AsyncIterator[TlsC
     tls = Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile)
     broker = Broker(Config(), monotonic_us())
     context = server_context(tls)
-    listener = TlsListener(broker.events, broker.wheel, broker.settings, "tls", context, lambda: upper)
-    server = await asyncio.get_running_loop().create_server(listener.accept, "127.0.0.1", 0)
+    listener = TlsListener(broker.events, broker.wheel, broker.settings, "tls", context, lambda _: upper)
+    server = await asyncio.get_running_loop().create_server(lambda: listener.accept(None), "127.0.0.1", 0)
     client = TlsClient(certificates.client_context(with_certificate=False))
     try:
         await client.connect(server.sockets[0].getsockname()[:2])

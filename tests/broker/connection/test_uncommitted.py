@@ -9,6 +9,7 @@ from protocol.acknowledgements import Puback
 from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.disconnect import Disconnect
+from protocol.ping import Pingreq, Pingresp
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from tests.support.broker.journaled import SlowDisk, until
@@ -104,3 +105,32 @@ def test_too_much_waits() -> None:
         local.run(lambda: None)
         assert not session.gauges().congested
         assert len([packet for packet in client.received() if isinstance(packet, Publish)]) == 11
+
+
+def test_a_little_waits() -> None:
+    """Less than 64 KiB that wait for the disk do not congest the send path: QoS 0 is not queued (FC-3)."""
+    disk = SlowDisk()
+    with LocalBroker(journal=disk.journal()) as local:
+        client = kept_client(local, disk, "client")
+        publisher = local.client()
+        publisher.connect("publisher")
+        client.send(Publish(b"t", b"", 1, packet_id=5))
+        publisher.send(Publish(b"t", b"later", 0))
+        gauges = local.broker.clients.by_id["client"].session.gauges()
+        assert (gauges.congested, gauges.mqueue_len) == (False, 0)
+        commit(local, disk)
+        assert [packet.payload for packet in client.received() if isinstance(packet, Publish)] == [b"", b"later"]
+
+
+def test_a_commit_that_has_returned() -> None:
+    """What is only written when its commit has returned already waits for no other."""
+    disk = SlowDisk()
+    with LocalBroker(journal=disk.journal()) as local:
+        client = local.client()
+        client.send(Connect("kept", True, 0, properties={props.SESSION_EXPIRY_INTERVAL: 60}, version=5))
+        disk.allow()
+        local.complete(until(lambda: len(client.transport.written) > 0))
+        client.expect(Connack)
+        client.connection.hold_until(1)
+        client.send(Pingreq())
+        client.expect(Pingresp)

@@ -2,12 +2,14 @@
 
 import pytest
 
+from broker.routing.retained_feed import WORK
 from protocol import properties as props
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsubscribe import Unsubscribe
 from tests.broker.conftest import Start
 from tests.support.broker.collecting import collect, collect_packets
+from tests.support.broker.local import LocalBroker
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
@@ -33,6 +35,24 @@ def test_all_arrive(start: Start, version: int, qos: int) -> None:
         messages = collect(client)
         assert sorted(int(message.payload) for message in messages) == list(range(COUNT))
         assert all(message.retain for message in messages)
+
+
+def test_more_than_a_turn_processes() -> None:
+    """FC-6: of very many retained messages each turn sends some, without another event."""
+    count = 2 * WORK + 500
+    with LocalBroker() as local:
+        publisher = local.client()
+        publisher.connect("publisher")
+        for first in range(0, count, 100):
+            publisher.send(*[Publish(b"r/%d" % number, b"x", 0, True) for number in range(first, first + 100)])
+        client = local.client()
+        client.connect("client")
+        client.send(Subscribe(1, [Subscription("r/#", 0)]))
+        came = 0
+        for _ in range(20):
+            came += sum(isinstance(packet, Publish) for packet in client.received())
+            local.run(lambda: None)
+        assert came == count
 
 
 def test_filter_that_has_no_room_yet(start: Start) -> None:

@@ -1,17 +1,22 @@
 """From publisher to subscriber: QoS, versions, properties, expiry, order, sizes."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
+from broker.runtime.clock import monotonic_us
 from protocol import properties as props
 from protocol.acknowledgements import Puback
+from protocol.connect import Connect
 from protocol.packet import Packet
 from protocol.properties import Properties
 from protocol.publish import Publish, encode_publish
 from protocol.subscribe import Subscribe, Subscription
 from tests.broker.conftest import Start
 from tests.support.broker.collecting import collect
+from tests.support.broker.stored import KEPT, broker_on, on_disk, say
+from tests.support.broker.stored import connected as connected_to_journal
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
@@ -200,3 +205,14 @@ def test_large_messages_to_many(address: Address) -> None:
             publisher.publish(f"large/{qos}", payload, qos)
             for client in (new, old):
                 assert client.receive_message().payload == payload
+
+
+def test_own_messages_survive(tmp_path: Path) -> None:
+    """FC-27: what an operator publishes survives a restart as what a client publishes does."""
+    with broker_on(tmp_path) as (local, storage):
+        connected_to_journal(local, storage, "away", "t").drop()
+        local.run(lambda: local.broker.messages.publish_own(Publish(b"t", b"own", 1), monotonic_us()))
+        on_disk(local, storage)
+    with broker_on(tmp_path) as (local, storage):
+        came = say(local, storage, local.client(), Connect("away", False, 0, properties=KEPT, version=5))
+        assert [packet.payload for packet in came if isinstance(packet, Publish)] == [b"own"]

@@ -1,6 +1,7 @@
 """Clients that send faster than sessions run: mailboxes stay short, because the publishers are not read."""
 
 from broker.runtime.clock import monotonic_us
+from broker.runtime.scheduler import TURN_PASSES
 from protocol.acknowledgements import Puback
 from protocol.disconnect import Disconnect
 from protocol.publish import Publish
@@ -61,8 +62,37 @@ def test_a_flood_waits_for_the_sessions() -> None:
             longest = max(longest, outbound_of(subscriber).mailbox.length())
         assert longest <= AT_ONCE
         assert publisher.connection.session is not None
-        assert publisher.connection.session.take_counters(monotonic_us()).reading_paused_us > 0
+        assert publisher.connection.session.take_counters(monotonic_us()).uncommon.reading_paused_us > 0
         assert payloads(subscriber) == [b"%d" % number for number in range(5000)]
+
+
+def test_sessions_that_keep_up() -> None:
+    """Reading a publisher is not paused while the sessions take what it sends in one pass each."""
+    with LocalBroker() as local:
+        subscriber, publisher = subscriber_and_publisher(local)
+        other = local.client()
+        other.connect("other")
+        other.subscribe("t")
+
+        def is_read_after_one() -> bool:
+            publisher.connection.data_received(numbered(1))
+            return publisher.transport.reading
+
+        assert [local.run(is_read_after_one) for _ in range(3)] == [True] * 3
+        assert len(payloads(subscriber)) == len(payloads(other)) == 3
+
+
+def test_many_sessions_at_once() -> None:
+    """All sessions that one message wakes run, though only some of them in one turn of the loop."""
+    with LocalBroker() as local:
+        clients = [local.client() for _ in range(3 * TURN_PASSES)]
+        for number, client in enumerate(clients):
+            client.connect(f"subscriber {number}")
+            client.subscribe("t")
+        publisher = local.client()
+        publisher.connect("publisher")
+        publisher.send(Publish(b"t", b"x"))
+        assert [payloads(client) for client in clients] == [[b"x"]] * len(clients)
 
 
 def test_others_are_read_meanwhile() -> None:
@@ -86,7 +116,7 @@ def test_a_busy_broker_shuts_nobody_out() -> None:
         flood = numbered(AT_ONCE + 1)
 
         def both() -> None:
-            outbound.mailbox.arrived.extend([Publish(b"t", b"earlier")] * 40_000)
+            outbound.mailbox.deliveries.extend([Publish(b"t", b"earlier")] * 40_000)
             publisher.connection.data_received(flood)
 
         local.run(both)
@@ -179,7 +209,9 @@ def test_retained_messages_again_and_again() -> None:
         filters = ("#", "+/#", "r/#", "r/+", "+/+")
         longest = 0
         greedy.send(Subscribe(1, [Subscription(topic_filter) for topic_filter in filters]), Publish(b"last", b""))
-        while outbound.pending_sources is not None and outbound.pending_sources.sources:
+        assert outbound.backlog is not None
+        assert outbound.backlog.sources is not None
+        while outbound.backlog.sources.sources:
             longest = max(longest, outbound.mailbox.length(), outbound.mqueue.length if outbound.mqueue else 0)
             local.run(lambda: None)
         packets = greedy.received()
@@ -218,7 +250,7 @@ def test_acknowledgements_do_not_wait() -> None:
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         publisher.subscribe("other", 1)
-        outbound_of(subscriber).mailbox.arrived.extend([Publish(b"t", b"x")] * 5000)
+        outbound_of(subscriber).mailbox.deliveries.extend([Publish(b"t", b"x")] * 5000)
         local.run(subscriber.connection.wake)
         publisher.send(Puback(1))
         assert local.broker.run_queue.behind

@@ -64,9 +64,9 @@ async def opened(host: str, port: int = 0) -> list[tuple[str, int]]:
 
 async def test_name_with_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """All addresses of a name are opened, once each, on one port."""
-    monkeypatch.setattr(socket, "getaddrinfo", resolver("::1", "127.0.0.1", "127.0.0.2", "::1"))
+    monkeypatch.setattr(socket, "getaddrinfo", resolver("::1", "127.1.5.3", "127.1.5.4", "::1"))
     names = await opened("many.example")
-    assert [host for host, _ in names] == ["::1", "127.0.0.1", "127.0.0.2"]
+    assert [host for host, _ in names] == ["::1", "127.1.5.3", "127.1.5.4"]
     assert len({port for _, port in names}) == 1
 
 
@@ -81,12 +81,13 @@ async def test_address_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_one_address_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """An address that is in use is an error, and the other listeners are closed again."""
-    with socket.create_server(("127.0.0.2", 0)) as taken:
+    free, in_use = "127.1.5.1", "127.1.5.2"  # no other test takes ports of these
+    with socket.create_server((in_use, 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr(socket, "getaddrinfo", resolver("127.0.0.1", "127.0.0.2"))
+        monkeypatch.setattr(socket, "getaddrinfo", resolver(free, in_use))
         with pytest.raises(OSError, match="already in use"):
             await opened("many.example", port)
-        socket.create_server(("127.0.0.1", port)).close()
+        socket.create_server((free, port)).close()
 
 
 async def test_unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:

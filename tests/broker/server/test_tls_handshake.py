@@ -1,12 +1,13 @@
 """TLS handshakes that fail: the client gets the alert, and the log has its address and the reason."""
 
+import asyncio
 import socket
 import ssl
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -15,7 +16,8 @@ from broker.broker import Broker
 from broker.runtime.clock import monotonic_us
 from broker.server import tls_handshake
 from broker.server.listening import server_context
-from config.models import Config, Tls
+from config.models import Config
+from config.tls import Tls
 from protocol.connect import Connect
 from tests.broker.conftest import Start
 from tests.support.broker.events import events, wait_for_event
@@ -254,33 +256,74 @@ def test_too_late(start: Start, certificates: Certificates, data: bytes, reason:
     assert [event["reason"] for event in wait_for_event(broker, FAILED)] == [reason]
 
 
-def test_floods(start: Start, certificates: Certificates) -> None:
-    """Many failures give few log lines, and clients with valid handshakes are served."""
-    broker = start((Listener("tls", certificates),))
-    address: Address = broker.address("tls")
-    for _ in range(tls_handshake.LINES + 50):
-        with socket.create_connection(address, timeout=5) as client:
-            client.sendall(bytes(100))
-            while client.recv(100):
-                pass
-    with WireClient(address, tls=certificates.client_context(with_certificate=False)) as client:
-        assert client.connect().reason_code == 0
-    assert len(events(broker, FAILED)) == tls_handshake.LINES
+class Client:
+    """In place of a TCP transport: a client that sends this at once."""
+
+    def __init__(self, listener: tls_handshake.TlsListener, data: bytes) -> None:
+        self.answered = False
+        self.paused = False
+        self.handshake = listener.accept(None)
+        self.handshake.connection_made(cast("asyncio.Transport", self))
+        self.handshake.data_received(data)
+
+    def get_extra_info(self, _: str) -> None:
+        return None
+
+    def write(self, _: bytes) -> None:
+        self.answered = True
+
+    def write_eof(self) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
 
 
-def test_what_was_not_logged(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first log line after a flood has the number of failures that were not logged."""
+@pytest.fixture
+def listener(certificates: Certificates) -> tls_handshake.TlsListener:
+    """A listener without a socket."""
     broker = Broker(Config(), monotonic_us())
-    lines: list[dict[str, Any]] = []
-    monkeypatch.setattr(broker.events, "log", type("Log", (), {"info": lambda _, event, **more: lines.append(more)})())
     context = server_context(Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile))
-    listener = tls_handshake.TlsListener(
-        broker.events, broker.wheel, broker.settings, "tls", context, lambda: pytest.fail("no connection begins")
+    return tls_handshake.TlsListener(
+        broker.events, broker.wheel, broker.settings, "tls", context, lambda _: pytest.fail("no connection begins")
     )
-    for _ in range(tls_handshake.LINES + 7):
-        listener.failed("127.0.0.1:1", "reason", "")
-    later = monotonic_us() + tls_handshake.PERIOD
-    monkeypatch.setattr(tls_handshake, "monotonic_us", lambda: later)
-    listener.failed("127.0.0.1:1", "reason", "")
-    listener.failed("127.0.0.1:1", "reason", "")
-    assert [line.get("not_logged", 0) for line in lines] == [0] * tls_handshake.LINES + [7, 0]
+
+
+@pytest.fixture
+def hello(certificates: Certificates) -> bytes:
+    """What a client sends first."""
+    return client_hello(Address("localhost", 0), certificates.client_context(with_certificate=False))
+
+
+@pytest.mark.asyncio
+async def test_many_at_once(listener: tls_handshake.TlsListener, hello: bytes) -> None:
+    """A few handshakes begin in one turn of the event loop; the others are not read until it is theirs."""
+    each = tls_handshake.BEGUN_IN_A_TURN
+    clients = [Client(listener, hello) for _ in range(2 * each + 1)]
+    for begun in (each, 2 * each, 2 * each + 1):
+        assert [client.answered for client in clients] == [number < begun for number in range(len(clients))]
+        assert [client.paused for client in clients] == [not client.answered for client in clients]
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert Client(listener, hello).answered
+
+
+@pytest.mark.asyncio
+async def test_gone_before_the_handshake_begins(listener: tls_handshake.TlsListener, hello: bytes) -> None:
+    """A client that has closed while it waited is skipped, and logged as others are."""
+    clients = [Client(listener, hello) for _ in range(tls_handshake.BEGUN_IN_A_TURN + 2)]
+    gone, last = clients[-2:]
+    gone.handshake.connection_lost(None)
+    await asyncio.sleep(0)
+    assert (gone.answered, last.answered) == (False, True)
+
+
+@pytest.mark.asyncio
+async def test_too_much_to_wait(listener: tls_handshake.TlsListener, hello: bytes) -> None:
+    """A client that sends more at once than is held does not wait: it is refused at once."""
+    clients = [Client(listener, hello) for _ in range(tls_handshake.BEGUN_IN_A_TURN + 1)]
+    assert not clients[-1].answered
+    assert Client(listener, hello + bytes(tls_handshake.MOST_HELD)).answered

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.server.listening import server_context
-from config.models import Tls
+from config.tls import Tls
 from protocol.disconnect import Disconnect
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import events

@@ -17,6 +17,7 @@ from protocol.disconnect import Disconnect
 from protocol.publish import Publish
 from protocol.reason_codes import QUOTA_EXCEEDED
 from protocol.subscribe import Subscribe, Subscription
+from protocol.unsubscribe import Unsubscribe
 from tests.support.broker.stored import broker_on, connected, content_of, on_disk, say, waiting
 
 
@@ -82,6 +83,25 @@ def test_nothing_changes(tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyP
         assert {client.session.client_id for client in local.broker.clients.known()} >= {"online", "away", "member"}
 
 
+def test_nothing_changes_after_a_restart(tmp_path: Path) -> None:
+    """Compaction preserves the packet ids and PUBRECs that a broker has found in the journal."""
+    with broker_on(tmp_path) as (local, storage):
+        client = connected(local, storage, "client", "t")
+        publisher = connected(local, storage, "publisher")
+        say(local, storage, publisher, *[Publish(b"t", b"", 1 + number % 2, packet_id=number) for number in (1, 2, 3)])
+        got = [packet for packet in client.received() if isinstance(packet, Publish)]
+        say(local, storage, client, *[Pubrec(each.packet_id) for each in got if each.qos == 2][:1])
+    with broker_on(tmp_path) as (local, storage):
+        on_disk(local, storage)
+        before = what_is_in(storage)
+        window = {each.client_id: (each.inflight, each.received) for each in storage.read().sessions.values()}
+        assert [len(each) for each in window["client"]] == [3, 1]
+        for _ in range(len(storage.journal.frames)):
+            local.complete(Compaction(storage).remove_oldest())
+            on_disk(local, storage)
+        assert what_is_in(storage) == before
+
+
 def test_what_nobody_needs_is_gone(tmp_path: Path) -> None:
     """A journal of mostly dead records shrinks to the live ones, and logs it."""
     with broker_on(tmp_path) as (local, storage):
@@ -102,7 +122,7 @@ def test_what_nobody_needs_is_gone(tmp_path: Path) -> None:
         assert 2 * len(body) < size <= compaction.SMALL
         saved: Saved = storage.read()
         assert set(saved.retained) == {b"last"}
-        assert [len(each.entries(0)) for each in saved.sessions.values() if each.client_id == "away"] == [1]
+        assert [each.deliveries.length for each in saved.sessions.values() if each.client_id == "away"] == [1]
 
 
 def test_no_more_than_max_bytes(tmp_path: Path) -> None:
@@ -131,6 +151,18 @@ def test_no_more_than_max_bytes(tmp_path: Path) -> None:
         (answer,) = say(local, storage, publisher, Publish(b"t", body, 1, packet_id=1))
         assert isinstance(answer, Puback)
         assert answer.reason_code < 0x80
+
+
+def test_size_after_a_restart(tmp_path: Path) -> None:
+    """FC-29: the bytes of what is in the file count against `max_bytes` after a restart too."""
+    with broker_on(tmp_path) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        for number in range(1, 11):
+            say(local, storage, publisher, Publish(b"t", bytes(1000), 1, packet_id=number))
+    with broker_on(tmp_path) as (local, storage):
+        assert storage.journal.commits.size > 10_000
+        assert sum(frame.size for frame in storage.journal.frames.values()) == storage.journal.commits.size
 
 
 class Unreadable(sqlite3.Connection):
@@ -177,6 +209,32 @@ def test_much_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(storage.read().sessions[1].subscriptions) == 50
 
 
+def test_state_is_not_written_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal whose bytes are mostly subscriptions of kept sessions is as small as it can be: it is not compacted."""
+    monkeypatch.setattr(compaction, "SMALL", 5_000)
+    with broker_on(tmp_path) as (local, storage):
+        client = connected(local, storage, "away")
+        wanted = [Subscription(f"a/long/filter/of/many/levels/{number}", 1) for number in range(200)]
+        say(local, storage, client, Subscribe(1, wanted))
+        on_disk(local, storage)
+        assert storage.journal.commits.size > compaction.SMALL
+        assert not Compaction(storage).needed()
+
+
+def test_subscriptions_that_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal of a session that subscribes and unsubscribes again and again does not grow without end."""
+    monkeypatch.setattr(compaction, "SMALL", 5_000)
+    with broker_on(tmp_path) as (local, storage):
+        client = connected(local, storage, "away")
+        filters = [f"a/long/filter/of/many/levels/{number}" for number in range(50)]
+        for _ in range(10):
+            say(local, storage, client, Subscribe(1, [Subscription(each) for each in filters]), Unsubscribe(2, filters))
+        compacting = Compaction(storage)
+        while compacting.needed():
+            local.complete(compacting.remove_oldest())
+        assert storage.journal.commits.size <= compaction.SMALL
+
+
 def test_numbers_are_not_used_again(tmp_path: Path) -> None:
     """Old records in the journal are not taken for records of later deliveries and sessions."""
     with broker_on(tmp_path) as (local, storage):
@@ -207,4 +265,4 @@ def test_numbers_are_not_used_again(tmp_path: Path) -> None:
 def pending(storage: Storage) -> set[tuple[int, int]]:
     """Session or group, and number, of each delivery that a broker would restore."""
     sessions = storage.read().sessions
-    return {(number, each.delivery) for number, session in sessions.items() for each in session.entries(0)}
+    return {(number, each.delivery) for number, session in sessions.items() for each in session.deliveries.entries(0)}

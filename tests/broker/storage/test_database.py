@@ -1,14 +1,19 @@
 """The file of the journal (FC-27)."""
 
+import errno
 import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from broker.storage.database import LOCK, NAME, Database, StorageError
+from broker.storage.database import LOCK, NAME, OLDEST, VERSION, Database, StorageError
+
+FULL: Final = 2
+"""SQLite's number for `synchronous = full`."""
 
 
 def test_frames_come_back(tmp_path: Path) -> None:
@@ -21,6 +26,21 @@ def test_frames_come_back(tmp_path: Path) -> None:
     database = Database(tmp_path / "new" / "folder")
     assert list(database.frames()) == [(2, b"frame 2"), (3, b"frame 3")]
     assert database.content(3) == b"frame 3"
+    database.close()
+
+
+def test_commits_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-27: each commit is synced, also by an SQLite that is built not to (`SQLITE_DEFAULT_WAL_SYNCHRONOUS=1`)."""
+    connect = sqlite3.connect
+
+    def built_otherwise(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        connection.execute("pragma synchronous = normal")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", built_otherwise)
+    database = Database(tmp_path)
+    assert database._connection.execute("pragma synchronous").fetchone() == (FULL,)
     database.close()
 
 
@@ -50,13 +70,31 @@ def test_of_another_program(tmp_path: Path) -> None:
     assert (tmp_path / NAME).read_bytes() == before
 
 
-def test_of_another_version(tmp_path: Path) -> None:
-    """A journal of a later version is refused, with both version numbers."""
+@pytest.mark.parametrize(("version", "writer"), [(OLDEST - 1, "an older"), (VERSION + 7, "a newer")])
+def test_of_another_version(tmp_path: Path, version: int, writer: str) -> None:
+    """A journal of another version is refused and left unchanged, with both versions and what to do."""
     database = Database(tmp_path)
-    database._connection.execute("pragma user_version = 9")
+    database.append(1, b"frame 1")
+    database._connection.execute(f"pragma user_version = {version}")
     database.close()
-    with pytest.raises(StorageError, match="version 9; this broker reads version 2"):
+    before = (tmp_path / NAME).read_bytes()
+    said = f"version {version}; this broker reads versions {OLDEST} to {VERSION}: start {writer} broker with it"
+    with pytest.raises(StorageError, match=f"{said}, or this one with another persistence.directory"):
         Database(tmp_path)
+    assert (tmp_path / NAME).read_bytes() == before
+
+
+def test_of_an_older_version(tmp_path: Path) -> None:
+    """A journal of an older version that is read has the current version from then on."""
+    database = Database(tmp_path)
+    database.append(1, b"frame 1")
+    database._connection.execute(f"pragma user_version = {OLDEST}")
+    database.close()
+    for _ in range(2):
+        database = Database(tmp_path)
+        assert list(database.frames()) == [(1, b"frame 1")]
+        assert database._connection.execute("pragma user_version").fetchone() == (VERSION,)
+        database.close()
 
 
 def test_no_database(tmp_path: Path) -> None:
@@ -140,3 +178,25 @@ def test_a_file_without_rights(foreign: Path, mode: int) -> None:
     os.seteuid(user)
     with pytest.raises(StorageError, match=f"{foreign / NAME}: .* to read and write all files of the directory"):
         Database(foreign)
+
+
+def test_room_that_comes_right_after_a_failed_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-29: it is no failed disk if the writes before it had no room either; that is believed once."""
+    database = Database(tmp_path)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    with monkeypatch.context() as quota:
+        quota.setattr(Path, "open", _no_room)
+        assert database.is_full(error)
+    assert database.is_full(error)
+    assert not database.is_full(error)
+    with monkeypatch.context() as quota:
+        quota.setattr(Path, "open", _no_room)
+        assert database.is_full(error)
+    database.append(1, b"there is room")
+    assert not database.is_full(error)
+    database.close()
+
+
+def _no_room(path: Path, mode: str) -> None:
+    raise OSError(errno.EDQUOT, f"no room for {path}, {mode}")

@@ -47,12 +47,12 @@ class Brokers:
             for memory in (FULL, 0)
         ]
 
-    def publish(self, topic: str, first: int, count: int) -> None:
+    def publish(self, topic: str, first: int, count: int, qos: int = 1) -> None:
         """Publish numbered messages to both."""
         for local, storage in self.running:
             publisher = connected(local, storage, "publisher")
             numbers = range(first, first + count)
-            publisher.send(*[message(topic, number) for number in numbers])
+            publisher.send(*[message(topic, number, qos) for number in numbers])
             on_disk(local, storage)
             publisher.drop()
 
@@ -81,9 +81,9 @@ class Brokers:
         ]
 
 
-def message(topic: str, number: int) -> Publish:
+def message(topic: str, number: int, qos: int = 1) -> Publish:
     """A numbered message."""
-    return Publish(topic.encode(), b"%06d" % number + bytes(SIZE), 1, packet_id=number % 60_000 + 1)
+    return Publish(topic.encode(), b"%06d" % number + bytes(SIZE), qos, packet_id=number % 60_000 + 1)
 
 
 def session_of(local: LocalBroker) -> Any:
@@ -149,6 +149,21 @@ def test_as_in_memory(overflow: str) -> None:
             assert both.evicted() == 0
 
     compare()
+
+
+@pytest.mark.parametrize("weights", [[], PRIORITIES])
+def test_counters_after_a_restart(tmp_path: Path, weights: list[dict[str, Any]]) -> None:
+    """FC-27: what waited before a restart counts as offered and waiting, by QoS, also with weights (FC-12)."""
+    with ExitStack() as stack:
+        both = Brokers(stack, tmp_path, session={"mqueue_priorities": weights})
+        both.publish("high", 0, 4)
+        both.publish("low", 4, 3)
+        both.publish("other", 7, 2, qos=2)
+        both.start()
+        for local, _ in both.running:
+            counters = session_of(local).take_counters(0)
+            assert (counters.offered_qos1, counters.offered_qos2) == (7, 2)
+            assert (counters.uncommon.waiting_qos1, counters.uncommon.waiting_qos2) == (7, 2)
 
 
 def test_addresses_count_what_is_on_disk_only(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from broker.storage import frame, records
 from broker.storage.records import DamagedError
 
 RECORDS = [records.ended(1), records.cleared(b"topic"), records.sent(1, [(2, 3)])]
-WHOLE = bytes(frame.encode(7, RECORDS))
+WHOLE = frame.encode(7, RECORDS)
 
 
 def test_whole() -> None:

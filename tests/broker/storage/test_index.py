@@ -43,6 +43,9 @@ def test_equals_a_plain_dictionary(steps: list[tuple[str, int, int]]) -> None:
         assert index.entries() == list(plain.values())
         assert index.find(number) == plain.get(number)
         assert index.holds(number) == (number in plain)
+        qos2 = sum(entry.qos == 2 for entry in plain.values())
+        assert index.totals() == (len(plain) - qos2, qos2, sum(entry.size for entry in plain.values()))
+        assert index.sizes() == [(entry.frame, entry.size) for entry in plain.values()]
 
 
 def test_the_first_ones() -> None:

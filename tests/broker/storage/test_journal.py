@@ -103,6 +103,21 @@ def test_who_does_not_need_the_disk(disk: SlowDisk) -> None:
         assert disk.waiting == 0
 
 
+def test_qos_2_of_a_group(disk: SlowDisk) -> None:
+    """[MQTT-4.8.2-5]: a member whose session is not kept gets QoS 2 when it is on disk that no other member may."""
+    with LocalBroker(journal=disk.journal()) as local:
+        kept = connect(local, disk, "kept")
+        kept.send(Subscribe(1, [Subscription("$share/g/t", 2)]))
+        after_commits(local, disk, kept, Suback)
+        kept.drop()
+        member, publisher = local.client(), local.client()
+        member.connect("member")
+        member.subscribe("$share/g/t", 2)
+        publisher.connect("publisher")
+        publisher.send(Publish(b"t", b"x", 2, packet_id=1))
+        assert after_commits(local, disk, member, Publish).payload == b"x"
+
+
 def test_full(disk: SlowDisk) -> None:
     """While the disk is full, a PUBLISH is refused with 0x97, and queued messages are still delivered."""
     with LocalBroker(journal=disk.journal()) as local:
@@ -119,3 +134,21 @@ def test_full(disk: SlowDisk) -> None:
         disk.has_room = True
         commit(local, disk)
         assert [packet.reason_code for packet in publisher.received() if isinstance(packet, Puback)] == [0, 0x97]
+
+
+def test_full_for_an_old_client(disk: SlowDisk) -> None:
+    """FC-29: while the disk is full, a PUBLISH closes the connection of a 3.1.1 client, which sends it again later."""
+    with LocalBroker(journal=disk.journal()) as local:
+        publisher, old = connect(local, disk, "publisher"), local.client(4)
+        old.connect("old")
+        publisher.send(Subscribe(1, [Subscription("t", 1)]))
+        commit(local, disk)
+        disk.has_room = False
+        publisher.send(Publish(b"t", b"waits", 1, packet_id=1))
+        disk.allow()
+        local.complete(until(lambda: local.journal is not None and local.journal.commits.full))
+        old.send(Publish(b"t", b"refused", 1, packet_id=1))
+        assert old.received() == []
+        assert old.gone
+        disk.has_room = True
+        commit(local, disk)

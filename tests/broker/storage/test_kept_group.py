@@ -8,6 +8,7 @@ from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
+from protocol.unsubscribe import Unsubscribe
 from tests.support.broker.stored import broker_on, connected, on_disk, say, waiting
 
 
@@ -30,6 +31,18 @@ def test_a_queue_that_is_full_hands_over_what_it_holds(tmp_path: Path, qos: int)
         assert len(got) > 8
 
 
+def test_a_group_without_members(tmp_path: Path) -> None:
+    """A group that its last member has left is not in the journal any more; one of the same name is another."""
+    with broker_on(tmp_path) as (local, storage):
+        member = connected(local, storage, "member", "$share/g/t")
+        say(local, storage, member, Unsubscribe(2, ["$share/g/t"]))
+        on_disk(local, storage)
+        assert [saved.group for saved in storage.read().sessions.values() if saved.group] == []
+        say(local, storage, member, Subscribe(3, [Subscription("$share/g/t", 1)]))
+        on_disk(local, storage)
+        assert [saved.group for saved in storage.read().sessions.values() if saved.group] == ["$share/g/t"]
+
+
 def test_qos_2_to_a_member_that_is_not_kept(tmp_path: Path) -> None:
     """A QoS 2 message is recorded as done for the group before it is sent [MQTT-4.8.2-5]."""
     with broker_on(tmp_path) as (local, storage):
@@ -45,6 +58,6 @@ def test_qos_2_to_a_member_that_is_not_kept(tmp_path: Path) -> None:
             local.run(lambda: None)
             (publish,) = [packet for packet in member.received() if isinstance(packet, Publish)]
             (group,) = [each for each in storage.read().sessions.values() if each.group]
-            assert group.entries(0) == []
+            assert group.deliveries.entries(0) == []
             say(local, storage, member, Pubrec(publish.packet_id), Pubcomp(publish.packet_id))
         assert all(not frame.messages for frame in storage.journal.frames.values())

@@ -1,6 +1,8 @@
 """FC-30: deliveries that are on disk only are sent as if they were in memory."""
 
 import sqlite3
+import threading
+import tracemalloc
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -223,6 +225,16 @@ def test_a_group(tmp_path: Path) -> None:
         assert sorted(came) == list(range(MANY))
 
 
+def test_a_member_alone(tmp_path: Path) -> None:
+    """FC-13: a member gets what its group has on disk as soon as that has been read, without another event."""
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        connected(local, storage, "a", "$share/g/t").drop()
+        publish(local, storage, connected(local, storage, "publisher"), range(MANY))
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        member = come_back(local, "a")
+        assert take(local, storage, member, lambda came: len(came) == MANY) == list(range(MANY))
+
+
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     """FC-29: if deliveries on disk cannot be read, the broker logs it and ends: none is skipped."""
     with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
@@ -293,4 +305,38 @@ def test_any_sequence(steps: list[Step]) -> None:
         on_disk(local, storage)
         take(local, storage, client, lambda _: True)
         on_disk(local, storage)
-        assert all(not each.entries(0) for each in storage.read().sessions.values())
+        assert all(not each.deliveries.entries(0) for each in storage.read().sessions.values())
+
+
+@pytest.mark.parametrize("topic_filter", ["t", "$share/g/t"])
+def test_what_waits_has_its_payload_once(tmp_path: Path, topic_filter: str) -> None:
+    """A message that waits takes as much as `persistence.memory` counts, also if its publisher speaks MQTT 5."""
+    with broker_on(tmp_path, session=NO_LIMIT) as (local, storage):
+        connected(local, storage, "away", topic_filter).drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(50))
+        counted = storage.journal.memory.used
+        tracemalloc.start()
+        try:
+            publish(local, storage, publisher, range(50, 450))
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert taken < 1.1 * (storage.journal.memory.used - counted)
+        away = come_back(local, "away")
+        assert take(local, storage, away, lambda came: len(came) == 450) == list(range(450))
+
+
+def test_no_thread_stays(tmp_path: Path) -> None:
+    """A journal that is closed leaves no thread, also if it has read deliveries back."""
+    before = set(threading.enumerate())
+    with broker_on(tmp_path, memory=FULL) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY))
+        take(local, storage, come_back(local, "away"), lambda came: len(came) == MANY)
+        threads = set(threading.enumerate()) - before
+        assert {thread.name for thread in threads} >= {"journal", "reader"}
+    for thread in threads:
+        thread.join(5)
+    assert not [thread.name for thread in threads if thread.is_alive()]

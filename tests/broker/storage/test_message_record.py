@@ -13,6 +13,7 @@ from protocol.publish import Publish
 from protocol.publish_encoder import encode_identifiers
 
 NUMBERS = st.integers(0, 2**32 - 1)
+DELIVERIES = st.integers(-(2**63), 2**63 - 1)
 LONG = st.integers(0, 2**64 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
 
@@ -32,7 +33,8 @@ def body_of(record: bytes) -> bytes:
     st.binary(max_size=100) | st.integers(120, 20_000).map(bytes),
     st.sampled_from(["", "short", "x" * 150, "x" * 20_000]),
     st.integers(0, 2),
-    st.lists(st.tuples(NUMBERS, LONG)),
+    st.lists(st.tuples(NUMBERS, DELIVERIES)),
+    NUMBERS,
     st.booleans(),
 )
 def test_message(
@@ -43,6 +45,7 @@ def test_message(
     content_type: str,
     qos: int,
     deliveries: list[tuple[int, int]],
+    group: int,
     identified: bool,
 ) -> None:
     """A message comes back with its deliveries, and once more when it has been moved; a scan finds the same."""
@@ -50,7 +53,7 @@ def test_message(
     publish = Publish(b"a/b", payload, qos, retained, properties, packet_id=7 if qos else 0)
     own = Publish(b"a/b", payload, 1, True)
     own.identifiers = encode_identifiers([5]) if identified else b""
-    targets = [message_record.target(session, delivery, own) for session, delivery in deliveries]
+    targets = [message_record.target(session, delivery, own, group) for session, delivery in deliveries]
     pieces: list[bytes] = []
     size = message_record.encode(pieces, publish, expires_at, retained, publisher, targets)
     written = b"".join(pieces)
@@ -58,15 +61,34 @@ def test_message(
     saved = message_record.read(body_of(written))
     assert saved[:3] == (expires_at, retained, publisher)
     assert [target[:2] for target in saved.targets] == deliveries
-    assert {target[2:] for target in saved.targets} <= {(1, True, own.identifiers)}
+    assert {target[2:] for target in saved.targets} <= {(1, True, own.identifiers, group)}
     back = to_publish(saved)
     assert (back.topic, back.payload, back.qos, back.retain) == (b"a/b", payload, qos, retained)
     assert (back.properties or {}) == properties
     assert body_of(message_record.moved(saved, retained, saved.targets)) == body_of(written)
     around = b"before" + written + b"after"
     scanned = message_record.scan(around, 6 + records.HEAD_SIZE, 6 + len(written))
-    assert scanned[:3] == (retained, [target[:3] for target in saved.targets], len(payload))
+    assert scanned[:3] == (retained, [(*target[:3], group) for target in saved.targets], len(payload))
     assert around[scanned.topic_at : scanned.topic_end] == b"a/b"
+    found = message_record.scan_plain(around, 6)
+    assert found in {(0, 0, 0, 0, 0), (6 + len(written), *deliveries[-1:][0], 1, len(payload)) if deliveries else ()}
+
+
+@given(NUMBERS, DELIVERIES, st.binary(max_size=100), st.integers(0, 2), st.booleans(), st.booleans())
+def test_plain(session: int, delivery: int, payload: bytes, qos: int, retain: bool, identified: bool) -> None:
+    """The quick scan finds what most messages have, and leaves others, and damaged ones, to the other one."""
+    own = Publish(b"a/b", payload, qos, retain)
+    own.identifiers = encode_identifiers([5]) if identified else b""
+    targets = [message_record.target(session, delivery, own)]
+    pieces: list[bytes] = []
+    message_record.encode(pieces, Publish(b"a/b", payload, 2, retain), 0, False, "", targets)
+    written = b"".join(pieces)
+    found = message_record.scan_plain(b"before" + written + b"after", 6)
+    assert found == (6 + len(written), session, delivery, qos, len(payload))
+    for end in range(len(written)):
+        assert message_record.scan_plain(written[:end], 0)[0] == 0
+    for other in (records.ended(1) + bytes(30), written[:6] + b"\xff" + written[7:]):
+        assert message_record.scan_plain(other, 0)[0] == 0
 
 
 def test_not_a_message() -> None:

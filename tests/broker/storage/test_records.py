@@ -4,11 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage import records
+from broker.storage.owner import Owner
 from protocol.publish import Publish
 from protocol.publish_encoder import encode_identifiers
 from protocol.subscribe import Subscription
 
 NUMBERS = st.integers(0, 2**32 - 1)
+DELIVERIES = st.integers(-(2**63), 2**63 - 1)
 LONG = st.integers(0, 2**64 - 1)
 PACKET_IDS = st.integers(1, 65_535)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
@@ -36,6 +38,13 @@ def test_session(number: int, version: int, expiry: int, following: int, client_
     assert records.read_group(only(written, records.GROUP)) == (number, following, client_id)
 
 
+@given(NUMBERS, st.none() | TEXTS | st.just(""), st.frozensets(TEXTS | st.just(""), max_size=3), TEXTS, TEXTS)
+def test_owner(number: int, user: str | None, roles: frozenset[str], host: str, listener: str) -> None:
+    """The record of a session's owner is read as it was written; no user name is not an empty one."""
+    owner = Owner(user, roles, host, listener)
+    assert records.read_owner(only(records.owner(number, owner), records.OWNER)) == (number, owner)
+
+
 @given(NUMBERS, TEXTS, st.integers(0, 2), st.booleans(), st.booleans(), st.integers(0, 2), st.booleans())
 def test_subscription(
     number: int, name: str, qos: int, no_local: bool, as_published: bool, handling: int, identified: bool
@@ -54,7 +63,7 @@ def test_subscription(
     assert records.read_unsubscribed(only(written, records.UNSUBSCRIBED)) == (number, name)
 
 
-@given(NUMBERS, LONG, PACKET_IDS, st.lists(LONG, max_size=20))
+@given(NUMBERS, DELIVERIES, PACKET_IDS, st.lists(DELIVERIES, max_size=20))
 def test_deliveries(number: int, delivery: int, packet_id: int, deliveries: list[int]) -> None:
     """The records of deliveries and packet ids are read as they were written."""
     written = records.sent(number, [(delivery, packet_id)])
@@ -68,7 +77,7 @@ def test_deliveries(number: int, delivery: int, packet_id: int, deliveries: list
     assert records.read_packet_id(only(written, records.FORGOTTEN)) == (number, packet_id)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**32), PACKET_IDS), unique_by=lambda each: each[0]), st.integers(0, 50))
+@given(st.lists(st.tuples(st.integers(-5, 2**32), PACKET_IDS), unique_by=lambda each: each[0]), st.integers(0, 50))
 def test_sent(deliveries: list[tuple[int, int]], following: int) -> None:
     """Each delivery comes back with its packet id, in the order of sending; those in a row share a range."""
     last, packet_id = deliveries[-1] if deliveries else (0, 1)

@@ -9,11 +9,13 @@ import pytest
 from broker.storage import reserve
 from broker.storage.reserve import NAME, Reserve, has_room
 
+LOG = 20_000
+
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small one."""
-    monkeypatch.setattr(reserve, "SIZE", 50_000)
+    monkeypatch.setattr(reserve, "BATCHES", 30_000)
 
 
 def fail(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -27,12 +29,12 @@ def fail(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 def test_room_is_kept_and_given(tmp_path: Path) -> None:
     """The file takes the room until it is needed, once; an earlier one is taken over."""
-    kept = Reserve(tmp_path)
+    kept = Reserve(tmp_path, LOG)
     assert not kept.give()
     assert kept.hold()
     assert kept.hold()
     assert (tmp_path / NAME).stat().st_blocks * 512 >= kept.size
-    assert Reserve(tmp_path).hold()
+    assert Reserve(tmp_path, LOG).hold()
     assert kept.give()
     assert list(tmp_path.iterdir()) == []
     assert not kept.give()
@@ -42,7 +44,7 @@ def test_room_is_kept_and_given(tmp_path: Path) -> None:
 def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """A disk or a quota without room for it is no error, and leaves no half of it behind."""
     fail(monkeypatch, number)
-    assert not Reserve(tmp_path).hold()
+    assert not Reserve(tmp_path, LOG).hold()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -50,7 +52,7 @@ def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """It is told from one that is full."""
     fail(monkeypatch, errno.EIO)
     with pytest.raises(OSError, match="Input/output error"):
-        Reserve(tmp_path).hold()
+        Reserve(tmp_path, LOG).hold()
 
 
 def test_whether_there_is_room(tmp_path: Path) -> None:

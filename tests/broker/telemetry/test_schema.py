@@ -162,7 +162,7 @@ broker = Broker(config, 0)
 for number in range(30_000):
     broker.sessions.new(str(number), 0)
 for number, client in enumerate(broker.clients.known()):
-    client.session.outbound.sender.counters.count_mailbox(number, False)
+    client.session.outbound.mailbox.sample(client.session.counters)
 async def export():
     exporter = Exporter(broker.sessions, config)
     await exporter.export(everything=True)

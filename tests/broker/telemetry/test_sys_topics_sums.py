@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.telemetry import sys_topics
+from broker.telemetry import slices, totals_walk
 from broker.telemetry.sys_topics import LoadAverages
 from tests.broker.conftest import Start
 from tests.support.broker.exporting import Bench, send, until
@@ -60,7 +60,8 @@ def test_metrics_export_changes_nothing(start: Start, tmp_path: Path) -> None:
 
 def test_counters_taken_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An export in the middle of a sum neither counts a session twice nor leaves it out."""
-    monkeypatch.setattr(sys_topics, "SLICE", 1)
+    monkeypatch.setattr(slices, "SLICE_US", 0)
+    monkeypatch.setattr(totals_walk, "STEP", 1)
     bench = Bench(tmp_path)
     with bench.local as local:
         values = Values(local)
@@ -75,7 +76,8 @@ def test_counters_taken_in_the_middle(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_sessions_that_end_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that ends in the middle of a sum counts once, before and after its turn."""
-    monkeypatch.setattr(sys_topics, "SLICE", 1)
+    monkeypatch.setattr(slices, "SLICE_US", 0)
+    monkeypatch.setattr(totals_walk, "STEP", 1)
     with LocalBroker() as local:
         values = Values(local)
         clients = [local.client() for _ in range(20)]
@@ -93,8 +95,9 @@ def test_sessions_that_end_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> Non
         assert values.now("publish/messages/received", "clients/total") == ["20", "14"]
 
 
-def test_slices() -> None:
+def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop gets its turn after each slice of sessions."""
+    monkeypatch.setattr(slices, "SLICE_US", 0)
     with LocalBroker() as local:
         values = Values(local)
         for number in range(1000):
@@ -109,11 +112,11 @@ def test_slices() -> None:
 
         async def both() -> None:
             counting = asyncio.get_running_loop().create_task(count())
-            await values.topics._walk()
+            await values.topics._walk.snapshot()
             counting.cancel()
 
         local.complete(both())
-        assert turns >= 1000 // sys_topics.SLICE - 1
+        assert turns >= 1000 // slices.STEP - 1
 
 
 def test_failure_is_reported_and_gone_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""One small program for each client, all with the same orders; what they are stands in tests/clients/agent.py."""
+"""One small program for each client, all with the same orders; tests/clients/agent.py describes these."""

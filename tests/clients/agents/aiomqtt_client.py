@@ -1,10 +1,11 @@
-"""aiomqtt: asyncio, on top of paho-mqtt. A burst is what its documentation shows: each publish is awaited."""
+"""aiomqtt: asyncio, based on paho-mqtt. A burst is as in its documentation: each publish is awaited."""
 
 import asyncio
+from typing import Any
 
 import aiomqtt
 
-from tests.clients.agents.base import Agent, Link, numbered, serve
+from tests.clients.agents.base import PATH, Agent, Link, RefusedError, numbered, serve
 from tests.clients.agents.paho_client import expiring
 
 
@@ -12,9 +13,13 @@ class Aiomqtt(Agent):
     """An agent for aiomqtt."""
 
     async def connect(self, link: Link) -> None:
-        """Connect, and begin to take messages."""
+        """Connect, and begin to receive messages."""
+        self.begin()
         self._client = self._made(link)
-        await self._client.__aenter__()
+        try:
+            await self._client.__aenter__()
+        except aiomqtt.MqttCodeError as error:
+            raise RefusedError(getattr(error.rc, "value", -1), str(error)) from error
         self._taking = asyncio.create_task(self._take())
 
     @staticmethod
@@ -32,6 +37,7 @@ class Aiomqtt(Agent):
                 properties=expiring(link.expiry),
                 will=will,
                 tls_context=link.tls(),
+                **_more(link),
             )
         return aiomqtt.Client(
             link.host,
@@ -41,6 +47,7 @@ class Aiomqtt(Agent):
             clean_session=link.clean,
             will=will,
             tls_context=link.tls(),
+            **_more(link),
         )
 
     async def subscribe(self, filter: str, qos: int) -> None:  # noqa: A002  # the field of the order
@@ -58,7 +65,7 @@ class Aiomqtt(Agent):
         await self.disconnect()
 
     async def disconnect(self) -> None:
-        """Take leave."""
+        """Disconnect."""
         self.leaving = True
         self._taking.cancel()
         await self._client.__aexit__(None, None, None)
@@ -70,6 +77,16 @@ class Aiomqtt(Agent):
                 self.received(str(message.topic), message.payload, message.qos, message.retain)
         except aiomqtt.MqttError as error:
             self.gone(str(error))
+
+
+def _more(link: Link) -> dict[str, Any]:
+    """Options that the client has only if they are used."""
+    found: dict[str, Any] = {}
+    if link.username:
+        found |= {"username": link.username, "password": link.password or None}
+    if link.websocket:
+        found |= {"transport": "websockets", "websocket_path": PATH}
+    return found
 
 
 if __name__ == "__main__":

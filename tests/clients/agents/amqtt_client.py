@@ -17,7 +17,7 @@ class Amqtt(Agent):
     """An agent for amqtt."""
 
     async def connect(self, link: Link) -> None:
-        """Connect, and begin to take messages."""
+        """Connect, and begin to receive messages."""
         config: dict[str, object] = {"auto_reconnect": False}
         if link.will_topic:
             config["will"] = {
@@ -35,7 +35,7 @@ class Amqtt(Agent):
         self._taking = asyncio.create_task(self._take())
 
     async def subscribe(self, filter: str, qos: int) -> None:  # noqa: A002  # the field of the order
-        """Subscribe and wait for the SUBACK, which has to grant the QoS."""
+        """Subscribe and wait for the SUBACK, which must grant the QoS."""
         granted = await self._client.subscribe([(filter, qos)])
         assert granted == [qos], granted
 
@@ -52,7 +52,7 @@ class Amqtt(Agent):
         await self.disconnect()
 
     async def disconnect(self) -> None:
-        """Take leave."""
+        """Disconnect."""
         self.leaving = True
         self._taking.cancel()
         await self._client.disconnect()

@@ -1,4 +1,4 @@
-"""What the agents in Python share: the loop over the orders, and a place for what has been received."""
+"""Shared by the agents in Python: the loop over the orders, and the received messages."""
 
 import asyncio
 import inspect
@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 POLL = 0.01
-"""Seconds between two looks at what has come."""
+"""Seconds between two checks for messages."""
+
+PATH = "/mqtt"
+"""The path of WebSocket."""
+
+RETURN_CODES = {1: 0x84, 2: 0x85, 3: 0x88, 4: 0x86, 5: 0x87}
+"""Return codes of 3.1.1, and reason codes of MQTT 5 with the same meaning."""
 
 CALM = 20.0
-"""Seconds for what a client does in one round trip."""
+"""Seconds for one round trip of a client."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,11 @@ class Link:
     will_payload: str = ""
     will_qos: int = 0
     will_retain: bool = False
+    username: str = ""
+    password: str = ""
+    websocket: bool = False
+    scram: bool = False
+    """Whether user name and password are for SCRAM-SHA-256, by AUTH."""
 
     @property
     def will(self) -> bytes:
@@ -53,8 +64,16 @@ class Link:
         return made
 
 
+class RefusedError(Exception):
+    """The broker's answer to CONNECT; `code` is the reason code of MQTT 5, also for what 3.1.1 has in its place."""
+
+    def __init__(self, code: int, said: str) -> None:
+        super().__init__(f"0x{code:02X} {said}")
+        self.code = RETURN_CODES.get(code, code)
+
+
 def numbered(count: int, size: int) -> Iterator[bytes]:
-    """The payloads of a burst: a number of eight digits, filled up."""
+    """The payloads of a burst: a number of eight digits, padded."""
     for number in range(count):
         yield b"%08d" % number + b"x" * (size - 8)
 
@@ -67,17 +86,21 @@ class Agent:
         self.lost: list[str] = []
         self.leaving = False
 
+    def begin(self) -> None:
+        """Forget the connection before this one."""
+        self.messages, self.lost, self.leaving = [], [], False
+
     def received(self, topic: str, payload: bytes, qos: int, retain: bool) -> None:
         """Keep a message."""
         self.messages.append((topic, payload, qos, retain))
 
     def gone(self, why: str) -> None:
-        """Note that the connection ended; it counts as lost unless the client has taken leave."""
+        """The connection ended; it counts as lost unless the client has disconnected."""
         if not self.leaving:
             self.lost.append(why)
 
     async def receive(self, count: int, seconds: float) -> dict[str, Any]:
-        """Return the first `count` messages, or fewer when for `seconds` nothing has come."""
+        """Return the first `count` messages, or fewer if none has come for `seconds`."""
         seen, waited = len(self.messages), 0.0
         while len(self.messages) < count and waited < seconds:
             await asyncio.sleep(POLL)
@@ -96,13 +119,13 @@ async def _serve(agent: Any) -> None:
             answer = getattr(agent, verb)(**order if verb != "connect" else {"link": Link(**order)})
             if inspect.isawaitable(answer):
                 answer = await answer
-        except Exception as error:  # whatever a client raises is told to who gave the order
-            answer = {"error": f"{type(error).__name__}: {error}"}
+        except Exception as error:  # all that a client raises is reported to the test
+            answer = {"error": f"{type(error).__name__}: {error}", "code": getattr(error, "code", -1)}
         print(json.dumps({"lost": agent.lost} | (answer or {})), flush=True)
 
 
 def serve(agent: type[Agent]) -> None:
-    """Carry out the orders on standard input until it ends, each with one line of an answer."""
+    """Execute the orders on standard input until it ends, and answer each with one line."""
 
     async def main() -> None:
         await _serve(agent())

@@ -1,4 +1,4 @@
-"""Mosquitto as a bridge: what is published on its side arrives on the broker's, and the other way round.
+"""Mosquitto as a bridge: messages on its side arrive on the broker's side, and the other way round.
 
 A paho-mqtt on Mosquitto's side publishes and subscribes. Mosquitto's own queue for the bridge is not bounded, since
 it would drop what exceeds 1,000 messages itself. It does not log packets: 100,000 lines for each burst kept the
@@ -52,7 +52,7 @@ class Bridge(Agent):
 
     @staticmethod
     def _wait_for_bridge(near: Link, far: Link) -> None:
-        """Wait until the bridge is connected and subscribed: a message from the far side arrives on the near one."""
+        """Wait until the bridge is connected and subscribed: a message from the far side arrives on the near side."""
         inside, outside = Paho(), Paho()
         topic = f"clients/probe/{far.client_id}"
         inside.connect(near)
@@ -80,7 +80,7 @@ class Bridge(Agent):
         self._inside.burst(topic, count, size, qos)
 
     async def receive(self, count: int, seconds: float) -> dict[str, object]:
-        """Return what has come to Mosquitto's side."""
+        """Return the messages that came to Mosquitto's side."""
         answer = await self._inside.receive(count, seconds)
         self.lost = self._inside.lost + self._troubles()
         return answer
@@ -93,9 +93,9 @@ class Bridge(Agent):
         self._folder.cleanup()
 
     def _troubles(self) -> list[str]:
-        """Return what Mosquitto says of a bridge whose connection ended."""
+        """Return the lines of Mosquitto's log about a bridge whose connection ended."""
         said = ("disconnected", "Connection Refused", "has exceeded timeout", "protocol error", "closed its connection")
-        others = (" <unknown> ", " inside ", " probe-inside ")  # clients on this side, which leave
+        others = (" <unknown> ", " inside ", " probe-inside ")  # clients on this side, which disconnect
         lines = [line for line in self._mosquitto.stderr.splitlines() if not any(name in line for name in others)]
         return [line for line in lines if any(word in line for word in said)]
 

@@ -5,8 +5,12 @@ from typing import Any
 
 import gmqtt
 from gmqtt.mqtt.constants import MQTTv50, MQTTv311
+from gmqtt.mqtt.handler import MQTTConnectError
 
-from tests.clients.agents.base import CALM, Agent, Link, numbered, serve
+from tests.clients.agents.base import CALM, Agent, Link, RefusedError, numbered, serve
+
+GRACE = 1.0
+"""Seconds for what is said of a connection after its end."""
 
 
 class Gmqtt(Agent):
@@ -14,6 +18,7 @@ class Gmqtt(Agent):
 
     async def connect(self, link: Link) -> None:
         """Connect; gmqtt raises if the broker refuses."""
+        self.begin()
         self._granted: asyncio.Queue[tuple[int, ...]] = asyncio.Queue()
         will = None
         if link.will_topic:
@@ -24,10 +29,28 @@ class Gmqtt(Agent):
         self._client.on_subscribe = self._on_subscribe
         self._client.on_disconnect = self._on_disconnect
         version = MQTTv50 if link.version == 5 else MQTTv311
-        await self._client.connect(link.host, link.port, ssl=link.tls() or False, version=version)
+        if link.username:
+            self._client.set_auth_credentials(link.username, link.password or None)
+        self._gone = asyncio.Event()
+        connecting = asyncio.ensure_future(
+            self._client.connect(link.host, link.port, ssl=link.tls() or False, version=version)
+        )
+        gone = asyncio.ensure_future(self._gone.wait())
+        await asyncio.wait((connecting, gone), timeout=CALM, return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        await asyncio.wait((connecting,), timeout=GRACE)  # gmqtt reports the end of the connection before its reason
+        if connecting.done():
+            try:
+                connecting.result()
+            except MQTTConnectError as error:
+                raise RefusedError(error._code, str(error)) from error
+        else:
+            connecting.cancel()
+            await self._client.disconnect()
+            raise RefusedError(-1, self.lost[0] if self.lost else "no CONNACK")
 
     async def subscribe(self, filter: str, qos: int) -> None:  # noqa: A002  # the field of the order
-        """Subscribe and wait for the SUBACK, which has to grant the QoS."""
+        """Subscribe and wait for the SUBACK, which must grant the QoS."""
         self._client.subscribe(filter, qos=qos)
         granted = await asyncio.wait_for(self._granted.get(), CALM)
         assert granted == (qos,), granted
@@ -50,12 +73,12 @@ class Gmqtt(Agent):
         await self.disconnect()
 
     async def disconnect(self) -> None:
-        """Take leave."""
+        """Disconnect."""
         self.leaving = True
         await self._client.disconnect()
 
     async def _settled(self) -> None:
-        """Wait for the acknowledgements; gmqtt shows only by its store of messages that they are there."""
+        """Wait for the acknowledgements, which show only in gmqtt's store of messages."""
         await self._client._persistent_storage.wait_empty()
 
     def _on_message(self, client: Any, topic: str, payload: Any, qos: int, properties: Any) -> int:
@@ -66,7 +89,9 @@ class Gmqtt(Agent):
         self._granted.put_nowait(tuple(qos))
 
     def _on_disconnect(self, client: Any, packet: Any, error: Any = None) -> None:
-        self.gone(f"disconnected: {error or packet}")
+        if client is self._client:  # else it is the one of a connection before, which was refused
+            self.gone(f"disconnected: {error or packet}")
+            self._gone.set()
 
 
 if __name__ == "__main__":

@@ -1,27 +1,44 @@
-"""mosquitto_pub and mosquitto_sub: the command line clients, one process for each thing that is done."""
+"""mosquitto_pub and mosquitto_sub: command line clients, one process for each action."""
 
 import asyncio
 import subprocess
 import threading
 
-from tests.clients.agents.base import CALM, Agent, Link, numbered, serve
+from tests.clients.agents.base import CALM, Agent, Link, RefusedError, numbered, serve
 
 LINE = r"message %q %r %x %t"
 
 
+REFUSED = "Connection error: "
+CODES = {
+    "Connection Refused: bad user name or password.": 0x86,
+    "Connection Refused: not authorised.": 0x87,
+    "Bad User Name or Password": 0x86,
+    "Not authorized": 0x87,
+}
+"""What the commands print of a return code, or a reason code."""
+
+
+def _refused(said: str) -> RefusedError:
+    first = said.splitlines()[0].removeprefix(REFUSED)
+    return RefusedError(next((code for words, code in CODES.items() if words in first), -1), first)
+
+
 class Mosquitto(Agent):
-    """An agent for the commands; the connection that lasts is mosquitto_sub's."""
+    """An agent for the commands; mosquitto_sub has the lasting connection."""
 
     _subscriber: subprocess.Popen[str] | None = None
 
     async def connect(self, link: Link) -> None:
-        """Only remember how: the commands connect when they have something to do."""
+        """Only remember how: each command connects by itself."""
         self._link = link
+        self._refused = ""
+        self.begin()
         if link.filter:
             await self.subscribe(link.filter, 1)
 
     async def subscribe(self, filter: str, qos: int) -> None:  # noqa: A002  # the field of the order
-        """Start mosquitto_sub in place of the one before and wait until it says that it is subscribed."""
+        """Start mosquitto_sub in place of the one before, and wait until it reports that it is subscribed."""
         self.disconnect()
         self.leaving = False
         link = self._link
@@ -30,10 +47,15 @@ class Mosquitto(Agent):
             command += ["-c", *(["-x", str(link.expiry)] if link.version == 5 else [])]
         ready = self._started([*command, *self._will()])
         assert await asyncio.to_thread(ready.wait, CALM), "mosquitto_sub does not get subscribed"
+        if self._refused:
+            self.disconnect()
+            raise _refused(self._refused)
 
     def publish(self, topic: str, payload: str, qos: int, retain: bool) -> None:
         """Publish with a mosquitto_pub."""
-        command = ["mosquitto_pub", *self._options(qos), *self._will(), "-t", topic, "-s" if payload else "-n"]
+        client_id = f"{self._link.client_id}-publisher"
+        command = ["mosquitto_pub", *self._options(qos), *self._will(), "-i", client_id, "-t", topic]
+        command.append("-s" if payload else "-n")
         self._run([*command, "-r"] if retain else command, bytes.fromhex(payload))
 
     def burst(self, topic: str, count: int, size: int, qos: int) -> None:
@@ -43,7 +65,7 @@ class Mosquitto(Agent):
         self.disconnect()
 
     def disconnect(self) -> None:
-        """End mosquitto_sub, which takes leave when it is asked to terminate (MQTT 5: and asks for its will)."""
+        """End mosquitto_sub, which disconnects on SIGTERM (in MQTT 5 with its will)."""
         self.leaving = True
         if self._subscriber:
             self._subscriber.terminate()
@@ -51,8 +73,8 @@ class Mosquitto(Agent):
             self._subscriber = None
 
     def _started(self, command: list[str]) -> threading.Event:
-        """Start mosquitto_sub; the event says that it is subscribed."""
-        # -d makes it say so; stdbuf, that it does at once.
+        """Start mosquitto_sub; returns an event that is set when it is subscribed, or refused."""
+        # -d makes it report that; stdbuf, at once
         command = ["stdbuf", "-oL", *command, "-d"]
         self._subscriber = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         ready = threading.Event()
@@ -63,6 +85,8 @@ class Mosquitto(Agent):
     def _run(command: list[str], given: bytes) -> None:
         done = subprocess.run(command, input=given, capture_output=True, check=False)
         said = done.stderr.decode(errors="replace").strip()
+        if done.returncode and said.startswith(REFUSED):
+            raise _refused(said)
         assert (done.returncode, said) == (0, ""), f"{command[0]} ended with {done.returncode}: {said}"
 
     def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
@@ -73,10 +97,16 @@ class Mosquitto(Agent):
                 self.received(topic, bytes.fromhex(data), int(qos), retain == "1")
             elif line.startswith("Subscribed "):
                 ready.set()
+            elif line.startswith(REFUSED) or (not ready.is_set() and line.startswith("Error: ")):
+                self._refused = line.strip()
+                ready.set()
             elif not line.startswith(("Client ", "Subscribing")):
                 self.gone(line.strip())
         if process is self._subscriber:
             self.gone("mosquitto_sub has ended")
+            if not ready.is_set():
+                self._refused = "mosquitto_sub has ended"
+                ready.set()
 
     def _options(self, qos: int) -> list[str]:
         link = self._link
@@ -86,6 +116,8 @@ class Mosquitto(Agent):
             options += ["--cafile", link.cafile]
         if link.certfile:
             options += ["--cert", link.certfile, "--key", link.keyfile]
+        if link.username:
+            options += ["-u", link.username, *(["-P", link.password] if link.password else [])]
         return options
 
     def _will(self) -> list[str]:

@@ -2,12 +2,14 @@
 'use strict'
 const fs = require('node:fs')
 const { Agent, numbered, serve } = require('./orders.cjs')
+const { Scram } = require('./scram.cjs')
 
 const promises = process.argv[2] === 'async-mqtt'
 const mqtt = require(process.argv[2])
 
 class MqttJs extends Agent {
-  connect (order) {
+  async connect (order) {
+    this.begin()
     const options = {
       protocolVersion: order.version,
       clientId: order.client_id,
@@ -19,19 +21,27 @@ class MqttJs extends Agent {
       const payload = Buffer.from(order.will_payload, 'hex')
       options.will = { topic: order.will_topic, payload, qos: order.will_qos, retain: order.will_retain }
     }
+    if (order.username && !order.scram) [options.username, options.password] = [order.username, order.password || undefined]
+    const scram = order.scram && new Scram(order.username, order.password, require('node:crypto').webcrypto)
+    if (scram) Object.assign(options.properties, scram.properties(scram.first))
     if (order.cafile) options.ca = fs.readFileSync(order.cafile)
     if (order.certfile) {
       options.cert = fs.readFileSync(order.certfile)
       options.key = fs.readFileSync(order.keyfile)
     }
-    const scheme = order.cafile ? 'mqtts' : 'mqtt'
-    this.client = mqtt.connect(`${scheme}://${order.host}:${order.port}`, options)
+    const scheme = (order.websocket ? 'ws' : 'mqtt') + (order.cafile ? 's' : '')
+    const path = order.websocket ? '/mqtt' : ''
+    this.client = mqtt.connect(`${scheme}://${order.host}:${order.port}${path}`, options)
+    if (scram) this.client.handleAuth = (packet, done) => scram.handle(packet, done)
     this.client.on('message', (topic, payload, packet) => this.received(topic, payload, packet.qos, packet.retain))
     this.client.on('close', () => this.gone('connection closed'))
     this.client.on('disconnect', packet => this.gone(`DISCONNECT 0x${packet.reasonCode.toString(16)}`))
     return new Promise((resolve, reject) => {
-      this.client.on('error', error => { this.gone(error.message); reject(error) })
-      this.client.on('connect', () => resolve())
+      const refused = error => { if (!connected) this.client.end(true); reject(error) }
+      let connected = false
+      this.client.on('error', error => { this.gone(error.message); refused(error) })
+      this.client.on('close', () => refused(new Error('closed')))
+      this.client.on('connect', () => { connected = true; resolve() })
     })
   }
 

@@ -2,10 +2,15 @@
 'use strict'
 const readline = require('node:readline')
 
+// Return codes of 3.1.1, and reason codes of MQTT 5 with the same meaning.
+const RETURN_CODES = { 1: 0x84, 2: 0x85, 3: 0x88, 4: 0x86, 5: 0x87 }
+
 class Agent {
   messages = []
   lost = []
   leaving = false
+
+  begin () { [this.messages, this.lost, this.leaving] = [[], [], false] }
 
   received (topic, payload, qos, retain) { this.messages.push([topic, payload.toString('hex'), qos, retain]) }
 
@@ -30,7 +35,7 @@ async function serve (agent) {
     try {
       answer = await agent[order.do](order)
     } catch (error) {
-      answer = { error: `${error.name}: ${error.message}` }
+      answer = { error: `${error.name}: ${error.message}`, code: RETURN_CODES[error.code] ?? error.code }
     }
     process.stdout.write(JSON.stringify({ lost: agent.lost, ...answer }) + '\n')
   }
@@ -44,4 +49,4 @@ function * numbered (count, size) {
   }
 }
 
-module.exports = { Agent, numbered, serve }
+module.exports = { Agent, RETURN_CODES, numbered, serve }

@@ -1,4 +1,4 @@
-"""paho-mqtt: callbacks, one thread; also who stands on the other side of every client that is tested."""
+"""paho-mqtt: callbacks, one thread; it is also the peer of every client that is tested."""
 
 import queue
 from typing import Any
@@ -8,11 +8,11 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from tests.clients.agents.base import CALM, Agent, Link, numbered, serve
+from tests.clients.agents.base import CALM, PATH, Agent, Link, RefusedError, numbered, serve
 
 
 def expiring(seconds: int) -> Properties:
-    """Return the properties of a CONNECT that say how long the session is kept."""
+    """Return the properties of a CONNECT with the session's expiry interval."""
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho leaves it without types
     properties.SessionExpiryInterval = seconds
     return properties
@@ -23,7 +23,8 @@ class Paho(Agent):
 
     def connect(self, link: Link) -> None:
         """Connect; a refusal is an error."""
-        self.leaving, self.lost, self.messages = False, [], []
+        self.begin()
+        self._connack = -1
         self._events: queue.Queue[str] = queue.Queue()
         self._client = client = self._made(link)
         client.on_connect = self._on_connect
@@ -39,16 +40,29 @@ class Paho(Agent):
         else:
             client.connect(link.host, link.port)
         client.loop_start()
-        self._expect("Success")
+        seen = self._events.get(timeout=CALM)
+        if seen != "Success":
+            self.disconnect()
+            raise RefusedError(self._connack, seen)
 
     @staticmethod
     def _made(link: Link) -> mqtt.Client:
-        if link.version == 5:
-            return mqtt.Client(CallbackAPIVersion.VERSION2, link.client_id, protocol=MQTTProtocolVersion.MQTTv5)
-        return mqtt.Client(CallbackAPIVersion.VERSION2, link.client_id, clean_session=link.clean)
+        version = MQTTProtocolVersion.MQTTv5 if link.version == 5 else MQTTProtocolVersion.MQTTv311
+        client = mqtt.Client(
+            CallbackAPIVersion.VERSION2,
+            link.client_id,
+            clean_session=None if link.version == 5 else link.clean,
+            protocol=version,
+            transport="websockets" if link.websocket else "tcp",
+        )
+        if link.websocket:
+            client.ws_set_options(PATH)
+        if link.username:
+            client.username_pw_set(link.username, link.password or None)
+        return client
 
     def subscribe(self, filter: str, qos: int) -> None:  # noqa: A002  # the field of the order
-        """Subscribe and wait for the SUBACK, which has to grant the QoS."""
+        """Subscribe and wait for the SUBACK, which must grant the QoS."""
         self._client.subscribe(filter, qos)
         self._expect(f"Granted QoS {qos}")
 
@@ -65,7 +79,7 @@ class Paho(Agent):
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Take leave and end the thread."""
+        """Disconnect, and end the thread."""
         self.leaving = True
         self._client.disconnect()
         self._client.loop_stop()
@@ -75,9 +89,12 @@ class Paho(Agent):
         assert seen == event, f"expected {event}, the broker said {seen}"
 
     def _on_connect(self, client: mqtt.Client, data: Any, flags: Any, reason: Any, properties: Any) -> None:
+        self._connack = reason.value
         self._events.put(str(reason))
 
     def _on_disconnect(self, client: mqtt.Client, data: Any, flags: Any, reason: Any, properties: Any) -> None:
+        if self._connack < 0:
+            self._events.put(f"disconnected: {reason}")
         self.gone(f"disconnected: {reason}")
 
     def _on_subscribe(self, client: mqtt.Client, data: Any, mid: int, reasons: Any, properties: Any) -> None:

@@ -33,7 +33,7 @@ def contents(store: Path) -> Mapping[str, bytes]:
 
 
 def records(store: Path) -> dict[str, FileRecord]:
-    """All files that the store knows, by the last part of their names."""
+    """All files that the store knows, by the last part of their paths."""
     opened = open_store(str(store))
     files = [file for ledger in opened.ledgers() for file in ledger.files] + opened.skipped()
     return {file.name.rpartition("/")[2]: file for file in files}
@@ -157,7 +157,7 @@ def test_the_second_of_two_runs_starts_again(
 def test_a_store_that_never_rests_is_named(
     run: Run, two_hours: TwoHours, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After some attempts the run ends with an error; the store is as before."""
+    """After some attempts the run ends with an error; the store is unchanged."""
     raw, store = two_hours
 
     def taken(*_: object) -> None:
@@ -170,7 +170,7 @@ def test_a_store_that_never_rests_is_named(
 
 
 def test_an_hour_is_built_again_when_asked(run: Run, two_hours: TwoHours) -> None:
-    """--rebuild reads the raw files of the range again: what a lost file of the store had is back."""
+    """--rebuild reads the raw files of the range again, and restores what a lost file of the store had."""
     raw, store = two_hours
     before = tables(store)
     opened = open_store(str(store))

@@ -17,7 +17,7 @@ from tests.support.spark.metrics_files import NOON, arrow_schema, at, row, write
 
 FLIPS = 400
 CODECS = {"zstd": READ, "snappy": READ, "gzip": READ, "lz4": READ, "none": READ, "brotli": UNREADABLE}
-INT64, BYTE_ARRAY = b"\x15\x04\x195", b"\x15\x0c\x195"  # start of a column's struct: its type, then its encodings
+INT64, BYTE_ARRAY = b"\x15\x04\x195", b"\x15\x0c\x195"  # a column's struct: its type, then its encodings
 
 
 def judged(path: Path) -> FileRecord:
@@ -68,7 +68,7 @@ def test_a_flipped_bit_stops_nothing(tmp_path: Path) -> None:
 
 
 def test_what_ends_the_process_in_pyarrow_does_not_here(tmp_path: Path) -> None:
-    """A type that differs from the schema, on which pyarrow's column class aborts; a name that is not text."""
+    """A type that differs from the schema, on which pyarrow's column class aborts; a name that is not UTF-8."""
     path = write_file(tmp_path / "x.parquet", [row()])
     data = path.read_bytes()
     path.write_bytes(with_type(data, b"interval_end", BYTE_ARRAY))
@@ -146,7 +146,7 @@ def test_what_a_footer_states(tmp_path: Path) -> None:
 
 
 def test_what_is_no_footer() -> None:
-    """Truncated bytes, numbers in place of a list, and unterminated structs."""
+    """Truncated bytes, numbers in place of a list, and unterminated structs are refused."""
     for data in (b"", b"\x15\x04", b"\x15\x04\x00", b"\x45\x04\x00", b"\x1c" * 99_999, b"\x1b\x00", b"\x19\xf1\xff"):
         with pytest.raises(DamagedError, match="footer is damaged"):
             row_groups(data)

@@ -32,7 +32,7 @@ SLOT_US = 300_000_000
 
 
 def compacted(parts: Sequence[Sequence[Row]]) -> Compacted:
-    """The compacted rows, by dataset and sorted by key, of raw rows: of one part, or of several that are merged."""
+    """The compacted rows of raw rows, by dataset and sorted by key: of one part, or of several that are merged."""
     made = []
     for part in parts:
         columns = [pa.array([r[field.name] for r in part], field.type) for field in arrow_schema()]
@@ -75,7 +75,7 @@ def end_us(made: Row) -> int:
 
 
 def added(histograms: list[list[int] | None]) -> list[int] | None:
-    """Histograms added up; None if there is none."""
+    """The sum of histograms; None if there is none."""
     there = [entries for entries in histograms if entries is not None]
     counts = Counter[int]()
     for entry in (entry for entries in there for entry in entries):
@@ -182,7 +182,7 @@ def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows() -> 
 
 
 def test_the_row_of_an_interval_is_the_timeline_of_its_rows() -> None:
-    """What the broker has added up is what the kernel adds up of the rows of sessions; each row counts once."""
+    """The broker's own totals of an interval equal the kernel's sums of the sessions' rows; each row counts once."""
     rows = [made | {"client_id": str(n), "in_interval": True} for n, made in enumerate(some_rows(40))]
     rows = [made | {"interval_start": rows[0]["interval_start"], "interval_end": at(60)} for made in rows]
     table = pa.Table.from_pylist(rows, metrics_schema().sessions)

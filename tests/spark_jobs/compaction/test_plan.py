@@ -15,7 +15,7 @@ START = 480_000 * HOUR_US
 
 
 def file(name: str, first: int, last: int, rows: int = 10) -> FileRecord:
-    """A file with rows from one hour to another."""
+    """A file with rows of these hours."""
     return FileRecord(
         name, 99, 0, "read", rows=rows, first_us=START + first * HOUR_US, last_us=START + last * HOUR_US + 1
     )
@@ -58,7 +58,7 @@ def test_batches_hold_whole_hours_and_not_too_many_rows() -> None:
 
 @pytest.mark.parametrize(("text", "us"), [("10s", 10_000_000), ("1m", 60_000_000), ("1h", HOUR_US)])
 def test_slots_are_parts_of_an_hour(text: str, us: int) -> None:
-    """Formatted with a unit, and parsed again."""
+    """A slot is formatted with a unit, and parsed again."""
     assert slots.parse_slot(text) == us
     assert slots.parse_slot(slots.format_slot(us)) == us
 

@@ -1,15 +1,19 @@
 """Comparing two results: differences, verdicts and their texts."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from spark_jobs.comparison import pairs, significance
-from spark_jobs.comparison.compare import NOT_SIGNIFICANT, SIGNIFICANT, TOO_LITTLE, compare, with_comparison
+from spark_jobs.comparison import bootstrap, pairs, significance
+from spark_jobs.comparison.compare import AMBIGUOUS, NOT_SIGNIFICANT, SIGNIFICANT, TOO_LITTLE, compare, with_comparison
 from spark_jobs.comparison.measured import MEASURED
+from spark_jobs.measures.histogram import bucket_of
 from spark_jobs.measures.layout import LAYOUTS
 from spark_jobs.measures.result import Facts, Result, table
+from spark_jobs.metrics import BUCKETS, GATE_REASONS, QOS
+from spark_jobs.store.schema import TIMELINE_HISTOGRAMS
 
 pytestmark = pytest.mark.once
 
@@ -38,16 +42,11 @@ def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: i
         {
             "qos": "all",
             "start_us": minute * window,
-            "offered": 10_000,
-            "sent": int(10_000 * (level + rng.uniform(-0.01, 0.01))),
-            "sent_per_second": 5.0,
+            "mailbox_max": rng.randrange(10),
         }
         for minute in range(minutes)
     ]
-    points += [
-        {"qos": "1", "start_us": minute * window, "latency_p99": 1000 + rng.uniform(-100, 100)}
-        for minute in range(minutes)
-    ]
+    windows = [window_of(int(10_000 * (level + rng.uniform(-0.01, 0.01))), rng) for _ in range(minutes)]
     ratios = {"delivery_ratio": level, "sent_per_second": 2.0, "dropped_per_second": 0.0, "seconds": 3600.0}
     p99 = {"metric": "ack", "qos": "1", "scope": "all", "p99": 1000.0}
     rows: dict[str, list[dict[str, Any]]] = {
@@ -59,7 +58,18 @@ def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: i
         "fairness": [{"scope": "all", "qos": "all", "jain_delivery_ratio": 0.99}],
         "reasons": [{"what": "gated", "qos": "0", "deliveries": 5}],
     }
-    return Result(facts, {name: table(name, label, rows.get(name, [])) for name in LAYOUTS})
+    return Result(facts, {name: table(name, label, rows.get(name, [])) for name in LAYOUTS}, windows)
+
+
+def window_of(sent: int, rng: random.Random) -> dict[str, Any]:
+    """The sums of a window with 10,000 QoS 0 offered, and waits of about 1 ms."""
+    counts = [0] * BUCKETS
+    for _ in range(20):
+        counts[bucket_of(rng.randrange(900, 1100))] += 1
+    flow = {f"{name}_qos{qos}": 0 for name in ("offered", "sent", "dropped") for qos in QOS}
+    gated = {f"gated_{reason}": 0 for reason in GATE_REASONS}
+    known = {"offered_qos0": 10_000, "sent_qos0": sent, "covered_us": MINUTE, "pressure_us": 0}
+    return flow | gated | known | dict.fromkeys(TIMELINE_HISTOGRAMS, counts)
 
 
 def result_of_hours(label: str, hours: list[dict[str, Any]]) -> Result:
@@ -117,13 +127,18 @@ def test_swapped_runs_swap_better_and_worse() -> None:
 
 
 def test_few_hours_are_judged_by_their_windows() -> None:
-    """Two hours are too few, their minutes are not, also for latencies. Hourly measures get no verdict."""
+    """Two hours are too few, their minutes are not, also for latencies and extremes. Hourly measures get no verdict."""
     rows = rows_of(run("before", 2, minutes=100), run("after", 2, level=0.95, seed=2, minutes=100))
     found = rows["delivery_ratio"]
-    test = f"{significance.NAME}; windows of 1 minute"
+    test = f"{bootstrap.NAME}; windows of 1 minute"
+    assert found["words"].startswith("Statistically significant over 100 and 100 windows of 1 minute")
     assert (found["verdict"], found["n"], found["test"]) == (SIGNIFICANT, 100, test)
     latency = rows["ack_qos1_p99"]
     assert (latency["verdict"], latency["n"], latency["test"]) == (NOT_SIGNIFICANT, 100, test)
+    assert found["effect_low"] < 0.05 < found["effect_high"]
+    longest = rows["mailbox_max"]
+    assert (longest["verdict"], longest["n"]) == (TOO_LITTLE, 100)  # of the whole range there is no value
+    assert longest["test"] == f"{significance.NAME}; windows of 1 minute"
     assert rows["starved_sessions"]["verdict"] == TOO_LITTLE
     told = rows["starved_sessions"]["words"]
     assert told.startswith("Too little data: 2 and 2 hours; the test needs at least 8 on each side")
@@ -134,3 +149,19 @@ def test_windows_of_other_lengths_are_not_put_beside_each_other() -> None:
     rows = rows_of(run("before", 2, minutes=100), run("after", 2, minutes=100, window=5 * MINUTE))
     assert rows["delivery_ratio"]["verdict"] == TOO_LITTLE
     assert rows["delivery_ratio"]["test"].endswith("windows of 5 minutes")
+
+
+def test_hours_that_move_against_the_whole_range_are_ambiguous() -> None:
+    """Each hour's p99 is worse but for a few that were far worse before: that is neither better nor worse."""
+    rng = random.Random(1)
+    before = [{"hour_us": hour * HOUR, "ack_qos1_p99": 1000 + rng.uniform(-50, 50)} for hour in range(24)]
+    worse = [{**row, "ack_qos1_p99": 1.5 * row["ack_qos1_p99"]} for row in before]
+    whole = {"metric": "ack", "qos": "1", "scope": "all"}
+    results = [
+        replace(result, tables={**result.tables, "percentiles": table("percentiles", "", [{**whole, "p99": p99}])})
+        for result, p99 in ((result_of_hours("before", before), 9e6), (result_of_hours("after", worse), 1500.0))
+    ]
+    row = rows_of(*results)["ack_qos1_p99"]
+    assert (row["verdict"], row["effect"]) == (AMBIGUOUS, pytest.approx(0.5))
+    assert row["words"].startswith("Ambiguous over 24 pairs")
+    assert row["words"].endswith("moved to the other side: a few hours or windows decide it.")

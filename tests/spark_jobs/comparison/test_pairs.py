@@ -26,7 +26,7 @@ WEEK = 7 * 24
 
 
 def week(rng: random.Random, *, worse: float = 1.0, start: int = 0, hours: int = WEEK) -> dict[int, float | None]:
-    """Hourly p99 of a week: three times as much by day as by night, less on Sunday, and noise like its neighbour's."""
+    """Hourly p99 of a week: three times as high by day as by night, lower on Sunday, with autocorrelated noise."""
     noise = 0.0
     found: dict[int, float | None] = {}
     for hour in range(start, start + hours):

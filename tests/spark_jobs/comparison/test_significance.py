@@ -16,7 +16,7 @@ pytestmark = pytest.mark.once
 
 
 def exact(a: Sequence[float], b: Sequence[float]) -> float:
-    """Two-sided p of the Mann-Whitney test by trying every way to part the values."""
+    """Two-sided p of the Mann-Whitney test by enumeration of all partitions."""
     placed = ranks([*a, *b])
     expected = len(a) * len(b) / 2 + len(a) * (len(a) + 1) / 2
     seen = abs(sum(placed[: len(a)]) - expected)
@@ -25,12 +25,12 @@ def exact(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def spread(values: Sequence[float]) -> list[float | None]:
-    """Values with gaps between, so that none has a neighbour to be like."""
+    """Values with gaps between, so that neighbours do not resemble each other."""
     return [item for value in values for item in (value, None)]
 
 
 def autoregressive(rng: random.Random, n: int, phi: float) -> list[float]:
-    """n values of which each is phi times the one before and something new."""
+    """n values, each phi times the one before plus noise."""
     value = rng.gauss() / math.sqrt(1 - phi * phi)
     found = []
     for _ in range(n):
@@ -51,7 +51,7 @@ def test_a_value_by_hand() -> None:
 
 
 def test_a_published_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ages at which diabetes was found in men and women, the example of SciPy's documentation: p = 0.11134688653."""
+    """SciPy's example, ages at which diabetes was found in men and women: p = 0.11134688653."""
     monkeypatch.setattr(significance, "FEWEST", 4)
     monkeypatch.setattr(significance, "FEWEST_EFFECTIVE", 4)
     found = mann_whitney(spread([19, 22, 16, 29, 24]), spread([20, 11, 17, 12]))
@@ -60,7 +60,7 @@ def test_a_published_value(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_p_is_near_the_exact_one(seed: int) -> None:
-    """Eight values on each side against trying all 12,870 ways: within 0.02, and 0.05 where most are ties."""
+    """Eight values on each side, compared with all 12,870 partitions: within 0.02, and 0.05 where most are ties."""
     rng = random.Random(seed)
     a = [rng.randrange(6 if seed % 2 else 1000) for _ in range(8)]
     b = [rng.randrange(6 if seed % 2 else 1000) + seed % 3 for _ in range(8)]
@@ -69,20 +69,20 @@ def test_p_is_near_the_exact_one(seed: int) -> None:
 
 
 def test_too_little_data_is_said() -> None:
-    """Fewer than eight values on a side, or long runs of nearly the same, are not judged."""
+    """Fewer than eight values on a side, or long runs of similar values, are not judged."""
     assert mann_whitney(range(7), range(10, 30)).p_value is None
     assert mann_whitney([*range(7), None], range(10, 30)).n_baseline == 7
-    assert mann_whitney(range(12), range(100, 112)).p_value is None  # a trend: each value is its neighbour's
+    assert mann_whitney(range(12), range(100, 112)).p_value is None  # a trend: each value resembles its neighbour
 
 
 def test_equal_values_do_not_differ() -> None:
-    """Nothing but zeros on both sides: p is 1."""
+    """If all values on both sides are zero, p is 1."""
     assert mann_whitney([0.0] * 9, [0.0] * 20).p_value == 1
 
 
 @given(st.lists(st.integers(0, 20), min_size=8, max_size=30), st.lists(st.integers(0, 20), min_size=8, max_size=30))
 def test_sides_are_alike(a: list[int], b: list[int]) -> None:
-    """p is a probability, and the same when the two are swapped, turned upside down, or stretched."""
+    """p is between 0 and 1, and the same when the sides are swapped, negated or scaled."""
     p = mann_whitney(a, b).p_value
     assert mann_whitney(b, a).p_value == p
     assert mann_whitney([-x for x in a], [-x for x in b]).p_value == p
@@ -92,7 +92,7 @@ def test_sides_are_alike(a: list[int], b: list[int]) -> None:
 
 @pytest.mark.parametrize(("n", "phi"), list(product((12, 24, 72), (0.0, 0.5, 0.8))))
 def test_false_alarms_are_rare_where_neighbours_are_alike(n: int, phi: float) -> None:
-    """In 300 pairs of series that do not differ, few are said to: at most 1 in 8; a plain test: 1 in 4."""
+    """In 300 pairs of series that do not differ, at most 1 in 8 is significant; with a plain test: 1 in 4."""
     rng = random.Random(n)
     pairs = [(autoregressive(rng, n, phi), autoregressive(rng, n, phi)) for _ in range(300)]
     found = [mann_whitney(a, b).p_value for a, b in pairs]
@@ -104,7 +104,7 @@ def test_false_alarms_are_rare_where_neighbours_are_alike(n: int, phi: float) ->
 
 
 def test_a_clear_difference_over_a_day_is_found() -> None:
-    """24 hours against 24, apart by twice their spread: nearly always found."""
+    """24 hours compared with 24, with a difference of twice their spread: nearly always significant."""
     rng = random.Random(3)
     found = 0
     for _ in range(100):
@@ -115,12 +115,12 @@ def test_a_clear_difference_over_a_day_is_found() -> None:
 
 
 def test_ranks_of_equal_values_are_shared() -> None:
-    """Equal values get the mean of the ranks that they take up."""
+    """Equal values get the mean of their ranks."""
     assert ranks([5, 1, 5, 3]) == [3.5, 1, 3.5, 2]
 
 
 def test_holm_by_hand() -> None:
-    """The smallest times three, the next times two, the last as it is; never falling, never above 1."""
+    """The smallest p times three, the next times two, the last unchanged; never decreasing, never above 1."""
     assert holm([0.04, 0.01, 0.03]) == [0.06, 0.03, 0.06]
     assert holm([0.6, 0.7]) == [1, 1]
     assert holm([]) == []

@@ -1,4 +1,4 @@
-"""A small store of hand-made hours, measured once for all tests of the whole."""
+"""A small store of handwritten hours, measured once for all tests of the result."""
 
 import pytest
 
@@ -14,7 +14,7 @@ HOSTILE = "=cmd|' /C calc'!A0,\"<script>alert(1)</script>\"\r\n" + "x" * 65_000
 
 
 def good(hour: int) -> Row:
-    """Everything sent; some of it under pressure."""
+    """Everything is sent; some of it under pressure."""
     return session_hour(
         "good-1",
         hour,
@@ -47,7 +47,7 @@ def good(hour: int) -> Row:
 
 
 def slow(hour: int) -> Row:
-    """Half of it dropped, with the window full for a third of the time, and seven minutes of starvation."""
+    """Half of it is dropped; the window is full for a third of the time, and seven minutes are starved."""
     return session_hour(
         "slow-1",
         hour,
@@ -66,7 +66,7 @@ def slow(hour: int) -> Row:
 
 
 def odd(hour: int) -> Row:
-    """A client id that programs stumble over, nothing offered, a noisy publisher whose books are off."""
+    """A client id with special characters, nothing offered, a noisy publisher whose counters do not reconcile."""
     return session_hour(
         HOSTILE,
         hour,
@@ -113,7 +113,7 @@ def frames() -> StoreFrames:
         findings=[Finding("duplicates", 4, "b.parquet", "Rows that were in two files."), Finding("clock", 0, "", "")],
         watermarks={"b1": NOON + HOURS * HOUR},
         asked_from_us=NOON,
-        hour_rows={NOON: 180, NOON + HOUR: 181, NOON + 2 * HOUR: 200},  # of the last hour, 20 have gone
+        hour_rows={NOON: 180, NOON + HOUR: 181, NOON + 2 * HOUR: 200},  # 20 of the last hour are missing
     )
 
 

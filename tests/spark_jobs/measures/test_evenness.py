@@ -1,4 +1,4 @@
-"""Jain's index, max-min share, Gini's coefficient and the Lorenz curve, against their definitions."""
+"""Jain's index, max-min share, Gini's coefficient and the Lorenz curve, compared with their definitions."""
 
 import random
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def jain(values: Sequence[int]) -> float:
 
 
 def gini(values: Sequence[int]) -> float:
-    """Half the relative mean difference: by ranks, which is the same."""
+    """Half the relative mean difference, calculated by ranks."""
     n, whole = len(values), sum(values)
     return float(
         Fraction(2 * sum(rank * x for rank, x in enumerate(sorted(values), 1)), n * whole) - Fraction(n + 1, n)
@@ -29,7 +29,7 @@ def gini(values: Sequence[int]) -> float:
 
 
 def lorenz(values: Sequence[int], part: Fraction) -> float:
-    """The share of the total that the lowest part of the values has, linear between values."""
+    """The share of the total that the lowest part of the values has, with linear interpolation."""
     place = part * len(values)
     whole = int(place)
     in_order = sorted(values)
@@ -38,7 +38,7 @@ def lorenz(values: Sequence[int], part: Fraction) -> float:
 
 
 def samples() -> dict[str, list[int]]:
-    """Groups of values of many shapes."""
+    """Groups of values with various distributions."""
     rng = random.Random(5)
     found = {
         "one": [7],

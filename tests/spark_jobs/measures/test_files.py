@@ -47,5 +47,5 @@ def test_parquet_keeps_the_exact_text() -> None:
 
 def test_a_row_with_an_unknown_column_is_a_mistake() -> None:
     """A row that does not fit the layout is an error."""
-    with pytest.raises(KeyError, match="quality has no columns"):
+    with pytest.raises(KeyError, match="Faults of the input: has no columns"):
         table("quality", "run", [{"kynd": "x"}])

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.once
 
 
 def test_no_client_id_is_left() -> None:
-    """In no table and not on the page: digests by the key, the same for the same id, in the same places."""
+    """Tables and page have digests instead of client ids: the same digest for the same id, everywhere."""
     result = sample_result()
     ids = set(result.tables["worst_sessions"]["client_id"].to_pylist())
     groups = {row["name"] for row in result.rows_of("fairness") if row["scope"] == "topic_group"} - {""}

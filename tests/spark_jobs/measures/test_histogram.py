@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from spark_jobs.measures import histogram as h
 from spark_jobs.metrics import BUCKETS
-from tests.support.spark.metrics_files import bucket_of
+from tests.support.session.buckets import bucket_of
 from tests.support.spark.metrics_files import counts_of as histogram
 
 pytestmark = pytest.mark.once
 
-# Times of all magnitudes, as measured ones are: an even choice of numbers would hardly ever be small.
+# Times of all magnitudes, as measured ones are: uniformly distributed numbers would hardly ever be small.
 values = st.integers(0, 33).flatmap(lambda bits: st.integers(0, 2**bits))
 
 

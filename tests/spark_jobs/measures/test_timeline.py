@@ -39,7 +39,7 @@ def test_brokers_are_put_together_and_gaps_do_not_count() -> None:
     first = points[0]
     assert (first["offered"], first["sent"], first["gated"], first["mailbox_max"]) == (10, 7, 3, 8)
     assert (first["jain_delivery_ratio"], first["lowest_delivery_ratio"]) == (0.5, 0.25)
-    assert first["pressure_share"] == 0.25  # of two single slots and one that stands for two
+    assert first["pressure_share"] == 0.25  # of two single slots and one that counts for two
     assert first["pressed_sessions"] == 0.05
     assert clock.covered_us == 5 * MINUTE
     assert clock.pressure_us == MINUTE

@@ -1,4 +1,4 @@
-"""The colours of the page: enough contrast for text and for lines, in light and in dark."""
+"""The colours of the page: enough contrast of text and lines, light and dark."""
 
 import re
 from importlib.resources import files
@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.once
 
 TEXT = 4.5  # WCAG 2.2, 1.4.3: contrast of text
-MARKS = 3.0  # WCAG 2.2, 1.4.11: contrast of what a plot is made of
+MARKS = 3.0  # WCAG 2.2, 1.4.11: contrast of graphics
 
 
 def palettes() -> dict[str, dict[str, str]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.comparison.compare import SIGNIFICANT, TOO_LITTLE
+from spark_jobs.comparison.compare import AMBIGUOUS, SIGNIFICANT, TOO_LITTLE
 from spark_jobs.measures.result import Result
 from spark_jobs.page.differences import changes
 from spark_jobs.page.finding import Grade
@@ -81,7 +81,7 @@ def test_few_sessions_do_not_make_a_day_unfair(result: Result) -> None:
 
 
 def test_every_finding_says_what_to_do(result: Result) -> None:
-    """With the section of MEASURES.md that defines it, which there is."""
+    """Each finding says what to do, with a section of MEASURES.md that exists."""
     from importlib.resources import files
 
     headings = {
@@ -183,6 +183,9 @@ def test_too_little_data(both: list[Result]) -> None:
     """A large difference in a short run is reported as untested."""
     short = with_rows(both[1], "comparison", verdict=TOO_LITTLE)
     assert headline([both[0], short]).endswith(" There is too little data to test that.")
+    mixed = with_rows(both[1], "comparison", verdict=AMBIGUOUS)
+    assert headline([both[0], mixed]).endswith("do not differ significantly.")
+    assert changes(both[0], mixed) == []
     assert [finding.subject for finding in changes(both[0], short)] == ["Unproven"]
 
 

@@ -1,4 +1,4 @@
-"""The tables of a store, without Spark: one state for readers, fenced commits, and what ended runs leave."""
+"""The tables of a store, without Spark: one state for readers, fenced commits, and the remains of runs that ended."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +57,7 @@ def opened(storage: LocalStorage) -> Snapshot:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> LocalStorage:
-    """An empty folder, with letters that URIs escape."""
+    """An empty folder whose name has characters that URIs escape."""
     return LocalStorage(tmp_path / "a store {x} [1] *? #")
 
 
@@ -80,7 +80,7 @@ def test_a_commit_replaces_hours_in_all_tables(storage: LocalStorage, store: Sna
 
 
 def test_the_second_of_two_commits_fails(storage: LocalStorage, store: Snapshot) -> None:
-    """A run that commits after another one, or wakes up after it, changes nothing."""
+    """A run that commits after another one, or continues after it, changes nothing."""
     other = opened(storage)
     delta.commit(store, change(store, "b"))
     for _ in range(2):
@@ -90,7 +90,7 @@ def test_the_second_of_two_commits_fails(storage: LocalStorage, store: Snapshot)
 
 
 def test_a_run_that_ends_within_its_commit_leaves_nothing(storage: LocalStorage, store: Snapshot) -> None:
-    """Readers see the old state, and the next commit undoes what the ended one left."""
+    """Readers see the old state, and the next commit undoes what the run that ended has left."""
     lost = change(store, "lost")
     delta._write(delta._settled(store, TIMELINE), TIMELINE, lost[TIMELINE], ())  # ended before `sessions`
     assert seen(opened(storage)) == (["a"], ["a"])
@@ -101,7 +101,7 @@ def test_a_run_that_ends_within_its_commit_leaves_nothing(storage: LocalStorage,
 
 
 def test_of_many_runs_at_once_every_commit_counts(storage: LocalStorage, store: Snapshot) -> None:
-    """Runs that start again after a conflict all get their hours in, and every state on the way is whole."""
+    """Runs that start again after a conflict all add their hours, and every state in between is complete."""
     wrong: list[object] = []
 
     def run(number: int) -> None:
@@ -126,7 +126,7 @@ def test_of_many_runs_at_once_every_commit_counts(storage: LocalStorage, store: 
 
 
 def test_of_many_runs_that_create_a_store_all_have_it(storage: LocalStorage) -> None:
-    """Whoever is not the first takes the store that is there."""
+    """All runs but the first use the store that the first has created."""
     with ThreadPoolExecutor(6) as pool:
         snapshots = list(pool.map(lambda _: delta.create(storage, SLOT), range(6)))
     assert [(snapshot.version, snapshot.slot_us) for snapshot in snapshots] == [(0, SLOT)] * 6
@@ -135,7 +135,7 @@ def test_of_many_runs_that_create_a_store_all_have_it(storage: LocalStorage) -> 
 def test_replaced_files_are_removed_after_a_day(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A report that has begun can finish; later the replaced files go, and those that ended runs have left."""
+    """A report that has begun can finish; after a day the replaced files are removed, and those of runs that ended."""
     monkeypatch.setattr(delta, "KEPT_HOURS", 0)
     empty = delta.create(storage, SLOT)
     store = delta.commit(empty, change(empty, "a"))
@@ -154,7 +154,7 @@ def test_replaced_files_are_removed_after_a_day(
 def test_a_column_that_has_come_is_added(
     storage: LocalStorage, store: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that was created before a counter goes on, and has it from then on."""
+    """A store that was created before a counter existed has it from the next update on."""
     wider = delta.SCHEMAS[SESSIONS].append(pa.field("new_counter", pa.int64()))
     monkeypatch.setitem(delta.SCHEMAS, SESSIONS, wider)
     after = delta.commit(store, change(store, "b", hour=1))
@@ -163,7 +163,7 @@ def test_a_column_that_has_come_is_added(
 
 
 def test_files_and_watermarks_are_kept(storage: LocalStorage, store: Snapshot) -> None:
-    """Records of files by hour, skipped files, and the brokers' last times come back as they were."""
+    """Records of files by hour, skipped files, and the brokers' last times are read as they were written."""
     record = FileRecord("x,\n", 9, 5, "read", "“so”", 3, 2, 1, START, START + 7, True, ("b1", "b2"))
     skipped = FileRecord("y", 0, 7, "empty", "is zero bytes long")
     after = delta.commit(
@@ -183,7 +183,7 @@ def test_files_and_watermarks_are_kept(storage: LocalStorage, store: Snapshot) -
 
 
 def test_duckdb_and_polars_read_the_store(tmp_path: Path) -> None:
-    """What reads Delta tables reads the newest state, with date and hour; replaced rows are not in it."""
+    """Readers of Delta tables get the newest state, with date and hour, without replaced rows."""
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     empty = delta.create(LocalStorage(tmp_path), SLOT)
     store = delta.commit(empty, change(empty, "a"))
@@ -197,7 +197,7 @@ def test_duckdb_and_polars_read_the_store(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_a_store_is_named(tmp_path: Path) -> None:
-    """Another program's Delta table, and a folder that Delta cannot have."""
+    """Another program's Delta table, and a folder that cannot have a Delta table, are refused by name."""
     DeltaTable.create(str(tmp_path / SESSIONS), pa.schema([("a", pa.int64())]))
     with pytest.raises(StorageError, match="is a Delta table, but not one of Sluice"):
         delta.open_snapshot(LocalStorage(tmp_path))

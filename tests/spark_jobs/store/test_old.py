@@ -20,7 +20,7 @@ pytestmark = pytest.mark.once
 
 
 def write_old(store: Store, folder: Path) -> None:
-    """Write what a store holds in the earlier format, as a version of Sluice before the latest columns made it."""
+    """Write a store in the earlier format, as a version of Sluice before the latest columns did."""
     latest = {field["name"] for field in SCHEMA["fields"] if field.get("since", 1) >= 3}
     hours = {}
     for ledger in store.ledgers():
@@ -48,7 +48,7 @@ def write_old(store: Store, folder: Path) -> None:
 
 
 def octaves(folder: Path) -> list[object]:
-    """The content of a store, histograms as an earlier version counted."""
+    """The content of a store, with histograms as an earlier version counted."""
     store = open_store(str(folder))
     rows = [row for part in (store.sessions(), store.timeline(), store.starvation()) for row in rows_of(part)]
     return [
@@ -71,7 +71,7 @@ def old(run: Run, two_hours: tuple[Path, Path], tmp_path: Path) -> Path:
 def test_an_old_store_is_converted_with_all_that_it_knows(
     run: Run, two_hours: tuple[Path, Path], old: Path, tmp_path: Path
 ) -> None:
-    """Its rows, files, skipped files and watermarks; then it is updated as any store, and its old files are gone."""
+    """Rows, files, skipped files and watermarks are kept; it can be updated then, and its old files are removed."""
     raw, new = two_hours
     with pytest.raises(ReportError, match=r"is a store of an earlier version of Sluice; convert it: sluice compact"):
         open_store(str(old))
@@ -84,7 +84,7 @@ def test_an_old_store_is_converted_with_all_that_it_knows(
     assert not {"manifest.json", "ledgers"} & {path.name for path in old.iterdir()}
     assert list(old.glob("date=*")) == []
     write_file(raw / HOUR / "c.parquet", minutes(3))
-    shutil.copy(manifest, old / "manifest.json")  # of a conversion that was ended when all was committed
+    shutil.copy(manifest, old / "manifest.json")  # of a conversion that ended after its commit
     assert run(raw, old).hours == 1
     assert sorted(made["rows"] for made in rows_of(open_store(str(old)).sessions())) == [1, 3]
 

@@ -1,79 +1,83 @@
-"""The admin socket as a client sees it: request lines, and the rows of an answer by column name."""
+"""The admin API as a client sees it: requests over its Unix socket or TCP, and lists of a broker."""
 
+import http.client
 import json
 import socket
-from contextlib import suppress
+import ssl
+from contextlib import closing
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple
+
+from tests.support.process import Address
 
 Row = dict[str, Any]
 
 TIMEOUT = 20.0
 
 
-class AdminPeer:
-    """One connection to an admin socket."""
+class Answer(NamedTuple):
+    """The answer to one request."""
+
+    status: int
+    headers: dict[str, str]
+    """By lower-case name."""
+    text: str
+
+    @property
+    def json(self) -> Any:
+        """The body, decoded."""
+        return json.loads(self.text)
+
+
+class Unix(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
 
     def __init__(self, path: Path) -> None:
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(TIMEOUT)
-        try:
-            self.socket.connect(str(path))
-        except OSError:
-            self.socket.close()
-            raise
-        self._lines = self.socket.makefile("rb")
+        super().__init__("sluice", timeout=TIMEOUT)
+        self._path = path
 
-    def send(self, *lines: object) -> None:
-        """Send lines: bytes as they are, anything else as JSON."""
-        self.socket.sendall(b"".join(line if isinstance(line, bytes) else as_line(line) for line in lines))
-
-    def answer(self) -> Any:
-        """The next answer; ConnectionError if the broker closes instead."""
-        line = self._lines.readline()
-        if not line:
-            raise ConnectionResetError
-        return json.loads(line)
-
-    def ask(self, request: object) -> Any:
-        """The answer to one request, or what the broker has said when it closed the connection before."""
-        with suppress(ConnectionError):
-            self.send(request)
-        return self.answer()
-
-    def expect_close(self) -> None:
-        """The broker closes without another word."""
-        try:
-            assert self._lines.readline() == b""
-        except ConnectionResetError:
-            pass
-
-    def close(self) -> None:
-        """Close without a word."""
-        self._lines.close()
-        self.socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(TIMEOUT)
+        self.sock.connect(str(self._path))
 
 
-def as_line(request: object) -> bytes:
-    """One line of JSON."""
-    return json.dumps(request).encode() + b"\n"
+def request(
+    where: Path | Address,
+    target: str,
+    method: str = "GET",
+    body: object = None,
+    token: str = "",
+    tls: ssl.SSLContext | None = None,
+) -> Answer:
+    """The answer to one request, over a connection of its own; `body`: bytes as they are, anything else as JSON."""
+    connection: http.client.HTTPConnection
+    if isinstance(where, Path):
+        connection = Unix(where)
+    elif tls is not None:
+        connection = http.client.HTTPSConnection(*where, timeout=TIMEOUT, context=tls)
+    else:
+        connection = http.client.HTTPConnection(*where, timeout=TIMEOUT)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    if sent is not None:
+        headers["Content-Type"] = "application/json"
+    with closing(connection):
+        connection.request(method, target, sent, headers)
+        answer = connection.getresponse()
+        named = {name.lower(): value for name, value in answer.getheaders()}
+        return Answer(answer.status, named, answer.read().decode())
 
 
-def rows_of(answer: Any) -> list[Row]:
-    """The rows of an answer, each by the names of its columns."""
-    return [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
+def listed(path: Path, what: str = "sessions", query: str = "") -> Any:
+    """A page of a list; `query` such as `sort=drops&limit=3`."""
+    answer = request(path, f"/api/v1/{what}?{query}")
+    assert answer.status == 200, answer.text
+    return answer.json
 
 
-def ask(path: Path, command: str = "sessions", sort: str = "mqueue", limit: int = 20) -> list[Row]:
-    """The rows of one answer, over a connection of its own."""
-    with AdminPeer(path) as peer:
-        return rows_of(peer.ask({"command": command, "sort": sort, "limit": limit}))
+def ask(path: Path, what: str = "sessions", sort: str = "mqueue", limit: int = 20) -> list[Row]:
+    """The items of a list."""
+    items: list[Row] = listed(path, what, f"sort={sort}&limit={limit}")["items"]
+    return items

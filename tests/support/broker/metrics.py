@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 Row = dict[str, Any]
 
-DROP_REASONS = ("queue_full", "expired", "too_large", "session_ended")
+DROP_REASONS = ("queue_full", "expired", "too_large", "session_ended", "not_permitted")
 
 
 def metrics_files(directory: Path) -> list[Path]:

@@ -44,7 +44,7 @@ def pages(directory: Path) -> int:
         for number, content in read_frames(connection):
             saved.read(number, content)
     saved.finish()
-    return sum(len(each.pages()) for each in saved.sessions.values() if each.topic)
+    return sum(each.deliveries.length for each in saved.sessions.values() if each.topic)
 
 
 def are_gone(directory: Path) -> bool:

@@ -46,7 +46,7 @@ class PagedAddress:
         assert own.begins_in is not None
         kept.begin_in(own.begins_in)
         kept.deliveries.next_delivery = own.next_delivery
-        for entry in own.pages():
+        for entry in own.deliveries.pages():
             kept.add_evicted(entry)
         self._begin(kept)
 

@@ -11,6 +11,7 @@ from broker.auth.permissions import Who
 from config.rule import Rule
 
 LEVELS = ("a", "b", "ann", "$x")
+PLACEHOLDER = re.compile(r"\{(username|client_id|role)\}")
 NAMES = ("ann", "ben", "a", "+", "a/b")
 
 
@@ -46,9 +47,9 @@ def filters(rule: Rule, who: Who) -> list[str]:
     for template in rule.topics:
         for role in roles if "{role}" in template else [""]:
             names = {"username": who.user, "client_id": who.client_id, "role": role}
-            used = [names[each] for each in re.findall(r"\{(\w+)\}", template)]
+            used = [names[each] for each in PLACEHOLDER.findall(template)]
             if all(name and not set(name) & set("+#/") for name in used):
-                found.append(template.format(**names))
+                found.append(PLACEHOLDER.sub(lambda match: str(names[match[1]]), template))  # noqa: B023 - used at once
     return found
 
 
@@ -95,4 +96,5 @@ def clients() -> st.SearchStrategy[Who]:
         client_id=st.sampled_from((*NAMES, "b1", "{username}")),
         host=st.sampled_from(("127.0.0.1", "10.1.1.1", "::1")),
         listener=st.sampled_from(("local", "xyz")),
+        known=st.just(True),
     )

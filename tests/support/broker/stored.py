@@ -37,7 +37,7 @@ def waiting(storage: Storage, saved: SavedSession) -> dict[int, tuple[SavedMessa
     """The deliveries of a session or group that the journal holds, by number: the message, and for whom it is."""
     reader = storage.journal.reader
     assert reader is not None
-    entries = saved.entries(0)
+    entries = saved.deliveries.entries(0)
     found: dict[int, tuple[SavedMessage, Target]] = {}
     for entry, body in zip(entries, reader.read_now(entries), strict=True):
         message = message_record.read(body)

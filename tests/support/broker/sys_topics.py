@@ -11,7 +11,8 @@ LOADS += ["publish/dropped", "sockets", "connections"]
 TOPICS = {
     "version",
     "uptime",
-    *(f"clients/{name}" for name in ("total", "connected", "active", "disconnected", "inactive", "maximum", "expired")),
+    *(f"clients/{name}" for name in ("total", "connected", "active", "disconnected", "inactive")),
+    *(f"clients/{name}" for name in ("maximum", "expired", "refused")),
     *(f"messages/{name}" for name in ("received", "sent", "inflight", "stored")),
     *(f"publish/messages/{name}" for name in ("received", "sent", "dropped")),
     *("publish/bytes/received", "publish/bytes/sent", "bytes/received", "bytes/sent"),

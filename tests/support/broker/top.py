@@ -5,8 +5,9 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from broker.admin.sessions import SessionListing
+from broker.admin.rows import SessionRow
 from broker.cli.main import app
+from tests.support.broker.admin import Row
 
 
 def invoke(*arguments: object, **env: str) -> tuple[int, str, str]:
@@ -17,21 +18,40 @@ def invoke(*arguments: object, **env: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def answer(*rows: list[Any], clock_us: int = 0, sort: str = "mqueue") -> dict[str, Any]:
-    """What a broker answers, with these rows."""
+def answer(*items: Row, clock_us: int = 0, sort: str = "mqueue") -> dict[str, Any]:
+    """What a broker answers, with these sessions."""
     return {
-        "version": 1,
-        "command": "sessions",
+        "what": "sessions",
         "sort": sort,
         "broker": "node",
         "total": 1000,
+        "matched": 1000,
         "time_us": 0,
         "clock_us": clock_us,
-        "columns": SessionListing.columns,
-        "rows": list(rows),
+        "next": None,
+        "items": list(items),
     }
 
 
-def row(name: str = "a", sent: int = 0, full_us: int = 0, started_us: int = 0) -> list[Any]:
-    """One row of an answer."""
-    return [name, "tcp", 5, True, False, 0, 0, 0, 1, 32, full_us, sent, 0, 0, started_us, 0]
+def row(name: str = "a", sent: int = 0, full_us: int = 0, started_us: int = 0) -> Row:
+    """One session of an answer."""
+    return SessionRow(
+        client_id=name,
+        listener="tcp",
+        protocol_version=5,
+        connected=True,
+        waits_for="nothing",
+        congested=False,
+        mailbox_len=0,
+        mqueue_len=0,
+        mqueue_bytes=0,
+        window_len=1,
+        window_limit=32,
+        window_full_us=full_us,
+        offered=sent,
+        sent=sent,
+        acknowledged=0,
+        dropped=0,
+        started_us=started_us,
+        paced_for_us=0,
+    ).model_dump()

@@ -7,9 +7,9 @@ from session.outbound import Outbound
 def by_qos(counters: Counters, name: str) -> tuple[int, int, int]:
     """One of the counts that there is of each QoS."""
     return (
-        getattr(counters, f"{name}_qos0"),
-        getattr(counters, f"{name}_qos1"),
-        getattr(counters, f"{name}_qos2"),
+        counters.column(f"{name}_qos0"),
+        counters.column(f"{name}_qos1"),
+        counters.column(f"{name}_qos2"),
     )
 
 
@@ -52,8 +52,8 @@ class Books:
         assert [self._total("sent", qos, outbound) for qos in range(3)] == self.sent
         assert sum(row.acknowledged_qos1 for row in rows) == self.completed[1]
         assert sum(row.acknowledged_qos2 for row in rows) == self.completed[2]
-        assert sum(row.resent_publish for row in rows) == self.resent_publish
-        assert sum(row.resent_pubrel for row in rows) == self.resent_pubrel
+        assert sum(row.uncommon.resent_publish for row in rows) == self.resent_publish
+        assert sum(row.uncommon.resent_pubrel for row in rows) == self.resent_pubrel
         mqueue = outbound.mqueue
         queued = list(mqueue) if mqueue is not None else []
         mailbox = outbound.mailbox.length()

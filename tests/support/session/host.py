@@ -19,8 +19,9 @@ class NotingHost(Host):
         self.on_let_in: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
-        """Note it."""
+        """Note it; passes follow."""
         self.wakes += 1
+        self.awake = True
 
     def arm(self, at: int) -> None:
         """Note for when."""

@@ -121,7 +121,7 @@ class Scene:
             counters = receiver.outbound.sender.counters
             for qos in range(3):
                 offered, sent, dropped = (
-                    getattr(counters, f"{name}_qos{qos}") for name in ("offered", "sent", "dropped")
+                    counters.column(f"{name}_qos{qos}") for name in ("offered", "sent", "dropped")
                 )
                 mqueue = receiver.outbound.mqueue
                 waiting = sum(publish.qos == qos for publish in mqueue) if mqueue is not None else 0

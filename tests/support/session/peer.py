@@ -58,6 +58,7 @@ class Peer:
             outbound.offer(publish, brings)
             if not outbound.sender.connected:
                 outbound.store_offline(self.now)
+                self.host.awake = False
 
     def publish(self, *labels: object, qos: int = 0, topic: str = "t", size: int = 0, expiry: int = 0) -> None:
         """Hand over one message for each label."""
@@ -80,6 +81,7 @@ class Peer:
     def disconnect(self) -> None:
         """Lose the connection; the session stays."""
         self.session.disconnect(self.host, self.now)
+        self.host.awake = False
 
     def run_pass(self) -> list[Packet]:
         """One pass, and what it writes."""
@@ -107,24 +109,24 @@ class Peer:
 
     def pause(self) -> None:
         """The transport's buffer is full."""
-        self.outbound.sender.set_congested(True, self.now)
+        self.session.set_congested(True, self.now)
 
     def resume(self) -> list[Packet]:
         """The transport's buffer has emptied; the connection wakes the session."""
-        self.outbound.sender.set_congested(False, self.now)
+        self.session.set_congested(False, self.now)
         return self.run()
 
     # -- the client, receiving
 
     def acknowledge(self, packet_type: int, packet_id: int, reason_code: int = 0) -> list[Packet]:
         """One acknowledgement arrives in a chunk of its own."""
-        self.session.acknowledge(packet_type, packet_id, reason_code, self.now)
+        self.session.sender.acknowledge(packet_type, packet_id, reason_code, self.now)
         return self.end_chunk()
 
     def puback(self, *packet_ids: int, reason_code: int = 0) -> list[Packet]:
         """PUBACKs arrive in one chunk."""
         for packet_id in packet_ids:
-            self.session.acknowledge(packet_types.PUBACK, packet_id, reason_code, self.now)
+            self.session.sender.acknowledge(packet_types.PUBACK, packet_id, reason_code, self.now)
         return self.end_chunk()
 
     def pubrec(self, packet_id: int, reason_code: int = 0) -> list[Packet]:

@@ -29,7 +29,7 @@ class Group:
     def end(self, peer: Peer) -> None:
         """A member's session ends."""
         self.queue.remove(peer.outbound)
-        peer.outbound.end(peer.now)
+        peer.session.end(peer.now)
 
     def publish(self, *labels: object, qos: int = 1, size: int = 0, topic: str = "t") -> None:
         """Messages arrive for the group."""

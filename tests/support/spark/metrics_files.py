@@ -1,7 +1,6 @@
 """Writes metrics files as a broker exports them, from literal rows, by the columns of metrics_schema.json."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -11,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from tests.support.session import buckets
 
 SCHEMA: dict[str, Any] = json.loads(files("spark_jobs").joinpath("metrics_schema.json").read_text(encoding="utf-8"))
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -64,23 +65,15 @@ def row(client_id: str = "a", end: float = 10, length: float = 10, **values: Any
 
 def histogram(values: Iterable[int]) -> list[int]:
     """The histogram of some values, as the exporter computes it."""
-    counts = Counter(map(bucket_of, values))
+    counts = buckets.counts_of(values)
     return [counts[bucket] * 256 + bucket for bucket in sorted(counts)]
-
-
-def bucket_of(value: int) -> int:
-    """The bucket of a value by the words of the schema file."""
-    if value < 16:
-        return value
-    e = value.bit_length() - 4
-    return min(8 * e + (value >> e), 255)
 
 
 def counts_of(values: Iterable[int]) -> list[int]:
     """The same histogram as counts of all buckets."""
     counts = [0] * BUCKETS
-    for value in values:
-        counts[bucket_of(value)] += 1
+    for bucket, number in buckets.counts_of(values).items():
+        counts[bucket] = number
     return counts
 
 

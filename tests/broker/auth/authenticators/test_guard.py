@@ -101,10 +101,23 @@ def test_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [guard.refusal(login(f"user{number}"), 0) == "" for number in range(4)] == [False, True, True, True]
 
 
+def test_passwords_without_a_user_name() -> None:
+    """A password or token alone counts for its client id, so that one who guesses does not shut out all others."""
+    guard = Guard(0, 2, PERIOD)
+    guessing, other, nobody = (Login("", b"x", name, "tcp", "10.0.0.1") for name in ("a", "b", ""))
+    fail(guard, guessing, 2)
+    fail(guard, nobody, 5)
+    elsewhere = [Login("", b"x", name, "tcp", "10.0.0.2") for name in ("a", "b", "")]
+    assert [guard.refusal(each, 0) != "" for each in (guessing, other, nobody)] == [True, False, True]
+    assert [guard.refusal(each, 0) != "" for each in elsewhere] == [True, False, False]
+    assert guard.refusal(login("a"), 0) == ""  # a user of that name is somebody else
+
+
 class Counting:
     """Knows one password, and counts how often it was asked."""
 
     name = "test"
+    asked_about_nameless = False
 
     def __init__(self) -> None:
         self.asked = 0

@@ -94,6 +94,13 @@ def test_pbkdf2_of_any_length(salt: bytes) -> None:
         "$argon2i$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaA",
         "$argon2id$v=19$m=1048577,t=1,p=1$c2FsdHNhbHQ$aGFzaA",
         "$argon2id$v=19$m=8,t=65,p=1$c2FsdHNhbHQ$aGFzaA",
+        "$argon2id$v=19$m=8000,t=1,p=65$c2FsdHNhbHQ$aGFzaA",
+        "$argon2id$v=19$m=8,t=1,p=2$c2FsdHNhbHQ$aGFzaA",
+        "$argon2id$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA",
+        "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFza",
+        "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaB",
+        "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$\udcff",
+        "$argon2id$v=19$t=1,m=8,p=1$c2FsdHNhbHQ$aGFzaA",
         "$6$" + "x" * 600,
     ],
 )

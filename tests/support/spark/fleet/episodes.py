@@ -83,17 +83,17 @@ class Episode:
     def _books(self, draw: Draw, outcome: Outcome) -> Counters:
         counters = Counters(draw.begin)
         for name, value in outcome.values.items():
-            setattr(counters, name, value)
+            put(counters, name, value)
         counters.drops = outcome.dropped or None
         for qos in QOS:
             dropped = sum(count for name, count in outcome.dropped.items() if name.endswith(f"_qos{qos}"))
             waits = self.waiting[qos] + draw.offered[qos] - outcome.sent[qos] - dropped
             assert waits >= 0 <= min(outcome.sent), (self.kind, self.step, draw, outcome)
-            setattr(counters, f"waiting_start_qos{qos}", self.waiting[qos])
+            put(counters, f"waiting_start_qos{qos}", self.waiting[qos])
             setattr(counters, f"offered_qos{qos}", draw.offered[qos])
             setattr(counters, f"sent_qos{qos}", outcome.sent[qos])
-            setattr(counters, f"dropped_qos{qos}", dropped)
-            setattr(counters, f"waiting_qos{qos}", waits)
+            put(counters, f"dropped_qos{qos}", dropped)
+            put(counters, f"waiting_qos{qos}", waits)
             setattr(counters, f"wait_qos{qos}_buckets", histogram(outcome.wait, outcome.sent[qos]))
             self.waiting[qos] = waits
         _, one, two = outcome.sent
@@ -102,11 +102,12 @@ class Episode:
         counters.sent_bytes = sum(outcome.sent) * draw.size
         counters.received_qos0 += draw.received
         counters.received_bytes += draw.received * draw.size
-        counters.window_limit = WINDOW
-        counters.window_max = WINDOW if counters.window_full_us else min(one + two, 3)
-        counters.mqueue_len = sum(self.waiting)
-        counters.mqueue_max = max(counters.mqueue_len, sum(self.waiting))
-        counters.mqueue_bytes = counters.mqueue_bytes_max = counters.mqueue_len * draw.size
+        uncommon = counters.begin_uncommon()
+        uncommon.window_limit = WINDOW
+        uncommon.window_max = WINDOW if uncommon.window_full_us else min(one + two, 3)
+        uncommon.mqueue_len = sum(self.waiting)
+        counters.mqueue_max = max(uncommon.mqueue_len, sum(self.waiting))
+        uncommon.mqueue_bytes = counters.mqueue_bytes_max = uncommon.mqueue_len * draw.size
         samples = min(sum(draw.offered), 60)
         counters.mailbox_samples = samples
         counters.mailbox_busy_samples = samples if outcome.busy else 0
@@ -277,3 +278,8 @@ KINDS: Final[tuple[type[Episode], ...]] = (
     Offline,
     Publisher,
 )
+
+
+def put(counters: Counters, name: str, value: int) -> None:
+    """Set a column, by its name."""
+    setattr(counters if hasattr(counters, name) else counters.begin_uncommon(), name, value)

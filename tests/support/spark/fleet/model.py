@@ -35,6 +35,8 @@ class Model:
     """Deliveries that the busiest session of a broker is offered in one row."""
     calmest: float = 0.5
     exponent: float = 0.9
+    skew: float = 0.0
+    """The share of all sessions that the first broker has; 0: all have as many. Needs `rows` to be None."""
 
     @property
     def intervals(self) -> int:
@@ -52,11 +54,23 @@ class Model:
             raise ModelError(f"{self.intervals} intervals are too few: expected at least {LEAST_INTERVALS}")
         if self.sessions < self.brokers or self.brokers < 1:
             raise ModelError(f"{self.sessions} sessions are too few for {self.brokers} brokers")
+        if self.skew and (self.rows is not None or self.brokers < 2 or not 0 < self.skew < 1):
+            raise ModelError(f"skew {self.skew:g}: expected a share, at least 2 brokers, and no number of rows")
         most = self.sessions * self.intervals
         if self.rows is not None and not 0 < self.rows <= most:
             raise ModelError(f"{self.rows} rows: {self.sessions} sessions and {self.intervals} intervals make {most}")
         if self.files is not None and not self.brokers <= self.files <= self.brokers * self.intervals:
             raise ModelError(f"{self.files} files: expected {self.brokers} to {self.brokers * self.intervals}")
+
+    def sessions_of(self, broker: int) -> int:
+        """The number of sessions of one broker."""
+        sessions, brokers, number = self.sessions, self.brokers, broker
+        if self.skew:
+            first = round(self.sessions * self.skew)
+            if broker == 0:
+                return first
+            sessions, brokers, number = self.sessions - first, self.brokers - 1, broker - 1
+        return sessions // brokers + (number < sessions % brokers)
 
     def rows_of(self, broker: int, interval: int) -> int | None:
         """The number of rows of one export; None: one of each session."""

@@ -11,7 +11,7 @@ class Ordinary:
 
     def __init__(self) -> None:
         self._counters = Counters(0)
-        self._counters.window_limit = WINDOW
+        self._counters.begin_uncommon().window_limit = WINDOW
 
     def row(self, begin: int, offered: list[int], received: int, size: int) -> Counters:
         """All deliveries offered are sent and acknowledged. The result is valid until the next call.
@@ -31,7 +31,7 @@ class Ordinary:
         counters.sent_bytes = every * size
         counters.received_qos0 = received
         counters.received_bytes = received * size
-        counters.window_max = min(one + two, 3)
+        counters.begin_uncommon().window_max = min(one + two, 3)
         samples = min(every, 60)
         counters.mailbox_samples = samples
         counters.mailbox_max = min(samples, 3)

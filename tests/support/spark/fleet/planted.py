@@ -47,15 +47,16 @@ class Found:
         self.end_us = end_us
         for name, value in {**vars_of(counters), **(counters.drops or {})}.items():
             self.sums[name] = self.sums.get(name, 0) + value
-        waiting = counters.waiting_qos0 + counters.waiting_qos1 + counters.waiting_qos2
-        before = counters.waiting_start_qos0 + counters.waiting_start_qos1 + counters.waiting_start_qos2
+        uncommon = counters.uncommon
+        waiting = uncommon.waiting_qos0 + uncommon.waiting_qos1 + uncommon.waiting_qos2
+        before = uncommon.waiting_start_qos0 + uncommon.waiting_start_qos1 + uncommon.waiting_start_qos2
         offered = counters.offered_qos0 + counters.offered_qos1 + counters.offered_qos2
         sent = counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
         if connected and not sent and before + offered:
             self._starve(start_us, end_us, offered, waiting)
-        if counters.waiting_start_qos1 + counters.waiting_start_qos2 and counters.waiting_qos1 + counters.waiting_qos2:
+        if uncommon.waiting_start_qos1 + uncommon.waiting_start_qos2 and uncommon.waiting_qos1 + uncommon.waiting_qos2:
             self.blocked_rows += 1
-            past = counters.sent_qos0 - counters.waiting_start_qos0 - gated(counters)
+            past = counters.sent_qos0 - uncommon.waiting_start_qos0 - gated(counters)
             self.inverted_qos0 += max(0, past)
 
     def _starve(self, start_us: int, end_us: int, offered: int, waiting: int) -> None:
@@ -112,18 +113,18 @@ def vars_of(counters: Counters) -> dict[str, int]:
     """The counters that are not 0, without gauges and histograms."""
     from broker.telemetry.schema import metrics_schema
 
-    values = {name: getattr(counters, name) for name in metrics_schema().counters}
+    values = {name: counters.column(name) for name in metrics_schema().counters}
     return {name: value for name, value in values.items() if value and not name.endswith(_GAUGES)}
 
 
 def gated(counters: Counters) -> int:
     """QoS 0 that the gate queued, for all reasons."""
     return (
-        counters.gated_congested
-        + counters.gated_window_full
-        + counters.gated_mailbox_busy
-        + counters.gated_backlog
-        + counters.gated_rate
+        counters.uncommon.gated_congested
+        + counters.uncommon.gated_window_full
+        + counters.uncommon.gated_mailbox_busy
+        + counters.uncommon.gated_backlog
+        + counters.uncommon.gated_rate
     )
 
 

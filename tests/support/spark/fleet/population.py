@@ -44,7 +44,7 @@ class Population:
 
 def populate(model: Model, broker: int, rng: np.random.Generator, to_monotonic: int) -> Population:
     """Generate the sessions of one broker; `to_monotonic` converts a time of day to the monotonic clock."""
-    count = model.sessions // model.brokers + (broker < model.sessions % model.brokers)
+    count = model.sessions_of(broker)
     ranks = rng.permutation(count) + 1
     offered = np.maximum(model.busiest / ranks**model.exponent, model.calmest)
     groups = rng.integers(0, len(GROUPS), count).tolist()

@@ -1,0 +1,124 @@
+"""The trace, live: for operators, because it shows what clients send to each other."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from ipaddress import ip_address
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
+
+from broker.admin.api.audit import Audit, operator_audit
+from broker.admin.api.who import Finder, still_valid
+from broker.admin.links import Links
+from broker.admin.managed import Managed
+from broker.admin.trace.trace import Trace, Wanted
+from protocol.errors import MQTTError
+from protocol.topics import validate_topic_filter
+
+LONGEST: Final = 3_600
+"""Seconds of the longest trace."""
+
+MOST_LINES: Final = 100_000
+
+_Text = Annotated[str | None, Query(min_length=1, max_length=65_535)]
+
+
+class TraceLine(BaseModel):
+    """One thing that has happened."""
+
+    at: str = Field(description="UTC, with microseconds.")
+    client_id: str | None
+    user: str | None = Field(description="Whom the client has authenticated as.")
+    address: str | None
+    event: str = Field(
+        description="Packets: received, sent, acknowledged. Decisions: routed, refused, parked, paged, discarded, "
+        "gated, queued, drained, dropped, resent, slow, congested, paused, resumed, waits. And began, closed, ended."
+    )
+    packet: str | None
+    topic: str | None
+    text: str
+    lost: int = Field(description="Lines lost so far because they were read too slowly.")
+
+
+class Tracing:
+    """At most one trace at a time."""
+
+    def __init__(self, managed: Managed) -> None:
+        self._broker = managed.broker
+        self._trace: Trace | None = None
+        self._stopped = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a trace runs."""
+        return self._trace is not None
+
+    async def events(
+        self, wanted: Wanted, seconds: float, limit: int, payload: bool, valid: Callable[[], bool]
+    ) -> AsyncIterator[str]:
+        """The lines of a trace as server-sent events, as long as the answer is `valid`."""
+        if self._trace is not None or self._stopped:
+            return
+        trace = self._trace = Trace(self._broker, wanted, limit, payload)
+        lines: AsyncGenerator[str, None] = trace.lines(seconds)
+        try:
+            async with aclosing(lines):
+                async for line in lines:
+                    if not valid():
+                        return
+                    yield f"data: {line}\n\n" if line else ": still running\n\n"
+        finally:
+            self._trace = None
+
+    def stop(self) -> None:
+        """End the trace."""
+        self._stopped = True
+        if self._trace is not None:
+            self._trace.active = False
+
+
+def trace_router(tracing: Tracing, find: Finder, links: Links) -> APIRouter:
+    """The endpoint."""
+    router = APIRouter(tags=["trace"])
+    Log = Annotated[Audit, Depends(operator_audit(find))]  # noqa: N806 - a type, whose dependency is known only here
+    schema: dict[int | str, dict[str, object]] = {200: {"model": TraceLine}, 403: {}, 422: {}, 503: {}}
+
+    @router.get("/trace", response_class=StreamingResponse, responses=schema)
+    async def trace(
+        audit: Log,
+        client_id: _Text = None,
+        topic_filter: _Text = None,
+        address: Annotated[str | None, Query(max_length=64, description="An IP address.")] = None,
+        seconds: Annotated[float, Query(gt=0, le=LONGEST)] = 60,
+        limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="Lines.")] = 1000,
+        payload: Annotated[bool, Query(description="Show the first bytes of payloads.")] = False,
+    ) -> StreamingResponse:
+        """Packets and decisions of a client, of a topic filter or of an IP address, live, as server-sent events."""
+        _check(client_id, topic_filter, address)
+        if tracing.busy:
+            raise HTTPException(503, "another trace runs: only one can, because it slows the clients that it shows")
+        target = ", ".join(
+            f"{key} {value}"
+            for key, value in (("client", client_id), ("topic", topic_filter), ("address", address))
+            if value is not None
+        )
+        audit.done("trace", target, f"{seconds:g} s, {limit} lines, {'with' if payload else 'without'} payloads")
+        wanted = Wanted(client_id, topic_filter, address)
+        events = tracing.events(wanted, seconds, limit, payload, still_valid(audit.who, links))
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    return router
+
+
+def _check(client_id: str | None, topic_filter: str | None, address: str | None) -> None:
+    if client_id is None and topic_filter is None and address is None:
+        raise HTTPException(422, "name a client_id, a topic_filter or an address")
+    try:
+        if topic_filter is not None:
+            validate_topic_filter(topic_filter)
+        if address is not None:
+            ip_address(address)
+    except (MQTTError, ValueError) as error:
+        raise HTTPException(422, str(error)) from None

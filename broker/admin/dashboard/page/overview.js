@@ -1,0 +1,134 @@
+// The broker as a whole.
+
+import { Bars } from "./bars.js";
+import { Chart } from "./charts.js";
+import { el, say, show } from "./dom.js";
+import { listAddress, sessionAddress, WAITS } from "./sessions.js";
+import { Table } from "./table.js";
+import { bytes, counted, cut, dropped, duration, short, whole } from "./words.js";
+
+const SLOW_AFTER = 900000; // microseconds for which a session has a backlog before the headline names it
+const earlier = { rates: null, held: null }; // what the charts had when the page of a session was opened
+const total = (rates) => Object.values(rates).reduce((sum, rate) => sum + rate, 0);
+
+const TILES = [
+  ["received", "messages received a second", (moment) => short(moment.rates?.received)],
+  ["sent", "messages sent a second", (moment) => short(moment.rates?.sent)],
+  ["dropped", "deliveries dropped a second", (moment) => short(moment.rates && total(moment.rates.dropped))],
+  ["connected", "clients connected", (moment) => whole(moment.connected)],
+  ["waiting", "deliveries in mqueues", (moment) => short(moment.mqueue_len)],
+  ["bytes", "sent a second", (moment) => bytes(moment.rates?.bytes_sent)],
+];
+
+const GATED = [
+  ["congested", "send path congested", "--bad"],
+  ["window_full", "window full", "--watch"],
+  ["mailbox_busy", "mailbox busy", "--line"],
+  ["backlog", "backlog in the mqueue", "--line"],
+  ["rate", "rate used up", "--watch"],
+];
+
+// What the broker does in one sentence: the name of a session that is slow, and the rest.
+function headline(moment, worst) {
+  if (!worst) return ["", moment.slow_count ? "Backlogs come and go: no session is slow for long." : "Nothing waits: what is offered is sent at once."];
+  const others = moment.slow_count - 1;
+  const more = others ? `, and ${counted(others, "other has a backlog", "others have a backlog")}` : "";
+  return [cut(worst.client_id), ` is slow: ${worst.because}${more}.`];
+}
+
+export class Overview {
+  path = "/stream";
+
+  constructor(place) {
+    this.tiles = Object.fromEntries(TILES.map(([name]) => [name, el("b", { id: `tile-${name}` }, "–")]));
+    this.name = el("bdi"); // a name that is written from right to left must not turn the sentence round
+    this.sentence = el("span", {}, "…");
+    this.headline = el("h1", { id: "headline", "aria-live": "polite" }, this.name, this.sentence);
+    this.advice = el("p", { id: "advice", class: "lead" });
+    this.waits = new Bars(WAITS, whole, (reason) => listAddress({ waits_for: reason }));
+    this.gated = new Bars(GATED, short);
+    this.pressure = el("p", { class: "note" });
+    this.drops = el("p", { class: "note bad" });
+    this.slow = new Table([
+      ["session", (row) => row.client_id, "words"],
+      ["why", (row) => row.because, "words wrap"],
+      ["for", (row) => duration(row.for_us)],
+      ["mqueue", (row) => (row.max_mqueue_len ? `${whole(row.mqueue_len)} of ${whole(row.max_mqueue_len)}` : whole(row.mqueue_len))],
+      ["window", (row) => `${row.window_len} of ${row.window_limit}`],
+      ["sent a second", (row) => short(row.sent)],
+      ["dropped", (row) => whole(row.dropped)],
+      ["publishers", (row) => (row.paced ? "paced" : "–")],
+    ], "No connected session has a backlog.", sessionAddress);
+    this.talkers = new Table([
+      ["session", (row) => row.client_id, "words"],
+      ["received a second", (row) => short(row.received)],
+      ["sent a second", (row) => short(row.sent)],
+    ], "No messages in the last second.", sessionAddress);
+    this.addresses = new Table([
+      ["address", (row) => row.address, "words"],
+      ["size", (row) => `${bytes(row.size_bytes)} of ${bytes(row.max_size_bytes)}`],
+      ["waiting", (row) => whole(row.waiting)],
+      ["if full", (row) => row.full_policy],
+      ["refused", (row) => whole(row.refused)],
+      ["dropped", (row) => whole(row.dropped)],
+    ], "No topic with a limit in bytes is in use (addresses).");
+    this.groups = new Table([
+      ["group", (row) => row.group, "words"],
+      ["members", (row) => whole(row.members)],
+      ["mqueue", (row) => whole(row.mqueue_len)],
+      ["sent", (row) => short(row.sent)],
+      ["dropped", (row) => whole(row.dropped)],
+    ], "No shared subscriptions.");
+    this.lay(place);
+  }
+
+  lay(place) {
+    const rates = el("div", { class: "chart", id: "chart-rates" });
+    const held = el("div", { class: "chart", id: "chart-held" });
+    const section = (title, ...content) => el("section", {}, el("h2", {}, title), content);
+    show(
+      place,
+      this.headline,
+      this.advice,
+      el("dl", { class: "tiles" }, TILES.map(([name, label]) => el("div", { class: `tile ${name}` }, el("dt", {}, label), el("dd", {}, this.tiles[name])))),
+      el("div", { class: "two" }, section("Messages a second", rates), section("Sessions held back", held)),
+      section("Slow consumers", this.slow.element, el("p", { class: "note" }, el("a", { href: "#/sessions" }, "All sessions"), " · ", el("a", { href: "#/retained" }, "Retained messages"))),
+      el("div", { class: "two" },
+        section("Sessions by what they wait for", this.waits.element),
+        section("QoS 0 queued by the gate, a second", this.gated.element, this.drops, this.pressure)),
+      el("div", { class: "two" }, section("Top talkers", this.talkers.element), section("Addresses", this.addresses.element)),
+      section("Groups", this.groups.element),
+    );
+    this.rates = new Chart(rates, [["received", "--received"], ["sent", "--sent"], ["dropped", "--bad"]], { data: earlier.rates });
+    this.held = new Chart(held, [["send path congested", "--bad"], ["window full", "--watch"], ["publishers paced for it", "--sent"]], { data: earlier.held, steps: true });
+    earlier.rates = this.rates.data;
+    earlier.held = this.held.data;
+  }
+
+  take(moment) {
+    const worst = moment.slow.find((row) => row.for_us >= SLOW_AFTER);
+    const [name, sentence] = headline(moment, worst);
+    say(this.name, name);
+    say(this.sentence, sentence);
+    say(this.advice, worst ? worst.advice : "");
+    for (const [name, , value] of TILES) say(this.tiles[name], value(moment));
+    const seconds = moment.time_us / 1e6;
+    const { rates } = moment;
+    if (rates) this.rates.add(seconds, [rates.received, rates.sent, total(rates.dropped)]);
+    this.held.add(seconds, [moment.congested, moment.window_full, moment.paced_for]);
+    this.waits.take(moment.waits_for);
+    this.gated.take(rates ? rates.gated : {});
+    const drops = Object.entries(rates ? rates.dropped : {}).map(([name, rate]) => `${short(rate)} a second (${dropped(name)})`);
+    say(this.drops, drops.length ? `Dropped: ${drops.join("; ")}.` : "");
+    say(this.pressure, `${counted(moment.congested, "send path is", "send paths are")} congested, ${counted(moment.window_full, "window is", "windows are")} full, with ${counted(moment.window_len, "delivery", "deliveries")} unacknowledged in all; publishers are paced for ${counted(moment.paced_for, "session")}; ${counted(moment.addresses_full, "address is", "addresses are")} full.`);
+    this.slow.take(moment.slow);
+    this.talkers.take(moment.talkers);
+    this.addresses.take(moment.addresses);
+    this.groups.take(moment.groups);
+  }
+
+  close() {
+    this.rates.close();
+    this.held.close();
+  }
+}

@@ -1,0 +1,123 @@
+"""What one walk sees of the sessions: what each waits for, the longest backlogs, the most messages."""
+
+from collections.abc import Callable
+from heapq import heappush, heappushpop
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.admin.dashboard.moment import SlowRow, TalkerRow
+from broker.admin.listing import shortened
+from broker.admin.waiting import CLIENT, NOTHING, REASONS, TURN, advice, because, waits_for
+from broker.clients import Seen
+from broker.runtime.clock import SECOND
+
+if TYPE_CHECKING:
+    from broker.clients import Client
+
+ROWS: Final = 12
+"""The most rows of a list."""
+
+
+class Sample:
+    """One walk. What it sees of a session is kept at the client, so that the next one knows times and rates."""
+
+    def __init__(self, clock: Callable[[], int], before: int = 0) -> None:
+        """`before`: when the walk before began, if there was one a moment ago; 0 = there was none."""
+        self.began = clock()
+        self.waits_for = dict.fromkeys(REASONS, 0)
+        self.slow_count = 0
+        self.paced_for = 0
+        self._clock = clock
+        self._before = before
+        # Heaps of the largest so far; the number orders those of equal value.
+        self._slow: list[tuple[int, int, Client, str, float]] = []
+        self._talkers: list[tuple[float, int, Client, float, float]] = []
+        self._number = 0
+
+    def see(self, client: "Client") -> None:
+        """Look at one session."""
+        counters = client.session.counters
+        received = counters.received_qos0 + counters.received_qos1 + counters.received_qos2
+        sent = counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
+        now = self._clock()
+        seen = client.seen
+        if seen is None:
+            seen = client.seen = Seen()
+        known = bool(self._before) and seen.at >= self._before
+        sent_rate = self._see_traffic(client, received, sent, now, seen if known else None) if self._before else 0.0
+        reason = waits_for(client)
+        self.waits_for[reason] += 1
+        if reason in _NOT_SLOW:
+            seen.slow_since = 0
+        else:
+            if not known or not seen.slow_since:
+                seen.slow_since = now
+            self._see_slow(client, reason, sent_rate)
+        seen.at, seen.received, seen.sent = now, received, sent
+
+    def _see_slow(self, client: "Client", reason: str, sent_rate: float) -> None:
+        self.slow_count += 1
+        outbound = client.session.outbound
+        self.paced_for += outbound.paces()
+        length = outbound.mqueue.length if outbound.mqueue is not None else 0
+        self._number += 1
+        _keep(self._slow, (length, self._number, client, reason, sent_rate))
+
+    def _see_traffic(self, client: "Client", received: int, sent: int, now: int, seen: Seen | None) -> float:
+        """Returns how many messages have been sent to it per second, since the walk before or a later interval."""
+        at, received_before, sent_before = self._before, 0, 0
+        if seen is not None:
+            at, received_before, sent_before = seen.at, seen.received, seen.sent
+        began = client.session.counters.interval_start
+        if began > at:
+            at, received_before, sent_before = began, 0, 0
+        if received <= received_before and sent <= sent_before:
+            return 0.0
+        seconds = max(now - at, 1) / SECOND
+        received_rate = max(received - received_before, 0) / seconds
+        sent_rate = max(sent - sent_before, 0) / seconds
+        self._number += 1
+        _keep(self._talkers, (received_rate + sent_rate, self._number, client, received_rate, sent_rate))
+        return sent_rate
+
+    def slow(self) -> list[SlowRow]:
+        """The longest backlogs, the longest first."""
+        return [self._slow_row(*entry[2:]) for entry in sorted(self._slow, reverse=True)]
+
+    def _slow_row(self, client: "Client", reason: str, sent_rate: float) -> SlowRow:
+        now = self._clock()
+        session = client.session
+        gauges = session.gauges()
+        return SlowRow(
+            client_id=shortened(session.client_id),
+            waits_for=reason,
+            because=because(reason),
+            advice=advice(reason, client),
+            for_us=now - (client.seen.slow_since if client.seen is not None else now),
+            mqueue_len=gauges.mqueue_len,
+            mqueue_bytes=gauges.mqueue_bytes,
+            max_mqueue_len=session.limits.max_mqueue_len,
+            window_len=gauges.window_len,
+            window_limit=gauges.window_limit,
+            sent=sent_rate,
+            dropped=session.totals(now).dropped,
+            paced=session.paces_publishers(),
+        )
+
+    def talkers(self) -> list[TalkerRow]:
+        """Those with most messages, the first with the most."""
+        found = sorted(self._talkers, reverse=True)
+        return [
+            TalkerRow(client_id=shortened(client.session.client_id), received=received, sent=sent)
+            for _, _, client, received, sent in found
+        ]
+
+
+def _keep(heap: list[Any], entry: tuple[Any, ...]) -> None:
+    """Add an entry if it is among the ROWS largest."""
+    if len(heap) < ROWS:
+        heappush(heap, entry)
+    elif entry > heap[0]:
+        heappushpop(heap, entry)
+
+
+_NOT_SLOW: Final = (NOTHING, CLIENT, TURN)

@@ -1,0 +1,102 @@
+"""What a session waits for, and which key of the configuration holds it back, in words."""
+
+from typing import Final
+
+from broker.clients import Client
+from session import qos0_gate
+from session.limits import Limits
+
+NOTHING: Final = "nothing"
+CLIENT: Final = "client"
+SEND_PATH: Final = "send path"
+WINDOW: Final = "window"
+BYTE_WINDOW: Final = "byte window"
+RATE: Final = "rate"
+TURN: Final = "turn"
+
+REASONS: Final = (NOTHING, CLIENT, SEND_PATH, WINDOW, BYTE_WINDOW, RATE, TURN)
+"""All that a session can wait for."""
+
+
+def waits_for(client: Client) -> str:
+    """What has to happen before the session's next delivery is sent; one of REASONS."""
+    session = client.session
+    outbound = session.outbound
+    sender = outbound.sender
+    mqueue = outbound.mqueue
+    waiting = mqueue.length if mqueue is not None else 0
+    if not session.connected:
+        return CLIENT if waiting or sender.window.entries else NOTHING
+    if not waiting:
+        return NOTHING
+    if sender.congested:
+        return SEND_PATH
+    if sender.window.full:
+        return WINDOW
+    held_by = qos0_gate.OPEN if sender.throttle is None else sender.throttle.holding()
+    if held_by == qos0_gate.RATE:
+        return RATE
+    return BYTE_WINDOW if held_by == qos0_gate.WINDOW_FULL else TURN
+
+
+def because(reason: str) -> str:
+    """The reason in the words of the report on exported metrics, which has its own code: no import joins the two."""
+    return _BECAUSE[reason]
+
+
+def advice(reason: str, client: Client) -> str:
+    """Say why the session waits, and what changes it."""
+    return _ADVICE[reason].format(**_figures(client))
+
+
+def _figures(client: Client) -> dict[str, object]:
+    session = client.session
+    gauges = session.gauges()
+    limits: Limits = session.limits
+    own = 0 < gauges.window_limit < (limits.max_inflight or 65_536)
+    return {
+        "length": gauges.mqueue_len,
+        "window": gauges.window_limit,
+        "limit": "the client's own Receive Maximum" if own else "session.max_inflight",
+        "rate": limits.consumer_max_rate,
+        "size": limits.consumer_window_size,
+    }
+
+
+_BECAUSE: Final = {
+    NOTHING: "nothing waits",
+    CLIENT: "not connected",
+    SEND_PATH: "send path congested, a sign of a slow client or network",
+    WINDOW: "window full, a sign of late acknowledgement",
+    BYTE_WINDOW: "window full (bytes), a sign of late acknowledgement",
+    RATE: "rate used up, the limit is below the demand",
+    TURN: "backlog in the mqueue",
+}
+"""`tests/broker/admin/test_waiting.py` compares them with those of spark_jobs/page/trouble.py."""
+
+_ADVICE: Final = {
+    NOTHING: "Nothing waits: what is offered is sent at once.",
+    CLIENT: (
+        "The client is away, and {length} deliveries wait for it in its mqueue (session.max_mqueue_len bounds them, "
+        "mqtt.max_session_expiry_interval how long)."
+    ),
+    SEND_PATH: (
+        "The send path is congested: the client, or the network to it, reads more slowly than is sent. QoS 0 waits in "
+        "the mqueue until it has drained (FC-3), {length} deliveries. A larger session.max_inflight does not help; "
+        "a faster network, fewer or smaller messages do."
+    ),
+    WINDOW: (
+        "The window is full: {window} deliveries are sent and not acknowledged, and {length} wait behind them. "
+        "The limit is {limit}: a higher one helps if the client acknowledges late; if it handles messages slowly, "
+        "only fewer messages or a shared subscription help."
+    ),
+    BYTE_WINDOW: (
+        "The byte window is full: session.consumer_window_size ({size} bytes) limits what may be unacknowledged, and "
+        "{length} deliveries wait. A larger one lets more be sent."
+    ),
+    RATE: (
+        "The rate is used up: session.consumer_max_rate allows {rate} deliveries a second, and {length} wait. "
+        "A higher one lets them be sent sooner."
+    ),
+    TURN: "{length} deliveries wait for the session's next pass: the broker is busy with other sessions.",
+}

@@ -1,0 +1,53 @@
+"""Compares passwords with hashes, in threads. One that has been verified costs no hashing when it comes again."""
+
+import hmac
+from hashlib import blake2b
+from secrets import token_bytes
+from typing import Final
+
+from broker.auth.authenticators import password_hash
+from broker.auth.authenticators.authenticator import Login
+from broker.auth.authenticators.hashing import HashingPool
+
+MOST_VERIFIED: Final = 100_000
+"""Passwords whose digests are kept, of about 200 bytes each; past that the oldest goes."""
+
+
+class Passwords:
+    """The passwords of one source of users."""
+
+    def __init__(self, pool: HashingPool) -> None:
+        self._pool = pool
+        # Random in each process: digests of the last process tell nothing about passwords.
+        self._secret = token_bytes(32)
+        self._verified: dict[str, bytes] = {}  # by user, oldest first
+
+    async def match(self, user: str, encoded: str, login: Login) -> bool:
+        """Whether a login has the password of a user with this hash. Raises Busy if too many wait to be hashed."""
+        given = login.password or b""
+        digest = self._digest(encoded, given)
+        if hmac.compare_digest(self._verified.get(user, b""), digest):
+            return True
+        verified = await self._pool.run(lambda: password_hash.verify(encoded, given), login.network)
+        if not verified or login.password is None:
+            return False
+        if user not in self._verified and len(self._verified) >= MOST_VERIFIED:
+            del self._verified[next(iter(self._verified))]
+        self._verified[user] = digest
+        return True
+
+    async def waste(self, encoded: str, login: Login) -> None:
+        """Take the time of `match`, for an unknown user: so it does not tell who exists. Raises Busy."""
+        await self._pool.run(lambda: password_hash.verify(encoded, login.password or b""), login.network)
+
+    def forget(self, user: str) -> None:
+        """The user is gone, or has another password."""
+        self._verified.pop(user, None)
+
+    def choice(self, name: str, number: int) -> int:
+        """One of `number`, always the same for a name; nobody outside can tell which."""
+        return int.from_bytes(blake2b(name.encode(), key=self._secret, digest_size=8).digest()) % number
+
+    def _digest(self, encoded: str, password: bytes) -> bytes:
+        """What stands for a verified password. With another hash it is another one."""
+        return blake2b(encoded.encode() + b"\0" + password, key=self._secret, digest_size=32).digest()

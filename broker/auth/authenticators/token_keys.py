@@ -1,0 +1,177 @@
+"""The keys that verify tokens: in a file, or at an address from which they are fetched again and again."""
+
+import asyncio
+import json
+import ssl
+import urllib.request
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from jwt import PyJWK, PyJWKSet, PyJWTError
+from jwt.algorithms import get_default_algorithms
+
+from broker.auth.watched_file import WatchedFile
+from config.tokens import Jwt
+
+KEY: Final = "authentication.jwt"
+
+MOST_BYTES: Final = 1_048_576
+"""The longest set of keys that is read."""
+TIMEOUT: Final = 10.0
+"""Seconds in which an address has to answer."""
+RETRY: Final = 30.0
+"""Seconds after a failure until the next fetch; a token with an unknown key id leads to one, but not sooner."""
+
+_LEAST_SECRET: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
+"""Bytes (RFC 7518, 3.2): a shorter secret can be guessed from one token."""
+
+
+class UnknownKeyError(Exception):
+    """There is no key of this id."""
+
+
+class TokenKeys:
+    """The keys in use."""
+
+    def __init__(self, own: Jwt) -> None:
+        """Read the file, if it is one. Raises OSError."""
+        self._own = own
+        self._keys: list[PyJWK] = []
+        self._single: Any = None
+        self._log = structlog.get_logger("sluice")
+        self._fetching: asyncio.Task[None] | None = None
+        self._fetched_at = float("-inf")
+        self._failing = False
+        self.files: list[WatchedFile[Any]] = []
+        """What has to be read again when it changes."""
+        self.jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """What has to run beside the broker."""
+        if own.key_file is not None:
+            self._follow("key_file", own.key_file, self._read_key, self._use_single)
+        elif own.jwks_file is not None:
+            self._follow("jwks_file", own.jwks_file, lambda path: self._parse(path.read_bytes()), self._use)
+        else:
+            self.jobs.append(self._renew)
+
+    async def find(self, key_id: str | None) -> Any:
+        """The key for a token with this `kid`. Raises UnknownKeyError."""
+        if self._single is not None:
+            return self._single
+        key = self._named(key_id)
+        if key is None and self._own.jwks_url is not None:
+            await self._fetch_again()  # perhaps the key is new
+            key = self._named(key_id)
+        if key is None:
+            if not self._keys:
+                raise RuntimeError("there are no keys yet")  # nobody can be verified: that is no verdict on the token
+            raise UnknownKeyError
+        return key
+
+    def _named(self, key_id: str | None) -> PyJWK | None:
+        if key_id is None:  # [RFC 7515, 4.1.4]: optional
+            return self._keys[0] if len(self._keys) == 1 else None
+        return next((key for key in self._keys if key.key_id == key_id), None)
+
+    def _follow(self, name: str, path: Path, load: Callable[[Path], Any], use: Callable[[Any], None]) -> None:
+        file = WatchedFile(f"{KEY}.{name}", path, load, use)
+        try:
+            use(file.read())
+        except ValueError as error:
+            raise OSError(f"{KEY}.{name}: {path}: {error}") from error
+        self.files.append(file)
+
+    def _read_key(self, path: Path) -> Any:
+        """The one key of a file. Raises OSError, ValueError; no message quotes the key."""
+        content = path.read_bytes()
+        first = self._own.algorithms[0]
+        if first.startswith("HS"):
+            secret = content.rstrip(b"\r\n")
+            least = max(_LEAST_SECRET[algorithm] for algorithm in self._own.algorithms)
+            if len(secret) < least:
+                raise ValueError(f"a secret of {len(secret)} bytes; {least} or more are needed")
+            if b"-----BEGIN" in secret:
+                raise ValueError("a key in PEM form, which is no shared secret: the algorithm is not HS")
+            return secret
+        if b"PRIVATE KEY" in content:
+            raise ValueError("a private key; the public one is enough to verify tokens")
+        if b"-----BEGIN CERTIFICATE" in content:
+            from cryptography.x509 import load_pem_x509_certificate
+
+            return load_pem_x509_certificate(content).public_key()
+        try:
+            return get_default_algorithms()[first].prepare_key(content)
+        except (PyJWTError, ValueError, TypeError):
+            raise ValueError(f"no public key in PEM form for {first}") from None
+
+    def _parse(self, content: bytes) -> list[PyJWK]:
+        """The keys of a set that verify one of the algorithms. Raises ValueError."""
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES} bytes")
+        try:
+            found = PyJWKSet.from_dict(json.loads(content)).keys
+        except (PyJWTError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            raise ValueError("not a set of keys (JWKS)") from None
+        wanted = [key for key in found if key.public_key_use in (None, "sig") and self._accepts(key)]
+        if not wanted:
+            raise ValueError(f"no key in the set is for {', '.join(self._own.algorithms)}")
+        return wanted
+
+    def _accepts(self, key: PyJWK) -> bool:
+        """Whether a key is of the kind of the algorithms: a public key is never a shared secret."""
+        return any(type(key.Algorithm) is type(get_default_algorithms()[each]) for each in self._own.algorithms)
+
+    def _use(self, keys: list[PyJWK]) -> None:
+        self._keys = keys
+
+    def _use_single(self, key: Any) -> None:
+        self._single = key
+
+    # -- at an address
+
+    async def _renew(self) -> None:
+        """Fetch the keys again and again, until cancelled."""
+        while True:
+            await self._fetch_now()
+            await asyncio.sleep(RETRY if self._failing else self._own.refresh)
+
+    async def _fetch_again(self) -> None:
+        """Fetch the keys, unless that was a moment ago."""
+        if asyncio.get_running_loop().time() >= self._fetched_at + RETRY or self._fetching is not None:
+            await self._fetch_now()
+
+    async def _fetch_now(self) -> None:
+        """Fetch the keys; whoever asks meanwhile waits for the same answer. Those in use stay if that fails."""
+        if self._fetching is None:
+            self._fetching = asyncio.get_running_loop().create_task(self._fetch())
+        await asyncio.shield(self._fetching)
+
+    async def _fetch(self) -> None:
+        self._fetched_at = asyncio.get_running_loop().time()
+        try:
+            self._use(await asyncio.to_thread(self._download))
+        except (OSError, ValueError) as error:  # URLError is an OSError
+            if not self._failing:
+                self._failing = True
+                self._log.error("keys_not_fetched", key=f"{KEY}.jwks_url", detail=str(error))
+        else:
+            if self._failing:
+                self._log.info("keys_fetched", key=f"{KEY}.jwks_url")
+            self._failing = False
+        finally:
+            self._fetching = None
+
+    def _download(self) -> list[PyJWK]:
+        """Raises OSError, ValueError."""
+        context = ssl.create_default_context(cafile=self._own.jwks_cafile)
+        opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
+        with opener.open(str(self._own.jwks_url), timeout=TIMEOUT) as answer:
+            return self._parse(answer.read(MOST_BYTES + 1))
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Keys come from the configured address: an answer must not lead to another one, which need not be https."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Do not follow: the answer is an error."""

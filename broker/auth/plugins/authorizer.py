@@ -1,0 +1,56 @@
+"""An authorizer of another package: it gives the rules of each client, which count like those of the configuration."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import structlog
+
+from broker.auth.authenticators.outage import where
+from broker.auth.permissions import Who
+from broker.auth.plugins.loading import load
+from broker.auth.rules import Rule, from_settings
+from config.plugins import Plugin
+from config.rule import Rule as RuleSettings
+
+
+class RulesPlugin(Protocol):
+    """Gives rules. If it has `async def run(self, changed)`, that runs beside the broker."""
+
+    def rules(self, who: Who) -> Iterable[RuleSettings | Mapping[str, object]]:
+        """The rules of a client. Called in the event loop, for each connection, so it must not wait for anything."""
+        ...
+
+
+class AuthorizerPlugin:
+    """Asks a plugin."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        """Create it. Raises OSError."""
+        self.name = f"authorization.plugins {plugin.name}"
+        self._inner: Any = load("authorization", plugin, "rules", False)
+        self._failing = False
+        self._log = structlog.get_logger("sluice")
+
+    def rules(self, who: Who) -> list[Rule] | None:
+        """The rules of a client; None if the plugin fails, so that nothing more must be allowed."""
+        try:
+            found = [from_settings(RuleSettings.model_validate(each)) for each in self._inner.rules(who)]
+        except Exception as error:
+            if not self._failing:
+                self._failing = True
+                self._log.error("authorizer_failed", authorizer=self.name, detail=where(error))
+            return None
+        if self._failing:
+            self._failing = False
+            self._log.info("authorizer_recovered", authorizer=self.name)
+        return found
+
+    async def run(self, changed: Callable[[], None]) -> None:
+        """Do what the plugin does beside the broker, if anything; it calls `changed` when its rules have changed."""
+        run = getattr(self._inner, "run", None)
+        if run is None:
+            return
+        try:
+            await run(changed)
+        except Exception as error:
+            self._log.error("plugin_ended", plugin=self.name, detail=where(error))

@@ -1,0 +1,50 @@
+"""What waits for a session when the rights of its client change: it is decided anew, when it is about to be sent."""
+
+from typing import Final, final
+
+from broker.auth.permissions import Levels, Permissions, matches
+from broker.routing.shared_queues import split_share
+from protocol.publish import Publish
+from session.permitted import check_waiting
+from session.session import Session
+
+MOST_DECISIONS: Final = 1_000
+"""Topics whose decisions are kept; past that they begin anew."""
+
+_QOS: Final = 3
+
+
+def recheck_waiting(session: Session, permissions: Permissions) -> None:
+    """Drop what waits and may no longer be received, at the latest when it would be sent.
+
+    What has been sent and is not acknowledged is resent: the client may have it already.
+    """
+    check_waiting(session.outbound, Rights(session, permissions).permit)
+
+
+@final
+class Rights:
+    """Decides about deliveries that have been routed by other rights."""
+
+    def __init__(self, session: Session, permissions: Permissions) -> None:
+        self._permissions = permissions
+        self._subscriptions: list[tuple[Levels, int]] = []
+        for topic_filter, subscription in (session.subscriptions or {}).items():
+            self._subscriptions.append((split_share(topic_filter)[1].split(b"/"), subscription.qos))
+        self._decisions: dict[tuple[bytes, int], bool] = {}
+
+    def permit(self, publish: Publish) -> bool:
+        """Whether the client may receive a delivery."""
+        key = (publish.topic, publish.qos)
+        decided = self._decisions.get(key)
+        if decided is None:
+            if len(self._decisions) >= MOST_DECISIONS:
+                self._decisions.clear()
+            decided = self._decisions[key] = self._decide(publish.topic, publish.qos)
+        return decided
+
+    def _decide(self, topic: bytes, qos: int) -> bool:
+        """By the subscriptions that match; if they have all ended, by any that may have matched."""
+        levels = topic.split(b"/")
+        found = [own_qos for own, own_qos in self._subscriptions if matches(own, levels)]
+        return any(self._permissions.may_receive(topic, each) for each in found or range(qos, _QOS))

@@ -1,0 +1,23 @@
+"""Where a client comes from that a trusted proxy has passed on (PROXY protocol)."""
+
+import asyncio
+from typing import Any, NamedTuple
+
+
+class Origin(NamedTuple):
+    """What the proxy says of the client."""
+
+    host: str
+    """Its IP address; empty if the proxy does not know it, or if it came by a Unix socket."""
+    peer: str
+    """The same with the port, for the log."""
+    common_name: str = ""
+    """The CN of its certificate, if it has sent one to the proxy and the proxy has verified it."""
+
+
+def certificate_of(transport: asyncio.Transport | None, origin: Origin | None) -> dict[str, Any]:
+    """The client's verified certificate, as `SSLObject.getpeercert` returns it; empty if there is none."""
+    if origin is not None and origin.common_name:
+        return {"subject": ((("commonName", origin.common_name),),)}
+    found: object = None if transport is None else transport.get_extra_info("peercert")
+    return found if isinstance(found, dict) else {}

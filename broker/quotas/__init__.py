@@ -1,0 +1,1 @@
+"""How much clients may use: the quotas of users, and the memory of the process."""

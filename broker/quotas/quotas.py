@@ -1,0 +1,245 @@
+"""Quotas (FC-31): which one a client has, what users use, and what is refused for it."""
+
+from typing import Final, final
+
+from broker.auth.identity import Identity
+from broker.auth.rules import Names
+from broker.clients import Client, Clients
+from broker.events import Events
+from broker.quotas.quota import Quota, Usage
+from broker.quotas.watermark import MEMORY, Narrowed, Watermark
+from broker.settings import Settings, session_limits
+from config.models import Config
+from config.quota import Quota as QuotaSettings
+from protocol import reason_codes
+from protocol.errors import MQTTError
+from session.limits import Limits
+from session.session import Session
+
+_OF_SESSIONS: Final[tuple[str, ...]] = ("max_inflight", "max_mqueue_len", "max_mqueue_bytes")
+"""Keys that replace those of `session` with the same name."""
+FIRST_LOOK: Final = 1_000
+"""Different quotas that are kept without a look at whether they are used."""
+
+_NO_ROLES: Final[frozenset[str]] = frozenset()
+
+
+@final
+class QuotaEntry:
+    """One entry of the configuration: whom it is about, and the limits that it sets."""
+
+    def __init__(self, settings: QuotaSettings) -> None:
+        self._users = Names(settings.users)
+        self._roles = Names(settings.roles)
+        given = settings.model_dump(exclude={"users", "roles"}, exclude_none=True)
+        self.keys: dict[str, int] = {key: int(value) for key, value in given.items()}
+
+    def is_about(self, user: str | None, roles: frozenset[str]) -> bool:
+        """Whether a user, None = an anonymous client, is one of those."""
+        return self._users.hold(user) and (self._roles.any or any(self._roles.hold(role) for role in roles))
+
+
+@final
+class Quotas:
+    """The quotas of all users."""
+
+    def __init__(self, config: Config, settings: Settings, clients: Clients, events: Events) -> None:
+        self.active = False
+        """Whether there are any."""
+        self.watermark = Watermark(config.memory_watermark)
+        self._narrowed: list[Narrowed] = []
+        """FC-32: what the limits of queues are without the watermark; empty while it is not reached."""
+        self._settings = settings
+        self._clients = clients
+        self._events = events
+        self._config = config
+        self._entries: list[QuotaEntry] = []
+        self._shared: dict[tuple[tuple[str, int], ...], Quota] = {}
+        """By what they set: sessions with equal limits share them."""
+        self._most_shared = FIRST_LOOK
+        """Past so many those that are not used are forgotten."""
+        self._users: dict[str | None, Usage] = {}
+        self._configure(config)
+
+    def _configure(self, config: Config) -> None:
+        self._config = config
+        self._entries = [QuotaEntry(settings) for settings in config.quotas]
+        self._shared = {}
+        self._most_shared = FIRST_LOOK
+        self.active = bool(self._entries) or config.authentication.gives_limits
+        self.watermark.high = config.memory_watermark
+
+    def use(self, config: Config) -> None:
+        """The configuration has changed: all clients have the new quotas."""
+        self.narrow(False)
+        self._configure(config)
+        for client in self._clients.known():
+            if self.active:
+                self.join(client)
+            else:
+                self.leave(client)
+                client.quota = None
+                _use_limits(client.session, self._settings.limits)
+        self.narrow(self.watermark.reached)
+
+    # -- the quota of a client
+
+    def of(self, identity: Identity | None) -> Quota:
+        """The quota of a user: its own limits, and of the entries about it the first one that has a limit sets it."""
+        user, roles = (None, _NO_ROLES) if identity is None else (identity.user, identity.roles)
+        keys: dict[str, int] = {} if identity is None else dict(identity.limits)
+        for entry in self._entries:
+            if entry.is_about(user, roles):
+                for key, limit in entry.keys.items():
+                    keys.setdefault(key, limit)
+        named = tuple(sorted(keys.items()))
+        quota = self._shared.get(named)
+        if quota is None:
+            if len(self._shared) >= self._most_shared:
+                self._forget_unused()
+            quota = self._shared[named] = self._new(keys)
+            if self.watermark.reached and quota.limits is not self._settings.limits:
+                self._narrowed.append(Narrowed(quota.limits))
+        return quota
+
+    def _forget_unused(self) -> None:
+        """Users' own limits may be many: forget those of users who have no session."""
+        used = {id(client.quota) for client in self._clients.known()}
+        self._shared = {named: quota for named, quota in self._shared.items() if id(quota) in used}
+        self._most_shared = max(FIRST_LOOK, 2 * len(self._shared))
+
+    def _new(self, keys: dict[str, int]) -> Quota:
+        config = self._config
+        replaced: dict[str, int] = {key: keys[key] for key in _OF_SESSIONS if key in keys}
+        limits = self._settings.limits
+        if replaced:
+            session = config.session.model_copy(update=replaced)
+            limits = session_limits(config.model_copy(update={"session": session}), limits.gate)
+        return Quota({"producer_max_rate": config.session.producer_max_rate, **keys}, limits)
+
+    def narrow(self, on: bool) -> None:
+        """FC-32: have large queues take nothing more, or end that."""
+        for narrowed in self._narrowed:
+            narrowed.end()
+        self._narrowed = []
+        if on:
+            own = [quota.limits for quota in self._shared.values()]
+            different = {id(limits): limits for limits in [self._settings.limits, *own]}
+            self._narrowed = [Narrowed(limits) for limits in different.values()]
+
+    # -- what users use
+
+    def usage(self, user: str | None) -> Usage:
+        """What a user uses."""
+        usage = self._users.get(user)
+        if usage is None:
+            usage = self._users[user] = Usage(user)
+        return usage
+
+    def release(self, usage: Usage) -> None:
+        """A user may use nothing any more: forget it."""
+        if usage.idle():
+            self._users.pop(usage.user, None)
+
+    def join(self, client: Client) -> None:
+        """A client has connected, or its session is restored: its user uses more now, and it has the user's quota."""
+        user = None if client.identity is None else client.identity.user
+        client.quota = self.of(client.identity)
+        usage = self.usage(user)
+        if client.usage is not usage:
+            self.leave(client)
+            client.usage = usage
+            usage.sessions += 1
+        connected = client.connection is not None
+        usage.connections += connected - client.counted_connected
+        client.counted_connected = connected
+        kept = client.expiry_interval > 0
+        usage.kept_sessions += kept - client.counted_kept
+        client.counted_kept = kept
+        _use_limits(client.session, client.quota.limits)
+
+    def detach(self, client: Client) -> None:
+        """The client's connection has ended."""
+        usage = client.usage
+        if usage is not None:
+            usage.connections -= client.counted_connected
+            client.counted_connected = False
+
+    def leave(self, client: Client) -> None:
+        """The session has ended, or has another user."""
+        usage = client.usage
+        if usage is not None:
+            self.detach(client)
+            client.usage = None
+            usage.sessions -= 1
+            usage.kept_sessions -= client.counted_kept
+            client.counted_kept = False
+            self.release(usage)
+
+    # -- what is refused
+
+    def admit(self, client_id: str, identity: Identity | None, kept: bool, clean_start: bool, now: int) -> None:
+        """Raise MQTTError if the user may not connect one more client, or keep one more session."""
+        user = None if identity is None else identity.user
+        if kept and self.watermark.reached:
+            self._admit_kept(client_id, user, clean_start, now)
+        if not self.active:
+            return
+        quota = self.of(identity)
+        usage = self._users.get(user)
+        if usage is None:
+            return  # it has neither
+        client = self._clients.get(client_id)
+        own = client is not None and client.usage is usage  # it is resumed, or replaced
+        counted = own and client is not None and client.counted_kept
+        if kept and 0 < quota.max_kept_sessions <= usage.kept_sessions - counted:
+            raise self._reached("max_kept_sessions", quota.max_kept_sessions, user, client_id, now)
+        connected = own and client is not None and client.counted_connected
+        if 0 < quota.max_connections <= usage.connections - connected:
+            raise self._reached("max_connections", quota.max_connections, user, client_id, now)
+
+    def _admit_kept(self, client_id: str, user: str | None, clean_start: bool, now: int) -> None:
+        """FC-32: no new session is kept; one that is there is resumed."""
+        client = self._clients.get(client_id)
+        if clean_start or client is None or client.expiry_interval == 0:
+            self._events.quota_reached(MEMORY, 0, user, client_id, now)
+            message = "a new session to be kept while the broker's memory is above memory_watermark"
+            raise MQTTError(reason_codes.QUOTA_EXCEEDED, message)
+
+    def may_subscribe(self, client: Client, topic_filter: str, levels: int, now: int) -> bool:
+        """Whether a client may have a subscription with a filter of so many levels."""
+        quota = client.quota
+        if quota is None:
+            return True
+        held = client.session.subscriptions
+        if held is not None and topic_filter in held:
+            return True  # it is replaced
+        if 0 < quota.max_filter_levels < levels:
+            self.note(client, "max_filter_levels", quota.max_filter_levels, now)
+            return False
+        if held is not None and 0 < quota.max_subscriptions <= len(held):
+            self.note(client, "max_subscriptions", quota.max_subscriptions, now)
+            return False
+        return True
+
+    def note(self, client: Client | None, key: str, limit: int, now: int) -> None:
+        """A client has reached a limit."""
+        user = None if client is None or client.usage is None else client.usage.user
+        self._events.quota_reached(key, limit, user, "" if client is None else client.session.client_id, now)
+
+    def note_rate(self, client: Client, of_bytes: bool, now: int) -> None:
+        """Reading a client is paused, because it publishes faster than its quota allows."""
+        quota = client.quota
+        if quota is not None and of_bytes:
+            self.note(client, "producer_max_bytes", quota.producer_max_bytes, now)
+        elif quota is not None:
+            self.note(client, "producer_max_rate", quota.producer_max_rate, now)
+
+    def _reached(self, key: str, limit: int, user: str | None, client_id: str, now: int) -> MQTTError:
+        self._events.quota_reached(key, limit, user, client_id, now)
+        return MQTTError(reason_codes.QUOTA_EXCEEDED, f"the quota of the user is reached: {key} is {limit}")
+
+
+def _use_limits(session: Session, limits: Limits) -> None:
+    """Others for the mqueue at once, for the window from the next connection on; what else they say is the same."""
+    session.outbound.sender.limits = limits

@@ -1,0 +1,86 @@
+"""Shared subscriptions: the queues of the groups (FC-13), by topic filter."""
+
+from typing import Any, Final, final
+
+from broker.storage.journal import Journal
+from broker.storage.kept_group import KeptGroup
+from protocol.errors import MalformedPacket
+from protocol.topics import parse_share
+from session.host import Host, NoHost
+from session.limits import Limits
+from session.shared_queue import SharedQueue
+
+QUOTED: Final = 200
+"""Characters of a group's name that a log line quotes."""
+
+
+@final
+class SharedQueues:
+    """All groups with members."""
+
+    def __init__(self, limits: Limits | None = None, host: Host | None = None, journal: Journal | None = None) -> None:
+        self.queues: dict[str, SharedQueue] = {}
+        """By `$share/name/filter`."""
+        self.dropped = 0
+        """Deliveries dropped because a queue was full, for groups that no longer exist."""
+        self._limits = Limits() if limits is None else limits
+        self._host = NoHost() if host is None else host
+        self._journal = journal
+        self._kept: dict[str, KeptGroup] = {}
+        """For the groups that are kept (FC-27), by name."""
+
+    def queue(self, name: str) -> SharedQueue:
+        """The queue of the group `name`; it is created if there is none."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = SharedQueue(name, self._limits, self._host)
+        return queue
+
+    def keep(self, name: str) -> None:
+        """FC-27: a kept session has joined this group, so what waits in its queue is kept too."""
+        queue = self.queues[name]
+        if self._journal is not None and queue.journal is None:
+            kept = KeptGroup(self._journal, self._journal.new_queue(), name)
+            self._kept[name] = queue.journal = kept
+            kept.write_state()
+
+    def restore(self, queue: SharedQueue, kept: KeptGroup) -> None:
+        """FC-27: the journal has this queue already, as `kept`."""
+        self._kept[queue.name] = kept
+
+    def close(self, queue: SharedQueue) -> None:
+        """Remove a queue that has no members."""
+        del self.queues[queue.name]
+        kept = self._kept.pop(queue.name, None)
+        if kept is not None:
+            kept.end()
+        self.dropped += queue.counters.dropped_queue_full
+
+
+@final
+class GroupsHost(Host):
+    """Logs the reports of group queues. A group has no connection or timer of its own; its members have."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def wake(self) -> None:
+        """Nothing to do: a group queue has no mailbox and no pass."""
+
+    def report_group(self, event: str, group: str, detail: str) -> None:
+        """Log an event with the name of the group."""
+        self._log.warning(event, group=group[:QUOTED], detail=detail)
+
+
+def split_share(topic_filter: str) -> tuple[str, bytes]:
+    """The share name (empty = not shared) and the filter that is matched with topics.
+
+    A malformed shared filter comes only from 3.1.1 clients; it is an ordinary filter there.
+    """
+    try:
+        shared = parse_share(topic_filter)
+    except MalformedPacket:
+        shared = None
+    if shared is None:
+        return "", topic_filter.encode()
+    return shared[0], shared[1].encode()

@@ -1,0 +1,65 @@
+"""How many lines an event may have: a flood of one, from one listener or user, gives few lines, and then one that says
+how many others there were."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from broker.runtime.clock import SECOND, monotonic_us
+
+PERIOD: Final = 10 * SECOND
+"""Microseconds in which an event has at most so many lines."""
+MOST_SOURCES: Final = 1_000
+"""Events and sources that are told apart; beyond that all sources of an event count together."""
+
+
+class LeftOut(NamedTuple):
+    """Lines that were not written in one period."""
+
+    event: str
+    source: str
+    lines: int
+
+
+class LogLimits:
+    """Counts lines by event and source: where those come from who cause it, such as a listener."""
+
+    def __init__(self, most: int = 0, clock: Callable[[], int] = monotonic_us) -> None:
+        """`most`: lines in a period; 0 = no limit."""
+        self.most = most
+        self._clock = clock
+        self._until = 0
+        self._lines: dict[tuple[str, str], int] = {}
+        self._left_out: list[LeftOut] = []
+
+    def admit(self, event: str, source: str) -> bool:
+        """Whether one more line may be written."""
+        if self.most == 0:
+            return True
+        self._look()
+        key = (event, source)
+        if key not in self._lines and len(self._lines) >= MOST_SOURCES:
+            key = (event, "")
+        count = self._lines[key] = self._lines.get(key, 0) + 1
+        return count <= self.most
+
+    def take(self) -> list[LeftOut]:
+        """What was left out in periods that are over; each is told once."""
+        if self._lines:
+            self._look()
+        left_out, self._left_out = self._left_out, []
+        return left_out
+
+    def end(self) -> None:
+        """The period is over now."""
+        self._left_out += [
+            LeftOut(event, source, count - self.most)
+            for (event, source), count in self._lines.items()
+            if count > self.most > 0
+        ]
+        self._lines = {}
+
+    def _look(self) -> None:
+        now = self._clock()
+        if now >= self._until:
+            self.end()
+            self._until = now + PERIOD

@@ -1,0 +1,56 @@
+"""Measures the memory of the process, and acts when it is above the watermark (FC-32)."""
+
+import asyncio
+import ctypes
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from broker.runtime.clock import SECOND
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+TRIM_PERIOD: Final = 5 * SECOND
+"""Microseconds between two requests to the allocator to return free memory: each may hold it for some 30 ms."""
+_STATM: Final = Path("/proc/self/statm")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes() -> int:
+    """The resident memory of this process. Raises OSError where the system has no /proc."""
+    return int(_STATM.read_bytes().split()[1]) * _PAGE
+
+
+def trim() -> None:
+    """Have the C library return free memory to the system, if it can; slow."""
+    release = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if release is not None:
+        release(0)
+
+
+class MemoryWatch:
+    """Looks ten times a second; nothing without a watermark."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._trimmed_at = 0
+        self._log = structlog.get_logger("sluice")
+
+    def look(self, now: int) -> None:
+        """Measure, and begin or end what the watermark means. Raises OSError where the system has no /proc."""
+        broker = self._broker
+        watermark = broker.quotas.watermark
+        if not (watermark.high or watermark.reached):
+            return
+        resident = resident_bytes()
+        if watermark.look(resident):
+            broker.quotas.narrow(watermark.reached)
+            broker.run_queue.hold_back(watermark.reached)
+            event = "memory_high" if watermark.reached else "memory_low"
+            self._log.warning(event, resident_bytes=resident, memory_watermark=watermark.high)
+        if watermark.reached and now - self._trimmed_at >= TRIM_PERIOD:
+            self._trimmed_at = now
+            asyncio.get_running_loop().run_in_executor(None, trim)

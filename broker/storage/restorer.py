@@ -1,0 +1,79 @@
+"""Restores sessions and groups from the journal: their deliveries, windows and packet ids (FC-27)."""
+
+from collections.abc import Callable
+from typing import final
+
+from broker.storage.evicted import release_address
+from broker.storage.kept_group import KeptGroup
+from broker.storage.kept_queue import KeptQueue
+from broker.storage.kept_session import KeptSession
+from broker.storage.saved import SavedSession
+from session.address import Address
+from session.priorities import Priorities
+from session.session import Session
+from session.shared_queue import SharedQueue
+from session.window import Restored
+
+
+def begin(kept: KeptQueue, saved: SavedSession) -> None:
+    """Continue in the journal where the last process has ended."""
+    assert saved.begins_in is not None  # `Saved.finish` has removed all others
+    kept.begin_in(saved.begins_in)
+    kept.deliveries.first_delivery = saved.first_delivery
+    kept.deliveries.next_delivery = saved.next_delivery
+
+
+@final
+class Restorer:
+    """Restores what new sessions and groups held before. Its methods raise DamagedError and StorageError."""
+
+    def __init__(self, address: Callable[[bytes], Address | None], priorities: Priorities | None, now: int) -> None:
+        """`address`: that of a topic, None = it has no limit (FC-24)."""
+        self._address = address
+        self._priorities = priorities
+        self._now = now
+
+    def session(self, session: Session, kept: KeptSession, saved: SavedSession) -> list[tuple[Restored, int]]:
+        """Restore a session.
+
+        Returns the deliveries of its window that it has pulled, and the number of the group of each.
+        """
+        begin(kept, saved)
+        self._deliveries(kept, saved)
+        kept.restore_state(saved)
+        found = [kept.evicted.find(number) for number in saved.inflight]
+        entries = [entry for entry in found if entry is not None]
+        window: list[Restored] = []
+        pulled: list[tuple[Restored, int]] = []
+        for entry, (publish, group) in zip(entries, kept.read_window(entries), strict=True):
+            number = entry.delivery
+            restored = Restored(publish, saved.inflight[number], number in saved.received)
+            window.append(restored)
+            if group:
+                pulled.append((restored, group))
+        session.restore(kept, window, list(saved.remembered), self._now)
+        session.keep(kept, kept)
+        for entry in entries:
+            release_address(entry)  # the window holds them
+        return pulled
+
+    def group(self, queue: SharedQueue, kept: KeptGroup, saved: SavedSession) -> None:
+        """Restore the queue of a group; `begin` comes first."""
+        self._deliveries(kept, saved)
+        queue.restore(kept)
+
+    def _deliveries(self, kept: KeptQueue, saved: SavedSession) -> None:
+        """All of them are on disk only so far: they count for their addresses, and wait by their weights."""
+        deliveries = saved.deliveries
+        if not deliveries.has_topics:
+            index = deliveries.index(self._now)
+            kept.evicted.restore(index)
+            frames = kept.journal.frames
+            for frame, size in index.sizes():
+                frames[frame].add_evicted(size)
+            return
+        for entry in deliveries.entries(self._now):
+            topic = deliveries.topic_of(entry.delivery)
+            address = self._address(topic) if topic else None
+            weight = self._priorities.weight(topic) if self._priorities is not None else 0
+            kept.add_evicted(entry if address is None else entry._replace(address=address), weight)

@@ -1,0 +1,296 @@
+"""The metrics of /metrics: counted at scrape time, for the broker and each listener, never for each client.
+
+Names and units follow Prometheus's conventions. `listener` is that of a session's last connection.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder
+
+from broker import __version__
+from broker.listener_sums import ListenerSums
+from broker.runtime.clock import SECOND
+from broker.telemetry.slices import Slices
+from broker.telemetry.totals_walk import TotalsSnapshot, TotalsWalk
+from protocol import reason_codes
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.totals import Distribution, Sums, Totals
+
+BOUNDS: Final = tuple(1 << power for power in range(6, 30, 2))
+"""Upper bounds of the buckets of a time, in microseconds: 64 us to 268 s, each four times the one before."""
+
+_EOF: Final = b"# EOF\n"
+"""The end of OpenMetrics text."""
+
+_QOS: Final = ("0", "1", "2")
+_GATED: Final = ("congested", "window_full", "mailbox_busy", "backlog", "rate")
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """One counter of `Sums`, in its metric."""
+
+    attribute: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Counter:
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    """Besides `listener`."""
+    counted: tuple[_Counted, ...]
+
+
+def _by_qos(name: str, text: str, attribute: str, levels: tuple[str, ...] = _QOS) -> _Counter:
+    return _Counter(name, text, ("qos",), tuple(_Counted(f"{attribute}_qos{qos}", (qos,)) for qos in levels))
+
+
+def _one(name: str, text: str, attribute: str) -> _Counter:
+    return _Counter(name, text, (), (_Counted(attribute),))
+
+
+_COUNTERS: Final = (
+    _by_qos("sluice_publish_received", "PUBLISHes accepted from clients.", "received"),
+    _one("sluice_publish_received_bytes", "Payload bytes of PUBLISHes accepted from clients.", "received_bytes"),
+    _by_qos("sluice_deliveries_offered", "Deliveries that the router has offered to sessions.", "offered"),
+    _by_qos("sluice_deliveries_sent", "Deliveries sent for the first time.", "sent"),
+    _one("sluice_deliveries_sent_bytes", "Payload bytes of deliveries sent for the first time.", "sent_bytes"),
+    _by_qos("sluice_deliveries_acknowledged", "Deliveries completed by their clients.", "acknowledged", ("1", "2")),
+    _Counter(
+        "sluice_deliveries_gated",
+        "QoS 0 deliveries that were queued, by the first reason that held (FC-3).",
+        ("reason",),
+        tuple(_Counted(f"gated_{reason}", (reason,)) for reason in _GATED),
+    ),
+    _Counter(
+        "sluice_packets_resent",
+        "PUBLISHes and PUBRELs that were sent again (FC-8).",
+        ("packet",),
+        (_Counted("resent_publish", ("publish",)), _Counted("resent_pubrel", ("pubrel",))),
+    ),
+    _one("sluice_deliveries_returned", "Deliveries that groups took back from members (FC-13).", "shared_returned"),
+    _one("sluice_slow_consumers", "Reports of slow consumers (FC-14).", "slow_consumer"),
+    _one("sluice_stalled_windows", "Reports of stalled windows (FC-14).", "stalled_window"),
+    _Counter(
+        "sluice_publish_held",
+        "PUBLISHes from clients that were not routed at once: full addresses (FC-24), QoS 2 packet ids (FC-22).",
+        ("outcome",),
+        (
+            _Counted("publish_refused", ("refused",)),
+            _Counted("publish_parked", ("parked",)),
+            _Counted("publish_paged", ("paged",)),
+            _Counted("publish_discarded", ("discarded",)),
+            _Counted("awaiting_rel_refused", ("awaiting_rel",)),
+        ),
+    ),
+    _one("sluice_awaiting_rel_expired", "QoS 2 packet ids that were forgotten (FC-22).", "awaiting_rel_expired"),
+    _one("sluice_receive_maximum_exceeded", "PUBLISHes past the Receive Maximum (FC-20).", "receive_maximum_exceeded"),
+)
+
+_GAUGES: Final[tuple[tuple[str, str, Callable[[ListenerSums], int]], ...]] = (
+    ("sluice_sessions_congested", "Sessions whose send path is congested.", lambda each: each.congested),
+    ("sluice_sessions_window_full", "Sessions whose window is full.", lambda each: each.window_full),
+    ("sluice_window_deliveries", "Deliveries sent and not acknowledged.", lambda each: each.inflight),
+    ("sluice_mqueue_deliveries", "Deliveries that wait in the mqueues of sessions.", lambda each: each.queued),
+    ("sluice_mqueue_bytes", "Payload bytes that wait in the mqueues of sessions.", lambda each: each.queued_bytes),
+    ("sluice_subscriptions", "Subscriptions that are not shared.", lambda each: each.subscriptions),
+    ("sluice_shared_subscriptions", "Shared subscriptions of sessions.", lambda each: each.shared),
+)
+
+_TIMES: Final = (
+    ("sluice_delivery_wait_seconds", "Time from routed to sent; sums are within 6 %.", "wait", _QOS),
+    ("sluice_acknowledgement_seconds", "Time from sent to acknowledged; sums are within 6 %.", "ack", ("1", "2")),
+)
+
+
+class _Scrape:
+    """The metric families of one scrape; a registry, as far as the encoder needs one."""
+
+    def __init__(self) -> None:
+        self.family: Metric | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """The one family that is being encoded."""
+        assert self.family is not None  # set before the encoder is called
+        yield self.family
+
+
+class Prometheus:
+    """Answers scrapes."""
+
+    def __init__(self, broker: "Broker", walk: TotalsWalk, unready: Callable[[], list[str]]) -> None:
+        self._broker = broker
+        self._walk = walk
+        self._unready = unready
+        self._process = ProcessCollector(registry=CollectorRegistry(auto_describe=False))
+
+    async def scrape(self, accept: str) -> tuple[bytes, str]:
+        """The metrics as text, and its content type, of those that the header `accept` names."""
+        snapshot = await self._walk.snapshot(distributions=True)
+        # In a thread: to count open descriptors it lists them, which takes 1 ms for each thousand connections.
+        process = await asyncio.get_running_loop().run_in_executor(None, lambda: list(self._process.collect()))
+        encode, content_type = choose_encoder(accept)
+        slices = Slices()
+        text = bytearray()
+        scrape = _Scrape()
+        for family in chain(self._families(snapshot), process):
+            scrape.family = family
+            text += encode(scrape).removesuffix(_EOF)
+            await slices.breathe()
+        if "openmetrics" in content_type:
+            text += _EOF
+        return bytes(text), content_type
+
+    def _families(self, snapshot: TotalsSnapshot) -> Iterator[Metric]:
+        yield InfoMetricFamily("sluice_build", "The broker's version.", {"version": __version__})
+        yield GaugeMetricFamily("sluice_ready", "Whether clients may connect.", not self._unready())
+        yield _sessions(snapshot)
+        for counter in _COUNTERS:
+            yield _counter(counter, snapshot)
+        yield _dropped(snapshot)
+        for name, text, value in _GAUGES:
+            family = GaugeMetricFamily(name, text, labels=("listener",))
+            for listener, each in snapshot.listeners.items():
+                family.add_metric((listener,), value(each))
+            yield family
+        for name, text, attribute, levels in _TIMES:
+            yield _times(name, text, attribute, levels, snapshot)
+        yield _quotas(self._broker.totals)
+        yield _refused(self._broker.totals)
+        yield from self._of_broker(snapshot)
+
+    def _of_broker(self, snapshot: TotalsSnapshot) -> Iterator[Metric]:
+        broker = self._broker
+        totals, addresses = broker.totals, broker.addresses
+        for name, text, count in (
+            ("sluice_connections_opened", "Connections that clients have opened.", totals.sockets),
+            ("sluice_connects_received", "CONNECTs received.", totals.connects),
+            ("sluice_packets_received", "Packets received.", totals.packets_received),
+            ("sluice_received_bytes", "Bytes received on all listeners.", totals.bytes_received),
+            ("sluice_sent_bytes", "Bytes sent on all listeners.", totals.bytes_sent),
+            ("sluice_sessions_expired", "Sessions that have expired.", totals.expired),
+            ("sluice_groups_dropped", "Deliveries that overflowed the queue of a group.", snapshot.groups_dropped),
+            ("sluice_addresses_parked", "PUBLISHes parked at full addresses (FC-25).", addresses.parked_total),
+            ("sluice_addresses_paged", "PUBLISHes paged at full addresses (FC-26).", addresses.paged_total),
+            ("sluice_addresses_refused", "PUBLISHes refused at full addresses (FC-26).", addresses.refused_total),
+            ("sluice_addresses_dropped", "PUBLISHes dropped at full addresses (FC-26).", addresses.dropped_total),
+        ):
+            yield CounterMetricFamily(name, text, count)
+        for name, text, count in (
+            ("sluice_connections", "Open connections, also those that have not sent CONNECT.", len(broker.connections)),
+            ("sluice_retained_messages", "Retained messages.", len(broker.retained)),
+            ("sluice_groups", "Groups of shared subscriptions.", snapshot.groups),
+            ("sluice_groups_mqueue_deliveries", "Deliveries in the queues of groups.", snapshot.groups_queued),
+            ("sluice_addresses_full", "Addresses that are full (FC-24).", addresses.full),
+            ("sluice_memory_high", "Whether memory is above the watermark (FC-32).", broker.quotas.watermark.reached),
+        ):
+            yield GaugeMetricFamily(name, text, count)
+        commits = broker.handlers.commits
+        if commits is not None:
+            yield GaugeMetricFamily("sluice_journal_bytes", "Bytes of the journal (FC-27).", commits.size)
+            yield CounterMetricFamily("sluice_journal_commits", "Commits of the journal (FC-28).", commits.committed)
+            yield GaugeMetricFamily("sluice_journal_full", "Whether the disk has no room (FC-29).", commits.full)
+
+
+def _sessions(snapshot: TotalsSnapshot) -> Metric:
+    family = GaugeMetricFamily("sluice_sessions", "Sessions, connected or not.", labels=("listener", "connected"))
+    for listener, each in snapshot.listeners.items():
+        family.add_metric((listener, "true"), each.connected)
+        family.add_metric((listener, "false"), each.sessions - each.connected)
+    return family
+
+
+def _quotas(totals: "Totals") -> Metric:
+    family = CounterMetricFamily(
+        "sluice_quota_reached", "How often a limit of a quota was reached (FC-31), or the memory's.", labels=("quota",)
+    )
+    for key, count in totals.quotas_reached.items():
+        family.add_metric((key,), count)
+    return family
+
+
+def _refused(totals: "Totals") -> Metric:
+    family = CounterMetricFamily(
+        "sluice_clients_refused",
+        "Clients whose CONNECT was refused, or that were closed for an error in what they sent.",
+        labels=("listener", "reason"),
+    )
+    for listener, counts in totals.clients_refused.items():
+        for code, count in counts.items():
+            family.add_metric((listener, reason_codes.name(code)), count)
+    return family
+
+
+def _counter(counter: _Counter, snapshot: TotalsSnapshot) -> Metric:
+    family = CounterMetricFamily(counter.name, counter.help, labels=("listener", *counter.labels))
+    for listener, each in snapshot.listeners.items():
+        for one in counter.counted:
+            # A session's interval may begin below zero: deliveries of its mailbox are counted before they are taken.
+            family.add_metric((listener, *one.labels), max(getattr(each.sums, one.attribute), 0))
+    return family
+
+
+def _dropped(snapshot: TotalsSnapshot) -> Metric:
+    labels = ("listener", "reason", "qos")
+    family = CounterMetricFamily("sluice_deliveries_dropped", "Deliveries given up (FC-5).", labels=labels)
+    for listener, each in snapshot.listeners.items():
+        for column, count in sorted(each.sums.drops.items()):
+            reason, _, qos = column.removeprefix("dropped_").rpartition("_qos")
+            family.add_metric((listener, reason, qos), count)
+    return family
+
+
+def _times(name: str, text: str, attribute: str, levels: tuple[str, ...], snapshot: TotalsSnapshot) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=("listener", "qos"))
+    for listener, each in snapshot.listeners.items():
+        for qos in levels:
+            buckets, total = _buckets(_distribution(each.sums, f"{attribute}_qos{qos}"))
+            family.add_metric((listener, qos), buckets, total)
+    return family
+
+
+def _distribution(sums: "Sums", name: str) -> "Distribution":
+    found: Distribution = getattr(sums, name)
+    return found
+
+
+def _buckets(counts: "Distribution") -> tuple[list[tuple[str, float]], float]:
+    """Cumulative buckets in seconds, and the sum of all values as far as it is known: by the middle of each bucket."""
+    below = [0] * (len(BOUNDS) + 1)
+    total = 0.0
+    for bucket, count in enumerate(counts):
+        if not count:
+            continue
+        low, width = _range(bucket)
+        total += (low + width / 2) * count
+        below[next((place for place, bound in enumerate(BOUNDS) if low < bound), len(BOUNDS))] += count
+    found: list[tuple[str, float]] = []
+    so_far = 0
+    for bound, count in zip((*(f"{bound / SECOND:g}" for bound in BOUNDS), "+Inf"), below, strict=True):
+        so_far += count
+        found.append((bound, so_far))
+    return found, total / SECOND
+
+
+def _range(bucket: int) -> tuple[int, int]:
+    """The lowest value of a bucket of `session.histogram`, and its width, in microseconds."""
+    if bucket < 16:
+        return bucket, 1
+    octave = (bucket >> 3) - 1
+    return (bucket - (octave << 3)) << octave, 1 << octave

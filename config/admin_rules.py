@@ -1,0 +1,21 @@
+"""Rules between the keys of `admin`. Like `config.rules` they work on what could be parsed; None = could not be."""
+
+from config.bind_address import BindAddress
+from config.rules import BrokenRule
+
+
+def broken(listen: BindAddress | None, tls: bool | None, way_in: bool | None) -> list[BrokenRule]:
+    """All broken rules; `listen`: None = not set either. `tls`: whether there is any.
+
+    `way_in`: whether there are tokens, or a Unix socket on which `sluice dashboard` asks for links.
+    """
+    if listen is None:
+        return []
+    problems: list[BrokenRule] = []
+    if way_in is False:
+        message = f"{listen.text} needs admin.tokens (`sluice ctl token NAME` prints one), or admin.socket for links"
+        problems.append(BrokenRule(("admin", "listen"), message))
+    if tls is False and not listen.is_loopback:
+        message = f"{listen.text} can be reached from other machines: set admin.tls, or bind it to 127.0.0.1 or [::1]"
+        problems.append(BrokenRule(("admin", "listen"), message))
+    return problems

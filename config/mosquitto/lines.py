@@ -1,0 +1,86 @@
+"""Reads mosquitto.conf and the files of its include_dir."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from config.mosquitto.draft import Finding, Line
+
+MAIN: Final = "mosquitto.conf"
+
+MAX_BYTES: Final = 1024 * 1024
+"""The largest file that is read."""
+
+INCLUDE: Final = "include_dir"
+
+
+def read(path: Path) -> tuple[list[Line], list[Finding]]:
+    """All lines in the order in which Mosquitto reads them, and what is wrong with files.
+
+    `path`: a file or a directory. Raises OSError, ValueError if the first file cannot be read. Comments and empty lines
+    are left out.
+    """
+    lines: list[Line] = []
+    findings: list[Finding] = []
+    for line in _read_file(_main(path)):
+        if line.name != INCLUDE:
+            lines.append(line)
+            continue
+        if not line.value:
+            findings.append(Finding(line, "name the directory", wrong=True))
+            continue
+        folder = Path(path_of(line))
+        if not folder.is_dir():
+            findings.append(Finding(line, f"there is no directory {str(folder)!r}", wrong=True))
+        for file in _configurations(folder):
+            try:
+                for included in _read_file(file):
+                    if included.name == INCLUDE:
+                        findings.append(Finding(included, "Mosquitto reads it in the first file only", wrong=True))
+                    else:
+                        lines.append(included)
+            except (OSError, ValueError) as error:
+                findings.append(Finding(line, f"{file.name}: {error}", wrong=True))
+    return lines, findings
+
+
+def path_of(line: Line) -> str:
+    """The path that a line names, absolute: beside the file of the line if it is there, else in the working directory.
+
+    Mosquitto reads it from its own working directory, which is not known here.
+    """
+    path = Path(line.value)
+    beside = line.file.absolute().parent / path
+    return str(path.absolute() if path.exists() and not beside.exists() else beside)
+
+
+def _main(path: Path) -> Path:
+    """The first file of a directory."""
+    if not path.is_dir():
+        return path
+    if (path / MAIN).exists():
+        return path / MAIN
+    found = _configurations(path)
+    if len(found) != 1:
+        raise OSError(f"{path}: there is no {MAIN} in it, and {len(found)} files *.conf: name the file")
+    return found[0]
+
+
+def _configurations(folder: Path) -> list[Path]:
+    """The files *.conf, by name; of one letter the upper case comes first."""
+    files = [file for file in folder.glob("*.conf") if file.is_file()]
+    return sorted(files, key=lambda file: (file.name.lower(), file.name))
+
+
+def _read_file(path: Path) -> Iterator[Line]:
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"is larger than {MAX_BYTES} bytes: this cannot be a configuration")
+    if b"\0" in data:
+        raise ValueError("is not text")
+    for number, raw in enumerate(data.decode(errors="replace").split("\n"), 1):
+        text = raw.strip()
+        if text and not text.startswith("#"):
+            name, *rest = text.split(maxsplit=1)
+            yield Line(path, number, name, rest[0] if rest else "")

@@ -1,0 +1,139 @@
+"""Mosquitto's options up to 2.1: which become which key, and why the others have no counterpart."""
+
+from typing import Final, NamedTuple
+
+from config.mosquitto import values
+
+
+class Key(NamedTuple):
+    """Our key for an option that is about the whole broker."""
+
+    section: str
+    key: str
+    read: values.Read
+
+
+KEYS: Final = {
+    "max_inflight_messages": Key("session", "max_inflight", values.window),
+    "max_inflight_bytes": Key("session", "consumer_window_size", values.size_or_none),
+    "max_queued_messages": Key("session", "max_mqueue_len", values.count_or_none),
+    "max_queued_bytes": Key("session", "max_mqueue_bytes", values.size_or_none),
+    "queue_qos0_messages": Key("session", "mqueue_store_qos0", values.boolean),
+    "max_keepalive": Key("mqtt", "server_keep_alive", values.keep_alive),
+    "max_packet_size": Key("mqtt", "max_packet_size", values.packet_size),
+    "message_size_limit": Key("mqtt", "max_packet_size", values.payload_size),
+    "retain_available": Key("mqtt", "retain_available", values.boolean),
+    "sys_interval": Key("mqtt", "sys_interval", values.interval),
+    "global_max_connections": Key("mqtt", "max_connections", values.count_or_none),
+    "persistent_client_expiration": Key("mqtt", "session_expiry_interval", values.expiration),
+}
+"""Options of the whole broker that have one key."""
+
+DEFAULTS: Final = (
+    Key("session", "max_inflight", lambda _: 20),
+    Key("session", "mqueue_overflow", lambda _: "drop_newest"),
+    Key("session", "mqueue_store_qos0", lambda _: False),
+    Key("session", "retry_interval", lambda _: values.INFINITY),
+    Key("mqtt", "max_packet_size", lambda _: f"{values.LARGEST_PACKET}B"),
+    Key("mqtt", "session_expiry_interval", lambda _: values.INFINITY),
+)
+"""What Mosquitto does without being told, where our default is another."""
+
+BRIDGE: Final = "bridges have no counterpart: keep a Mosquitto that connects to Sluice as a bridge"
+
+BRIDGES: Final = {
+    *("connection", "address", "addresses", "topic", "clientid", "remote_clientid", "local_clientid", "cleansession"),
+    *("local_cleansession", "idle_timeout", "keepalive_interval", "local_password", "local_username", "notifications"),
+    *("notifications_local_only", "notification_topic", "password", "remote_password", "username", "remote_username"),
+    *("restart_timeout", "round_robin", "start_type", "threshold", "try_private"),
+}
+"""Options of bridges, besides those that begin with `bridge_`."""
+
+_PLUGIN: Final = "plugins have no counterpart; Sluice has users, JWT, SCRAM and rules of its own"
+_PSK: Final = "TLS with pre-shared keys has no counterpart: use certificates"
+_ENGINE: Final = "engines of OpenSSL have no counterpart"
+_CIPHERS: Final = "Sluice takes the ciphers that OpenSSL considers secure"
+_SERVICE: Final = "the service manager does that: see deploy/systemd"
+_LOG: Final = "the log goes to standard error, which the service manager keeps; log.format: json is for programs"
+_SAVES: Final = "Sluice writes to its journal as it acknowledges (persistence.sync)"
+
+LEFT: Final = {
+    "allow_zero_length_clientid": "Sluice always gives such clients a client id",
+    "auto_id_prefix": "Sluice's client ids begin with auto-",
+    "listener_auto_id_prefix": "Sluice's client ids begin with auto-",
+    "auth_plugin_deny_special_chars": _PLUGIN,
+    "auth_plugin": _PLUGIN,
+    "plugin": _PLUGIN,
+    "global_plugin": _PLUGIN,
+    "plugin_load": _PLUGIN,
+    "plugin_use": _PLUGIN,
+    "autosave_interval": _SAVES,
+    "autosave_on_changes": _SAVES,
+    "persistence_file": "Sluice's journal has names of its own",
+    "check_retain_source": "Sluice checks retained messages by the rules of their receivers",
+    "clientid_prefixes": "write authorization.rules with client_ids",
+    "connection_messages": "connections are logged at level debug",
+    "enable_control_api": "Sluice has an admin API over HTTP (admin)",
+    "global_max_clients": "mqtt.max_connections counts the connected ones; quotas have max_kept_sessions for each user",
+    "log_dest": _LOG,
+    "log_facility": _LOG,
+    "log_timestamp": _LOG,
+    "log_timestamp_format": _LOG,
+    "pid_file": _SERVICE,
+    "user": _SERVICE,
+    "psk_file": _PSK,
+    "retain_expiry_interval": "retained messages expire by their Message Expiry Interval only",
+    "retry_interval": "Mosquitto ignores it too; Sluice has session.retry_interval",
+    "set_tcp_nodelay": "Sluice always sets TCP_NODELAY",
+    "store_clean_interval": "Mosquitto ignores it too",
+    "upgrade_outgoing_qos": "a delivery has at most the QoS of its message",
+    "websockets_log_level": _LOG,
+    "websockets_headers_size": "the size of headers is fixed",
+    "packet_buffer_size": "the size of buffers is fixed",
+}
+"""Options of the whole broker without a counterpart."""
+
+LEFT_OF_LISTENER: Final = {
+    "accept_protocol_versions": "each listener takes MQTT 3.1.1 and 5.0",
+    "bind_interface": "bind to the address of that interface",
+    "capath": "put the authorities into one file: cat DIR/*.pem > ca.pem, then tls.cafile",
+    "ciphers": _CIPHERS,
+    "ciphers_tls1.3": _CIPHERS,
+    "dhparamfile": _CIPHERS,
+    "disable_client_cert_date_checks": "the dates of certificates are always checked",
+    "http_dir": "Sluice serves no files",
+    "max_topic_alias_broker": "mqtt.max_topic_alias_out is for all listeners, and up to the client",
+    "mount_point": "Sluice does not change topics; rules with `listeners` can keep clients of a listener to some",
+    "proxy_protocol_v2_require_tls": "name the proxies in proxy_protocol.trusted, and have them require TLS",
+    "psk_hint": _PSK,
+    "tls_engine": _ENGINE,
+    "tls_engine_kpass_sha1": _ENGINE,
+    "tls_keyform": _ENGINE,
+    "use_subject_as_username": "user names can be {cn}, {dns}, {email} or {uri} of a certificate (tls.username)",
+    "use_username_as_clientid": "write authorization.rules with client_ids and users",
+}
+"""Options of one listener without a counterpart."""
+
+NEEDS_LISTENER: Final = {
+    *("accept_protocol_versions", "disable_client_cert_date_checks", "enable_proxy_protocol", "http_dir"),
+    *("listener_allow_anonymous", "listener_auto_id_prefix", "max_topic_alias_broker", "mount_point"),
+    *("proxy_protocol_v2_require_tls", "websockets_origin"),
+}
+"""Options that Mosquitto refuses above the first listener."""
+
+LOG_LEVELS: Final = {
+    "none": "error",
+    "error": "error",
+    "warning": "warning",
+    "notice": "info",
+    "information": "info",
+    "debug": "debug",
+    "subscribe": "info",
+    "unsubscribe": "info",
+    "internal": "info",
+    "websockets": "info",
+    "all": "debug",
+}
+"""Our level for each `log_type`."""
+
+LEVELS: Final = ("debug", "info", "warning", "error")

@@ -1,0 +1,89 @@
+"""Who may connect and what they may do, of all listeners and of each."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from config.mosquitto.draft import Line, Section
+from config.mosquitto.lines import path_of
+from config.mosquitto.listener import CERTIFICATE_ALONE, Listener, Security
+
+NOBODY: Final = "Mosquitto lets nobody in: it has neither users nor allow_anonymous. `sluice user add` adds users"
+ONE_FILE: Final = "Sluice has one {option} for all listeners, the first"
+
+_EVERYTHING: Final = ["#", "$SYS/#"]
+
+
+def put_permissions(
+    root: Section,
+    served: Sequence[tuple[Listener, Section]],
+    common: Security,
+    per_listener: bool,
+    local_only: bool,
+    users: Path,
+) -> bool:
+    """Set the keys, in `root` and in the sections of listeners. Returns whether a file without users is needed."""
+    own = [_of(listener, common, per_listener) for listener, _ in served]
+    anonymous = [each.anonymous(local_only) for each in own]
+    _put_file(root.section("authentication"), "password_file", [each.lines.get("password_file") for each in own])
+    _put_acl(root, served, own)
+    _put_anonymous(root, served, common, own, anonymous)
+    for (listener, section), allowed in zip(served, anonymous, strict=True):
+        if listener.by_certificate and not listener.named_by_certificate and not allowed:
+            section.remarks.append(CERTIFICATE_ALONE)
+    has_users = "password_file" in root.section("authentication").keys
+    closed = [
+        not allowed and not listener.by_certificate for (listener, _), allowed in zip(served, anonymous, strict=True)
+    ]
+    if has_users or not any(closed):
+        return False
+    root.section("authentication").put("password_file", str(users))
+    root.section("authentication").remarks.append(NOBODY)
+    return True
+
+
+def _of(listener: Listener, common: Security, per_listener: bool) -> Security:
+    """What holds for a listener."""
+    if per_listener:
+        return listener.security
+    return Security(common.lines | listener.security.lines)
+
+
+def _put_anonymous(
+    root: Section,
+    served: Sequence[tuple[Listener, Section]],
+    common: Security,
+    own: Sequence[Security],
+    anonymous: Sequence[bool],
+) -> None:
+    common_line = common.lines.get("allow_anonymous")
+    if common_line is not None and not any(each.lines.get("allow_anonymous") is common_line for each in own):
+        root.remarks.append(f"{common_line}: each listener says so itself")
+    sources = [each.lines.get("allow_anonymous", "Mosquitto's default") for each in own]
+    if len(set(anonymous)) == 1:
+        root.put("allow_anonymous", anonymous[0], *sources)
+        return
+    root.put("allow_anonymous", False)
+    for (_, section), source, allowed in zip(served, sources, anonymous, strict=True):
+        section.put("allow_anonymous", allowed, source)
+
+
+def _put_file(section: Section, option: str, lines: Sequence[Line | None]) -> None:
+    """The first file; others are named in remarks."""
+    given = [line for line in dict.fromkeys(lines) if line is not None]
+    if not given:
+        return
+    section.put(option, path_of(given[0]), given[0])
+    for line in given[1:]:
+        if path_of(line) != path_of(given[0]):
+            section.remarks.append(f"{line}: {ONE_FILE.format(option=option)}")
+
+
+def _put_acl(root: Section, served: Sequence[tuple[Listener, Section]], own: Sequence[Security]) -> None:
+    section = root.section("authorization")
+    lines = [each.lines.get("acl_file") for each in own]
+    _put_file(section, "acl_file", lines)
+    free = [str(part.get("name")) for (_, part), line in zip(served, lines, strict=True) if line is None]
+    if len(free) < len(served) and free:
+        rule = {"permit": "allow", "topics": _EVERYTHING, "listeners": free}
+        section.put("rules", [rule], "listeners without an acl_file")

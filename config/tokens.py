@@ -1,0 +1,53 @@
+"""The section `authentication.jwt`: clients that log in with a JSON Web Token."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from config.urls import is_safe
+from config.value_types import FiniteDuration, Model, check_path
+
+Algorithm = Literal[
+    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]
+
+
+class Jwt(Model):
+    """Which tokens are accepted, and where the keys are that verify them."""
+
+    algorithms: list[Algorithm] = Field(min_length=1)
+    """The algorithms that are accepted; those with a shared secret (HS) and others must not be mixed."""
+    key_file: Annotated[Path | None, BeforeValidator(check_path)] = None
+    """The secret (HS), or a public key or certificate in PEM form."""
+    jwks_file: Annotated[Path | None, BeforeValidator(check_path)] = None
+    """A set of keys (JWKS)."""
+    jwks_url: str | None = None
+    """The same, at an https address."""
+    jwks_cafile: Annotated[Path | None, BeforeValidator(check_path)] = None
+    """The authorities that may have signed the certificate of that address; None = those of this machine."""
+    refresh: FiniteDuration = Field(default=300.0, ge=10)
+    """Seconds between two fetches from that address."""
+    sent_as: Literal["password", "username"] = "password"
+    """Where CONNECT has the token."""
+    user_claim: str = Field(default="sub", min_length=1)
+    """The claim with the user name."""
+    roles_claim: str | None = Field(default=None, min_length=1)
+    """The claim with the roles: a list, or names with spaces between them; dots lead into objects. None = no roles."""
+    issuer: str | None = Field(default=None, min_length=1)
+    """What `iss` must be; None = anything."""
+    audience: str | None = Field(default=None, min_length=1)
+    """What `aud` must be, or have; None = tokens with an audience are refused."""
+    leeway: FiniteDuration = 0.0
+    """Seconds by which clocks may differ."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        sources = [self.key_file, self.jwks_file, self.jwks_url]
+        if sum(source is not None for source in sources) != 1:
+            raise ValueError("write one of key_file, jwks_file and jwks_url")
+        if len({algorithm.startswith("HS") for algorithm in self.algorithms}) > 1:
+            raise ValueError("write algorithms with a shared secret (HS) or others, not both")
+        if self.jwks_url is not None and not is_safe(self.jwks_url):
+            raise ValueError("jwks_url: write an https address (http only on this machine)")
+        return self

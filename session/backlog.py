@@ -1,0 +1,256 @@
+"""What waits for one session: its mqueue, sources of more, the kept window (FC-4 to FC-6, FC-8, FC-13, FC-16).
+
+Only `drain` sends what waits. So a session that has no `Backlog` has nothing to drain.
+"""
+
+from typing import final
+
+from protocol.publish import Publish
+from session import qos0_gate
+from session.journal import QueueJournal
+from session.mailbox import Mailbox
+from session.mqueue import NEAR, MQueue, never_fits
+from session.overflow import drop_expired, drop_newcomer, make_room
+from session.pacing import Pacing, has_relief
+from session.priority_mqueue import new_mqueue
+from session.resending import KeptWindow, resend
+from session.sender import PASS_BYTES, Sender
+from session.source import Consumer, PendingSources, Source
+from session.window import WAIT_PUBCOMP
+
+
+@final
+class Backlog:
+    """The deliveries that `Outbound` may not send yet, and the rules by which they are sent, dropped or paced."""
+
+    def __init__(self, sender: Sender, mailbox: Mailbox) -> None:
+        self.paced = False
+        """Whether publishers are paced for the mqueue (FC-16)."""
+        self.mqueue: MQueue | None = None
+        """None until the first delivery that has to wait."""
+        self.sources: PendingSources | None = None
+        """What groups and retained messages have for the session (FC-13); None until the first of them."""
+        self._sender = sender
+        self._mailbox = mailbox
+
+    def restore(self, queue: QueueJournal) -> None:
+        """FC-27: take over what waited before the process began."""
+        mqueue = new_mqueue(self._sender.limits)
+        mqueue.restore(queue, self._on_read)
+        if mqueue.length:
+            self.mqueue = mqueue
+            self._sender.counters.restore_mqueue(mqueue)
+
+    def queued(self) -> int:
+        """How many deliveries wait in the mqueue."""
+        return self.mqueue.length if self.mqueue is not None else 0
+
+    def add_source(self, source: Source) -> None:
+        """Pull from this source too, when the session can send."""
+        if self.sources is None:
+            self.sources = PendingSources()
+        self.sources.sources[source] = None
+
+    def forget_source(self, source: Source) -> None:
+        """Pull no more from a source that `add_source` has added."""
+        if self.sources is not None:
+            del self.sources.sources[source]
+
+    def drop_all(self) -> None:
+        """The session ends: drop and count what waits."""
+        mqueue = self.mqueue
+        while mqueue is not None and mqueue.length:
+            self._sender.counters.count_drop("session_ended", mqueue.drop_head())
+
+    # -- sending what waits (FC-4)
+
+    def drain(self, consumer: Consumer, now: int) -> bool:
+        """Send what may be sent to `consumer`, the session, at most one pass's bytes; returns whether there is more."""
+        sender = self._sender
+        throttle = sender.throttle
+        if throttle is not None:
+            throttle.note_written(sender.outbox, sender.congested)
+        if sender.kept is not None:
+            self._resend(sender.kept, now)
+        more = False
+        mqueue = self.mqueue
+        if mqueue is not None:
+            more = self._drain_mqueue(mqueue, now)
+            if self.paced:
+                more = self._check_pacing(mqueue, now) or more
+        if self.sources is not None and sender.connected:
+            more = self.sources.pull(consumer, now) or more
+        if throttle is not None:
+            closed: int = qos0_gate.OPEN
+            if mqueue is not None and mqueue.is_ready() and sender.connected:
+                closed = sender.limited_by(mqueue.head(), now)
+            throttle.note_head(closed, now)
+            more = throttle.opens_when_written(sender.congested) or more
+        return more
+
+    def _resend(self, kept: KeptWindow, now: int) -> None:
+        """FC-8: resend the kept window, as far as the new window has slots."""
+        sender = self._sender
+        window = sender.window
+        packet_id = kept.next(window)
+        while packet_id:
+            inflight = window.entries[packet_id]
+            if inflight.phase != WAIT_PUBCOMP and sender.outbox.too_large(inflight.publish):
+                window.remove(packet_id, inflight, now)  # [MQTT-3.1.2-25]: as if it had been completed
+                sender.completed(packet_id, inflight)
+            else:
+                resend(packet_id, inflight, sender.outbox, sender.counters, now)
+            packet_id = kept.next(window)
+        if not len(kept):
+            sender.kept = None
+
+    def _drain_mqueue(self, mqueue: MQueue, now: int) -> bool:
+        sender = self._sender
+        outbox = sender.outbox
+        waited = mqueue.length
+        more = True
+        while more and outbox.delivery_bytes < PASS_BYTES:
+            more = self._send_head(mqueue, now)
+        if mqueue.length == 0:
+            mqueue.permits = None
+            if mqueue.overflowing:
+                # A delivery too large for the queue never enters it: then the episode ends once sending is possible.
+                mqueue.overflowing = waited == 0 and (sender.congested or sender.window.full)
+            if sender.pacing is not None:
+                sender.pacing.note_empty()
+            if sender.watch is not None:
+                sender.watch.end_backlog()
+        if mqueue.length and sender.connected:
+            mqueue.read_ahead()
+        return self._head_may_go(mqueue, now)
+
+    def _head_may_go(self, mqueue: MQueue, now: int) -> bool:
+        return mqueue.is_ready() and self._sender.may_send(mqueue.head(), now)
+
+    def _send_head(self, mqueue: MQueue, now: int) -> bool:
+        """Send the mqueue's head if it may be sent; pop it when the window holds it (FC-24). Returns whether."""
+        sender = self._sender
+        if not mqueue.is_ready():
+            return False
+        publish = mqueue.head()
+        if not sender.may_send(publish, now):
+            return False
+        if mqueue.permits is None or mqueue.permits(publish):
+            sender.send(publish, now)
+        else:
+            sender.counters.count_drop("not_permitted", publish.qos)
+        mqueue.pop()
+        if sender.watch is not None:
+            sender.watch.drained += 1
+        if sender.pacing is not None:
+            sender.pacing.note_drained(now)
+        return True
+
+    # -- joining the mqueue (FC-2 to FC-7)
+
+    def closed_to(self, publish: Publish, now: int) -> int:
+        """Why a delivery from the mailbox must be queued, as a reason of the gate; OPEN if it may be sent."""
+        sender = self._sender
+        mqueue = self.mqueue
+        if publish.qos:  # FC-2: it needs a slot, and must not overtake
+            if sender.window.full:
+                return qos0_gate.WINDOW_FULL
+            closed = qos0_gate.BACKLOG if mqueue is not None and mqueue.waiting_qos12 else qos0_gate.OPEN
+        elif sender.limits.gate:
+            waits = mqueue is not None and mqueue.length > 0
+            closed = qos0_gate.closed_by(sender.congested, sender.window.full, self._mailbox.busy, waits)
+        elif sender.kept is not None:
+            return qos0_gate.WINDOW_FULL  # FC-8: the kept window is resent before anything new
+        else:
+            closed = qos0_gate.BACKLOG if mqueue is not None and mqueue.waiting_qos0 else qos0_gate.OPEN  # FC-9
+        return sender.limited_by(publish, now) if closed == qos0_gate.OPEN else closed
+
+    def add(self, publish: Publish, journal: QueueJournal | None, now: int) -> None:
+        """Queue a delivery, or send or drop what makes room for it. The caller releases its place afterwards (FC-24).
+
+        `journal`: the session's, where the end of a long queue is kept (FC-30).
+        """
+        sender = self._sender
+        mqueue = self.mqueue
+        limits = sender.limits
+        if mqueue is None:
+            mqueue = self.mqueue = new_mqueue(limits)
+        waited = mqueue.length
+        if not mqueue.fits(publish, limits):
+            while self._send_head(mqueue, now) and not mqueue.fits(publish, limits):
+                pass  # FC-6: nothing is dropped while it could be sent
+            if mqueue.length == 0 and not mqueue.fits(publish, limits) and sender.may_send(publish, now):
+                sender.send(publish, now)  # FC-6: too large for the queue, but it can be sent
+                return
+            if not make_room(mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"):
+                return
+        if journal is not None and mqueue.tail is None:
+            if journal.evicts(mqueue.length, mqueue.bytes):
+                mqueue.begin_tail(publish, journal, self._on_read)
+            elif publish.rest5 is not None and (not sender.connected or waited >= NEAR) and publish.qos:
+                publish.forget_frames()  # FC-30: it is a delivery of its own
+        mqueue.append(publish)
+        sender.counters.note_mqueue(mqueue.length, mqueue.bytes)
+        if waited == 0:
+            sender.watch_backlog(now)
+
+    def _on_read(self) -> None:
+        """FC-30: the head of the mqueue is in memory again."""
+        self._sender.host.wake()
+
+    # -- pacing publishers (FC-16)
+
+    def blocks(self, publish: Publish, now: int) -> bool:
+        """Whether a delivery that has to be queued stays in the mailbox, because it would overflow the mqueue."""
+        sender = self._sender
+        mqueue = self.mqueue
+        limits = sender.limits
+        if mqueue is None or mqueue.fits(publish, limits) or not limits.overflow_patience:
+            return False
+        if self._head_may_go(mqueue, now) or never_fits(publish, limits):
+            return False  # sending makes room, or nothing can
+        if drop_expired(mqueue, publish, limits, sender.counters, now):
+            return False
+        pacing = sender.pacing
+        if pacing is None:
+            pacing = sender.pacing = Pacing(limits.overflow_patience, now)
+        paced = pacing.begin(sender.host, now)
+        if paced and not self.paced:
+            sender.host.read_acknowledgements()
+        self.paced = paced
+        return paced
+
+    def _check_pacing(self, mqueue: MQueue, now: int) -> bool:
+        """End pacing if there is relief; returns whether a pass can take something from the mailbox."""
+        sender = self._sender
+        pacing = sender.pacing
+        assert pacing is not None  # `paced` implies it
+        waiting = self._mailbox.length()
+        if has_relief(mqueue, waiting, sender.limits):
+            pacing.end(now)
+        self.paced = pacing.active
+        if waiting == 0 or not self.paced:
+            return waiting > 0
+        publish = self._mailbox.first()
+        if mqueue.fits(publish, sender.limits):
+            return True
+        return self.closed_to(publish, now) == qos0_gate.OPEN
+
+    def admits(self, publish: Publish, publisher: Consumer | None, now: int) -> bool:
+        """A delivery is offered while publishers are paced: pace its publisher too, or drop the delivery.
+
+        Returns False if it was dropped. A delivery whose publisher cannot be paced, such as a will, is accepted while
+        the mailbox has room.
+        """
+        sender = self._sender
+        pacing = sender.pacing
+        assert pacing is not None  # `paced` implies it
+        if publisher is not None and publisher.pace(pacing, now):
+            return True
+        self.paced = pacing.active
+        if not self.paced or self._mailbox.has_room(publish, sender.limits):
+            return True
+        sender.counters.count_offered(publish.qos)
+        if self.mqueue is not None:
+            drop_newcomer(self.mqueue, publish, sender.limits, sender.counters, sender.host, "mqueue_full")
+        return False

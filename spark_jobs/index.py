@@ -1,0 +1,114 @@
+"""An index of many reports, such as one for each day: what each found, and how the figures have changed.
+
+It reads REPORTS/*/summary.json and writes REPORTS/index.html; the reports themselves are not read.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from spark_jobs.errors import ReportError
+from spark_jobs.progress import Progress
+from spark_jobs.publish import PAGE, SUMMARY
+from spark_jobs.storage import Storage, StorageError, open_storage
+
+INDEX: Final = "index.html"
+FORMAT: Final = 3
+"""Of summary.json, the first with grades."""
+LONGEST: Final = 1 << 24
+"""Bytes of a summary that is read."""
+TRENDS: Final = {
+    "delivery_ratio": ("Sent of offered", "share"),
+    "jain_delivery_ratio": ("Jain’s index of the delivery ratio", "index"),
+    "starved_share": ("Sessions starved", "share"),
+    "dropped_per_second": ("Deliveries dropped", "per_second"),
+    "sent_per_second": ("Deliveries sent", "per_second"),
+    "ack_qos1_p99": ("QoS 1 acknowledged, 99th percentile", "us"),
+    "ack_qos2_p99": ("QoS 2 acknowledged, 99th percentile", "us"),
+    "wait_qos0_p99": ("QoS 0 sent, 99th percentile", "us"),
+}
+"""Figures of which the index shows the trend: name and unit."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One report: its folder, and what its summary says of its last run; a figure that it lacks is None."""
+
+    folder: str
+    label: str
+    start: datetime
+    end: datetime
+    sessions: int
+    brokers: tuple[str, ...]
+    grade: str
+    headline: str
+    values: Mapping[str, float | None]
+
+
+def make_index(reports: str, progress: Progress) -> int:
+    """Write the index of the reports in a folder.
+
+    Returns:
+        The number of reports; those whose summary cannot be read are named, and left out.
+
+    Raises:
+        ReportError: there is no report, or the index cannot be written.
+    """
+    from spark_jobs.page.index import render_index
+
+    storage = open_storage(reports)
+    entries = sorted(_entries(storage, progress), key=lambda entry: (entry.start, entry.folder))
+    if not entries:
+        raise ReportError(f"--reports {reports}: no reports; expected {reports}/NAME/{SUMMARY}")
+    storage.write(INDEX, render_index(entries).encode())
+    return len(entries)
+
+
+def _entries(storage: Storage, progress: Progress) -> Iterator[Entry]:
+    for folder in storage.folders():
+        name = f"{folder}/{SUMMARY}"
+        if not storage.exists(name) or not storage.exists(f"{folder}/{PAGE}"):
+            continue
+        try:
+            with storage.open(name) as file:
+                yield entry_of(folder, json.loads(file.read(LONGEST)))
+        except (StorageError, ValueError, LookupError, TypeError, AttributeError) as error:
+            progress.warn(f"left out {storage.shown}/{name}: {type(error).__name__}: {error}")
+
+
+def entry_of(folder: str, summary: Mapping[str, Any]) -> Entry:
+    """The entry of a report by the content of its summary.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: it is not a summary of this program.
+    """
+    if not isinstance(summary["format"], int) or summary["format"] < FORMAT:
+        raise ValueError(f"format {summary['format']}; expected {FORMAT} or later: make the report again")
+    run = summary["runs"][-1]
+    start, end = (datetime.fromisoformat(run[name]) for name in ("first_interval_start", "last_interval_end"))
+    if start.tzinfo is None or end.tzinfo is None:
+        raise ValueError("times without an offset")
+    return Entry(
+        folder,
+        str(run["label"]),
+        start,
+        end,
+        int(run["sessions"]),
+        tuple(map(str, run["brokers"])),
+        str(summary["grade"] or "note"),
+        str(summary["headline"]),
+        {name: None if value is None else float(value) for name, value in _values(run).items()},
+    )
+
+
+def _values(run: Mapping[str, Any]) -> dict[str, Any]:
+    total, fair = run["totals"]["all"], run["fairness"].get("all", {})
+    sessions = run["sessions"]
+    found = {name: total[name] for name in ("delivery_ratio", "dropped_per_second", "sent_per_second")}
+    found["jain_delivery_ratio"] = fair.get("jain_delivery_ratio")
+    found["starved_share"] = run["starvation"]["sessions"] / sessions if sessions else None
+    for name, row in (("ack_qos1_p99", "ack_1_all"), ("ack_qos2_p99", "ack_2_all"), ("wait_qos0_p99", "wait_0_all")):
+        found[name] = run["percentiles"].get(row, {}).get("p99")
+    return found

@@ -1,0 +1,106 @@
+"""The index page: a trend of each figure, and a row for each report."""
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote
+
+from spark_jobs import formats
+from spark_jobs.index import TRENDS, Entry
+from spark_jobs.page import grids
+from spark_jobs.page.document import CLASSES
+from spark_jobs.page.finding import Grade
+from spark_jobs.page.grids import Cell, Column, grid
+from spark_jobs.page.markup import Html, figure, name_of, small_figure, tag
+from spark_jobs.page.markup import grid as side_by_side
+from spark_jobs.page.svg import Scale, element, line, path, svg, text
+from spark_jobs.page.templates import fill_page
+from spark_jobs.page.words import WORDS
+
+WIDTH: Final = 300
+HEIGHT: Final = 110
+_TOP: Final = 22
+_FOOT: Final = 20
+_COLUMNS: Final = (
+    Column("report", text=True),
+    Column("from", text=True),
+    Column("grade", text=True),
+    Column("sent of offered"),
+    Column("Jain"),
+    Column("starved"),
+    Column("QoS 1 ack p99"),
+    Column("QoS 2 ack p99"),
+    Column("QoS 0 wait p99"),
+    Column("sessions"),
+    Column("brokers"),
+    Column("in short", text=True, wrap=True),
+)
+
+
+def render_index(entries: Sequence[Entry]) -> str:
+    """The index page of reports in the order of time, at least one."""
+    first, last = entries[0], entries[-1]
+    bad = sum(_class(entry.grade) == "bad" for entry in entries)
+    told = f"{bad} of {formats.counted(len(entries), 'report')} found sessions that were treated unfairly."
+    drawn = [
+        small_figure(name, Html(_trend(entries, key, name, unit)))
+        for key, (name, unit) in TRENDS.items()
+        if sum(entry.values[key] is not None for entry in entries) > 1
+    ]
+    return fill_page(
+        "index.html",
+        title="Fairness reports",
+        kind=f"Sluice fairness reports · {formats.moment(first.start)} to {formats.moment(last.end)} "
+        f"{formats.zone_name()}",
+        headline=told if bad else "No report found sessions that were treated unfairly.",
+        trends=figure("Each figure, report by report", WORDS["read"]["trends"], side_by_side(*drawn)) if drawn else "",
+        reports=grid("reports", "Reports, the latest first", _COLUMNS, [_line(each) for each in reversed(entries)], []),
+        zone=formats.zone_name(),
+    )
+
+
+def _class(grade: str) -> str:
+    try:
+        return CLASSES[Grade[grade.upper()]]
+    except KeyError:
+        return "plain"
+
+
+def _line(entry: Entry) -> list[Cell]:
+    values = entry.values
+    # The link's text and target come from the folder's name; quoted, so that it stays a path below this page.
+    link = tag("a", formats.name(entry.label, grids.LONGEST_NAME), href=f"./{quote(entry.folder)}/report.html")
+    return [
+        Cell(link),
+        Cell(formats.moment(entry.start), entry.start.timestamp()),
+        Cell(tag("span", formats.name(entry.grade, 12), class_=f"pill {_class(entry.grade)}")),
+        grids.share(values["delivery_ratio"]),
+        grids.index(values["jain_delivery_ratio"]),
+        grids.share(values["starved_share"]),
+        grids.time(values["ack_qos1_p99"]),
+        grids.time(values["ack_qos2_p99"]),
+        grids.time(values["wait_qos0_p99"]),
+        grids.number(entry.sessions),
+        grids.number(len(entry.brokers)),
+        Cell(name_of(entry.headline, 200)),
+    ]
+
+
+def _trend(entries: Sequence[Entry], key: str, name: str, unit: str) -> str:
+    """A line through one figure of all reports, each at the middle of its range; the axis begins at 0."""
+    points = [
+        ((entry.start.timestamp() + entry.end.timestamp()) / 2, value)
+        for entry in entries
+        if (value := entry.values[key]) is not None
+    ]
+    bottom = float(HEIGHT - _FOOT)
+    across = Scale(points[0][0], points[-1][0], 4, WIDTH - 4)
+    most = max(value for _, value in points) or 1.0
+    up = Scale(0, most, bottom, _TOP)
+    placed = [(across(at), up(value)) for at, value in points]
+    drawn = [line(0, bottom, WIDTH, bottom, "axis"), path(placed, "line")]
+    drawn += [element("circle", cx=x, cy=y, r=2.5, class_="dot") for x, y in placed]
+    drawn.append(text(formats.measured(most, unit), WIDTH - 2, _TOP - 8, anchor="end"))
+    ends = [formats.local(at).strftime("%d %b") for at, _ in (points[0], points[-1])]
+    drawn += [text(ends[0], 2, HEIGHT - 4), text(ends[1], WIDTH - 2, HEIGHT - 4, anchor="end")]
+    said = " to ".join(formats.measured(value, unit) for _, value in (points[0], points[-1]))
+    return svg(f'<g class="r1">{"".join(drawn)}</g>', WIDTH, HEIGHT, f"{name}, by report: {said}")

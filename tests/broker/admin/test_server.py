@@ -1,0 +1,148 @@
+"""The admin server: when it loads the application, how many it serves, and peers that do not wait."""
+
+import socket
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from broker.admin import client
+from broker.admin.client import AdminError
+from tests.broker.conftest import Start
+from tests.support.broker.admin import request
+from tests.support.broker.events import wait_for_event
+from tests.support.brokers import start_sluice
+from tests.support.certificates import Certificates
+from tests.support.process import Address, BrokerProcess
+from tests.support.waiting import wait_until
+from tests.support.wire import connected
+
+pytestmark = pytest.mark.once
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: sluice\r\n\r\n"
+
+
+@pytest.fixture
+def broker(start: Start) -> BrokerProcess:
+    """A broker that nobody has asked yet."""
+    broker = start(sections={"admin": {"socket": "a.sock"}})
+    wait_for_event(broker, "admin_socket")
+    return broker
+
+
+@pytest.fixture
+def path(broker: BrokerProcess) -> Path:
+    """Its socket."""
+    return broker.folder / "a.sock"
+
+
+def peer(path: Path) -> socket.socket:
+    """A connection."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(20)
+    connection.connect(str(path))
+    return connection
+
+
+def test_several_at_once_before_it_is_loaded(path: Path) -> None:
+    """Who asks while the application is being loaded gets an answer too, and MQTT is served meanwhile."""
+    with ExitStack() as stack:
+        peers = [stack.enter_context(peer(path)) for _ in range(5)]
+        for each in peers:
+            each.sendall(HEALTH)
+        assert [each.recv(12) for each in peers] == [b"HTTP/1.1 200"] * 5
+
+
+def test_large_request_before_it_is_loaded(path: Path) -> None:
+    """What comes in pieces while the application is being loaded is read in order."""
+    with peer(path) as early:
+        early.sendall(b"GET /health HTTP/1.1\r\nHost: sluice\r\nX: " + b"x" * 30_000)
+        early.sendall(b"\r\n\r\n")
+        assert early.recv(12) == b"HTTP/1.1 200"
+
+
+def test_connections_are_bounded(broker: BrokerProcess, path: Path) -> None:
+    """The broker refuses a 65th connection until one of the 64 has ended."""
+    assert request(path, "/health").status == 200
+    with ExitStack() as stack:
+        peers = [stack.enter_context(peer(path)) for _ in range(64)]
+        wait_until(lambda: refused(path), "all of them count")
+        with pytest.raises(AdminError, match="64 others are connected"):
+            client.ask(path, "/sessions")
+        peers[0].close()
+        wait_until(lambda: not refused(path), "there is room")
+
+
+def refused(path: Path) -> bool:
+    """Whether another connection is refused."""
+    with suppress(ConnectionError):
+        return request(path, "/health").status == 503
+    return True
+
+
+def test_wrong_http(path: Path) -> None:
+    """What is not HTTP is answered with 400, and others are served."""
+    assert request(path, "/health").status == 200
+    with peer(path) as wrong:
+        wrong.sendall(b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x00\x00\x00\r\n\r\n")
+        assert wrong.recv(12) == b"HTTP/1.1 400"
+    assert request(path, "/health").status == 200
+
+
+def test_gone_before_the_answer(path: Path) -> None:
+    """A peer that closes before its answer does not disturb the others."""
+    for _ in range(20):
+        with peer(path) as gone:
+            gone.sendall(HEALTH)
+    wait_until(lambda: request(path, "/health").status == 200, "an answer")
+
+
+def test_mqtt_during_a_flood(broker: BrokerProcess, path: Path) -> None:
+    """The broker serves MQTT clients while a peer sends many requests at once and reads no answer."""
+    with peer(path) as flood, connected(broker.address(), 5) as publisher:
+        flood.sendall(b"GET /api/v1/sessions HTTP/1.1\r\nHost: sluice\r\n\r\n" * 1_000)
+        for _ in range(100):
+            publisher.publish("t", b"x", 1)
+
+
+PARTS = [
+    b"",
+    b"GET /hea",
+    HEALTH + b"GET /hea",
+    b"POST /api/v1/publish HTTP/1.1\r\nHost: sluice\r\nContent-Length: 20\r\n\r\n{",
+    b"POST /api/v1/nothing HTTP/1.1\r\nHost: sluice\r\nContent-Length: 20\r\n\r\n{",
+]
+
+
+def test_silent_peers(path: Path) -> None:
+    """Who does not send a whole request within ten seconds is disconnected, also after an earlier request."""
+    with ExitStack() as stack:
+        peers = [stack.enter_context(peer(path)) for _ in PARTS]
+        for silent, sent in zip(peers, PARTS, strict=True):
+            silent.sendall(sent)
+        for silent in peers:
+            with suppress(ConnectionError):
+                while silent.recv(65_536):
+                    pass
+
+
+def test_slow_answers(path: Path) -> None:
+    """Who waits for an answer is not disconnected, however long it takes: here a stream."""
+    with peer(path) as patient:
+        patient.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: sluice\r\n\r\n")
+        patient.settimeout(30)
+        received = b""
+        while received.count(b"data: ") < 12:
+            received += patient.recv(65_536)
+
+
+def test_tls(tmp_path: Path, certificates: Certificates) -> None:
+    """With admin.tls the API is served over TLS, and not in clear."""
+    tls = {"certfile": str(certificates.server.certfile), "keyfile": str(certificates.server.keyfile)}
+    admin = {"socket": None, "listen": "127.0.0.1:0", "tls": tls, "tokens": [{"name": "a", "sha256": "0" * 64}]}
+    with start_sluice(tmp_path, sections={"admin": admin}) as running:
+        (event,) = wait_for_event(running, "admin_listening")
+        address = Address("127.0.0.1", int(str(event["port"])))
+        assert request(address, "/health", tls=certificates.client_context(with_certificate=False)).status == 200
+        with pytest.raises(ConnectionError):
+            request(address, "/health")

@@ -1,0 +1,86 @@
+"""What a session waits for, and the words for it: each reason, in a broker over sockets."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.admin import waiting
+from protocol import properties as props
+from spark_jobs import formats
+from spark_jobs.page import trouble
+from tests.broker.conftest import Start
+from tests.support.broker.admin import listed
+from tests.support.broker.events import wait_for_event
+from tests.support.waiting import wait_until
+from tests.support.wire import WireClient, connected
+
+pytestmark = pytest.mark.once
+
+
+def reason(path: Path, client_id: str = "slow") -> str:
+    """What one session waits for."""
+    rows = listed(path, "sessions", f"client_id={client_id}")["items"]
+    return str(rows[0]["waits_for"]) if rows else "gone"
+
+
+@pytest.mark.parametrize(
+    ("reason", "column"),
+    [
+        (waiting.SEND_PATH, "congested"),
+        (waiting.WINDOW, "window_full"),
+        (waiting.BYTE_WINDOW, "window_bytes_full"),
+        (waiting.RATE, "rate_limited"),
+        (waiting.CLIENT, "offline"),
+        (waiting.TURN, "backlog"),
+    ],
+)
+def test_words_are_those_of_the_report(reason: str, column: str) -> None:
+    """Who knows a reason from the report finds the same words in the dashboard."""
+    meaning = trouble.because(column)[2]
+    assert waiting.because(reason) == formats.reason(column) + (f", {meaning}" if meaning else "")
+
+
+@pytest.mark.parametrize(
+    ("session", "receive_maximum", "expected"),
+    [
+        ({}, 2, "window"),
+        ({"consumer_max_rate": 1}, 100, "rate"),
+        ({"consumer_window_size": 100}, 100, "byte window"),
+    ],
+)
+def test_limits(
+    start: Start, tmp_path: Path, session: dict[str, object], receive_maximum: int, expected: str
+) -> None:
+    """A session with a backlog waits for the limit that holds it back, and the list can be filtered by that."""
+    broker = start(sections={"admin": {"socket": "a.sock"}, "session": session})
+    wait_for_event(broker, "admin_socket")
+    path = tmp_path / "a.sock"
+    properties: Any = {props.RECEIVE_MAXIMUM: receive_maximum}
+    with (
+        connected(broker.address(), 5, client_id="slow", properties=properties) as slow,
+        connected(broker.address(), 5, client_id="sender") as sender,
+    ):
+        slow.subscribe("t", qos=1)
+        assert reason(path) == "nothing"
+        for _ in range(20):
+            sender.publish("t", b"x" * 60, 1)
+        wait_until(lambda: reason(path) == expected, "it waits")
+        found = listed(path, "sessions", f"waits_for={expected.replace(' ', '+')}")
+        assert [row["client_id"] for row in found["items"]] == ["slow"]
+
+
+def test_send_path_and_client(start: Start, tmp_path: Path) -> None:
+    """A session whose client does not read waits for the send path; when the client has gone, for the client."""
+    broker = start(sections={"admin": {"socket": "a.sock"}})
+    wait_for_event(broker, "admin_socket")
+    path = tmp_path / "a.sock"
+    with connected(broker.address(), 5, client_id="sender") as sender:
+        properties: Any = {props.SESSION_EXPIRY_INTERVAL: 100}
+        with WireClient(broker.address(), 5, receive_buffer=1024) as slow:
+            slow.connect("slow", properties=properties)
+            slow.subscribe("t", qos=1)
+            for _ in range(100):
+                sender.publish("t", b"x" * 100_000, 0)
+            wait_until(lambda: reason(path) == "send path", "it is congested")
+        wait_until(lambda: reason(path) == "client", "it is away")

@@ -1,0 +1,47 @@
+"""What bounds a trace: how many connections it looks at, and how much of the time it takes."""
+
+import json
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from broker.admin.trace import trace as traces
+from broker.admin.trace.trace import Trace, Wanted
+from tests.support.broker.local import LocalBroker, Transport
+
+pytestmark = pytest.mark.once
+
+
+def traced(monkeypatch: pytest.MonkeyPatch, took: float, lines: int) -> list[Any]:
+    """The first lines of a trace of a broker with three clients, whose taps have taken so many seconds."""
+    monkeypatch.setattr(Transport, "set_protocol", lambda _, __: None, raising=False)
+    with LocalBroker() as local:
+        for number in range(3):
+            local.client().connect(f"c{number}")
+        trace = Trace(local.broker, Wanted(topic_filter="t/#"), 10, payload=False)
+        trace.took = took
+
+        async def read() -> list[Any]:
+            async with aclosing(trace.lines(60)) as found:
+                return [json.loads(await anext(found)) for _ in range(lines)]
+
+        return local.loop.run_until_complete(read())
+
+
+def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of very many connections it looks at some, and says so."""
+    monkeypatch.setattr(traces, "MOST_TAPPED", 2)
+    (began,) = traced(monkeypatch, 0.0, 1)
+    assert began["text"] == "2 connections, the most, of 3: the others are not shown"
+    monkeypatch.undo()
+    (began,) = traced(monkeypatch, 0.0, 1)
+    assert began["text"] == "3 connections"
+
+
+def test_its_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends when it takes more than its share, and says what takes less."""
+    monkeypatch.setattr(traces, "PERIOD", 0.0)
+    began, ended = traced(monkeypatch, 1e9, 2)
+    assert (began["event"], ended["event"]) == ("began", "ended")
+    assert "of the broker's time: name a client, or fewer topics" in ended["text"]

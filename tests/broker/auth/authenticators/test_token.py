@@ -1,0 +1,188 @@
+"""Clients that log in with tokens (JWT): algorithms, claims, what is refused, and the end of a token."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.auth.authenticators.authenticator import Login, No
+from broker.auth.authenticators.hashing import HashingPool
+from broker.auth.authenticators.token import TokenAuthenticator
+from broker.auth.authenticators.token_keys import TokenKeys
+from broker.auth.identity import Identity
+from config.tokens import Jwt
+from protocol import reason_codes
+from protocol.acknowledgements import Puback
+from protocol.connack import Connack
+from protocol.disconnect import Disconnect
+from protocol.publish import Publish
+from tests.broker.conftest import Start
+from tests.support.broker.events import wait_for_event
+from tests.support.broker.logins import log_in, sections, write_users
+from tests.support.broker.tokens import SECRET, make_key, public, token
+
+ALGORITHMS = ("HS256", "HS512", "RS256", "PS256", "ES256", "EdDSA")
+DENIED = reason_codes.BAD_USER_NAME_OR_PASSWORD
+
+
+async def answer(own: dict[str, Any], password: str, username: str = "") -> Identity | No:
+    """What is said about a login."""
+    settings = Jwt.model_validate(own)
+    pool = HashingPool()
+    try:
+        found = await TokenAuthenticator(settings, TokenKeys(settings), pool).authenticate(
+            Login(username, password.encode())
+        )
+    finally:
+        pool.close()
+    assert isinstance(found, Identity | No)
+    return found
+
+
+def secret(tmp_path: Path, **more: Any) -> dict[str, Any]:
+    """The section for tokens with SECRET."""
+    return {"algorithms": ["HS256"], "key_file": str(public(SECRET, tmp_path / "key")), **more}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+async def test_algorithms(tmp_path: Path, algorithm: str) -> None:
+    """A token of each kind is verified by its key, and by no other."""
+    key = make_key(algorithm)
+    own = {"algorithms": [algorithm], "key_file": str(public(key, tmp_path / "key"))}
+    found = await answer(own, token(key, algorithm))
+    assert isinstance(found, Identity)
+    assert (found.user, found.roles, found.source) == ("ann", frozenset(), "jwt")
+    other = b"o" * 64 if algorithm.startswith("HS") else make_key(algorithm)
+    assert await answer(own, token(other, algorithm)) is No.DENIED
+
+
+async def test_public_key_is_no_secret(tmp_path: Path) -> None:
+    """A token that is signed with the public key as if it were a secret is refused, and so is one without signature."""
+    import base64
+    import hashlib
+    import hmac
+    import json
+
+    path = public(make_key("RS256"), tmp_path / "key")
+
+    def part(value: bytes) -> bytes:
+        return base64.urlsafe_b64encode(value).rstrip(b"=")
+
+    body = token(SECRET, "HS256").split(".")[1].encode()
+    for name in ("HS256", "none"):
+        signed = part(json.dumps({"alg": name}).encode()) + b"." + body
+        mac = hmac.digest(path.read_bytes(), signed, hashlib.sha256) if name == "HS256" else b""
+        forged = (signed + b"." + part(mac)).decode()
+        assert await answer({"algorithms": ["RS256"], "key_file": str(path)}, forged) is No.DENIED
+
+
+@pytest.mark.parametrize(
+    ("claims", "more", "expected"),
+    [
+        ({}, {}, True),
+        ({"exp": None}, {}, False),
+        ({"exp": 1}, {}, False),
+        ({"exp": "tomorrow"}, {}, False),
+        ({"nbf": 99_999_999_999}, {}, False),
+        ({"sub": None}, {}, False),
+        ({"sub": "a\nb"}, {}, False),
+        ({"sub": ""}, {}, False),
+        ({"iss": "other"}, {"issuer": "me"}, False),
+        ({"iss": "me"}, {"issuer": "me"}, True),
+        ({"aud": "mqtt"}, {}, False),
+        ({"aud": ["a", "mqtt"]}, {"audience": "mqtt"}, True),
+        ({}, {"audience": "mqtt"}, False),
+        ({"name": "ann", "sub": None}, {"user_claim": "name"}, True),
+    ],
+)
+async def test_claims(tmp_path: Path, claims: dict[str, Any], more: dict[str, Any], expected: bool) -> None:
+    """A token has to be for us, from whom we trust, valid now and not for ever, and has to name a user."""
+    assert isinstance(await answer(secret(tmp_path, **more), token(SECRET, "HS256", **claims)), Identity) == expected
+
+
+@pytest.mark.parametrize(
+    ("claims", "claim", "roles"),
+    [
+        ({"roles": ["ops", "night", 7, "", "a\n"]}, "roles", {"ops", "night"}),
+        ({"roles": "ops night"}, "roles", {"ops", "night"}),
+        ({"realm": {"access": {"roles": ["ops"]}}}, "realm.access.roles", {"ops"}),
+        ({"roles": {"a": 1}}, "roles", set()),
+        ({"roles": ["ops"]}, None, set()),
+        ({}, "roles.of.mine", set()),
+    ],
+)
+async def test_roles(tmp_path: Path, claims: dict[str, Any], claim: str | None, roles: set[str]) -> None:
+    """Roles are names in a claim, whatever else is there."""
+    found = await answer(secret(tmp_path, roles_claim=claim), token(SECRET, "HS256", **claims))
+    assert isinstance(found, Identity)
+    assert found.roles == roles
+
+
+async def test_where_the_token_is(tmp_path: Path) -> None:
+    """As the password with the user's own name or without one, or as the user name; other logins are left to others."""
+    good = token(SECRET, "HS256")
+    own = secret(tmp_path)
+    assert isinstance(await answer(own, good, "ann"), Identity)
+    assert await answer(own, good, "ben") is No.DENIED
+    assert await answer(own, "a password", "ann") is No.NOT_MINE
+    assert await answer(own, "eyJ.", "ann") is No.NOT_MINE
+    assert await answer(own, "eyJ" + "x" * 20_000 + "..", "ann") is No.DENIED
+    by_name = secret(tmp_path, sent_as="username")
+    assert isinstance(await answer(by_name, "whatever", good), Identity)
+    assert await answer(by_name, good, "ann") is No.NOT_MINE
+
+
+def test_in_a_broker(start: Start, tmp_path: Path) -> None:
+    """Tokens and passwords side by side; rules know the token's user and roles, and the log has no token."""
+    own = sections(write_users(tmp_path / "users"))
+    own["authentication"]["jwt"] = secret(tmp_path, roles_claim="roles")
+    rules = [{"permit": "allow", "topics": ["of/{username}/{role}"]}]
+    broker = start(sections={**own, "authorization": {"rules": rules}, "log": {"level": "debug", "format": "json"}})
+    good = token(SECRET, "HS256", roles=["ops"], sub="tom")
+    for version, name in ((4, "tom"), (5, "tom"), (5, None)):
+        with log_in(broker.address(), name, good, version) as client:
+            assert client.expect(Connack).reason_code == 0
+            client.send(Publish(b"of/tom/ops", b"", 1, packet_id=1))
+            client.expect(Puback)
+    with log_in(broker.address(), "ann", "correct horse") as client:
+        assert client.expect(Connack).reason_code == 0
+    bad = [token(b"x" * 64, "HS256"), token(SECRET, "HS256", seconds=-1), good.rpartition(".")[0] + "." + "A" * 43]
+    for each in bad:
+        with log_in(broker.address(), "tom", each) as client:
+            assert client.expect(Connack).reason_code == DENIED
+    reasons = [event["reason"] for event in wait_for_event(broker, "token_refused", 3)]
+    assert reasons == ["InvalidSignatureError", "ExpiredSignatureError", "InvalidSignatureError"]
+    for each in (good, *bad):
+        assert each.split(".")[1] not in broker.stderr
+
+
+def test_token_as_a_name_is_not_logged(start: Start, tmp_path: Path) -> None:
+    """A refused token is not in the log where the user name would be."""
+    own: dict[str, Any] = {"allow_anonymous": None, "authentication": {"jwt": secret(tmp_path, sent_as="username")}}
+    broker = start(sections={**own, "log": {"level": "debug", "format": "json"}})
+    bad = token(b"x" * 64, "HS256")
+    with log_in(broker.address(), bad, None) as client:
+        assert client.expect(Connack).reason_code == DENIED
+    assert "eyJ" not in broker.stderr
+    with log_in(broker.address(), token(SECRET, "HS256"), None) as client:
+        assert client.expect(Connack).reason_code == 0
+
+
+def test_connection_ends_with_the_token(start: Start, tmp_path: Path) -> None:
+    """When the token expires the connection is closed; the next token resumes the session."""
+    own: dict[str, Any] = {"allow_anonymous": None, "authentication": {"jwt": secret(tmp_path)}}
+    broker = start(sections=own)
+    with log_in(broker.address(), "ann", token(SECRET, "HS256", seconds=2), client_id="x") as client:
+        client.expect(Connack)
+        packet = client.expect_close()
+        assert isinstance(packet, Disconnect)
+        assert packet.reason_code == reason_codes.NOT_AUTHORIZED
+    with log_in(broker.address(), "ann", token(SECRET, "HS256"), client_id="x") as client:
+        assert client.expect(Connack).reason_code == 0
+
+
+def test_nobody_without_a_token(start: Start, tmp_path: Path) -> None:
+    """Tokens are users: others are not let in."""
+    broker = start(sections={"allow_anonymous": None, "authentication": {"jwt": secret(tmp_path)}})
+    with log_in(broker.address(), None, None) as client:
+        assert client.expect(Connack).reason_code == reason_codes.NOT_AUTHORIZED

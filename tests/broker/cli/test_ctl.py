@@ -1,0 +1,74 @@
+"""`sluice ctl`: what it prints, what it changes in a broker, and how it refuses."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from broker.cli.main import app
+from config.models import Config
+from tests.broker.conftest import Start
+from tests.support.broker.events import wait_for_event
+from tests.support.wire import connected
+
+pytestmark = pytest.mark.once
+
+
+def ctl(*arguments: object) -> tuple[int, str, str]:
+    """Run `sluice ctl` in this process: status, standard output, standard error."""
+    result = CliRunner().invoke(app, ["ctl", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_token() -> None:
+    """`sluice ctl token` prints a new token each time, and an entry that the configuration accepts."""
+    status, first, _ = ctl("token", "ann", "--role", "operator")
+    _, second, _ = ctl("token", "bob")
+    tokens = [re.search(r"^# The token: (\S{43})$", out, re.MULTILINE) for out in (first, second)]
+    assert (status, tokens[0] is not None, tokens[1] is not None) == (0, True, True)
+    admin = Config.model_validate({"admin": {"tokens": yaml.safe_load(first) + yaml.safe_load(second)}}).admin
+    assert [(each.name, each.role) for each in admin.tokens] == [("ann", "operator"), ("bob", "viewer")]
+    assert admin.tokens[0].sha256 != admin.tokens[1].sha256
+
+
+def test_commands(start: Start, tmp_path: Path) -> None:
+    """Each command does in a broker what it says, and prints the answer as JSON."""
+    broker = start(sections={"admin": {"socket": "a.sock"}})
+    wait_for_event(broker, "admin_socket")
+
+    def run(*arguments: object) -> Any:
+        status, out, err = ctl(*arguments, "--socket", tmp_path / "a.sock")
+        assert (status, err) == (0, "")
+        return json.loads(out)
+
+    with connected(broker.address(), 5, client_id="a/b") as client:
+        client.subscribe("t")
+        assert run("status")["sessions"] == 1
+        assert (run("health")["status"], run("ready")["ready"]) == ("ok", True)
+        assert run("list", "clients", "--filter", "client_id=a")["items"][0]["client_id"] == "a/b"
+        assert run("session", "a/b")["waits_for"] == "nothing"
+        assert run("publish", "t", "hello", "--retain") == {"matched": True}
+        assert client.receive_message().payload == b"hello"
+        assert run("clear", "t") == {"count": 1}
+        assert run("disconnect", "a/b") == {"result": "disconnected"}
+        client.expect_close()
+    with connected(broker.address(), 5, client_id="c"):
+        assert run("end", "c") == {"result": "ended"}
+
+
+def test_refusals(start: Start, tmp_path: Path) -> None:
+    """What the broker refuses ends the command with 1 and the reason; a wrong argument with 2."""
+    broker = start(sections={"admin": {"socket": "a.sock"}})
+    wait_for_event(broker, "admin_socket")
+    path = tmp_path / "a.sock"
+    status, out, err = ctl("end", "nobody", "--socket", path)
+    assert (status, out, err) == (1, "", f"sluice: {path}: there is no session 'nobody'\n")
+    assert "there is no address 'x'" in ctl("drain", "x", "--socket", path)[2]
+    assert "sort: Input should be" in ctl("list", "groups", "--sort", "x", "--socket", path)[2]
+    assert ctl("list", "groups", "--filter", "x", "--socket", path)[0] == 2
+    assert "there is no such socket" in ctl("status", "--socket", tmp_path / "none")[2]

@@ -1,0 +1,161 @@
+"""`sluice import mosquitto`: what it takes over, what it says about the rest, and what it never does."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import config
+from broker.cli.main import app
+from tests.support.certificates import make_certificates
+from tests.support.mosquitto_configs import SOUND, WRONG
+
+pytestmark = pytest.mark.once
+
+HASH = "$7$101$MTIzNDU2Nzg5MDEy$" + "A" * 86 + "=="
+
+
+def import_from(*arguments: object) -> tuple[int, str, str]:
+    """Run `sluice import mosquitto` in this process: status, standard output, standard error."""
+    result = CliRunner().invoke(app, ["import", "mosquitto", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the files that configurations name."""
+    made = tmp_path_factory.mktemp("mosquitto")
+    make_certificates(made)
+    (made / "crl.pem").write_text("-----BEGIN X509 CRL-----\n")
+    (made / "passwords").write_text(f"ann:{HASH}\n")
+    (made / "acl").write_text("topic readwrite a/#\nuser ann\ntopic read b/#\npattern write c/%u/#\n")
+    return made
+
+
+def written(folder: Path, tmp_path: Path, text: str) -> Path:
+    """A configuration file with these lines."""
+    file = tmp_path / "mosquitto.conf"
+    text = text.replace("PORT", "1883").replace("OTHER", "1884").replace("FOLDER", str(folder))
+    file.write_text(f"# a comment\n\n{text}\n")
+    return file
+
+
+@pytest.mark.parametrize("about", SOUND)
+def test_own_configurations(folder: Path, tmp_path: Path, about: str) -> None:
+    """What Mosquitto's own examples and tests configure is imported whole, valid, and each line is accounted for."""
+    file = written(folder, tmp_path, SOUND[about])
+    output = tmp_path / "sluice.yaml"
+    status, _, err = import_from(file, "--output", output)
+    assert (status, err) == (0, "")
+    assert config.check(output) == []
+    text = output.read_text()
+    lines = enumerate(file.read_text().splitlines(), 1)
+    assert [line for number, line in lines if line and line[0] != "#" and f"{file}:{number} " not in text] == []
+    assert "secret-word" not in text
+    assert "deadbeef" not in text
+
+
+def test_there_are_fifty() -> None:
+    """Fifty and more configurations are tried."""
+    assert len(SOUND) >= 50
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_wrong_lines(tmp_path: Path, line: str) -> None:
+    """A line that is unknown or malformed is named with file and line and what is wrong; the rest is taken over."""
+    file = tmp_path / "mosquitto.conf"
+    file.write_text(f"max_queued_messages 7\n{line}\n")
+    status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
+    (told,) = err.splitlines()
+    assert (status, told.startswith(f"{file}:2 "), told.isprintable()) == (1, True, True)
+    assert WRONG[line] in told
+    assert config.check(tmp_path / "sluice.yaml") == []
+    assert yaml.safe_load((tmp_path / "sluice.yaml").read_text())["session"]["max_mqueue_len"] == 7
+    assert WRONG[line] in (tmp_path / "sluice.yaml").read_text()
+
+
+def test_directory_with_includes(tmp_path: Path) -> None:
+    """A directory is read with its include_dir, in Mosquitto's order; each line is named with its own file."""
+    for name, text in (
+        ("mosquitto.conf", "sys_interval 1\ninclude_dir conf.d"),
+        ("conf.d/b.conf", "max_keepalive 20"),
+        ("conf.d/A.conf", "max_keepalive 10\nsurprise"),
+        ("conf.d/a.conf", "max_keepalive 15\ninclude_dir /etc"),
+        ("conf.d/c.txt", "max_keepalive 1"),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    output = tmp_path / "sluice.yaml"
+    status, _, err = import_from(tmp_path, "-o", output)
+    assert (status, len(err.splitlines())) == (1, 2)
+    assert f"{tmp_path}/conf.d/A.conf:2 surprise: Mosquitto has no such option" in err
+    assert f"{tmp_path}/conf.d/a.conf:2 include_dir /etc: Mosquitto reads it in the first file only" in err
+    mqtt = yaml.safe_load(output.read_text())["mqtt"]
+    assert (mqtt["server_keep_alive"], mqtt["sys_interval"]) == ("20s", "1s")
+
+
+def test_never_overwrites(tmp_path: Path) -> None:
+    """A file that exists stays as it is, unless --force is given; nothing else is left behind."""
+    file, output = tmp_path / "mosquitto.conf", tmp_path / "sluice.yaml"
+    file.write_text("port 1999\nallow_anonymous true\n")
+    output.write_text("precious")
+    status, _, err = import_from(file, "-o", output)
+    assert (status, output.read_text()) == (2, "precious")
+    assert "exists" in err
+    assert import_from(file, "-o", output, "--force")[0] == 0
+    assert "1999" in output.read_text()
+    assert {each.name for each in tmp_path.iterdir()} == {"mosquitto.conf", "sluice.yaml"}
+
+
+def test_invalid_result_is_not_written(tmp_path: Path) -> None:
+    """What would not be a valid configuration is not written, and the mistake is named with Mosquitto's line."""
+    file = tmp_path / "mosquitto.conf"
+    file.write_text("allow_anonymous true\nlistener 1883\nlistener 1883\n")
+    status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
+    assert status == 2
+    assert f"{file}:3 listener 1883: found '0.0.0.0:1883'" in err
+    assert [each.name for each in tmp_path.iterdir()] == ["mosquitto.conf"]
+
+
+def test_nobody_is_let_in(tmp_path: Path) -> None:
+    """If Mosquitto lets nobody in, neither does the result: it has a file of users, without any."""
+    file, output = tmp_path / "mosquitto.conf", tmp_path / "sluice.yaml"
+    file.write_text("listener 1883\n")
+    status, out, _ = import_from(file, "-o", output)
+    users = tmp_path / "sluice-users"
+    assert (status, users.read_text(), users.stat().st_mode & 0o777) == (0, "", 0o600)
+    assert f"sluice user add NAME --file {users}" in out
+    loaded = config.load(output, environ={}).config
+    assert (loaded.allow_anonymous, loaded.authentication.password_file) == (False, users)
+
+
+def test_files_that_cannot_be_used(folder: Path, tmp_path: Path) -> None:
+    """Files that are missing, and lines of password and ACL files that Sluice cannot use, are named; it is written."""
+    (tmp_path / "passwords").write_text(f"ann:{HASH}\nben:plain\n")
+    (tmp_path / "acl").write_text("topic read a/#\ntopic sing b/#\n")
+    file = tmp_path / "mosquitto.conf"
+    file.write_text("listener 8883\ncertfile gone.pem\npassword_file passwords\nacl_file acl\n")
+    status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
+    assert status == 1
+    assert f"{file}:2 certfile gone.pem: there is no file" in err
+    assert f"{tmp_path}/passwords:2: the password is not a hash" in err
+    assert f"{tmp_path}/acl: line 2: found 'sing'" in err
+    assert (tmp_path / "sluice.yaml").exists()
+
+
+@pytest.mark.parametrize("content", [b"\0\1", b"x" * 2_000_000, None])
+def test_unreadable(tmp_path: Path, content: bytes | None) -> None:
+    """What is no configuration at all is refused."""
+    file = tmp_path / "mosquitto.conf"
+    if content is not None:
+        file.write_bytes(content)
+    status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
+    assert (status, str(file) in err) == (2, True)
+    assert import_from(tmp_path / "none", "-o", tmp_path / "sluice.yaml")[0] == 2
+
+
+def test_help_has_an_example() -> None:
+    """`--help` shows how to call it."""
+    assert "Example: sluice import mosquitto /etc/mosquitto" in import_from("--help")[1]

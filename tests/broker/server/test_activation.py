@@ -1,0 +1,70 @@
+"""Sockets that systemd passes: by systemd's own tool, and variables in every form."""
+
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.server.activation import passed_on, sockets_named
+from tests.support.brokers import sluice_config
+from tests.support.process import Address, BrokerProcess, clean_environment, free_port
+from tests.support.wire import WireClient
+
+ACTIVATE = shutil.which("systemd-socket-activate")
+
+
+@pytest.mark.skipif(ACTIVATE is None, reason="systemd-socket-activate is not installed (Debian: apt install systemd)")
+def test_activated(tmp_path: Path) -> None:
+    """The broker serves a port that was opened before it began, and the client that has made it begin."""
+    port = free_port("127.0.0.1")
+    listeners = [{"name": "tcp", "bind": "systemd:mqtt"}, {"name": "other", "bind": "127.0.0.1:0"}]
+    file = tmp_path / "sluice.yaml"
+    file.write_text(sluice_config((), {"listeners": listeners}))
+    environment = clean_environment(XDG_RUNTIME_DIR=str(tmp_path))
+    passed = [f"--setenv={name}" for name in environment]
+    command = [str(ACTIVATE), f"--listen=127.0.0.1:{port}", "--fdname=mqtt", *passed, sys.executable, "-m", "broker"]
+    with BrokerProcess([*command, "run", "--config", str(file)], tmp_path, environment) as broker:
+        broker.wait_for_output(lambda lines: any("Listening on" in line for line in lines), "the port")
+        with WireClient(Address("127.0.0.1", port), 5, timeout=30) as client:
+            assert client.connect().reason_code == 0
+            client.subscribe("t")
+            client.publish("t", b"x")
+            assert client.receive_message().payload == b"x"
+        broker.assert_healthy()
+
+
+def test_variables() -> None:
+    """Only what is for this process counts, and processes that it starts do not see it."""
+    me, first = str(os.getpid()), 900
+    for position in range(3):
+        os.dup2(0, first + position)
+    try:
+        for environ, expected in (
+            ({}, {}),
+            ({"LISTEN_PID": "1", "LISTEN_FDS": "1"}, {}),
+            ({"LISTEN_PID": me, "LISTEN_FDS": "x"}, {}),
+            ({"LISTEN_PID": me, "LISTEN_FDS": "0"}, {}),
+            ({"LISTEN_PID": me, "LISTEN_FDS": "2"}, {"unknown": [first, first + 1]}),
+            (
+                {"LISTEN_PID": me, "LISTEN_FDS": "3", "LISTEN_FDNAMES": "a:b:a"},
+                {"a": [first, first + 2], "b": [first + 1]},
+            ),
+        ):
+            variables = dict(environ)
+            assert passed_on(variables, first) == expected
+            assert variables == {}
+    finally:
+        for position in range(3):
+            os.close(first + position)
+
+
+def test_not_a_listening_socket() -> None:
+    """What cannot be listened on is refused, and so is a name that systemd has not passed."""
+    with socket.socket() as sock:
+        with pytest.raises(OSError, match="not a listening stream socket"):
+            sockets_named("a", {"a": [sock.fileno()]})
+        with pytest.raises(OSError, match="there are: a, b"):
+            sockets_named("c", {"b": [], "a": []})

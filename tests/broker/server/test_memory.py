@@ -1,0 +1,141 @@
+"""The memory watermark (FC-32) of a running broker: what is refused, what goes on, and how it ends."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol import properties as props
+from protocol.acknowledgements import Puback
+from protocol.connack import Connack
+from protocol.connect import Connect
+from protocol.properties import Properties
+from protocol.publish import encode_publish
+from tests.broker.conftest import Start
+from tests.broker.server.test_reload import reload, rewrite
+from tests.support.broker.admin import listed, request
+from tests.support.broker.events import events, wait_for_event
+from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
+from tests.support.wire import WireClient, connected
+
+KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 3600}
+QUOTA_EXCEEDED = 0x97
+MIB = 1024 * 1024
+ROOM = 60 * MIB
+"""Between what the broker takes and the watermark."""
+SIZE = 900_000
+
+
+def ready(broker: BrokerProcess) -> tuple[int, list[str]]:
+    """What /ready says."""
+    answer = request(broker.folder / "a.sock", "/ready")
+    return answer.status, answer.json["reasons"]
+
+
+def put(sender: WireClient, topic: str, payload: bytes, retain: bool = False) -> int:
+    """PUBLISH at QoS 1; returns the reason code of PUBACK."""
+    sender.send(encode_publish(topic.encode(), payload, 1, retain, False, 1, None, 5))
+    return sender.expect(Puback).reason_code
+
+
+def come(broker: BrokerProcess, client_id: str, kept: bool) -> tuple[WireClient, Connack]:
+    """A client connects, without a clean start."""
+    client = WireClient(broker.address(), 5, timeout=20)
+    client.send(Connect(client_id, False, 0, properties=KEPT if kept else None, version=5))
+    return client, client.expect(Connack)
+
+
+@pytest.fixture
+def full(start: Start) -> Iterator[tuple[BrokerProcess, int]]:
+    """A broker above its watermark, because a kept session is away; and how many messages wait for it."""
+    sections = {"admin": {"socket": "a.sock"}, "session": {"max_mqueue_len": "infinity", "overflow_patience": 0}}
+    broker = start(sections=sections)
+    wait_for_event(broker, "admin_socket")
+    away, _ = come(broker, "away", True)
+    away.subscribe("large", qos=1)
+    away.disconnect()
+    file = broker.folder / "sluice.yaml"
+    file.write_text(file.read_text() + f"memory_watermark: {broker.rss() + ROOM}\n")
+    assert reload(broker).json["changed"] == ["memory_watermark"]
+    with connected(broker.address(), 5) as sender:
+        count = 0
+        while not events(broker, "memory_high"):
+            assert put(sender, "large", bytes(SIZE)) == 0
+            count += 1
+            assert count < 1000
+        (row,) = listed(broker.folder / "a.sock", "sessions", "client_id=away")["items"]
+        assert 0 <= count - row["mqueue_len"] == row["dropped"] < 10  # sent before the event was read
+        yield broker, row["mqueue_len"]
+
+
+def test_nothing_new_is_taken_on(full: tuple[BrokerProcess, int]) -> None:
+    """FC-32: nothing is retained and no new session kept; smaller ones in place, and who is there, are let in."""
+    broker, _ = full
+    assert ready(broker) == (503, ["the memory is above memory_watermark"])
+    with connected(broker.address(), 5) as sender:
+        assert put(sender, "r", b"x", retain=True) == QUOTA_EXCEEDED
+    refused, connack = come(broker, "new", True)
+    assert connack.reason_code == QUOTA_EXCEEDED
+    refused.close()
+    for client_id, kept in (("new", False), ("away", True)):
+        client, connack = come(broker, client_id, kept)
+        assert connack.reason_code == 0
+        client.close()
+    with connected(broker.address(), 4) as older:
+        older.send(encode_publish(b"r", b"x", 1, True, False, 1, None, 4))
+        older.expect_close()
+    older, connack = WireClient(broker.address(), 4), Connack()
+    with older:
+        older.send(Connect("older", False, 0, version=4))
+        assert older.expect(Connack).reason_code == 3
+    text = request(broker.folder / "a.sock", "/metrics").text
+    assert "sluice_memory_high 1.0" in text
+    assert 'sluice_quota_reached_total{quota="memory_watermark"} 4.0' in text
+
+
+def test_what_is_acknowledged_stays_and_it_ends(full: tuple[BrokerProcess, int]) -> None:
+    """FC-32: large queues take no more, others get all; what waited arrives whole, and then everything is taken on."""
+    broker, count = full
+    with connected(broker.address(), 5) as sender, connected(broker.address(), 5) as reader:
+        reader.subscribe("#", qos=1)
+        for number in range(3):
+            sender.send(encode_publish(b"large", bytes([number]) * 10, 1, False, False, number + 1, None, 5))
+        assert [reader.receive_message().payload for _ in range(3)] == [bytes([number]) * 10 for number in range(3)]
+    away, connack = come(broker, "away", True)
+    assert connack.session_present
+    with away:
+        assert [len(away.receive_message().payload) for _ in range(count)] == [SIZE] * count
+        away.expect_nothing_more()
+        wait_for_event(broker, "memory_low", seconds=20)
+        assert ready(broker) == (200, [])
+        with connected(broker.address(), 5) as sender:
+            assert put(sender, "r", b"x", retain=True) in {0, 0x10}
+            assert put(sender, "large", b"again") == 0
+        assert away.receive_message().payload == b"again"
+
+
+def test_publishers_are_held_back(full: tuple[BrokerProcess, int]) -> None:
+    """FC-32: a publisher is read once a second, and everything it sends arrives in the end; others are answered."""
+    broker, _ = full
+    with connected(broker.address(), 5) as reader, connected(broker.address(), 5) as sender:
+        reader.subscribe("t", qos=1)
+        sender.socket.settimeout(20)
+        for number in range(4):
+            sender.publish("t", bytes([number]), 1)
+            assert reader.receive_message().payload == bytes([number])
+            reader.expect_nothing_more()
+    assert [event["resident_bytes"] >= event["memory_watermark"] for event in events(broker, "memory_high")] == [True]
+
+
+def test_taken_away(full: tuple[BrokerProcess, int], tmp_path: Path) -> None:
+    """FC-32: without a watermark in the configuration it ends with the reload."""
+    broker, _ = full
+    rewrite(broker)
+    file = broker.folder / "sluice.yaml"
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("memory_watermark")]
+    file.write_text("\n".join(lines))
+    assert reload(broker).json["changed"] == ["memory_watermark"]
+    wait_until(lambda: ready(broker)[0] == 200, "it is ready")
+    with connected(broker.address(), 5) as sender:
+        assert put(sender, "r", b"x", retain=True) in {0, 0x10}

@@ -1,0 +1,76 @@
+"""The request of a WebSocket handshake: what is behind it in the same bytes, and what cannot be answered as it is."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from protocol.connect import Connect
+from tests.broker.conftest import Start
+from tests.support.brokers import Listener
+from tests.support.process import Address, BrokerProcess
+
+SECONDS = 10.0
+REQUEST = (
+    b"GET /mqtt HTTP/1.1\r\nHost: broker\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
+)
+NO_MASK = bytes(4)
+
+
+@pytest.fixture
+def broker(start: Start) -> Iterator[BrokerProcess]:
+    """A broker that listens on WebSocket; it must not have printed a traceback at the end."""
+    running = start((Listener("ws", websocket=True),))
+    yield running
+    running.assert_healthy()
+
+
+def answer(address: Address, *pieces: bytes, until: bytes = b"") -> bytes:
+    """What the broker answers to these writes, up to these bytes or until it closes."""
+    received = b""
+    with socket.create_connection(address, timeout=SECONDS) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in pieces:
+            client.sendall(piece)
+        while (not until or until not in received) and (data := client.recv(4096)):
+            received += data
+    return received
+
+
+def frame(payload: bytes) -> bytes:
+    """A binary frame of a client."""
+    return bytes((0x82, 0x80 | len(payload))) + NO_MASK + payload
+
+
+@pytest.mark.parametrize("size", [1, 50, 1_000])
+def test_connect_behind_the_request(broker: BrokerProcess, size: int) -> None:
+    """A client may send CONNECT without waiting for the response, in any pieces."""
+    data = REQUEST + frame(Connect("x", True, version=5).encode(5))
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    received = answer(broker.address("ws"), *pieces, until=b"\x20")
+    assert received.startswith(b"HTTP/1.1 101 ")
+
+
+@pytest.mark.parametrize("behind", [b"Se", frame(b"x"), b"\x89\x80" + NO_MASK, b"\x88\x80" + NO_MASK, b"\r\n\r\n"])
+def test_refused_with_more_behind_it(broker: BrokerProcess, behind: bytes) -> None:
+    """A request for another path is answered, whatever is behind it: frames of all kinds, or none."""
+    assert answer(broker.address("ws"), REQUEST.replace(b"/mqtt", b"/") + behind).startswith(b"HTTP/1.1 404 ")
+
+
+@pytest.mark.parametrize(
+    "header", [b"Origin: https://\xff", b"Sec-WebSocket-Key: \xff", b"Connection: \xc3\xa9", b"upgrade: \xff"]
+)
+def test_header_that_is_not_ascii(broker: BrokerProcess, header: bytes) -> None:
+    """The headers of the handshake are ASCII; others, such as cookies, may be anything."""
+    request = REQUEST.replace(b"Host: broker", header)
+    assert answer(broker.address("ws"), request).startswith(b"HTTP/1.1 400 ")
+    cookie = REQUEST.replace(b"Host: broker", b"Cookie: a=\xff")
+    assert answer(broker.address("ws"), cookie, until=b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
+
+
+def test_request_that_is_none(start: Start) -> None:
+    """What is not HTTP is closed without an answer, and the log says why."""
+    broker = start((Listener("ws", websocket=True),), sections={"log": {"level": "debug", "format": "json"}})
+    assert answer(broker.address("ws"), b"GET /mqtt\r\n\r\n") == b""
+    broker.wait_for_output(lambda lines: any("not a WebSocket handshake: invalid" in line for line in lines), "why")

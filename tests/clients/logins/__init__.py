@@ -1,0 +1,1 @@
+"""Third-party clients log in: by each method, over each transport, directly and behind real proxies."""

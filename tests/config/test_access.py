@@ -1,0 +1,64 @@
+"""What decides about logins outside the broker: every bound and validator of its sections rejects."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from config.http import Http
+from config.plugins import Plugin
+from config.postgres import Postgres
+
+pytestmark = pytest.mark.once
+
+BASE: dict[type[BaseModel], dict[str, Any]] = {
+    Http: {"url": "https://login.example.com/"},
+    Postgres: {"host": "/run/postgresql", "database": "d", "user": "u", "query": "select $1"},
+    Plugin: {"name": "p"},
+}
+
+REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
+    (Postgres, "host", [None, "", 5, "a b:c"]),
+    (Postgres, "port", [0, 65_536, None, "x"]),
+    (Postgres, "database", ["", None, 5]),
+    (Postgres, "user", ["", None, 5]),
+    (Postgres, "password_file", ["", 5, []]),
+    (Postgres, "cafile", ["", 5, []]),
+    (Postgres, "query", ["", "select 1", "select $10", None, 5]),
+    (Postgres, "max_connections", [0, 101, "infinity", None, True]),
+    (Postgres, "timeout", [0, "61s", "infinity", "5", None, True]),
+    (Http, "url", ["", "http://login.example.com/", "https://ann:secret@example.com/", "ftp://localhost/", None, 5]),
+    (Http, "cafile", ["", 5, []]),
+    (Http, "header", ["", "a b", "a:b", None, 5]),
+    (Http, "header_file", ["", 5, []]),
+    (Http, "timeout", [0, "61s", "infinity", "5", None, True]),
+    (Http, "max_requests", [0, 1_001, "infinity", None, True]),
+    (Http, "cache_time", [-1, "2d", "infinity", "5", None, True]),
+    (Http, "cache_size", [0, 1_000_001, "infinity", None, True]),
+    (Plugin, "name", ["", None, 5]),
+    (Plugin, "settings", [None, "a", []]),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "value"), [(model, key, value) for model, key, values in REFUSED for value in values]
+)
+def test_every_validator_rejects(model: type[BaseModel], key: str, value: object) -> None:
+    """A value out of bounds or of the wrong type is refused; the message names the key."""
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(BASE[model] | {key: value})
+    assert {error["loc"][0] for error in caught.value.errors()} == {key}
+
+
+def test_no_key_is_left_out_of_the_rejections() -> None:
+    """REFUSED has values for every key of every model."""
+    assert {(model, key) for model, key, _ in REFUSED} == {(model, key) for model in BASE for key in model.model_fields}
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("/run/postgresql", True), ("127.0.0.1", True), ("::1", True), ("localhost", True), ("10.0.0.1", False)],
+)
+def test_database_on_this_machine(host: str, local: bool) -> None:
+    """A database is asked without TLS on this machine only."""
+    assert Postgres.model_validate(BASE[Postgres] | {"host": host}).is_local == local

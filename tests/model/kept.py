@@ -1,0 +1,45 @@
+"""FC-27: what of a session survives the process, and the session that goes on with it."""
+
+from dataclasses import dataclass, field, replace
+
+from tests.model.inbound import Pending
+from tests.model.knobs import Knobs
+from tests.model.message import Message
+from tests.model.session import Model
+from tests.model.state import Inflight
+
+
+@dataclass
+class Kept:
+    """QoS 1 and 2 of window, mqueue and mailbox, and the ids that wait for PUBREL."""
+
+    window: list[Inflight] = field(default_factory=list)
+    waiting: list[Message] = field(default_factory=list)
+    remembered: list[int] = field(default_factory=list)
+
+
+def keep(model: Model) -> Kept:
+    """What would survive now, if all of it were on disk."""
+    waiting = [message for message in model.mqueue.waiting + model.mailbox if message.qos]
+    remembered = [pending.packet_id for pending in model.inbound.awaiting_rel]
+    return Kept([replace(inflight) for inflight in model.window], waiting, remembered)
+
+
+def resume(knobs: Knobs, now: int, kept: Kept, model_type: type[Model] = Model) -> Model:
+    """The session after the restart. Its books begin with what it has; limits drop none of it."""
+    model = model_type(knobs, now)
+    for inflight in kept.window:
+        message = replace(inflight.message, restored_at=now)
+        again = replace(inflight, message=message, sent_at=now, last_sent_at=now, here=False)
+        model.window.append(again)
+        model.last_id = inflight.packet_id
+        model.books.count(f"routed_qos{message.qos}")
+        model.books.count(f"sent_qos{message.qos}")
+        model.books.count("sent_bytes", message.size)
+        model.books.value(f"wait_qos{message.qos}_buckets", 0)
+    model.books.highest("window_max", len(model.window))
+    for message in kept.waiting:
+        model.mqueue.join(replace(message, restored_at=now), model.books)
+        model.books.count(f"routed_qos{message.qos}")
+    model.inbound.awaiting_rel = [Pending(2, packet_id, now, here=False) for packet_id in kept.remembered]
+    return model

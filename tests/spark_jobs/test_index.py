@@ -1,0 +1,96 @@
+"""The index of many reports."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import cli
+from tests.spark_jobs.conftest import slow_and_fast
+from tests.support.spark.metrics_files import write_metrics
+
+pytestmark = pytest.mark.once
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def _report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("index")
+    write_metrics(folder / "metrics", slow_and_fast(gate=True))
+    assert cli.main(["report", "--quiet", "--metrics", str(folder / "metrics"), "--out", str(folder / "out")]) == cli.OK
+    return folder / "out"
+
+
+@pytest.fixture
+def reports(_report: Path, tmp_path: Path) -> Path:
+    """Three reports of one day each; the p99 of QoS 1 doubles from one to the next."""
+    for day in (1, 2, 3):
+        folder = tmp_path / f"2026-11-0{day}"
+        folder.mkdir()
+        shutil.copy(_report / "report.html", folder)
+        summary = json.loads((_report / "summary.json").read_text())
+        [run] = summary["runs"]
+        run["label"], run["first_interval_start"] = f"day {day}", f"2026-11-0{day}T00:00:00+00:00"
+        run["last_interval_end"] = f"2026-11-0{day}T23:59:59+00:00"
+        run["percentiles"]["ack_1_all"]["p99"] = 1000 * 2**day
+        summary["grade"] = "unfair" if day == 2 else "good"
+        (folder / "summary.json").write_text(json.dumps(summary))
+    return tmp_path
+
+
+def index(reports: Path, *options: str) -> str:
+    """The page."""
+    assert cli.main(["index", "--reports", str(reports), *options]) == cli.OK
+    return (reports / "index.html").read_text()
+
+
+def test_each_report_has_a_row_and_the_figures_a_trend(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The latest comes first; its link leads to its page; the trend's text has the first and the last value."""
+    page = index(reports)
+    assert capsys.readouterr().out == f"{reports}/index.html: 3 reports\n"
+    links = [f'href="./2026-11-0{day}/report.html">day {day}<' for day in (3, 2, 1)]
+    assert sorted(links, key=page.index) == links
+    assert "1 of 3 reports found sessions that were treated unfairly." in page
+    assert "QoS 1 acknowledged, 99th percentile, by report: 2 ms to 8 ms" in page.replace("\u202f", " ")
+    assert page.count("<circle") == 3 * page.count(", by report: ")
+
+
+def test_what_is_no_summary_is_named_and_left_out(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Damaged, of an earlier format, of another program: the others are shown. A folder without a report is nothing."""
+    good = json.loads((reports / "2026-11-01" / "summary.json").read_text())
+    spoiled = {"cut": "{", "old": json.dumps({**good, "format": 2}), "other": "[]", "empty": json.dumps({"format": 3})}
+    for name, text in spoiled.items():
+        shutil.copytree(reports / "2026-11-01", reports / name)
+        (reports / name / "summary.json").write_text(text)
+    (reports / "nothing").mkdir()
+    page = index(reports)
+    assert page.count("report.html") == 3
+    told = capsys.readouterr().err
+    assert all(f"left out {reports}/{name}/summary.json: " in told for name in spoiled)
+    assert "nothing" not in told
+
+
+def test_names_are_text(reports: Path) -> None:
+    """A folder, a label and a headline that look like markup."""
+    folder = reports / 'a"b?c#d'
+    shutil.copytree(reports / "2026-11-01", folder)
+    summary = json.loads((folder / "summary.json").read_text())
+    summary |= {"headline": HOSTILE, "grade": HOSTILE}
+    summary["runs"][0]["label"] = HOSTILE
+    (folder / "summary.json").write_text(json.dumps(summary))
+    page = index(reports)
+    assert HOSTILE not in page
+    assert 'href="./a%22b%3Fc%23d/report.html"' in page
+
+
+def test_without_reports_there_is_no_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says what was expected; one report has no trend."""
+    assert cli.main(["index", "--reports", str(tmp_path)]) == cli.WRONG_INPUT
+    assert f"no reports; expected {tmp_path}/NAME/summary.json" in capsys.readouterr().err
+
+
+def test_times_are_of_the_time_zone(reports: Path) -> None:
+    """In a zone before UTC the first day begins in its morning."""
+    assert "2026-11-01 05:30:00" in index(reports, "--timezone", "Asia/Kolkata")

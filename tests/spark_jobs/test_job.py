@@ -1,0 +1,91 @@
+"""Options of the report, from the command line to the page."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import cli
+from tests.spark_jobs.conftest import slow_and_fast
+from tests.support.spark.compacting import NEXT, Run, minutes
+from tests.support.spark.metrics_files import write_file, write_metrics
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with metrics of two sessions."""
+    write_metrics(tmp_path / "metrics", slow_and_fast(gate=True))
+    return tmp_path
+
+
+def report(folder: Path, *options: str) -> int:
+    """Make a report in `out`; returns the exit code."""
+    arguments = ["--metrics", str(folder / "metrics"), "--out", str(folder / "out")]
+    return cli.main(["report", "--quiet", *arguments, *options])
+
+
+def test_everything_about_one_client(folder: Path) -> None:
+    """`--client` adds a section and a table; a report without it removes the table of the one before."""
+    assert report(folder, "--client", "slow") == cli.OK
+    assert 'id="client"' in (folder / "out" / "report.html").read_text()
+    with (folder / "out" / "tables" / "client.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["client_id"], row["offered"], row["sent"]) for row in rows] == [("slow", "180", "156")]
+    assert report(folder) == cli.OK
+    assert not (folder / "out" / "tables" / "client.csv").exists()
+
+
+def test_a_client_that_is_not_there_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped id is told, and there is no report."""
+    assert report(folder, "--client", "slwo") == cli.WRONG_INPUT
+    assert "--client slwo: had no session in the requested range" in capsys.readouterr().err
+    assert not (folder / "out" / "report.html").exists()
+
+
+def test_times_are_shown_in_the_time_zone(folder: Path) -> None:
+    """The page says which one it is; tables and summary keep UTC."""
+    assert report(folder) == cli.OK
+    utc, table = (folder / "out" / "report.html").read_text(), (folder / "out" / "tables" / "hours.csv").read_text()
+    assert report(folder, "--timezone", "Asia/Kolkata") == cli.OK
+    page = (folder / "out" / "report.html").read_text()
+    assert "12:00:12 UTC" in utc
+    assert "17:30:12 Asia/Kolkata" in page
+    assert "Times are Asia/Kolkata;" in page
+    assert (folder / "out" / "tables" / "hours.csv").read_text() == table
+
+
+def test_a_range_is_read_in_the_time_zone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Noon in UTC is half past five in Kolkata; an offset in the option is stronger."""
+    zone = ("--timezone", "Asia/Kolkata")
+    assert report(folder, *zone, "--from", "2026-11-21T17:30", "--to", "2026-11-21T18:30") == cli.OK
+    assert report(folder, *zone, "--from", "2026-11-21T12:00Z") == cli.OK
+    assert report(folder, *zone, "--from", "2026-11-21T19:30") == cli.WRONG_INPUT
+    capsys.readouterr()
+    for name in ("Mars/Olympus", "Europe", "../UTC"):
+        assert report(folder, "--timezone", name) == cli.WRONG_INPUT
+        assert f"--timezone {name}: is not known" in capsys.readouterr().err
+
+
+def test_a_version_of_the_store_is_reported_on_again(
+    run: Run, two_hours: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The summary names the version; with it the report is the same after a compaction. Unknown versions are named."""
+    raw, store = two_hours
+    out = raw.parent / "out"
+    asked = ["report", "--quiet", "--store", str(store), "--out", str(out)]
+
+    def summary(*options: str) -> str:
+        assert cli.main([*asked, *options]) == cli.OK
+        return (out / "summary.json").read_text()
+
+    before = summary()
+    write_file(raw / NEXT / "c.parquet", minutes(62))
+    run(raw, store)
+    version = json.loads(before)["runs"][0]["store_version"]
+    assert json.loads(summary())["runs"][0]["rows"] == 4
+    assert summary("--store-version", str(version)) == before
+    assert cli.main([*asked, "--store-version", "99"]) == cli.WRONG_INPUT
+    assert f"has no version 99; its newest one is {version + 1}" in capsys.readouterr().err
