@@ -4,7 +4,7 @@ import re
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 import yaml
@@ -69,11 +69,18 @@ class Load(threading.Thread):
         """Whether more messages than that have been acknowledged, or it has failed."""
         return self.failed is not None or self.producer.acknowledged > number
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._loop.close()
+
     def stop(self) -> None:
-        """End it."""
+        """Publish no more, and wait for what is under way."""
         self.producer.going = False
         self.join()
-        self._loop.close()
 
 
 def test_a_hundred_times(start: Start, tmp_path: Path, certificates: Certificates) -> None:
@@ -87,10 +94,9 @@ def test_a_hundred_times(start: Start, tmp_path: Path, certificates: Certificate
     with (
         connected(broker.address(), 5, client_id="idle") as idle,
         WireClient(broker.address("tls"), 5, tls=certificates.client_context(with_certificate=False)) as secure,
+        Load(broker) as load,
     ):
         secure.connect("secure")
-        load = Load(broker)
-        load.start()
         before = (0, 0)
         for number in range(1, WARM_UP + RELOADS + 1):
             server = (renewed if number % 2 else certificates).server
@@ -105,7 +111,8 @@ def test_a_hundred_times(start: Start, tmp_path: Path, certificates: Certificate
             if number == WARM_UP:
                 before = (broker.rss(), broker.open_files())
         grown = broker.rss() - before[0]
-        wait_until(lambda: broker.open_files() == before[1], "no more files are open than before")
+        # The file of a reload's own request may still have been open when they were counted.
+        wait_until(lambda: broker.open_files() <= before[1], "no more files are open than before")
         load.stop()
         assert load.failed is None
         assert load.consumer.numbers == list(range(load.producer.sent))
