@@ -7,6 +7,7 @@ compiled where there is a C compiler. `SLUICE_EXPECT=compiled` or `=interpreted`
 import asyncio
 import importlib.util
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import TYPE_CHECKING, Final
@@ -42,6 +43,10 @@ EXAMPLES: Final = 100 if how_it_runs()[0] == "compiled" or "CI" not in os.enviro
 # Time limits of single examples would only measure how busy the machine is; each test has a limit of its own.
 settings.register_profile("sluice", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("sluice")
+
+
+# Tests send SIGHUP to brokers, which inherit it as ignored if the tests were started by `nohup`.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from protocol.acknowledgements import Puback
 from protocol.publish import Publish
 from tests.support.broker.journaled import until
 from tests.support.broker.local import LocalBroker, LocalClient
-from tests.support.broker.stored import broker_on, connected, on_disk
+from tests.support.broker.stored import all_read, broker_on, connected, on_disk
 
 SIZE = 1_000
 ROOM = 4
@@ -39,6 +39,7 @@ def acknowledge_all(local: LocalBroker, storage: Storage, client: LocalClient) -
     quiet = 0
     while quiet < 3:
         on_disk(local, storage)
+        all_read(local, storage)
         local.pass_time(1.1)  # addresses are checked each second
         publishes = [packet for packet in client.received() if isinstance(packet, Publish)]
         came += [int(publish.payload[:3]) for publish in publishes]

@@ -57,6 +57,13 @@ def on_disk(local: LocalBroker, storage: Storage) -> None:
     local.complete(storage.journal.commits.reach())
 
 
+def all_read(local: LocalBroker, storage: Storage) -> None:
+    """Wait until the reader's thread has read what it was asked for by now."""
+    reader = storage.journal.reader
+    assert reader is not None
+    local.complete(reader.read([]))
+
+
 def say(local: LocalBroker, storage: Storage, client: LocalClient, *packets: Packet) -> list[Packet]:
     """Have the broker read these, one commit for each; returns what has come back."""
     came: list[Packet] = []
