@@ -52,6 +52,16 @@ def test_least_used_makes_room() -> None:
     assert [use(aliases, topic) for topic in (b"rare", b"often", b"newer")] == [0, 2, 1]
 
 
+def test_each_period_is_reviewed() -> None:
+    """The topic that was used most in a period has the alias in the next one, however many periods have passed."""
+    aliases = Aliases(1)
+    names = [b"topic/%d" % number for number in range(4)]
+    for name in names:
+        for _ in range(PERIOD):
+            use(aliases, name)
+        assert [use(aliases, each) for each in names] == [int(each == name) for each in names]
+
+
 def test_equals_do_not_take_turns() -> None:
     """Topics of equal use keep their aliases, because each change costs sending the topic again."""
     aliases = Aliases(2)
