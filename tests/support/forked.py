@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import PathFinder
 from multiprocessing import get_context
@@ -85,8 +86,9 @@ class ForkedProcess:
         return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
-        """Send a signal."""
-        os.kill(self.pid, number)
+        """Send a signal, unless the process has ended: the fork server collects it at any moment."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Send SIGKILL."""
