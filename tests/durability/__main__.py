@@ -27,6 +27,9 @@ PATIENCE = 60.0
 SHORT = 0.9
 """How many of the rounds are shorter than it takes a session to expire."""
 
+PROGRESS = 50
+"""Rounds from one line about the progress to the next."""
+
 
 class KilledBroker:
     """A broker on a fixed port that is started repeatedly on the same journal."""
@@ -139,8 +142,10 @@ async def _play(broker: KilledBroker, clients: Clients, rounds: int, rng: random
     clients.begin(*clients.publishers)
     for visitor in clients.visitors:
         visitor.start()
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         await _play_round(broker, clients, rng)
+        if number % PROGRESS == 0:
+            print(f"  {number} of {rounds} kills", flush=True)
     for visitor in clients.visitors:
         await asyncio.to_thread(visitor.stop)
     for publisher in clients.publishers:
