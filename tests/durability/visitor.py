@@ -1,5 +1,6 @@
 """A client that is away for about as long as its session, and messages for it, are kept (FC-27)."""
 
+import math
 import random
 import threading
 import time
@@ -18,6 +19,9 @@ SESSION_EXPIRY: Final = 3
 MESSAGE_EXPIRY: Final = 1
 LATE: Final = 2.0
 """Seconds by which a busy broker may notice that a session has expired."""
+
+ANSWER: Final = 60.0
+"""Seconds in which a broker that is not killed answers, however busy the machine is."""
 
 KEPT: Final[Properties] = {props.SESSION_EXPIRY_INTERVAL: SESSION_EXPIRY}
 SHORT: Final[Properties] = {props.MESSAGE_EXPIRY_INTERVAL: MESSAGE_EXPIRY}
@@ -42,7 +46,10 @@ class Visitor:
         self.found = self.expired = 0
         """How often its session was there when it came, and how often it had expired."""
         self.restarted_at = 0.0
-        """When the broker was started: a session whose client was there when it was killed is kept from then on."""
+        """When the broker was started, infinite while it is down.
+
+        A session whose client was there when it was killed is kept from then on.
+        """
         self._name = name
         self._topic = f"visitor/{name}"
         self._address = address
@@ -68,11 +75,14 @@ class Visitor:
 
     def _run(self) -> None:
         while self._going and self.error is None:
+            restarted_at = self.restarted_at
             try:
                 self._visit()
             except LedgerError as error:
                 self.error = error
-            except (OSError, AssertionError):  # it was killed: a connection is closed, or an answer does not come
+            except (OSError, AssertionError) as error:  # a connection is closed, or an answer does not come
+                if restarted_at == self.restarted_at < math.inf:
+                    self.error = LedgerError(f"{self._name} has no answer, although nobody was killed: {error!r}")
                 for message in self._waiting.values():
                     message.may_be_resent = True
                 time.sleep(0.02)
@@ -109,7 +119,7 @@ class Visitor:
         self._use()
 
     def _client(self) -> WireClient:
-        return WireClient(self._address(), 5, timeout=5)
+        return WireClient(self._address(), 5, timeout=ANSWER)
 
     def _use(self) -> None:
         """Its session exists now, and expires from now on at the earliest."""
