@@ -80,13 +80,20 @@ class UncommonCounts:
 
     def quiet(self) -> bool:
         """Whether nothing has happened since the interval began that needs a row."""
-        return (
-            self.dropped() == 0
-            and self.resent_publish + self.resent_pubrel == 0
-            and self.awaiting_rel_refused + self.awaiting_rel_expired + self.receive_maximum_exceeded == 0
-            and self.publish_refused + self.publish_parked + self.publish_paged + self.publish_discarded == 0
-            and self.publish_parked_us == 0
-            and self.slow_consumer + self.stalled_window == 0
+        return not (
+            self.dropped()
+            or self.resent_publish
+            or self.resent_pubrel
+            or self.awaiting_rel_refused
+            or self.awaiting_rel_expired
+            or self.receive_maximum_exceeded
+            or self.publish_refused
+            or self.publish_parked
+            or self.publish_paged
+            or self.publish_discarded
+            or self.publish_parked_us
+            or self.slow_consumer
+            or self.stalled_window
         )
 
 

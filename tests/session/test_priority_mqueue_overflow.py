@@ -24,6 +24,7 @@ def test_one_limit_covers_all_weights() -> None:
     [
         (["light"] * 3 + ["high"] * 3, "high", "0"),  # 3 / 1 against 4 / 5
         (["light"] + ["high"] * 5, "light", "0"),  # 2 / 1 against 5 / 5
+        (["light"] + ["high"] * 11, "light", "1"),  # 2 / 1 against 11 / 5
         (["light"] + ["high"] * 5, "high", "1"),  # 1 / 1 against 6 / 5
         (["light"] + ["high"] * 4, "high", "0"),  # 1 / 1 against 5 / 5: the lighter
         (["high"] * 4, "light", "new"),  # 4 / 5 against 1 / 1
