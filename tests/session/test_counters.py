@@ -4,6 +4,7 @@ import pytest
 
 from session.histogram import Histogram
 from session.limits import Limits
+from session.uncommon_counts import UncommonCounts
 from tests.support.session.books import assert_balanced, by_qos
 from tests.support.session.buckets import bucket_of
 from tests.support.session.inbound import from_client
@@ -149,6 +150,23 @@ def test_what_became_of_publishes() -> None:
     assert (uncommon.publish_refused, uncommon.publish_paged, uncommon.publish_discarded) == (1, 2, 3)
     assert uncommon.publish_parked == 1
     assert not counters.quiet()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"dropped_qos{qos}" for qos in range(3)),
+        *("resent_publish", "resent_pubrel", "awaiting_rel_refused", "awaiting_rel_expired"),
+        *("receive_maximum_exceeded", "publish_refused", "publish_parked", "publish_paged", "publish_discarded"),
+        *("publish_parked_us", "slow_consumer", "stalled_window"),
+    ],
+)
+def test_not_quiet(name: str) -> None:
+    """Each of these is exported in the interval in which it was counted, not with the next heartbeat."""
+    uncommon = UncommonCounts()
+    assert uncommon.quiet()
+    setattr(uncommon, name, 1)
+    assert not uncommon.quiet()
 
 
 def test_an_ended_session_holds_nothing() -> None:
