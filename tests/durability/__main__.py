@@ -22,7 +22,7 @@ SMALL_JOURNAL = "import broker.storage.compaction as c; c.SMALL = 100_000; c.PAU
 """A broker that compacts its journal continually."""
 
 PATIENCE = 60.0
-"""Seconds for remaining deliveries after the last kill."""
+"""Seconds without a delivery, after the last kill, in which what is missing counts as lost."""
 
 SHORT = 0.9
 """How many of the rounds are shorter than it takes a session to expire."""
@@ -103,6 +103,10 @@ class Clients:
         check_group(self.publishers, [self.steady, *self.changing])
         check_retained(self.publishers, self.late)
 
+    def came(self) -> int:
+        """How many messages have come to the receivers."""
+        return sum(len(numbers) for each in self.receivers for numbers in each.ledger.came.values())
+
     async def end(self) -> None:
         """They do nothing more."""
         for task in self.tasks:
@@ -151,12 +155,14 @@ async def _play(broker: KilledBroker, clients: Clients, rounds: int, rng: random
     for publisher in clients.publishers:
         publisher.publishing = False
     clients.begin(clients.late)
-    until = time.monotonic() + PATIENCE
+    came, until = -1, math.inf
     while True:
         await clients.watch(0.2)
         try:
             clients.check()
         except AssertionError:
+            if clients.came() > came:
+                came, until = clients.came(), time.monotonic() + PATIENCE
             if time.monotonic() > until:
                 raise
             continue
