@@ -1,62 +1,23 @@
 """The commands `sluice store ...`: they show, check and copy a journal (FC-27)."""
 
-import fcntl
 import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
+from broker.cli.store_files import DAMAGED, copying, damage_of_log, reading, refuse, writing
 from broker.storage import frame
-from broker.storage.database import LOCK, NAME, Database, StorageError, check_files, check_head, read_frames
-from broker.storage.records import DamagedError
+from broker.storage.database import NAME, Database, read_frames
+from broker.storage.salvage import pieces, problems
 from broker.storage.saved import Saved
-
-DAMAGED: Final = 1
-"""Exit status of `check` and `salvage` for a damaged journal, and of all commands for one that cannot be read."""
 
 store_app = typer.Typer(help="Show, check and copy the journal of a broker.", no_args_is_help=True)
 
 Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The broker's persistence.directory.")]
-
-
-@contextmanager
-def _reading(directory: Path) -> Iterator[sqlite3.Connection]:
-    """The database, which a broker may use meanwhile. Ends the command with a message if it cannot be read."""
-    path = directory / NAME
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            yield connection
-    except (sqlite3.Error, DamagedError, UnicodeError) as error:
-        print(f"sluice: {path}: {error}", file=sys.stderr)
-        raise typer.Exit(DAMAGED) from None
-
-
-def _is_used(directory: Path) -> bool:
-    """Whether a broker has it open: its files change while they are read."""
-    try:
-        with (directory / LOCK).open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass  # what reads it next says why it cannot be read
-    return False
-
-
-def _damage_of_files(directory: Path) -> str:
-    """What is wrong with the files as such; empty if nothing is, or a broker uses them."""
-    try:
-        if not _is_used(directory):
-            check_files(directory / NAME)
-    except DamagedError as error:
-        return str(error)
-    except OSError:
-        pass  # what reads it next says why it cannot be read
-    return ""
+Copy = Annotated[Path, typer.Argument(metavar="COPY", help="The new directory with the copy.")]
 
 
 def _read(connection: sqlite3.Connection) -> Saved:
@@ -70,12 +31,8 @@ def _read(connection: sqlite3.Connection) -> Saved:
 @store_app.command()
 def stats(directory: Directory) -> None:
     """Print what is in a journal: sessions, deliveries, retained messages, and how many bytes are live and dead."""
-    with _reading(directory) as connection:
-        try:
-            saved = _read(connection)
-        except DamagedError as error:
-            print(f"sluice: {directory / NAME}: {error}; `sluice store check` lists all damage", file=sys.stderr)
-            raise typer.Exit(DAMAGED) from None
+    with reading(directory) as connection:
+        saved = _read(connection)
     size = sum(frame.size for frame in saved.frames.values())
     live = saved.live_bytes()
     queues = saved.sessions.values()
@@ -93,79 +50,59 @@ def stats(directory: Directory) -> None:
 
 @store_app.command()
 def check(directory: Directory) -> None:
-    """Read all of a journal, and list every frame that is damaged."""
-    saved, damaged, count = Saved(), 0, 0
-    if found := _damage_of_files(directory):
-        print(found)
-        damaged += 1
-    with _reading(directory) as connection:
-        try:
-            check_head(connection)
-        except DamagedError as error:
-            print(error)
-            damaged += 1
-        (intact,) = connection.execute("pragma integrity_check").fetchone()
-        if intact != "ok":
-            print(f"SQLite: {intact}")
-            damaged += 1
-        for number, content in read_frames(connection):
-            count += 1
-            try:
-                saved.read(number, content)
-            except DamagedError as error:
-                print(error)
-                damaged += 1
-    if damaged:
-        print(f"sluice: {damaged} problems; `sluice store salvage` copies what can be read", file=sys.stderr)
+    """Read all of a journal, and list every frame that is damaged or missing."""
+    damage, count = 0, 0
+    with reading(directory, damaged=True) as connection:
+        for found in (*damage_of_log(directory), *problems(connection)):
+            print(found)
+            damage += 1
+        for piece in pieces(connection):
+            if piece.damage:
+                print(f"{piece}: {piece.damage}")
+                damage += 1
+            else:
+                count += 1
+    if damage:
+        print(f"{count} frames can be read")
+        print(f"sluice: {damage} problems; `sluice store salvage` copies what can be read", file=sys.stderr)
         raise typer.Exit(DAMAGED)
     print(f"{count} frames, no damage found")
 
 
 @store_app.command()
-def backup(
-    directory: Directory, copy: Annotated[Path, typer.Argument(help="The new directory with the copy.")]
-) -> None:
+def backup(directory: Directory, copy: Copy) -> None:
     """Copy a journal, also while its broker runs."""
-    with _reading(directory) as connection:
-        _make(copy)
-        with closing(sqlite3.connect(copy / NAME)) as target:
-            connection.backup(target)
+    with (
+        copying(copy) as folder,
+        reading(directory) as connection,
+        writing(),
+        closing(sqlite3.connect(folder / NAME)) as target,
+    ):
+        connection.backup(target)
     print(f"{copy / NAME}: {(copy / NAME).stat().st_size} bytes")
 
 
 @store_app.command()
-def salvage(
-    directory: Directory, copy: Annotated[Path, typer.Argument(help="The new directory with the copy.")]
-) -> None:
+def salvage(directory: Directory, copy: Copy) -> None:
     """Copy what can be read of a damaged journal, and list what is lost."""
-    lost = kept = 0
-    if found := _damage_of_files(directory):
-        print(f"{found}: all frames behind it are lost")
-        lost += 1
-    _make(copy)
-    try:
-        target = Database(copy)
-    except StorageError as error:
-        print(f"sluice: {error}", file=sys.stderr)
-        raise typer.Exit(DAMAGED) from None
-    with closing(target), _reading(directory) as connection:
-        for number, content in read_frames(connection):
-            try:
-                Saved().read(number, content)
-            except DamagedError as error:
-                print(f"{error}: {len(content)} bytes are lost")
-                lost += 1
-            else:
+    kept = lost = 0
+    with copying(copy) as folder, reading(directory, damaged=True) as connection:
+        of_log, of_database = damage_of_log(directory), problems(connection)
+        for found in (*of_log, *of_database):
+            print(found)
+        unknown = len(of_log)
+        with closing(Database(folder)) as target:
+            for piece in pieces(connection):
+                if piece.damage:
+                    print(f"{piece}: {piece.damage}: lost")
+                    lost += piece.count()
+                    unknown += not piece.count()
+                    continue
                 kept += 1  # they are numbered anew: a gap would be damage
-                target.append(kept, frame.encode(kept, [content[frame.HEAD_SIZE :]]))
-    print(f"{kept} frames are in {copy / NAME}, {lost} are lost")
-    if lost:
+                with writing():
+                    target.append(kept, frame.encode(kept, [piece.content[frame.HEAD_SIZE :]]))
+        if not kept:
+            refuse(directory / NAME, "it has no frame that can be read: there is no copy")
+    print(f"{kept} frames are in {copy / NAME}, {f'at least {lost + unknown}' if unknown else lost} are lost")
+    if lost or unknown or of_database:
         raise typer.Exit(DAMAGED)
-
-
-def _make(copy: Path) -> None:
-    try:
-        copy.mkdir(mode=0o700, parents=True)
-    except OSError as error:
-        print(f"sluice: {copy}: {error.strerror}: the copy needs a directory that does not exist", file=sys.stderr)
-        raise typer.Exit(DAMAGED) from None

@@ -112,7 +112,7 @@ class Database:
     def _refusal(self, error: Exception) -> StorageError:
         """What to say of a file that cannot be opened."""
         if isinstance(error, sqlite3.Error):
-            return StorageError(f"{self.path}: {error}: {_REASONS.get(_code(error), _NOT_A_JOURNAL)}")
+            return StorageError(f"{self.path}: {error}: {_REASONS.get(primary_code(error), _NOT_A_JOURNAL)}")
         if isinstance(error, ForeignError):
             return StorageError(f"{self.path}: {error}")
         if isinstance(error, OSError):
@@ -186,7 +186,7 @@ class Database:
     def is_full(self, error: sqlite3.Error) -> bool:
         """Whether an error means that there is no room, on the disk or in a quota. Raises sqlite3.Error, OSError."""
         lacked_room = self._lacked_room
-        self._lacked_room = _code(error) == sqlite3.SQLITE_FULL or (
+        self._lacked_room = primary_code(error) == sqlite3.SQLITE_FULL or (
             _extended(error) in _WRITES and not has_room(self.path.parent, _PROBE)
         )
         # There may be room again just after the write has failed for want of it: it is tried once more.
@@ -247,7 +247,8 @@ _WRITES: Final = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHM
 """What SQLite says of EDQUOT, and of a file for its index of the log that cannot grow; and of other failed writes."""
 
 
-def _code(error: sqlite3.Error) -> int:
+def primary_code(error: sqlite3.Error) -> int:
+    """SQLite's code of an error, without what is special about it; 0 = it is Python's own."""
     return _extended(error) & 0xFF
 
 
@@ -275,7 +276,7 @@ def check_head(connection: sqlite3.Connection) -> None:
     """Raise DamagedError unless this is a journal, of a version that is read. Raises sqlite3.Error."""
     application, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
     if application != APPLICATION:
-        raise ForeignError("a database of another program")
+        raise ForeignError("a database of another program: this is not the directory of a journal")
     if not OLDEST <= version <= VERSION:
         writer = "a newer" if version > VERSION else "an older"
         what = f"version {version}; this broker reads versions {OLDEST} to {VERSION}: start {writer} broker with it"

@@ -82,7 +82,7 @@ def test_damaged(journal: Path, tmp_path: Path, start: Start) -> None:
     assert store("stats", tmp_path / "copy")[0] == 1
     status, said = store("salvage", tmp_path / "copy", tmp_path / "rest")
     assert status == 1
-    assert f"frame {last}: the checksum is wrong: " in said
+    assert f"frame {last}: the checksum is wrong: lost" in said
     assert "1 are lost" in said
     broker = start(sections={"persistence": {"directory": str(tmp_path / "rest")}})
     with WireClient(broker.address(), 5) as client:
@@ -98,3 +98,19 @@ def test_nothing_there(tmp_path: Path) -> None:
     status, said = store("salvage", tmp_path, tmp_path)
     assert status == 1
     assert "the copy needs a directory that does not exist" in said
+
+
+def test_missing(journal: Path, tmp_path: Path) -> None:
+    """A frame that is missing between others is listed and counted as lost, and the copy has no gap."""
+    assert store("backup", journal, tmp_path / "copy")[0] == 0
+    with closing(sqlite3.connect(tmp_path / "copy" / NAME)) as database, database:
+        (count,) = database.execute("select count(*) from frame").fetchone()
+        database.execute("delete from frame where number = 2")
+    status, said = store("check", tmp_path / "copy")
+    assert status == 1
+    assert "frame 2: missing\n" in said
+    status, said = store("salvage", tmp_path / "copy", tmp_path / "rest")
+    assert status == 1
+    assert "frame 2: missing: lost\n" in said
+    assert f"{count - 1} frames are in {tmp_path / 'rest' / NAME}, 1 are lost\n" in said
+    assert store("check", tmp_path / "rest") == (0, f"{count - 1} frames, no damage found\n")
