@@ -18,6 +18,8 @@ from config.models import Config
 CLOSE_TIMEOUT: Final = 10.0
 """Seconds for the last commit when the broker stops."""
 
+_REFUSED: Final = "PUBLISHes of QoS 1 and 2, new subscriptions of kept sessions and new kept sessions"
+
 
 def open_persistence(config: Config) -> "Persistence | None":
     """Open the journal if the configuration has a directory for it. Raises StorageError."""
@@ -73,10 +75,11 @@ class Persistence:
                 connection.abort()
             self._stop()
 
-    def _changed_room(self, full: bool) -> None:
-        """FC-29: the disk has no room for messages any more, or has again."""
-        if full:
-            self._log.error("journal_full", detail="PUBLISHes of QoS 1 and 2 are refused until the disk has room")
+    def _changed_room(self, lacks_room: bool) -> None:
+        """FC-29: there is no room for messages any more, or there is again."""
+        if lacks_room:
+            end = "the disk has room" if self.journal.commits.full else "the journal is smaller than max_bytes"
+            self._log.error("journal_full", detail=f"{_REFUSED} are refused until {end}")
         else:
             self._log.info("journal_has_room")
 

@@ -169,7 +169,7 @@ class Server:
         reasons = {
             "the broker starts": not self._serving,
             "the broker stops": self._stopping.is_set(),
-            "the journal has no room for messages": commits is not None and commits.full,
+            "the journal has no room for messages": commits is not None and not commits.has_room(),
             "the memory is above memory_watermark": self.broker.quotas.watermark.reached,
         }
         return [reason for reason, holds in reasons.items() if holds]

@@ -29,6 +29,9 @@ MOST_WAITING: Final = 8 * 1024 * 1024
 WAIT: Final = 0.002
 """Seconds between two checks in `reach` whether the commit has returned."""
 
+ROOM_AGAIN: Final = 16
+"""That part of `max_bytes` is free when there is room again."""
+
 RETRY: Final = 1.0
 """Seconds until a commit that found the disk full is tried again."""
 
@@ -53,8 +56,10 @@ class Commits:
         """Whether the disk has no room for messages. What frees space may still be written."""
         self.stuck = False
         """Whether it has not even room for that."""
+        self.lacks_room = False
+        """Whether there is no room for messages, on the disk or within `max_bytes`, as last reported to `on_full`."""
         self.on_full: Callable[[bool], None] | None = None
-        """Called when `full` has changed."""
+        """Called when `lacks_room` has changed."""
         self.size = 0
         """Bytes of all frames that are on disk, or on their way."""
         self.max_bytes = max_bytes
@@ -222,7 +227,6 @@ class Commits:
         for endpoint in paused:
             endpoint.resume_reading(COMMIT)
 
-
     # -- a disk that is full (FC-29)
 
     def check_room(self) -> None:
@@ -238,14 +242,20 @@ class Commits:
             self._set_full(not result)
 
     def _set_full(self, full: bool) -> None:
-        if full and not self._check_scheduled:
-            self._check_scheduled = True
-            asyncio.get_running_loop().call_later(RETRY, self.check_room)
+        """Note whether the disk is full, and report whether there is room for messages if that has changed."""
         if full != self.full:
             self.full = full
             self._full_at = self.size
+        # Once `max_bytes` is reached, some of it has to be free, so that what is freed and used at once is no news.
+        free = self.max_bytes // ROOM_AGAIN if self.lacks_room else 0
+        lacks_room = full or 0 < self.max_bytes <= self.size + self._bytes + free
+        if lacks_room and not self._check_scheduled:
+            self._check_scheduled = True
+            asyncio.get_running_loop().call_later(RETRY, self.check_room)
+        if lacks_room != self.lacks_room:
+            self.lacks_room = lacks_room
             if self.on_full is not None:
-                self.on_full(full)
+                self.on_full(lacks_room)
 
 
 def _notify(endpoint: Endpoint) -> None:

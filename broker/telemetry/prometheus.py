@@ -205,7 +205,7 @@ class Prometheus:
         if commits is not None:
             yield GaugeMetricFamily("sluice_journal_bytes", "Bytes of the journal (FC-27).", commits.size)
             yield CounterMetricFamily("sluice_journal_commits", "Commits of the journal (FC-28).", commits.committed)
-            yield GaugeMetricFamily("sluice_journal_full", "Whether the disk has no room (FC-29).", commits.full)
+            yield GaugeMetricFamily("sluice_journal_full", "Whether it has no room (FC-29).", not commits.has_room())
 
 
 def _sessions(snapshot: TotalsSnapshot) -> Metric:

@@ -68,6 +68,30 @@ async def test_no_room() -> None:
     assert disk.frames == [RECORD]
 
 
+async def test_no_more_than_max_bytes() -> None:
+    """FC-29: `max_bytes` is reported as a full disk is: once, and again when a sixteenth of it is free."""
+    disk = SlowDisk()
+    commits = disk.journal().commits
+    commits.begin_room(lambda: True)
+    told: list[bool] = []
+    commits.on_full = told.append
+    commits.max_bytes = 3 * 160
+    commits.begin_after(1, 3 * 160)
+    commits.check_room()
+    await until(lambda: told == [True])
+    assert not commits.has_room()
+    commits.size -= 20  # compaction has freed less than that
+    commits.check_room()
+    disk.allow()
+    commits.add(RECORD)
+    commits.soon()
+    await until(lambda: commits.committed == 2)
+    assert told == [True]
+    commits.size -= 160
+    await until(lambda: told == [True, False])
+    assert commits.has_room()
+
+
 async def test_a_commit_that_fails() -> None:
     """After an error there are no more commits, and the broker is told."""
     disk = SlowDisk()
