@@ -39,9 +39,17 @@ class Events:
 
     def publish_refused(self, session: Session, error: MQTTError, now: int) -> None:
         """Log a refused PUBLISH, unless the session's last refusal was less than EPISODE ago."""
+        self._log("publish_refused", session, error, now)
+
+    def subscribe_refused(self, session: Session, now: int) -> None:
+        """Log a subscription for which the journal has no room (FC-29), as `publish_refused`."""
+        error = MQTTError(reason_codes.QUOTA_EXCEEDED, "SUBSCRIBE while the journal, or its disk, is full")
+        self._log("subscribe_refused", session, error, now)
+
+    def _log(self, event: str, session: Session, error: MQTTError, now: int) -> None:
         if now >= session.refused_until:
             self.log.info(
-                "publish_refused",
+                event,
                 client_id=shortened(session.client_id),
                 listener=session.listener,
                 reason=reason_codes.name(error.reason_code),

@@ -4,6 +4,7 @@ from typing import Final, final
 
 from broker.addresses.policy import Addresses
 from broker.auth.authorizer import Authorizer
+from broker.auth.identity import Identity
 from broker.clients import NEVER_EXPIRES, Client, Clients
 from broker.events import Events
 from broker.quotas.quotas import Quotas
@@ -16,7 +17,9 @@ from broker.storage.kept_session import KeptSession
 from broker.storage.owner import Owner
 from broker.totals import Totals
 from broker.wills import Wills, will_delay, will_publish
+from protocol import reason_codes
 from protocol.connect import Will
+from protocol.errors import MQTTError
 from session.counters import Counters
 from session.host import Host
 from session.limits import Limits
@@ -73,6 +76,16 @@ class Sessions:
         self._authorizer = authorizer
         self._last_end = 0
         """The commit with the last record that a kept session has ended."""
+
+    def admit(self, client_id: str, identity: Identity | None, kept: bool, clean_start: bool, now: int) -> None:
+        """Raise MQTTError if a client may not connect: for its quota (FC-31), or without room on disk (FC-29)."""
+        self.quotas.admit(client_id, identity, kept, clean_start, now)
+        if kept and self._journal is not None and not self._journal.commits.has_room():
+            client = self.clients.get(client_id)
+            held = client is not None and client.kept is not None and client.belongs_to(identity)
+            if clean_start or not held:
+                message = "a new session to be kept while the journal, or its disk, is full"
+                raise MQTTError(reason_codes.QUOTA_EXCEEDED, message)
 
     def new(self, client_id: str, now: int) -> Client:
         """Register a client with a new session. The id must not be in use."""

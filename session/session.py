@@ -39,7 +39,7 @@ class Session:
         self.version = 4
         self.listener = ""
         self.refused_until = 0
-        """The time until which refused PUBLISHes belong to an episode that is already logged."""
+        """The time until which refused PUBLISHes and SUBSCRIBEs belong to an episode that is already logged."""
         # Made when they are needed: a connection that does nothing is small.
         self._reading_paused_time: Stopwatch | None = None
         self._throttled_time: Stopwatch | None = None

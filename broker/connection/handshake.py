@@ -164,7 +164,7 @@ class Handshake:
             _fit(connack, own_properties, maximum_packet_size)
         owner = _owner(connection, identity)
         permissions = self._permissions(connection, packet, owner)
-        self._sessions.quotas.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
+        self._sessions.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
         client, connack.session_present = self._open_session(client_id, packet.clean_start, identity, now)
         client.attach(connection, identity, expiry_interval, packet.bridge)
         client.asked_to_last = asked_expiry > 0

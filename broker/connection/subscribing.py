@@ -74,8 +74,8 @@ class Subscribing:
                 continue
             if self._add(session, subscription):
                 fresh.append(subscription)
-            if client.kept is not None:
-                session.outbox.commit = client.kept.subscribed(subscription)
+            if client.kept is not None and (commit := client.kept.subscribed(subscription)):
+                session.outbox.commit = commit
             codes.append(subscription.qos)
         _suback(session, packet.packet_id, codes, refused)
         if self._events.debug:
@@ -150,7 +150,11 @@ class Subscribing:
         quotas = self._quotas
         if quotas is not None and not quotas.may_subscribe(client, topic_filter, inner.count(b"/") + 1, now):
             return reason_codes.QUOTA_EXCEEDED
-        return self._capabilities.lacks(topic_filter)
+        lacks = self._capabilities.lacks(topic_filter)
+        if not lacks and client.kept is not None and not client.kept.may_subscribe(subscription):
+            self._events.subscribe_refused(session, now)
+            return reason_codes.QUOTA_EXCEEDED
+        return lacks
 
     def _add(self, session: Session, subscription: Subscription) -> bool:
         """Subscribe; returns whether retained messages are to be sent [MQTT-3.3.1-9, -10, -11]."""

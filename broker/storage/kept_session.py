@@ -100,23 +100,32 @@ class KeptSession(KeptQueue, ReceivedJournal):
         if saved.will:
             self.will = records.saved_will(self.number, saved.will, saved.will_delay)
 
+    def may_subscribe(self, subscription: Subscription) -> bool:
+        """Whether there is room for a subscription: it is written already, or the journal has room (FC-29)."""
+        if self.journal.commits.has_room():
+            return True
+        return self._record_of(subscription.topic_filter) == records.subscribed(self.number, subscription)
+
     def subscribed(self, subscription: Subscription) -> int:
-        """A subscription is new, or has new options. Returns the commit that has to come before SUBACK."""
+        """A client has subscribed. Returns the commit that has to come before SUBACK; 0 = it is written already."""
         record = records.subscribed(self.number, subscription)
-        self.count_state(len(record) - self._size_of(subscription.topic_filter))
+        before = self._record_of(subscription.topic_filter)
+        if record == before:
+            return 0
+        self.count_state(len(record) - len(before))
         self.subscriptions[subscription.topic_filter] = subscription
         return self.journal.write(record)
 
     def unsubscribed(self, topic_filter: str) -> int:
         """A subscription has ended. Returns the commit that has to come before UNSUBACK."""
-        self.count_state(-self._size_of(topic_filter))
+        self.count_state(-len(self._record_of(topic_filter)))
         self.subscriptions.pop(topic_filter, None)
         return self.journal.write(records.unsubscribed(self.number, topic_filter))
 
-    def _size_of(self, topic_filter: str) -> int:
-        """Bytes of the record of a subscription, which is dead when it ends or has new options; 0 = there is none."""
+    def _record_of(self, topic_filter: str) -> bytes:
+        """The record of a subscription, which is dead when it ends or has new options; empty = there is none."""
         subscription = self.subscriptions.get(topic_filter)
-        return 0 if subscription is None else len(records.subscribed(self.number, subscription))
+        return b"" if subscription is None else records.subscribed(self.number, subscription)
 
     # -- deliveries
 

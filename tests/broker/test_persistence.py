@@ -10,8 +10,14 @@ import pytest
 from broker.storage.database import NAME
 from protocol import properties as props
 from protocol.acknowledgements import Puback
+from protocol.connack import Connack
+from protocol.connect import Connect
 from protocol.properties import Properties
 from protocol.publish import Publish
+from protocol.suback import Suback
+from protocol.subscribe import Subscribe, Subscription
+from protocol.unsuback import Unsuback
+from protocol.unsubscribe import Unsubscribe
 from tests.broker.conftest import Start
 from tests.support.brokers import SLUICE
 from tests.support.process import BrokerError
@@ -128,6 +134,27 @@ def test_a_disk_that_is_full(start: Start, tmp_path: Path) -> None:
         assert publisher.expect(Puback).packet_id == 1
         publisher.publish("t", b"goes on", 1)
         assert client.receive_message().payload == b"goes on"
+
+
+def test_no_more_than_max_bytes(start: Start, tmp_path: Path) -> None:
+    """Past `max_bytes` the log says once what is refused and until when, and that there is room again."""
+    own = {"directory": str(tmp_path / "journal"), "max_bytes": 20_000}
+    broker = start(sections={"persistence": own})
+    with connected(broker.address(), 5, clean_start=False, properties=KEPT) as client:
+        for number in range(2):
+            client.send(Subscribe(number + 1, [Subscription(f"{number}/{'x' * 30_000}", 1)]))
+        assert [client.expect(Suback).reason_codes for _ in range(2)] == [[1], [0x97]]
+        wait_until(lambda: "journal_full" in broker.stderr, "journal_full")
+        assert "are refused until the journal is smaller than max_bytes" in broker.stderr
+        assert "subscribe_refused" in broker.stderr
+        with WireClient(broker.address(), 5) as other:
+            other.send(Connect("other", False, 0, properties=KEPT, version=5))
+            assert other.expect(Connack).reason_code == 0x97
+        assert "client_refused" in broker.stderr
+        client.send(Unsubscribe(3, [f"0/{'x' * 30_000}"]))
+        assert client.expect(Unsuback).reason_codes == [0]
+        wait_until(lambda: "journal_has_room" in broker.stderr, "journal_has_room")
+        assert broker.stderr.count("journal_full") == 1
 
 
 def refused(publisher: WireClient) -> bool:

@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import pytest
 
+from broker.storage.journal import Journal
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connack import Connack
@@ -14,6 +15,8 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
+from protocol.unsuback import Unsuback
+from protocol.unsubscribe import Unsubscribe
 from tests.support.broker.journaled import SlowDisk, until
 from tests.support.broker.local import LocalBroker, LocalClient
 
@@ -56,6 +59,22 @@ def after_commits(local: LocalBroker, disk: SlowDisk, client: LocalClient, kind:
     (packet,) = came
     assert isinstance(packet, kind)
     return packet
+
+
+def journal_of(local: LocalBroker) -> Journal:
+    """The journal of a broker that has one."""
+    assert local.journal is not None
+    return local.journal
+
+
+def fill(local: LocalBroker) -> None:
+    """Let the journal have no room for messages."""
+    journal_of(local).commits.max_bytes = 1
+
+
+def empty(local: LocalBroker) -> None:
+    """Let it have room again."""
+    journal_of(local).commits.max_bytes = 0
 
 
 def test_what_is_acknowledged_is_on_disk(disk: SlowDisk) -> None:
@@ -152,3 +171,70 @@ def test_full_for_an_old_client(disk: SlowDisk) -> None:
         assert old.gone
         disk.has_room = True
         commit(local, disk)
+
+
+def test_a_subscription_without_room(disk: SlowDisk) -> None:
+    """FC-29: without room a kept session gets 0x97 for what is new and changes nothing; it may end subscriptions."""
+    with LocalBroker(journal=disk.journal()) as local:
+        client = connect(local, disk, "client")
+        client.send(Subscribe(1, [Subscription("old", 1), Subscription("other", 1)]))
+        after_commits(local, disk, client, Suback)
+        fill(local)
+        client.send(Subscribe(2, [Subscription("new", 1), Subscription("old", 1), Subscription("other", 2)]))
+        assert client.expect(Suback).reason_codes == [0x97, 1, 0x97]
+        assert not journal_of(local).commits.waits()
+        client.send(Publish(b"new", b"", 0), Publish(b"other", b"", 0))
+        assert client.expect(Publish).topic == b"other"
+        client.send(Unsubscribe(3, ["other"]))
+        assert after_commits(local, disk, client, Unsuback).reason_codes == [0]
+        empty(local)
+        client.send(Subscribe(4, [Subscription("new", 1)]))
+        assert after_commits(local, disk, client, Suback).reason_codes == [1]
+
+
+def test_a_subscription_of_an_old_client_without_room(disk: SlowDisk) -> None:
+    """FC-29: without room a kept session of MQTT 3.1.1 gets 0x80 for a new subscription."""
+    with LocalBroker(journal=disk.journal()) as local:
+        client = local.client(4)
+        client.send(Connect("old", False, 0, version=4))
+        after_commits(local, disk, client, Connack)
+        fill(local)
+        client.send(Subscribe(1, [Subscription("new", 1)]))
+        assert client.expect(Suback).reason_codes == [0x80]
+
+
+def test_sessions_without_room(disk: SlowDisk) -> None:
+    """FC-29: without room no new session is kept; one that is there is resumed and may end, others are not affected."""
+    with LocalBroker(journal=disk.journal()) as local:
+        connect(local, disk, "kept").drop()
+        fill(local)
+        for client_id, clean_start in (("new", False), ("kept", True)):
+            client = local.client()
+            client.send(Connect(client_id, clean_start, 0, properties=KEPT, version=5))
+            assert client.expect(Connack).reason_code == 0x97
+            assert client.gone
+        old = local.client(4)
+        old.send(Connect("old", False, 0, version=4))
+        assert old.expect(Connack).reason_code == 3
+        passing = local.client()
+        assert passing.connect("passing").reason_code == 0
+        passing.subscribe("t", 1)
+        kept = local.client()
+        kept.send(Connect("kept", False, 0, properties=KEPT, version=5))
+        assert after_commits(local, disk, kept, Connack).session_present
+        kept.drop()
+        ended = local.client()
+        ended.send(Connect("kept", True, 0, version=5))
+        assert not after_commits(local, disk, ended, Connack).session_present
+
+
+def test_a_subscription_again(disk: SlowDisk) -> None:
+    """A subscription that changes nothing is not written again, so its SUBACK does not wait for the disk."""
+    with LocalBroker(journal=disk.journal()) as local:
+        client = connect(local, disk, "client")
+        client.send(Subscribe(1, [Subscription("t", 1)]))
+        after_commits(local, disk, client, Suback)
+        client.send(Subscribe(2, [Subscription("t", 1)]))
+        assert client.expect(Suback).reason_codes == [1]
+        client.send(Subscribe(3, [Subscription("t", 2), Subscription("t", 2)]))
+        assert after_commits(local, disk, client, Suback).reason_codes == [2, 2]
