@@ -30,7 +30,10 @@ def _read(connection: sqlite3.Connection) -> Saved:
 
 @store_app.command()
 def stats(directory: Directory) -> None:
-    """Print what is in a journal: sessions, deliveries, retained messages, and how many bytes are live and dead."""
+    """Print what is in a journal: sessions, deliveries, retained messages, and how many bytes are live and dead.
+
+    Live are the messages and the state of sessions, such as subscriptions, that compaction would keep.
+    """
     with reading(directory) as connection:
         saved = _read(connection)
     size = sum(frame.size for frame in saved.frames.values())

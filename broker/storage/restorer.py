@@ -19,6 +19,7 @@ def begin(kept: KeptQueue, saved: SavedSession) -> None:
     """Continue in the journal where the last process has ended."""
     assert saved.begins_in is not None  # `Saved.finish` has removed all others
     kept.begin_in(saved.begins_in)
+    kept.count_state(saved.state_bytes())
     kept.deliveries.first_delivery = saved.first_delivery
     kept.deliveries.next_delivery = saved.next_delivery
 

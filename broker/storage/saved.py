@@ -103,6 +103,29 @@ class SavedSession:
         self.remembered: dict[int, None] = {}
         """Packet ids of the client that wait for PUBREL, oldest first."""
 
+    def state_bytes(self) -> int:
+        """Bytes of its state, about, as it is written again when its frame is removed."""
+        number, next_delivery = self.number, self.next_delivery
+        if self.topic:
+            return len(records.address(number, self.topic, next_delivery))
+        if self.group:
+            return len(records.group(number, self.group, next_delivery))
+        state = [
+            records.session(number, self.client_id, self.version, self.expiry, next_delivery),
+            *[records.subscribed(number, subscription) for subscription in self.subscriptions.values()],
+            *[records.remembered(number, packet_id) for packet_id in self.remembered],
+            *[records.received(number, delivery) for delivery in self.received],
+        ]
+        if self.detached_at:
+            state.append(records.detached(number, self.detached_at, self.expiry, bool(self.will)))
+        if self.owner is not None:
+            state.append(records.owner(number, self.owner))
+        if self.inflight:
+            state.append(records.sent(number, list(self.inflight.items())))
+        if self.will:
+            state.append(records.saved_will(number, self.will, self.will_delay))
+        return sum(map(len, state))
+
     def remove(self, delivery: int) -> None:
         """A delivery is done."""
         self.deliveries.remove(delivery)
@@ -183,11 +206,11 @@ class Saved:
         return session
 
     def live_bytes(self) -> int:
-        """Bytes of the messages that a session, group or topic still needs."""
+        """Bytes of the messages that a session, group or topic still needs, and of the state of all sessions."""
         needed = {each.place.frame << SHIFT | each.place.offset: each.place.length for each in self.retained.values()}
         for session in self.sessions.values():
             needed.update(session.deliveries.records())
-        return sum(needed.values())
+        return sum(needed.values()) + sum(session.state_bytes() for session in self.sessions.values())
 
     def finish(self) -> None:
         """All frames have been read: remove sessions that have ended, of which only late records were found."""

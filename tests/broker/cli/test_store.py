@@ -12,6 +12,8 @@ from broker.storage.database import NAME
 from protocol import properties as props
 from protocol.properties import Properties
 from protocol.publish import Publish
+from protocol.unsuback import Unsuback
+from protocol.unsubscribe import Unsubscribe
 from tests.broker.conftest import Start
 from tests.support.wire import WireClient, connected
 
@@ -114,3 +116,25 @@ def test_missing(journal: Path, tmp_path: Path) -> None:
     assert "frame 2: missing: lost\n" in said
     assert f"{count - 1} frames are in {tmp_path / 'rest' / NAME}, 1 are lost\n" in said
     assert store("check", tmp_path / "rest") == (0, f"{count - 1} frames, no damage found\n")
+
+
+def test_state_is_live(start: Start, tmp_path: Path) -> None:
+    """The subscriptions of a kept session are live, until they end."""
+    broker = start(sections={"persistence": {"directory": str(tmp_path)}})
+    filters = [f"{number}/{'x' * 5000}" for number in range(20)]
+    with WireClient(broker.address(), 5) as client:
+        client.connect("kept", clean_start=False, properties=KEPT)
+        client.subscribe(*filters, qos=1)
+        size, live, dead = figures(tmp_path)
+        assert (size > 100_000, live > 100_000, dead < 1000) == (True, True, True)
+        client.send(Unsubscribe(9, filters))
+        client.expect(Unsuback)
+        size, live, dead = figures(tmp_path)
+        assert (live < 1000, dead > 200_000) == (True, True)
+
+
+def figures(directory: Path) -> list[int]:
+    """All bytes, the live and the dead ones."""
+    return [
+        int(word.rstrip(":")) for word in store("stats", directory)[1].splitlines()[6].split()[1:] if word[0].isdigit()
+    ]

@@ -266,3 +266,18 @@ def pending(storage: Storage) -> set[tuple[int, int]]:
     """Session or group, and number, of each delivery that a broker would restore."""
     sessions = storage.read().sessions
     return {(number, each.delivery) for number, session in sessions.items() for each in session.deliveries.entries(0)}
+
+
+def test_state_is_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the file of sessions is live, also after a restart: as many bytes as compaction would write again."""
+    monkeypatch.setattr(compaction, "SMALL", 10_000)
+    with broker_on(tmp_path) as (local, storage):
+        for name in ("one", "two"):
+            connected(local, storage, name, *[f"{number}/{'x' * 1000}" for number in range(50)])
+        connected(local, storage, "three", "$share/g/t")
+        on_disk(local, storage)
+        written = storage.journal.state_size
+    with broker_on(tmp_path) as (local, storage):
+        assert 100_000 < written <= storage.journal.state_size < written + 1000
+        assert storage.read().live_bytes() == storage.journal.state_size
+        assert not Compaction(storage).needed()
