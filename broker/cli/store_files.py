@@ -20,6 +20,7 @@ from broker.storage.database import (
     StorageError,
     check_files,
     check_head,
+    path_in,
     primary_code,
 )
 from broker.storage.records import DamagedError
@@ -96,7 +97,7 @@ def _reason(error: sqlite3.Error, path: Path, damaged: bool) -> str:
 
 
 def _log(path: Path) -> Path:
-    real = path.resolve()
+    real = path_in(path.parent)
     return real.with_name(f"{real.name}-wal")
 
 
@@ -111,7 +112,7 @@ def _has_log(path: Path) -> bool:
 def _is_used(directory: Path) -> bool:
     """Whether a broker has it open, or may have: its files change while they are read."""
     try:
-        with (directory / LOCK).open("rb") as lock:
+        with path_in(directory).with_name(LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -124,7 +125,7 @@ def damage_of_log(directory: Path) -> list[str]:
     """What is wrong with the write-ahead log, as SQLite would not say: nothing if a broker uses it."""
     try:
         if not _is_used(directory):
-            check_files(directory / NAME)
+            check_files(path_in(directory))
     except DamagedError as error:
         return [f"{error}: the frames behind that are lost"]
     except OSError:

@@ -19,6 +19,8 @@ TIGHT: Final = 1
 """It is on disk, but there is no room for further messages."""
 STUCK: Final = 2
 """It could not be put on disk: there is no room at all."""
+LOCKED: Final = 3
+"""It could not be put on disk: another program has locked the file."""
 
 LAZY: Final = 0.1
 """Seconds until a commit begins for records that no packet waits for."""
@@ -33,7 +35,7 @@ ROOM_AGAIN: Final = 16
 """That part of `max_bytes` is free when there is room again."""
 
 RETRY: Final = 1.0
-"""Seconds until a commit that found the disk full is tried again."""
+"""Seconds until a commit that found the disk full, or the file locked, is tried again."""
 
 
 @final
@@ -43,7 +45,7 @@ class Commits:
     def __init__(
         self, append: Callable[[int, list[bytes]], int], disk: DiskThread, sync: float = 0.0, max_bytes: int = 0
     ) -> None:
-        """`append` puts a frame on disk, in a thread: it returns COMMITTED, TIGHT or STUCK, and raises if it fails.
+        """`append` puts a frame on disk, in a thread: it returns COMMITTED, TIGHT, STUCK or LOCKED; raises if it fails.
 
         `sync`: seconds between commits, for which no packet waits then; 0 = packets wait for their commit. `max_bytes`:
         of all frames; 0 = any number.
@@ -60,6 +62,10 @@ class Commits:
         """Whether there is no room for messages, on the disk or within `max_bytes`, as last reported to `on_full`."""
         self.on_full: Callable[[bool], None] | None = None
         """Called when `lacks_room` has changed."""
+        self.locked = False
+        """Whether another program has locked the file."""
+        self.on_locked: Callable[[bool], None] | None = None
+        """Called when `locked` has changed."""
         self.size = 0
         """Bytes of all frames that are on disk, or on their way."""
         self.max_bytes = max_bytes
@@ -211,9 +217,15 @@ class Commits:
         if isinstance(result, Exception):
             self.fail(result)
             return
-        self.stuck = result == STUCK
-        self._set_full(result != COMMITTED)
-        if self.stuck:
+        locked = result == LOCKED
+        if locked != self.locked:
+            self.locked = locked
+            if self.on_locked is not None:
+                self.on_locked(locked)
+        if not locked:
+            self.stuck = result == STUCK
+            self._set_full(result != COMMITTED)
+        if locked or self.stuck:
             asyncio.get_running_loop().call_later(RETRY, self._put, number, pieces)
             return
         self.committed = number

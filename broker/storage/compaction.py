@@ -66,7 +66,8 @@ class Compaction:
     def needed(self) -> bool:
         """Whether more than half of the journal is dead, less if there is no room, or there are very many frames."""
         journal = self._journal
-        if len(journal.frames) < 2 or journal.commits.stuck or journal.commits.failed is not None:
+        commits = journal.commits
+        if len(journal.frames) < 2 or commits.stuck or commits.locked or commits.failed is not None:
             return False
         if len(journal.frames) > MANY:
             return True

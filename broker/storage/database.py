@@ -13,7 +13,8 @@ from mypy_extensions import mypyc_attr
 from broker.storage import fsync, torn_writes
 from broker.storage.copier import Copier
 from broker.storage.records import DamagedError
-from broker.storage.reserve import NO_ROOM, has_room
+from broker.storage.reserve import NAME as RESERVE
+from broker.storage.reserve import NO_ROOM, PROBE, has_room
 
 NAME: Final = "journal.sqlite"
 LOCK: Final = "journal.lock"
@@ -58,6 +59,11 @@ class FailedError(StorageError):
     """The disk has failed while the broker ran."""
 
 
+@mypyc_attr(native_class=False)
+class LockedError(StorageError):
+    """Nothing has been written, because another program has locked the file."""
+
+
 class ForeignError(DamagedError):
     """It is whole, but not a journal that this broker can use."""
 
@@ -68,19 +74,24 @@ class Database:
 
     def __init__(self, directory: Path) -> None:
         """Open it, or make a new one. Raises StorageError."""
-        self.path = directory / NAME
+        self.path = path_in(directory)
         self._unchecked = 0
         """Bytes of the write-ahead log, about, since it was copied."""
         self._lacked_room = False
         """Whether nothing has been written since there was no room."""
+        folder = self.path.parent
         try:
-            _make(directory)
-            self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            _make(folder)
+            _check_kinds(self.path)
+            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError(f"persistence.directory {directory}: {error.strerror}") from error
         try:
             self._lock_directory(directory)
             self._connection = self._open()
+            self._file = self.path.stat()
             self._page = _pragma(self._connection, "page_size")
             self._copier = Copier(lambda: connect(self.path))
         except BaseException:
@@ -149,8 +160,9 @@ class Database:
                 raise
 
     def append(self, number: int, content: bytes) -> None:
-        """Add a frame; it is on disk when this returns. Raises sqlite3.Error."""
-        self._connection.execute("insert into frame values (?, ?)", (number, content))
+        """Add a frame; it is on disk when this returns. Raises sqlite3.Error, StorageError."""
+        self._change("insert into frame values (?, ?)", (number, content))
+        self._check_place()
         self._lacked_room = False
         self._unchecked += len(content) + 2 * self._page
         copier = self._copier
@@ -161,6 +173,23 @@ class Database:
         elif self._unchecked > CHECKPOINT:
             self._unchecked = 0
             copier.begin()
+
+    def _change(self, sql: str, values: tuple[object, ...]) -> None:
+        try:
+            self._connection.execute(sql, values)
+        except sqlite3.Error as error:
+            if primary_code(error) == sqlite3.SQLITE_BUSY:
+                raise LockedError("another program has locked it") from error
+            raise
+
+    def _check_place(self) -> None:
+        """Raise StorageError if the file is not in its place any more: the next start would not find what is in it."""
+        try:
+            is_there = os.path.samestat(self._file, self.path.stat())
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            raise StorageError("it has been removed, moved or replaced")
 
     def _has_copied(self, wait: bool) -> bool:
         """Whether the copier is done, at once or when it is; if the disk is full, it is tried again later.
@@ -212,8 +241,8 @@ class Database:
         return bytes(content)
 
     def remove(self, number: int) -> None:
-        """Remove this frame and all before it; the file's free pages are used again. Raises sqlite3.Error."""
-        self._connection.execute("delete from frame where number <= ?", (number,))
+        """Remove this frame and all before it; its free pages are used again. Raises sqlite3.Error, LockedError."""
+        self._change("delete from frame where number <= ?", (number,))
 
     def close(self) -> None:
         """Close the file, and let another broker use it. Raises sqlite3.Error if that has failed."""
@@ -237,6 +266,7 @@ _NOT_A_JOURNAL: Final = f"this is not a journal, or it is damaged; {REMEDY}"
 _REASONS: Final = {
     sqlite3.SQLITE_FULL: "it needs some room",
     sqlite3.SQLITE_IOERR: "the disk has failed",
+    sqlite3.SQLITE_BUSY: "another program has locked it: start the broker when that has ended",
     sqlite3.SQLITE_CANTOPEN: "the broker's user has to be able to read and write all files of the directory",
     sqlite3.SQLITE_READONLY: "the broker's user has to be able to read and write all files of the directory",
 }
@@ -254,6 +284,20 @@ def primary_code(error: sqlite3.Error) -> int:
 
 def _extended(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0))
+
+
+def path_in(directory: Path) -> Path:
+    """The journal's file. If the directory has a link to it, the others are beside it, as those of SQLite."""
+    path = directory / NAME
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _check_kinds(path: Path) -> None:
+    """Raise StorageError if what has the name of one of the journal's files is none. Raises OSError."""
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", LOCK, _NEW, RESERVE, PROBE):
+        each = path.with_name(name)
+        if each.exists() and not each.is_file():
+            raise StorageError(f"{each}: this is not a file, and the journal needs one of this name: move it away")
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -298,6 +342,7 @@ def _create(path: Path) -> None:
     new = path.with_name(_NEW)
     for each in (new, path.with_name(f"{_NEW}-journal")):
         each.unlink(missing_ok=True)
+    new.touch(0o600)  # what SQLite makes can be read by all; its log gets the same rights
     connection = connect(new)
     try:
         connection.execute(f"pragma page_size = {PAGE}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, final
 
 NAME: Final = "journal.reserve"
+PROBE: Final = "journal.probe"
 
 # Not Final: tests with a small disk set it, in the compiled module too.
 BATCHES = 4 * 1024 * 1024
@@ -54,7 +55,7 @@ class Reserve:
 
 def has_room(directory: Path, size: int) -> bool:
     """Whether a file of so many bytes can be written: SQLite takes a quota for a failed write. Raises OSError."""
-    path = directory / "journal.probe"
+    path = directory / PROBE
     try:
         with path.open("wb") as file:
             file.write(bytes(size))

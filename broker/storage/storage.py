@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, final
 
-from broker.storage.commits import COMMITTED, STUCK, TIGHT, Commits
-from broker.storage.database import REMEDY, Database, FailedError, StorageError, log_length
+from broker.storage.commits import COMMITTED, LOCKED, STUCK, TIGHT, Commits
+from broker.storage.database import REMEDY, Database, FailedError, LockedError, StorageError, log_length
 from broker.storage.disk_thread import DiskThread
 from broker.storage.frame import encode
 from broker.storage.journal import Journal
@@ -29,7 +29,7 @@ class Storage:
         the journal; 0 = any number.
         """
         self._database = Database(directory)
-        self._reserve = Reserve(directory, log_length())
+        self._reserve = Reserve(self._database.path.parent, log_length())
         self._disk = DiskThread("journal")
         self._reader = Reader(self._database.path)
         self.journal = Journal(Commits(self._append, self._disk, sync, max_bytes), memory)
@@ -67,8 +67,11 @@ class Storage:
 
     def _append(self, number: int, pieces: list[bytes]) -> int:
         content = encode(number, pieces)
-        if not self._write(lambda: self._database.append(number, content)):
-            return STUCK
+        try:
+            if not self._write(lambda: self._database.append(number, content)):
+                return STUCK
+        except LockedError:
+            return LOCKED
         return COMMITTED if self._has_room() else TIGHT
 
     def _remove(self, number: int) -> bool:
@@ -133,10 +136,13 @@ class Storage:
     async def remove(self, number: int) -> None:
         """Remove this frame and all before it.
 
-        Raises StorageError: the disk is full, or it fails, and then the journal has failed (FC-29).
+        Raises StorageError: the disk is full, another program has locked the file, or the disk fails, and then the
+        journal has failed (FC-29).
         """
         try:
             removed = await self._disk.ask(lambda: self._remove(number))
+        except LockedError:
+            raise
         except StorageError as error:
             self.journal.commits.fail(error)
             raise
@@ -159,7 +165,8 @@ def _checked(job: Callable[[], T]) -> T:
     try:
         return job()
     except OSError as error:
-        raise StorageError(error.strerror or str(error)) from error
+        what = error.strerror or str(error)
+        raise StorageError(f"{error.filename}: {what}" if error.filename else what) from error
 
 
 def _guarded(job: Callable[[], T]) -> Callable[[], T]:

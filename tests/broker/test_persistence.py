@@ -1,5 +1,6 @@
 """FC-29: a journal that cannot be read or written."""
 
+import shutil
 import signal
 import sqlite3
 from contextlib import closing
@@ -53,6 +54,15 @@ from broker.cli.main import main
 main()
 """
 """A broker whose disk has as many pages as a file says."""
+
+IMPATIENT = """
+import sqlite3
+connect = sqlite3.connect
+sqlite3.connect = lambda *arguments, **options: connect(*arguments, **{**options, "timeout": 0.0})
+from broker.cli.main import main
+main()
+"""
+"""A broker that does not wait for other programs that use the file."""
 
 PLENTY = "1073741823"
 
@@ -155,6 +165,33 @@ def test_no_more_than_max_bytes(start: Start, tmp_path: Path) -> None:
         assert client.expect(Unsuback).reason_codes == [0]
         wait_until(lambda: "journal_has_room" in broker.stderr, "journal_has_room")
         assert broker.stderr.count("journal_full") == 1
+
+
+def test_another_program_locks_the_journal(start: Start, tmp_path: Path) -> None:
+    """While another program has locked the journal acknowledgements wait, and the log says so; then they come."""
+    command = (SLUICE[0], "-c", IMPATIENT)
+    broker = start(sections=sections(tmp_path / "journal"), command=command)
+    with connected(broker.address(), 5, clean_start=False, properties=KEPT) as client:
+        with closing(sqlite3.connect(tmp_path / "journal" / NAME, isolation_level=None)) as other:
+            other.execute("begin immediate")
+            client.send(Subscribe(1, [Subscription("t", 1)]))
+            wait_until(lambda: "journal_locked" in broker.stderr, "journal_locked")
+            other.execute("rollback")
+        assert client.expect(Suback).reason_codes == [1]
+        wait_until(lambda: "journal_unlocked" in broker.stderr, "journal_unlocked")
+    assert broker.stderr.count("journal_locked") == 1
+
+
+def test_the_directory_is_removed(start: Start, tmp_path: Path) -> None:
+    """A broker whose journal is removed acknowledges nothing more, says why, and ends with 74."""
+    broker = start(sections=sections(tmp_path / "journal"))
+    with connected(broker.address(), 5, clean_start=False, properties=KEPT) as client:
+        shutil.rmtree(tmp_path / "journal")
+        client.send(Subscribe(1, [Subscription("t", 1)]))
+        assert client.until_close() == []
+    broker.ask_to_end(signal.SIGWINCH)  # which does nothing: it ends by itself
+    assert broker.stop() == 74
+    assert "journal.sqlite: it has been removed, moved or replaced" in broker.stderr
 
 
 def refused(publisher: WireClient) -> bool:

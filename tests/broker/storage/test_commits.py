@@ -4,6 +4,7 @@ import asyncio
 import errno
 
 from broker.storage import records
+from broker.storage.commits import LOCKED
 from tests.support.broker.journaled import SlowDisk, until
 
 RECORD = records.ended(1)
@@ -65,6 +66,26 @@ async def test_no_room() -> None:
     disk.allow()
     await until(lambda: journal.commits.committed == 1)
     assert not journal.commits.full
+    assert disk.frames == [RECORD]
+
+
+async def test_a_file_that_is_locked() -> None:
+    """A commit to a file that another program has locked is repeated, and the journal is not full meanwhile."""
+    disk = SlowDisk()
+    commits = disk.journal().commits
+    told: list[bool] = []
+    commits.on_locked = told.append
+    disk.refusal = LOCKED
+    disk.has_room = False
+    commits.add(RECORD)
+    commits.soon()
+    disk.allow()
+    await until(lambda: told == [True])
+    assert (commits.committed, commits.has_room()) == (0, True)
+    disk.has_room = True
+    disk.allow()
+    await until(lambda: commits.committed == 1)
+    assert told == [True, False]
     assert disk.frames == [RECORD]
 
 

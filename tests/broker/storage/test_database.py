@@ -2,15 +2,18 @@
 
 import errno
 import os
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from broker.storage.database import LOCK, NAME, OLDEST, VERSION, Database, StorageError
+from broker.storage import database as database_module
+from broker.storage.database import LOCK, NAME, OLDEST, VERSION, Database, LockedError, StorageError
 
 FULL: Final = 2
 """SQLite's number for `synchronous = full`."""
@@ -57,6 +60,71 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     """A new directory has rights for the broker's user only, because payloads may be secret."""
     Database(tmp_path / "journal").close()
     assert (tmp_path / "journal").stat().st_mode & 0o077 == 0
+    (tmp_path / "there").mkdir(mode=0o755)
+    database = Database(tmp_path / "there")
+    database.append(1, b"secret")
+    rights = {each.name: each.stat().st_mode & 0o777 for each in (tmp_path / "there").iterdir()}
+    assert rights == dict.fromkeys([LOCK, NAME, f"{NAME}-shm", f"{NAME}-wal"], 0o600)
+    database.close()
+
+
+def test_a_symbolic_link(tmp_path: Path) -> None:
+    """A link to the file on another disk is followed, and one broker at a time may use what it names."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here" / NAME).symlink_to(tmp_path / "there" / "real.sqlite")
+    for number in (1, 2):
+        database = Database(tmp_path / "here")
+        database.grow_log()
+        database.append(number, b"frame %d" % number)
+        with pytest.raises(StorageError, match="another broker uses it"):
+            Database(tmp_path / "here")
+        database.close()
+    database = Database(tmp_path / "here")
+    assert [number for number, _ in database.frames()] == [1, 2]
+    database.close()
+    assert [each.name for each in (tmp_path / "here").iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize("name", [NAME, f"{NAME}-wal", f"{NAME}-shm", LOCK, "journal.reserve", "journal.new"])
+def test_a_directory_in_the_place_of_a_file(tmp_path: Path, name: str) -> None:
+    """What has the name of one of the files and is none is named when the broker starts."""
+    (tmp_path / name).mkdir()
+    with pytest.raises(StorageError, match=rf"/{name}: this is not a file, .*: move it away"):
+        Database(tmp_path)
+
+
+def test_what_another_program_has_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another program writes to the file nothing is written, which is said, and it is opened and used later."""
+    monkeypatch.setattr(database_module, "BUSY_TIMEOUT", 0.0)
+    database = Database(tmp_path)
+    with closing(sqlite3.connect(tmp_path / NAME, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        with pytest.raises(LockedError, match="another program has locked it"):
+            database.append(1, b"frame 1")
+        with pytest.raises(LockedError, match="another program has locked it"):
+            database.remove(1)
+        other.execute("rollback")
+        database.append(1, b"frame 1")
+        database.close()
+        other.execute("pragma locking_mode = exclusive")
+        other.execute("begin exclusive")
+        with pytest.raises(StorageError, match="another program has locked it: start the broker when that has ended"):
+            Database(tmp_path)
+
+
+@pytest.mark.parametrize("away", ["removed", "replaced"])
+def test_what_is_not_in_its_place(tmp_path: Path, away: str) -> None:
+    """A journal that has been removed or replaced has failed: the next start would not find what is written."""
+    database = Database(tmp_path / "journal")
+    database.append(1, b"frame 1")
+    if away == "removed":
+        shutil.rmtree(tmp_path / "journal")
+    else:
+        (tmp_path / "copy").write_bytes((tmp_path / "journal" / NAME).read_bytes())
+        (tmp_path / "copy").rename(tmp_path / "journal" / NAME)
+    with pytest.raises(StorageError, match="it has been removed, moved or replaced"):
+        database.append(2, b"frame 2")
 
 
 def test_of_another_program(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ class SlowDisk:
         self.waiting = 0
         """The number of the frame that waits; 0 = none."""
         self.has_room = True
+        self.refusal = STUCK
+        """What it says without room."""
         self.error: Exception | None = None
         self._allowed = threading.Semaphore(0)
 
@@ -34,7 +36,7 @@ class SlowDisk:
             raise self.error
         if self.has_room:
             self.frames.append(b"".join(pieces))
-        return COMMITTED if self.has_room else STUCK
+        return COMMITTED if self.has_room else self.refusal
 
     def allow(self, frames: int = 1) -> None:
         """Let so many be put."""
