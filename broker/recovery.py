@@ -6,7 +6,7 @@ from broker.auth.identity import Identity
 from broker.auth.permissions import Who
 from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
-from broker.runtime.clock import SECOND, monotonic_us, wall_us
+from broker.runtime.clock import SECOND, monotonic_us
 from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
 from broker.storage.kept_group import KeptGroup
@@ -23,7 +23,7 @@ from session.window import Restored
 
 def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
     """Restore the sessions, groups and retained messages of a journal. Raises DamagedError."""
-    journal.begin_after(saved.frames, saved.last_frame, saved.last_queue)
+    journal.begin_after(saved)
     recovery = _Recovery(broker, journal)
     queues = list(saved.sessions.values())
     for session in queues:
@@ -58,12 +58,11 @@ class _Recovery:
         """What was in windows and came from groups, with their numbers."""
         self._now = monotonic_us()
         self._restorer = Restorer(broker.router.address, broker.settings.limits.priorities, self._now)
-        self._clock_offset = wall_us() - self._now
 
     def restore_retained(self, retained: SavedRetained) -> None:
         publish, saved, place = retained.publish, retained.saved, retained.place
         publish.received_at = self._now
-        publish.expires_at = self._journal.times(saved.expires_at)
+        self._journal.restore_expiry(publish, saved.expires_at, place.frame, place.offset, self._now)
         if publish.expires_at and publish.expires_at <= self._now:
             return
         message = Message(self._journal.frames[place.frame], place.offset, self._journal.memory)
@@ -144,7 +143,9 @@ class _Recovery:
             client = self._clients.get(saved.number)
             if client is None:
                 continue
-            detached_at = saved.detached_at - self._clock_offset if saved.detached_at else self._now
+            detached_at = self._now
+            if saved.detached_at:  # not later than now, if the wall clock is behind what it was
+                detached_at = min(saved.detached_at - self._journal.times.offset, self._now)
             expires_at = detached_at + saved.expiry * SECOND
             if saved.will:
                 will = decode(saved.will, self._decoder)

@@ -206,6 +206,8 @@ class Server:
         now = monotonic_us()
         self._memory.look(now)
         self._notify.look(now)
+        if self._persistence is not None:
+            self._persistence.journal.look_at_clock()
         tell_left_out()
         self.broker.wheel.advance(now)
 

@@ -137,6 +137,9 @@ class Compaction:
                 targets.append(each)
         if retained is None and not targets:
             return  # it is dead
+        if saved.expires_at:  # CLOCK comes before its new place
+            now = self._journal.times.by_the_clock_now(saved.expires_at, oldest.number, offset)
+            saved = saved._replace(expires_at=now)
         record = message_record.moved(saved, retained is not None, targets)
         offset = self._journal.move(list(messages.values()), record)
         for kept, delivery in evicted:

@@ -23,11 +23,11 @@ _NEW: Final = "journal.new"
 APPLICATION: Final = 0x536C7563
 """SQLite's application id, which tells the file apart from other databases: `Sluc`."""
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the tables and records, as SQLite's user version."""
 
 OLDEST: Final = 2
-"""The oldest version that is read. What is in a journal of version 2 means the same in version 3."""
+"""The oldest version that is read. What is in a journal of version 2 or 3 means the same in version 4."""
 
 TABLES: Final = "its tables are not those of a journal"
 

@@ -2,13 +2,16 @@
 
 from typing import final
 
-from broker.runtime.clock import monotonic_us, wall_us
-from broker.storage import message_record
+from broker.runtime.clock import SECOND
+from broker.storage import message_record, records
 from broker.storage.commits import Commits
 from broker.storage.deliveries import Deliveries
 from broker.storage.index import Entry
 from broker.storage.message import Frame, Memory, Message
 from broker.storage.reader import Reader
+from broker.storage.saved import Saved
+from broker.storage.times import Times
+from protocol import properties as props
 from protocol.publish import Publish
 from session.journal import QueueJournal
 
@@ -35,7 +38,7 @@ class Journal:
         self.state_size = 0
         """Bytes of the state of all sessions and groups, as it was last written."""
         self._changed: list[Deliveries] = []
-        self._clock_offset = wall_us() - monotonic_us()
+        self.times = Times()
         # The message that is being routed.
         self._publish: Publish | None = None
         self._publisher = ""
@@ -49,11 +52,12 @@ class Journal:
         self._needed = False
         """Whether a packet has to wait for the commit."""
 
-    def begin_after(self, frames: dict[int, Frame], last_frame: int, last_queue: int) -> None:
-        """Continue after what is in the file: these frames, and these last numbers."""
-        self.frames = frames
-        self.commits.begin_after(last_frame, sum([each.size for each in frames.values()]))
-        self._next_queue = last_queue + 1
+    def begin_after(self, saved: Saved) -> None:
+        """Continue after what is in the file."""
+        self.frames = saved.frames
+        self.times.begin_after(saved.steps)
+        self.commits.begin_after(saved.last_frame, sum([each.size for each in saved.frames.values()]))
+        self._next_queue = saved.last_queue + 1
 
     # -- messages
 
@@ -115,19 +119,20 @@ class Journal:
 
         Returns where it is; None = its record takes more than `room` bytes, and is not written.
         """
-        expires_at = publish.expires_at + self._clock_offset if publish.expires_at else 0
+        frame = self.frame()
+        expires_at = publish.expires_at + self.times.offset if publish.expires_at else 0
         pieces: list[bytes] = []
         target = message_record.target(queue, delivery, publish)
         size = message_record.encode(pieces, publish, expires_at, False, publisher, [target])
         if size > room:
             return None
-        entry = Entry(delivery, self.frame().number, self.commits.position(), size, 1, 0)
+        entry = Entry(delivery, frame.number, self.commits.position(), size, 1, 0)
         for piece in pieces:
             self.commits.add(piece)
         return entry
 
     def _write(self, publish: Publish, message: Message, retained: bool, publisher: str, targets: list[bytes]) -> None:
-        expires_at = publish.expires_at + self._clock_offset if publish.expires_at else 0
+        expires_at = publish.expires_at + self.times.offset if publish.expires_at else 0
         commits = self.commits
         who = publisher if retained else ""
         size = message_record.encode(commits.pieces, publish, expires_at, retained, who, targets)
@@ -155,9 +160,30 @@ class Journal:
             message.move(self.frame(), offset, len(record))
         return offset
 
-    def times(self, expires_at: int) -> int:
-        """A time of the journal, in microseconds since 1970, by the monotonic clock; 0 = never."""
-        return max(expires_at - self._clock_offset, 1) if expires_at else 0
+    def restore_expiry(self, publish: Publish, at: int, frame: int, position: int, since: int) -> None:
+        """Set when a PUBLISH expires whose record is there and has the time `at`, 0 = never.
+
+        That is at most its interval after `since`, when it was received or the broker has started, 0 = unknown: the
+        wall clock may be behind what it was.
+        """
+        if not at:
+            return
+        expires_at = self.times.by_the_clock_now(at, frame, position) - self.times.offset
+        interval = publish.properties.get(props.MESSAGE_EXPIRY_INTERVAL) if publish.properties is not None else None
+        if since and isinstance(interval, int):
+            expires_at = min(expires_at, since + interval * SECOND)
+        publish.expires_at = max(expires_at, 1)
+
+    def look_at_clock(self) -> None:
+        """Write it if the wall clock has been set. Not between `begin` and `end`, but for the first record of a frame.
+
+        FC-27: called before that record, ten times a second, and at the end: times on disk are by the clock then.
+        """
+        step = self.times.take_step()
+        if step:
+            self.times.note(self.commits.number, self.commits.position(), step)
+            self.commits.add(records.clock(step))
+            self.commits.later()
 
     # -- other records
 
@@ -201,6 +227,7 @@ class Journal:
         """The frame that is being filled."""
         current = self._frame
         if current is None:
+            self.look_at_clock()
             number = self.commits.number
             current = self._frame = self.frames[number] = Frame(number)
         return current
@@ -213,7 +240,7 @@ class Journal:
             for record in deliveries.take_records():
                 commits.add(record)
         self._changed = []
-        self._clock_offset = wall_us() - monotonic_us()
         if commits.pieces:
-            self.frame().size = commits.position()
+            frame = self.frame()
+            frame.size = commits.position()
         self._frame = None

@@ -61,12 +61,12 @@ class KeptAddress(KeptQueue):
 
     async def read(self, size: int) -> list[Page]:
         """The first pages, up to `size` bytes, but at least one. Raises StorageError, DamagedError."""
-        return [self._read(body) for _, body in await self.read_first(self.pages, READ_PAGES, size)]
+        return [self._read(entry, body) for entry, body in await self.read_first(self.pages, READ_PAGES, size)]
 
-    def _read(self, body: bytes) -> Page:
+    def _read(self, entry: Entry, body: bytes) -> Page:
         saved = message_record.read(body)
         publish = to_publish(saved)
-        publish.expires_at = self.journal.times(saved.expires_at)
+        self.journal.restore_expiry(publish, saved.expires_at, entry.frame, entry.offset, entry.received_at)
         return Page(publish, saved.publisher)
 
     def pop(self) -> None:

@@ -143,7 +143,7 @@ class KeptQueue(QueueJournal):
             raise DamagedError(f"the message at byte {entry.offset} of frame {entry.frame} is not for {self.number}")
         publish = to_publish(saved)
         publish.received_at = entry.received_at
-        publish.expires_at = self.journal.times(saved.expires_at)
+        self.journal.restore_expiry(publish, saved.expires_at, entry.frame, entry.offset, entry.received_at)
         publish = publish.at(target.qos, target.retain)
         if target.identifiers:
             publish = publish.identified(target.identifiers)

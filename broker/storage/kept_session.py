@@ -2,7 +2,7 @@
 
 from typing import cast, final
 
-from broker.runtime.clock import wall_us
+from broker.runtime.clock import monotonic_us
 from broker.storage import message_record, records
 from broker.storage.index import Entry
 from broker.storage.journal import Journal
@@ -23,8 +23,8 @@ class KeptSession(KeptQueue, ReceivedJournal):
         self.client_id = client_id
         self.version = 5
         self.expiry = 0
-        self.detached_at = 0
-        """Microseconds since 1970 UTC; 0 = the client is connected."""
+        self.detached_at: int | None = None
+        """Microseconds of the monotonic clock, below 0 if that was before it began; None = the client is connected."""
         self.owner: Owner | None = None
         """None: unknown."""
         self.subscriptions: dict[str, Subscription] = {}
@@ -40,7 +40,7 @@ class KeptSession(KeptQueue, ReceivedJournal):
 
         Returns the commit that has to come before CONNACK.
         """
-        self.version, self.expiry, self.detached_at = version, expiry, 0
+        self.version, self.expiry, self.detached_at = version, expiry, None
         self.will = records.will(self.number, will, delay) if will is not None else b""
         changed = owner != self.owner
         self.owner = owner
@@ -55,17 +55,23 @@ class KeptSession(KeptQueue, ReceivedJournal):
         """The client's connection has ended; `will`: its will is still to be published."""
         if self.ended:
             return
-        self.detached_at, self.expiry = wall_us(), expiry
-        if not will:
+        self.detached_at, self.expiry = monotonic_us(), expiry
+        if self.will and not will:
             self.will = b""
-        self.journal.write_lazily(records.detached(self.number, self.detached_at, expiry, will))
+            self.journal.write_lazily(self._detached(self.detached_at))
+        else:
+            self.journal.write_lazily(self._detached(self.detached_at))
+
+    def _detached(self, at: int) -> bytes:
+        return records.detached(self.number, at + self.journal.times.offset, self.expiry, self.will != b"")
 
     def will_published(self) -> None:
         """The will of a detached session has been published."""
         if self.ended:
             return
         self.will = b""
-        self.journal.write_lazily(records.detached(self.number, self.detached_at, self.expiry, False))
+        if self.detached_at is not None:
+            self.journal.write_lazily(self._detached(self.detached_at))
 
     def write_state(self) -> int:
         """Write all state except the deliveries. Returns the commit."""
@@ -82,13 +88,14 @@ class KeptSession(KeptQueue, ReceivedJournal):
         state += [records.received(number, delivery) for delivery in self.deliveries.received]
         if self.will:
             state.append(self.will)
-        if self.detached_at:
-            state.append(records.detached(number, self.detached_at, self.expiry, self.will != b""))
+        if self.detached_at is not None:
+            state.append(self._detached(self.detached_at))
         return self.write_all(state)
 
     def restore_state(self, saved: SavedSession) -> None:
         """Restore the state that the journal holds, except the deliveries."""
-        self.version, self.expiry, self.detached_at = saved.version, saved.expiry, saved.detached_at
+        self.version, self.expiry = saved.version, saved.expiry
+        self.detached_at = saved.detached_at - self.journal.times.offset if saved.detached_at else None
         self.owner = saved.owner
         self.subscriptions = dict(saved.subscriptions)
         self.remembered = dict(saved.remembered)

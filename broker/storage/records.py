@@ -45,6 +45,8 @@ ADDRESS: Final = 16
 """The pages of an address begin, or their state is written again."""
 OWNER: Final = 17
 """The session belongs to another client than before, as far as rules can tell."""
+CLOCK: Final = 18
+"""The wall clock has been set: all times before this record are by the clock as it was."""
 
 _HEAD: Final = struct.Struct(">BI")
 TEXT: Final = struct.Struct(">I")
@@ -54,6 +56,7 @@ _DETACHED: Final = struct.Struct(">IQI?")
 _WILL: Final = struct.Struct(">II")
 _NUMBER: Final = struct.Struct(">I")
 _GROUP: Final = struct.Struct(">IQ")
+_CLOCK: Final = struct.Struct(">q")
 _OWNER: Final = struct.Struct(">I?")
 _SUBSCRIBED: Final = struct.Struct(">IB")
 _SENT: Final = struct.Struct(">qHI")
@@ -195,6 +198,11 @@ def cleared(topic: bytes) -> bytes:
     return _record(CLEARED, topic)
 
 
+def clock(step: int) -> bytes:
+    """The wall clock has been set by so many microseconds."""
+    return _record(CLOCK, _CLOCK.pack(step))
+
+
 def _record(kind: int, body: bytes) -> bytes:
     return _HEAD.pack(kind, len(body)) + body
 
@@ -320,6 +328,12 @@ def read_packet_id(body: bytes) -> tuple[int, int]:
     """The body of REMEMBERED and FORGOTTEN: session, packet id."""
     number, packet_id = _PACKET_ID.unpack(body)
     return number, packet_id
+
+
+def read_clock(body: bytes) -> int:
+    """The body of CLOCK: by how much the clock has been set."""
+    (step,) = _CLOCK.unpack(body)
+    return int(step)
 
 
 def read_text(body: bytes, position: int) -> tuple[bytes, int]:

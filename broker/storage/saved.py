@@ -90,7 +90,7 @@ class SavedSession:
         self.version = 0
         self.expiry = 0
         self.detached_at = 0
-        """Microseconds since 1970 UTC; 0 = its client was connected when the broker ended."""
+        """Microseconds since 1970 UTC, by the clock as it was set last; 0 = its client was connected at the end."""
         self.first_delivery = 0
         self.next_delivery = 0
         self.subscriptions: dict[str, Subscription] = {}
@@ -146,6 +146,8 @@ class Saved:
         self.frames: dict[int, Frame] = {}
         self.last_frame = 0
         self.last_queue = 0
+        self.steps: list[tuple[int, int, int]] = []
+        """Frame and position of each CLOCK, and by how much the wall clock was set."""
         self._frame = Frame(0)
         self._handlers: dict[int, Callable[[bytes], None]] = {
             records.SESSION: self._session,
@@ -193,6 +195,8 @@ class Saved:
             kind, start, position = records.at(content, position)
             if kind == records.MESSAGE:
                 self._message(content, start, position)
+            elif kind == records.CLOCK:
+                self._clock(content[start:position], start - records.HEAD_SIZE)
             elif kind in self._handlers:
                 self._handlers[kind](content[start:position])
             else:
@@ -273,6 +277,13 @@ class Saved:
         session.detached_at, session.expiry = at, expiry
         if not has_will:
             session.will = b""
+
+    def _clock(self, body: bytes, position: int) -> None:
+        step = records.read_clock(body)
+        self.steps.append((self._frame.number, position, step))
+        for session in self.sessions.values():
+            if session.detached_at:
+                session.detached_at += step
 
     def _will(self, body: bytes) -> None:
         number, delay, packet = records.read_will(body)

@@ -11,6 +11,7 @@ from broker.storage.compaction import Compaction
 from broker.storage.journal import Journal
 from broker.storage.saved import Saved
 from broker.storage.storage import Storage
+from broker.storage.times import Times
 
 MEMORY: Final = Path("/dev/shm")
 """A file system in memory: it is not the disk that is tested here."""
@@ -37,7 +38,7 @@ class Disk:
 
     def _set_clock(self) -> None:
         """The world's clock does not go on by itself: times are the same on disk."""
-        self.journal._clock_offset = 0
+        self.journal.times = Times(lambda: 0)
 
     def _wait(self, coroutine: Coroutine[Any, Any, None]) -> None:
         asyncio._set_running_loop(None)
@@ -45,7 +46,6 @@ class Disk:
             self._loop.run_until_complete(coroutine)
         finally:
             asyncio._set_running_loop(self._loop)
-            self._set_clock()
 
     def commit(self) -> None:
         """All that has been written is on disk."""
@@ -63,7 +63,7 @@ class Disk:
         self._storage = Storage(self._folder, 0)
         self._set_clock()
         saved = self._storage.read(topics=True)
-        self.journal.begin_after(saved.frames, saved.last_frame, saved.last_queue)
+        self.journal.begin_after(saved)
         return saved
 
     def close(self) -> None:

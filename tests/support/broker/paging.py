@@ -40,7 +40,7 @@ class PagedAddress:
     def restart(self, storage: Storage) -> None:
         """The same address, with what another journal has of it."""
         saved = storage.read()
-        storage.journal.begin_after(saved.frames, saved.last_frame, saved.last_queue)
+        storage.journal.begin_after(saved)
         (own,) = saved.sessions.values()
         kept = KeptAddress(storage.journal, own.number, own.topic)
         assert own.begins_in is not None
