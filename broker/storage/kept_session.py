@@ -58,7 +58,7 @@ class KeptSession(KeptQueue, ReceivedJournal):
         self.detached_at, self.expiry = monotonic_us(), expiry
         if self.will and not will:
             self.will = b""
-            self.journal.write_lazily(self._detached(self.detached_at))
+            self.journal.write(self._detached(self.detached_at))  # soon: a crash before publishes the will
         else:
             self.journal.write_lazily(self._detached(self.detached_at))
 
@@ -71,7 +71,7 @@ class KeptSession(KeptQueue, ReceivedJournal):
             return
         self.will = b""
         if self.detached_at is not None:
-            self.journal.write_lazily(self._detached(self.detached_at))
+            self.journal.write(self._detached(self.detached_at))  # soon: a crash before publishes it again
 
     def write_state(self) -> int:
         """Write all state except the deliveries. Returns the commit."""

@@ -1,14 +1,17 @@
 """FC-27: which packets wait for a commit."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
+from broker.storage import records
+from broker.storage.commits import LAZY
 from broker.storage.journal import Journal
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connack import Connack
-from protocol.connect import Connect
+from protocol.connect import Connect, Will
+from protocol.disconnect import Disconnect
 from protocol.packet import Packet
 from protocol.ping import Pingreq, Pingresp
 from protocol.properties import Properties
@@ -238,3 +241,24 @@ def test_a_subscription_again(disk: SlowDisk) -> None:
         assert client.expect(Suback).reason_codes == [1]
         client.send(Subscribe(3, [Subscription("t", 2), Subscription("t", 2)]))
         assert after_commits(local, disk, client, Suback).reason_codes == [2, 2]
+
+
+def test_a_will_that_is_cancelled(disk: SlowDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DISCONNECT cancels a will with a commit that begins at once: after a crash before it the will is published."""
+    with LocalBroker(journal=disk.journal()) as local:
+        client = local.client()
+        client.send(Connect("polite", True, 0, will=Will(b"w", b"x", 1, False), properties=KEPT, version=5))
+        commit(local, disk)
+        client.expect(Connack)
+        loop = local.loop
+        later = loop.call_later
+
+        def call_later(delay: float, *arguments: Any) -> Any:
+            return later(1000 if delay == LAZY else delay, *arguments)
+
+        monkeypatch.setattr(loop, "call_later", call_later)
+        client.send(Disconnect())
+        commit(local, disk)
+        ((kind, body),) = records.each(disk.frames[-1], 0)
+        assert kind == records.DETACHED
+        assert not records.read_detached(body)[3]
