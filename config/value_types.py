@@ -1,6 +1,5 @@
 """The types of configuration values: parsing, checks, written form."""
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,7 +90,7 @@ def check_bind(value: object) -> str:
 def check_mode(value: object) -> str:
     """Check permissions of a file. YAML reads 0660 without quotes as another number."""
     if not isinstance(value, str) or not _MODE.fullmatch(value):
-        raise ValueError(f"found {units.found(value)}: write three octal digits in quotes, such as \"0660\"")
+        raise ValueError(f'found {units.found(value)}: write three octal digits in quotes, such as "0660"')
     return value
 
 
@@ -162,10 +161,14 @@ def _sync_interval(value: object, info: ValidationInfo) -> float:
     """`commit` is 0: no interval."""
     if value == COMMIT or (value == 0.0 and not _written(info)):
         return 0.0
+    expected = f"found {units.found(value)}: write {COMMIT}, or a duration such as 1s"
     try:
-        return _finite_duration(value, info) or math.nan
+        seconds = _finite_duration(value, info)
     except ValueError as error:
-        raise ValueError(f"found {units.found(value)}: write {COMMIT}, or a duration such as 1s") from error
+        raise ValueError(expected) from error
+    if not seconds:
+        raise ValueError(expected)
+    return seconds
 
 
 def _format_sync_interval(seconds: float) -> object:
