@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable
-from typing import Final, final
+from typing import final
 
 import structlog
 
@@ -15,8 +15,11 @@ from broker.storage.records import DamagedError
 from broker.storage.storage import Storage
 from config.models import Config
 
-CLOSE_TIMEOUT: Final = 10.0
-"""Seconds for the last commit when the broker stops."""
+# These are not Final: tests with a slow disk set them.
+WAITS_AFTER = 5.0
+"""Seconds for the last commit when the broker stops, after which the log says that it waits."""
+CLOSE_TIMEOUT = 60.0
+"""Seconds after which what is not on disk is given up."""
 
 _REFUSED: Final = "PUBLISHes of QoS 1 and 2, new subscriptions of kept sessions and new kept sessions"
 
@@ -93,14 +96,25 @@ class Persistence:
             self._log.info("journal_unlocked")
 
     async def close(self) -> None:
-        """Commit what has been written and close the file. Raises FailedError if the disk has failed."""
+        """Commit what has been written and close the file.
+
+        Raises FailedError if the disk has failed, or is too slow: then the last records are lost.
+        """
         if self._compaction is not None:
             self._compaction.cancel()
+        self.journal.look_at_clock()
+        waits = asyncio.get_running_loop().call_later(WAITS_AFTER, self._tell_that_it_waits)
         try:
             await asyncio.wait_for(self.journal.commits.reach(), CLOSE_TIMEOUT)
         except TimeoutError:
-            self._log.error("journal_lost", detail=f"the last records were not written within {CLOSE_TIMEOUT:g} s")
-            return
+            lost = f"the last records were not written within {CLOSE_TIMEOUT:g} s"
+            self._log.error("journal_lost", detail=lost)
+            raise self._storage.lost(lost) from None
+        finally:
+            waits.cancel()
         if self.journal.commits.failed is not None:
             raise self._storage.failed(self.journal.commits.failed)
         await self._storage.close()
+
+    def _tell_that_it_waits(self) -> None:
+        self._log.warning("journal_waits", detail=f"the last records are not on disk yet; up to {CLOSE_TIMEOUT:g} s")

@@ -59,6 +59,10 @@ class Storage:
             return FailedError(str(self.damaged(error)))
         return FailedError(f"{self._database.path}: {error}: what is on disk is not known; start the broker again")
 
+    def lost(self, what: str) -> FailedError:
+        """The error of a broker that has ended without its last records; `what` says so."""
+        return FailedError(f"{self._database.path}: {what}")
+
     # These are called in the disk's thread. They raise StorageError.
 
     def _prepare(self) -> None:

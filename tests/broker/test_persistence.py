@@ -41,6 +41,24 @@ main()
 """
 """A broker whose disk fails when a certain message is written."""
 
+SLOW = """
+import os, sqlite3, time
+class Slow(sqlite3.Connection):
+    def execute(self, sql, parameters=()):
+        if sql.startswith("insert") and b"please wait" in parameters[1]:
+            while not os.path.exists({go_on!r}):
+                time.sleep(0.01)
+        return super().execute(sql, parameters)
+connect = sqlite3.connect
+sqlite3.connect = lambda *arguments, **options: connect(*arguments, **options, factory=Slow)
+import broker.persistence
+broker.persistence.WAITS_AFTER = 0.1
+broker.persistence.CLOSE_TIMEOUT = {patience}
+from broker.cli.main import main
+main()
+"""
+"""A broker whose disk writes a certain message when there is a file, and which has so many seconds for it."""
+
 LIMITED = """
 import sqlite3
 class Limited(sqlite3.Connection):
@@ -124,6 +142,43 @@ def test_a_commit_fails(start: Start, tmp_path: Path) -> None:
     with WireClient(again.address(), 5) as client:
         assert client.connect("kept", clean_start=False, properties=KEPT).session_present
         assert client.expect(Publish).payload == b"on disk"
+
+
+@pytest.mark.parametrize("sync", ["1s", "commit"])
+def test_a_slow_disk_at_the_end(start: Start, tmp_path: Path, sync: str) -> None:
+    """FC-28: a broker that ends waits for a slow disk, says so, and loses nothing."""
+    go_on = tmp_path / "go on"
+    section = {"persistence": {"directory": str(tmp_path / "journal"), "sync": sync}}
+    broker = start(sections=section, command=(SLUICE[0], "-c", SLOW.format(go_on=str(go_on), patience=10)))
+    with WireClient(broker.address(), 5) as client:
+        client.connect("kept", clean_start=False, properties=KEPT)
+        client.subscribe("t", qos=1)
+    with connected(broker.address(), 5) as publisher:
+        publisher.send(Publish(b"t", b"please wait", 1, packet_id=1))
+        if sync == "1s":
+            publisher.expect(Puback)
+        broker.ask_to_end()
+        wait_until(lambda: "journal_waits" in broker.stderr, "journal_waits")
+        go_on.touch()
+    assert broker.stop() == 0
+    again = start(sections=section)
+    with WireClient(again.address(), 5) as client:
+        assert client.connect("kept", clean_start=False, properties=KEPT).session_present
+        assert client.expect(Publish).payload == b"please wait"
+
+
+def test_a_disk_that_is_too_slow_at_the_end(start: Start, tmp_path: Path) -> None:
+    """FC-28: a broker that ends without what it has acknowledged says so, also with its status."""
+    section = {"persistence": {"directory": str(tmp_path / "journal"), "sync": "1s"}}
+    command = (SLUICE[0], "-c", SLOW.format(go_on="/never", patience=0.3))
+    broker = start(sections=section, command=command)
+    with WireClient(broker.address(), 5) as client, connected(broker.address(), 5) as publisher:
+        client.connect("kept", clean_start=False, properties=KEPT)
+        client.subscribe("t", qos=1)
+        publisher.publish("t", b"please wait", 1)
+    broker.ask_to_end()
+    assert broker.stop() == 74
+    assert "journal.sqlite: the last records were not written within 0.3 s" in broker.stderr
 
 
 def test_a_disk_that_is_full(start: Start, tmp_path: Path) -> None:
