@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable
-from typing import final
+from typing import Final, final
 
 import structlog
 
