@@ -53,7 +53,7 @@ class Wills:
         publish.received_at = now
         if publish.properties is not None:
             read_expiry(publish, publish.properties, now)
-        if self._messages.publish(publish, session) == FULL:
+        if self._messages.publish(publish, session, None) == FULL:
             self._addresses.overflow_will(session, publish, now)
 
 

@@ -76,7 +76,7 @@ class Addresses:
         elif policy == DROP:
             self._drop(session, publish, address, now)
         elif policy == PAGE:
-            self._page(full, session, publish, now)
+            self._page(full, endpoint, session, publish, now)
         else:
             self._park(full, session, publish, now)
             self.producers.limit(endpoint, session, now)
@@ -134,13 +134,15 @@ class Addresses:
         self.dropped_total += 1
         session.inbound.answer(publish, True, now)
 
-    def _page(self, full: FullAddress, session: Session, publish: Publish, now: int) -> None:
+    def _page(self, full: FullAddress, endpoint: Endpoint, session: Session, publish: Publish, now: int) -> None:
         """Page a PUBLISH, and acknowledge it, which waits for the commit (FC-27)."""
         commit = self._write_page(full, publish, session.client_id)
         if commit is not None:
             session.inbound.count_paged()
             if commit and publish.qos:
                 session.outbox.commit = commit
+            if self._journal is not None:
+                self._journal.commits.added_by(endpoint, now)
             session.inbound.answer(publish, True, now)
         elif full.address.rule.page_full_policy == DROP:
             self._drop(session, publish, full.address, now)

@@ -61,8 +61,8 @@ class Publishing:
         """Route and acknowledge a PUBLISH that the session has accepted. Raises MQTTError to close."""
         try:
             if self._checks_all or publish.properties is not None:
-                self._check(connection, session, publish, now)
-            verdict = self._messages.publish(publish, session)
+                self._check(connection, session, publish)
+            verdict = self._messages.publish(publish, session, connection)
         except PublishRefused as refused:
             self._refuse(session, publish, refused, now)
             return
@@ -96,7 +96,7 @@ class Publishing:
             raise ProtocolError(f"PUBLISH without a topic, with Topic Alias {alias}, which no PUBLISH here has set")
         publish.topic = topic
 
-    def _check(self, connection: "Connection", session: Session, publish: Publish, now: int) -> None:
+    def _check(self, connection: "Connection", session: Session, publish: Publish) -> None:
         """Raise MQTTError or PublishRefused if the PUBLISH is not supported, not permitted, or there is no room."""
         if self._selective or publish.properties is not None:
             self._check_message(publish)
@@ -107,7 +107,7 @@ class Publishing:
             if refusal:
                 raise _no_room(session, publish, refusal)
         if self._commits is not None:
-            self._check_disk(self._commits, connection, session, publish, now)
+            self._check_disk(self._commits, session, publish)
 
     def _check_message(self, publish: Publish) -> None:
         capabilities = self._capabilities
@@ -127,12 +127,8 @@ class Publishing:
         if not self._topic_rules.may_publish_state(session.client_id, publish.topic, publish.payload, publish.retain):
             raise not_permitted(publish.topic)
 
-    def _check_disk(
-        self, commits: Commits, connection: "Connection", session: Session, publish: Publish, now: int
-    ) -> None:
-        """FC-29: refuse a PUBLISH while the disk is full, and pause reading while it is behind."""
-        if commits.behind() and not connection.ended:
-            commits.pause(connection, now)
+    def _check_disk(self, commits: Commits, session: Session, publish: Publish) -> None:
+        """FC-29: refuse a PUBLISH while the disk is full."""
         if (publish.qos or publish.retain) and not commits.has_room():
             raise _no_room(session, publish, "PUBLISH while the journal, or its disk, is full")
 

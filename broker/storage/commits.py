@@ -1,7 +1,8 @@
 """Group commit: writes frame by frame to disk, and notifies the connections that wait for a frame (FC-27, FC-28).
 
-All that is added until a commit begins is one frame. There is one commit at a time, and the next begins when it has
-returned: all that a busy broker writes meanwhile shares one sync.
+All that is added until a commit begins is in it. There is one commit at a time, and the next begins when it has
+returned: all that a busy broker writes meanwhile shares one sync. It is one frame, or several if it is long: a row of
+SQLite is limited. They are on disk together or not at all, so what belongs together may be in several of them.
 """
 
 import asyncio
@@ -26,7 +27,8 @@ LAZY: Final = 0.1
 """Seconds until a commit begins for records that no packet waits for."""
 
 MOST_WAITING: Final = 8 * 1024 * 1024
-"""Bytes that wait for the next commit; past that the publishers that add to them are paused."""
+"""Bytes of a frame after which the next one is begun. When so many wait for the next commit, it begins as soon as
+possible, and the publishers that add to them are paused."""
 
 WAIT: Final = 0.002
 """Seconds between two checks in `reach` whether the commit has returned."""
@@ -40,18 +42,20 @@ RETRY: Final = 1.0
 
 @final
 class Commits:
-    """Frames are numbered from 1, as are commits: commit 7 puts frame 7 on disk."""
+    """Frames are numbered from 1. A commit has the number of its last frame: commit 7 puts frame 7 on disk."""
 
     def __init__(
-        self, append: Callable[[int, list[bytes]], int], disk: DiskThread, sync: float = 0.0, max_bytes: int = 0
+        self, append: Callable[[int, list[list[bytes]]], int], disk: DiskThread, sync: float = 0.0, max_bytes: int = 0
     ) -> None:
-        """`append` puts a frame on disk, in a thread: it returns COMMITTED, TIGHT, STUCK or LOCKED; raises if it fails.
+        """`append` puts frames on disk, the first of which has this number, all or none of them, in a thread.
+
+        It returns COMMITTED, TIGHT, STUCK or LOCKED, and raises if it fails.
 
         `sync`: seconds between commits, for which no packet waits then; 0 = packets wait for their commit. `max_bytes`:
         of all frames; 0 = any number.
         """
         self.committed = 0
-        """The last commit that has returned."""
+        """The last frame that is on disk."""
         self.number = 1
         """The frame that is being filled."""
         self.full = False
@@ -78,10 +82,13 @@ class Commits:
         """Called before each commit: it may add records."""
         self.pieces: list[bytes] = []
         """What has been added to the frame; whoever appends to it calls `count`."""
+        self.most_waiting: int = MOST_WAITING
+        """Tests with small messages set it."""
         self._append = append
         self._disk = disk
         self._sync = sync
         self._bytes = 0
+        self._ended: list[list[bytes]] = []  # frames before the one that is being filled, for the same commit
         self._paused: list[Endpoint] = []
         self._waiting: deque[tuple[int, Endpoint]] = deque()
         self._committing = False
@@ -128,14 +135,23 @@ class Commits:
             return size < self._full_at + self.spare
         return not 0 < self.max_bytes <= size - self.spare
 
-    def behind(self) -> bool:
-        """Whether so much waits that reading publishers has to pause."""
-        return self._bytes > MOST_WAITING
+    def end_frame(self) -> None:
+        """End the frame that is being filled: the next one is for the same commit."""
+        self._ended.append(self.pieces)
+        self.pieces = []
+        self.size += HEAD_SIZE + self._bytes
+        self._bytes = 0
+        self.number += 1
 
-    def pause(self, endpoint: Endpoint, now: int) -> None:
-        """Pause reading an endpoint until less waits."""
-        endpoint.pause_reading(COMMIT, now)
-        self._paused.append(endpoint)
+    def behind(self) -> bool:
+        """Whether so much waits for the next commit that who adds to it has to pause."""
+        return self.position() > self.most_waiting or len(self._ended) > 0
+
+    def added_by(self, endpoint: Endpoint, now: int) -> None:
+        """What this endpoint has published has been added: pause reading it, if too much waits, until less does."""
+        if self.behind() and not (endpoint.ended or endpoint.closing):
+            endpoint.pause_reading(COMMIT, now)
+            self._paused.append(endpoint)
 
     def wait(self, endpoint: Endpoint, commit: int) -> None:
         """Call the endpoint's `on_commit` when this commit has returned."""
@@ -144,16 +160,15 @@ class Commits:
     def soon(self) -> int:
         """Begin a commit at the end of this turn of the loop, or when the current one has returned.
 
-        Returns its number; 0 = no packet has to wait for it.
+        With `sync` it begins later, unless much waits. Returns its number; 0 = no packet has to wait for it.
         """
-        if self._sync:
+        if self._sync and not self.behind():
             self.later()
-            return 0
-        if not self._wanted:
+        elif not self._wanted:
             self._wanted = True
             if not self._committing:
                 asyncio.get_running_loop().call_soon(self._begin_wanted)
-        return self.number
+        return 0 if self._sync else self.number
 
     def later(self) -> None:
         """Begin a commit after LAZY, or after `sync`."""
@@ -163,7 +178,7 @@ class Commits:
 
     def waits(self) -> bool:
         """Whether something is not on disk yet."""
-        return self._committing or len(self.pieces) > 0
+        return self._committing or len(self.pieces) > 0 or len(self._ended) > 0
 
     async def reach(self) -> None:
         """Put on disk what has been added by now."""
@@ -192,19 +207,21 @@ class Commits:
             return
         if self.before_commit is not None:
             self.before_commit()
-        if not self.pieces:
+        if self.pieces:
+            self.end_frame()
+        frames = self._ended
+        if not frames:
             return
-        number, pieces = self.number, self.pieces
-        self.number += 1
-        self.pieces = []
-        self.size += HEAD_SIZE + self._bytes
-        self._bytes = 0
+        self._ended = []
         self._committing = True
-        self._put(number, pieces)
+        self._put(self.number - len(frames), frames)
+        paused, self._paused = self._paused, []
+        for endpoint in paused:  # nothing waits for the next commit yet
+            endpoint.resume_reading(COMMIT)
 
-    def _put(self, number: int, pieces: list[bytes]) -> None:
+    def _put(self, first: int, frames: list[list[bytes]]) -> None:
         append = self._append
-        self._disk.do(lambda: append(number, pieces), lambda result: self._returned(number, pieces, result))
+        self._disk.do(lambda: append(first, frames), lambda result: self._returned(first, frames, result))
 
     def fail(self, error: Exception) -> None:
         """It is not known any more what is on disk, or it cannot be read: no commit returns from now on (FC-29)."""
@@ -213,7 +230,7 @@ class Commits:
             if self.on_failed is not None:
                 self.on_failed()
 
-    def _returned(self, number: int, pieces: list[bytes], result: int | Exception) -> None:
+    def _returned(self, first: int, frames: list[list[bytes]], result: int | Exception) -> None:
         if isinstance(result, Exception):
             self.fail(result)
             return
@@ -226,18 +243,15 @@ class Commits:
             self.stuck = result == STUCK
             self._set_full(result != COMMITTED)
         if locked or self.stuck:
-            asyncio.get_running_loop().call_later(RETRY, self._put, number, pieces)
+            asyncio.get_running_loop().call_later(RETRY, self._put, first, frames)
             return
-        self.committed = number
+        self.committed = first + len(frames) - 1
         self._committing = False
         if self._wanted:
             self._commit()
         waiting = self._waiting
-        while waiting and waiting[0][0] <= number:
+        while waiting and waiting[0][0] <= self.committed:
             _notify(waiting.popleft()[1])
-        paused, self._paused = self._paused, []
-        for endpoint in paused:
-            endpoint.resume_reading(COMMIT)
 
     # -- a disk that is full (FC-29)
 

@@ -4,7 +4,7 @@ import fcntl
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, final
 
@@ -161,10 +161,32 @@ class Database:
 
     def append(self, number: int, content: bytes) -> None:
         """Add a frame; it is on disk when this returns. Raises sqlite3.Error, StorageError."""
+        self._insert(number, content)
+        self._have_added(len(content) + 2 * self._page)
+
+    def append_all(self, frames: Iterable[tuple[int, bytes]]) -> None:
+        """Add frames, all or none; they are on disk when this returns. Raises sqlite3.Error, StorageError."""
+        connection = self._connection
+        size = 0
+        self._change("begin immediate", ())
+        try:
+            for number, content in frames:
+                self._insert(number, content)
+                size += len(content) + 2 * self._page
+            connection.execute("commit")
+        finally:
+            if connection.in_transaction:
+                connection.execute("rollback")
+        self._have_added(size)
+
+    def _insert(self, number: int, content: bytes) -> None:
         self._change("insert into frame values (?, ?)", (number, content))
+
+    def _have_added(self, size: int) -> None:
+        """So many bytes are in the write-ahead log, about: copy it in time. Raises sqlite3.Error, StorageError."""
         self._check_place()
         self._lacked_room = False
-        self._unchecked += len(content) + 2 * self._page
+        self._unchecked += size
         copier = self._copier
         if copier.is_copying():
             # The log must not grow faster than it is copied: the reserve has to have room for all of it (FC-29).

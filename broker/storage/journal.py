@@ -49,8 +49,8 @@ class Journal:
         """Other messages that come after it, and their deliveries."""
         self._after_message: list[bytes] = []
         """Records that come after the messages."""
-        self._needed = False
-        """Whether a packet has to wait for the commit."""
+        self.needed = False
+        """Whether a packet has to wait for the commit: what was routed last has been written."""
 
     def begin_after(self, saved: Saved) -> None:
         """Continue after what is in the file."""
@@ -63,11 +63,12 @@ class Journal:
 
     def begin(self, publish: Publish, publisher: str) -> None:
         """A message is about to be routed; `publisher` is its client id."""
+        self._bound_frame()
         if publish.qos:
             publish.trim()  # what waits keeps its payload, once
         self._publish = publish
         self._publisher = publisher
-        self._needed = False
+        self.needed = False
 
     def target(self, publish: Publish, target: bytes) -> Message:
         """Write a delivery of the message that is being routed, or of another one, which is then written alone."""
@@ -78,6 +79,8 @@ class Journal:
 
     def _write_alone(self, publish: Publish, target: bytes) -> Message:
         """A message that a group hands to a member, or a retained one for a new subscription."""
+        if self._publish is None:
+            self._bound_frame()
         message = self._begin_message()
         targets = [target]
         if self._publish is None:
@@ -99,26 +102,28 @@ class Journal:
         self._publish = None
         if publish is not None and message is not None:
             self._write(publish, message, self._retained, self._publisher, self._targets)
-            self._needed = True
+            self.needed = True
             self._message = None
             self._targets = []
             self._retained = False
         if self._alone:
             for publish, message, targets in self._alone:
-                message.offset = self.commits.position()
+                self._bound_frame()
+                message.place(self.frame(), self.commits.position())
                 self._write(publish, message, False, "", targets)
             self._alone = []
         if self._after_message:
             for record in self._after_message:
-                self.commits.add(record)
+                self._add_record(record)
             self._after_message = []
-        return self.commits.soon() if self._needed else 0
+        return self.commits.soon() if self.needed else 0
 
     def page(self, publish: Publish, publisher: str, queue: int, delivery: int, room: int) -> Entry | None:
         """Write a PUBLISH that waits on disk for room in its address (FC-26). Not between `begin` and `end`.
 
         Returns where it is; None = its record takes more than `room` bytes, and is not written.
         """
+        self._bound_frame()
         frame = self.frame()
         expires_at = publish.expires_at + self.times.offset if publish.expires_at else 0
         pieces: list[bytes] = []
@@ -154,6 +159,7 @@ class Journal:
 
         Returns where it is in the current frame.
         """
+        self._bound_frame()
         offset = self.commits.position()
         self.commits.add(record)
         for message in messages:
@@ -190,7 +196,7 @@ class Journal:
     def write(self, record: bytes) -> int:
         """Write a record. Returns its commit, which begins as soon as possible."""
         self._add(record)
-        self._needed = True
+        self.needed = True
         return self.commits.soon()
 
     def write_lazily(self, record: bytes) -> None:
@@ -200,9 +206,13 @@ class Journal:
 
     def _add(self, record: bytes) -> None:
         if self._publish is None:
-            self.commits.add(record)
+            self._add_record(record)
         else:
             self._after_message.append(record)  # it may be about a delivery of the message
+
+    def _add_record(self, record: bytes) -> None:
+        self._bound_frame()
+        self.commits.add(record)
 
     def note(self, deliveries: Deliveries, needed: bool = False) -> int:
         """Deliveries of a session are sent or done: the next commit records which.
@@ -232,15 +242,29 @@ class Journal:
             current = self._frame = self.frames[number] = Frame(number)
         return current
 
+    def _bound_frame(self) -> None:
+        """Another record comes, and the place of none has been given away: what follows a long frame is in a new one.
+
+        So no frame has more than MOST_WAITING bytes and one record: SQLite refuses a row of 1,000,000,000.
+        """
+        commits = self.commits
+        if commits.position() > commits.most_waiting:
+            self._end_frame()
+            commits.end_frame()
+
+    def _end_frame(self) -> None:
+        frame = self.frame()  # it may add a record
+        frame.size = self.commits.position()
+        self._frame = None
+
     def _finish_frame(self) -> None:
-        """A commit begins: add the records of what is sent and done to its frame."""
+        """A commit begins: add the records of what is sent and done to its last frame."""
         commits = self.commits
         for deliveries in self._changed:
             deliveries.listed = False
             for record in deliveries.take_records():
-                commits.add(record)
+                self._add_record(record)
         self._changed = []
         if commits.pieces:
-            frame = self.frame()
-            frame.size = commits.position()
+            self._end_frame()
         self._frame = None

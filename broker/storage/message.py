@@ -110,6 +110,15 @@ class Message:
         if self._deliveries:
             self._memory.used += size
 
+    def place(self, frame: Frame, offset: int) -> None:
+        """Its record is going to be written there, not where it was said to be."""
+        if self._is_needed() and frame is not self.frame:
+            self._end()
+            self.frame = frame
+            self._begin()
+        self.frame = frame
+        self.offset = offset
+
     @property
     def retained(self) -> bool:
         """Whether its topic retains it."""

@@ -1,7 +1,7 @@
 """The journal of one broker with its file: opening, reading, the thread for the disk, errors."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar, final
 
@@ -69,13 +69,17 @@ class Storage:
         if self._reserve.hold():
             self._database.grow_log()
 
-    def _append(self, number: int, pieces: list[bytes]) -> int:
-        content = encode(number, pieces)
+    def _append(self, first: int, frames: list[list[bytes]]) -> int:
         try:
-            if not self._write(lambda: self._database.append(number, content)):
-                return STUCK
+            if len(frames) == 1:
+                content = encode(first, frames[0])
+                added = self._write(lambda: self._database.append(first, content))
+            else:
+                added = self._write(lambda: self._database.append_all(_encoded(first, frames)))
         except LockedError:
             return LOCKED
+        if not added:
+            return STUCK
         return COMMITTED if self._has_room() else TIGHT
 
     def _remove(self, number: int) -> bool:
@@ -162,6 +166,12 @@ class Storage:
             raise self.failed(error) from error
         finally:
             self._disk.end()
+
+
+def _encoded(first: int, frames: list[list[bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Long frames with their numbers, one after the other: so only one of them is in memory twice."""
+    for number, pieces in enumerate(frames, first):
+        yield number, encode(number, pieces)
 
 
 def _checked(job: Callable[[], T]) -> T:

@@ -39,10 +39,10 @@ import broker.persistence, broker.storage.disk_thread
 from broker.storage.storage import Storage
 broker.storage.disk_thread.SLOW = broker.persistence.CLOSE_TIMEOUT = 0.3
 append = Storage._append
-def late(self, number, pieces):
-    if any(b"please hang" in piece for piece in pieces):
+def late(self, first, frames):
+    if any(b"please hang" in piece for pieces in frames for piece in pieces):
         threading.Event().wait()
-    return append(self, number, pieces)
+    return append(self, first, frames)
 Storage._append = late
 from broker.cli.main import main
 main()

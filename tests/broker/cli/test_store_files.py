@@ -11,11 +11,12 @@ from typing import Final
 import pytest
 
 from broker.storage import frame, records
-from broker.storage.database import NAME, Database
+from broker.storage.database import NAME, OLDEST, VERSION, Database
 from tests.broker.cli.test_store import store
 
 pytestmark = pytest.mark.once
 
+READS: Final = f"this broker reads versions {OLDEST} to {VERSION}"
 COMMANDS: Final = ("stats", "check", "backup", "salvage")
 
 
@@ -74,8 +75,8 @@ def test_an_empty_file_with_a_log(killed: Path, tmp_path: Path, command: str) ->
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        ("pragma user_version = 99", "version 99; this broker reads versions 2 to 3: start a newer broker with it"),
-        ("pragma user_version = 1", "version 1; this broker reads versions 2 to 3: start an older broker with it"),
+        ("pragma user_version = 99", f"version 99; {READS}: start a newer broker with it"),
+        ("pragma user_version = 1", f"version 1; {READS}: start an older broker with it"),
         ("pragma application_id = 1", "a database of another program: this is not the directory of a journal"),
     ],
 )

@@ -2,12 +2,16 @@
 
 import asyncio
 import errno
+from typing import Final
 
 from broker.storage import records
 from broker.storage.commits import LOCKED
+from broker.storage.frame import HEAD_SIZE
 from tests.support.broker.journaled import SlowDisk, until
 
 RECORD = records.ended(1)
+SMALL: Final = HEAD_SIZE + 3 * len(RECORD) - 1
+"""Bytes that a frame of three records exceeds, and one of two does not."""
 
 
 async def test_what_comes_meanwhile_shares_the_next_commit() -> None:
@@ -128,3 +132,61 @@ async def test_a_commit_that_fails() -> None:
         await asyncio.sleep(0)
     assert journal.commits.failed is disk.error
     assert (journal.commits.committed, disk.frames) == (0, [])
+
+
+async def test_a_long_commit_is_several_frames() -> None:
+    """No frame has much more than MOST_WAITING bytes, however much waits; the frames of a commit return together."""
+    disk = SlowDisk()
+    journal = disk.journal()
+    journal.commits.most_waiting = SMALL
+    assert journal.write(RECORD) == 1
+    await until(lambda: disk.waiting == 1)
+    assert [journal.write(RECORD) for _ in range(8)] == [2, 2, 2, 3, 3, 3, 4, 4]
+    disk.allow()
+    await until(lambda: disk.waiting == 2)
+    assert (journal.commits.committed, disk.frames) == (1, [RECORD])
+    disk.allow()
+    await until(lambda: journal.commits.committed == 4)
+    assert disk.frames == [RECORD, RECORD * 3, RECORD * 3, RECORD * 2]
+    assert journal.commits.size == sum(frame.size for frame in journal.frames.values())
+
+
+async def test_much_is_not_put_off() -> None:
+    """FC-28: with a duration a commit begins at once when more than MOST_WAITING bytes wait for it."""
+    disk = SlowDisk()
+    journal = disk.journal(sync=3600)
+    journal.commits.most_waiting = SMALL
+    disk.allow()
+    assert [journal.write(RECORD) for _ in range(3)] == [0, 0, 0]
+    await until(lambda: journal.commits.committed == 1)
+    assert disk.frames == [RECORD * 3]
+
+
+async def test_all_is_reached() -> None:
+    """A broker that stops has all frames on disk when `reach` returns."""
+    disk = SlowDisk()
+    journal = disk.journal(sync=3600)
+    journal.commits.most_waiting = SMALL
+    disk.allow()
+    for _ in range(7):
+        journal.write(RECORD)
+    await journal.commits.reach()
+    assert disk.frames == [RECORD * 3, RECORD * 3, RECORD]
+    assert not journal.commits.waits()
+
+
+async def test_no_room_for_several_frames() -> None:
+    """A commit of several frames that finds the disk full is repeated with all of them, under the same numbers."""
+    disk = SlowDisk()
+    journal = disk.journal()
+    journal.commits.most_waiting = SMALL
+    disk.has_room = False
+    for _ in range(4):
+        journal.write(RECORD)
+    disk.allow()
+    await until(lambda: journal.commits.full)
+    journal.write(RECORD)
+    disk.has_room = True
+    disk.allow(2)
+    await until(lambda: journal.commits.committed == 3)
+    assert disk.frames == [RECORD * 3, RECORD, RECORD]

@@ -32,6 +32,19 @@ def test_frames_come_back(tmp_path: Path) -> None:
     database.close()
 
 
+def test_all_frames_of_a_commit_or_none(tmp_path: Path) -> None:
+    """Frames that are added together are there together; if one of them fails, none is, and others can be added."""
+    database = Database(tmp_path)
+    database.append_all([(1, b"frame 1"), (2, b"frame 2")])
+    with pytest.raises(sqlite3.IntegrityError):
+        database.append_all([(3, b"frame 3"), (2, b"there is a frame 2")])
+    database.append(3, b"another frame 3")
+    database.close()
+    database = Database(tmp_path)
+    assert list(database.frames()) == [(1, b"frame 1"), (2, b"frame 2"), (3, b"another frame 3")]
+    database.close()
+
+
 def test_commits_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """FC-27: each commit is synced, also by an SQLite that is built not to (`SQLITE_DEFAULT_WAL_SYNCHRONOUS=1`)."""
     connect = sqlite3.connect

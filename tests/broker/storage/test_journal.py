@@ -262,3 +262,74 @@ def test_a_will_that_is_cancelled(disk: SlowDisk, monkeypatch: pytest.MonkeyPatc
         ((kind, body),) = records.each(disk.frames[-1], 0)
         assert kind == records.DETACHED
         assert not records.read_detached(body)[3]
+
+
+def behind(local: LocalBroker, disk: SlowDisk) -> tuple[LocalClient, LocalClient]:
+    """A kept session that subscribes to `t`, and a publisher; more than 1,000 bytes would be too much."""
+    assert local.journal is not None
+    local.journal.commits.most_waiting = 1_000
+    subscriber, publisher = connect(local, disk, "subscriber"), connect(local, disk, "publisher")
+    subscriber.send(Subscribe(1, [Subscription("t", 1)]))
+    commit(local, disk)
+    return subscriber, publisher
+
+
+def test_who_adds_is_paused(disk: SlowDisk) -> None:
+    """When too much waits for the disk, those who add to it are not read, others are: QoS 0 does not wait (FC-27)."""
+    with LocalBroker(journal=disk.journal()) as local:
+        _, publisher = behind(local, disk)
+        other, live = local.client(), local.client()
+        other.connect("other")
+        live.connect("live")
+        live.subscribe("live")
+        publisher.send(Publish(b"t", b"the commit that runs", 1, packet_id=1))
+        publisher.send(Publish(b"t", bytes(2_000), 1, packet_id=2))
+        assert not publisher.transport.reading
+        for _ in range(3):
+            other.send(Publish(b"live", b"at once", 0))
+            live.expect(Publish)
+        assert other.transport.reading
+        other.send(Publish(b"t", b"", 1, packet_id=1))
+        assert not other.transport.reading
+        commit(local, disk)
+        local.run(lambda: None)
+        assert publisher.transport.reading
+        assert other.transport.reading
+        commit(local, disk, 2)
+        assert [type(packet) for packet in publisher.received()] == [Puback, Puback]
+
+
+def test_a_duration_pauses_nobody_for_long(disk: SlowDisk) -> None:
+    """FC-28: with a duration a publisher is not paused until the next interval: the disk is given what waits."""
+    with LocalBroker(journal=disk.journal(sync=3600)) as local:
+        assert local.journal is not None
+        local.journal.commits.most_waiting = 1_000
+        subscriber, publisher = local.client(), local.client()
+        subscriber.connect("subscriber", properties=KEPT)
+        publisher.connect("publisher")
+        subscriber.subscribe("t", 1)
+        publisher.send(Publish(b"t", bytes(2_000), 1, packet_id=1))
+        publisher.expect(Puback)
+        assert publisher.transport.reading
+        publisher.send(Publish(b"t", bytes(2_000), 1, packet_id=2))
+        publisher.expect(Puback)
+        assert not publisher.transport.reading  # now the disk is slower than the publisher
+        disk.allow(2)
+        local.complete(until(lambda: publisher.transport.reading))
+        local.complete(until(lambda: sum(map(len, disk.frames)) > 4_000))
+
+
+def test_a_frame_of_many_publishers(disk: SlowDisk) -> None:
+    """However many publishers add a message before they are paused, no frame has more than one beyond the limit."""
+    with LocalBroker(journal=disk.journal()) as local:
+        behind(local, disk)
+        publishers = [local.client() for _ in range(20)]
+        for number, each in enumerate(publishers):
+            each.connect(f"publisher {number}")
+        publishers[0].send(Publish(b"t", b"the commit that runs", 1, packet_id=1))
+        for each in publishers:
+            each.send(Publish(b"t", bytes(900), 1, packet_id=2))
+        disk.allow(2)
+        local.complete(until(lambda: all(each.transport.written for each in publishers)))
+        assert [len(each.received()) for each in publishers] == [2] + [1] * 19
+        assert max(map(len, disk.frames)) < 2_000

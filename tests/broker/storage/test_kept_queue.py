@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.runtime.endpoint import QUEUED
 from broker.storage.compaction import Compaction
 from broker.storage.database import NAME
 from broker.storage.kept_queue import KEPT_BYTES, READ_DELIVERIES
@@ -340,3 +341,25 @@ def test_no_thread_stays(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(5)
     assert not [thread.name for thread in threads if thread.is_alive()]
+
+
+def test_many_frames_in_a_commit(tmp_path: Path) -> None:
+    """What one commit has written to many frames is there after compaction and a restart, in order."""
+    numbers = list(range(MANY))
+    packets = b"".join(Publish(b"t", b"%06d" % each + BODY, 1, packet_id=each + 1).encode(5) for each in numbers)
+    with broker_on(tmp_path, session=NO_LIMIT) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        on_disk(local, storage)
+        storage.journal.commits.most_waiting = len(BODY)
+        first = storage.journal.commits.number
+        publisher.connection.pause_reading(QUEUED, 0)
+        publisher.send(packets)
+        local.run(publisher.connection.eof_received)  # so all of it is handled at once
+        on_disk(local, storage)
+        assert len(storage.journal.frames) > MANY // 2
+        while min(storage.journal.frames) <= first:
+            local.complete(Compaction(storage).remove_oldest())
+    with broker_on(tmp_path, session=NO_LIMIT) as (local, storage):
+        back = come_back(local, "away")
+        assert take(local, storage, back, lambda came: len(came) == MANY) == numbers

@@ -28,14 +28,14 @@ class SlowDisk:
         """A new journal on this disk."""
         return Journal(Commits(self._append, DiskThread("journal"), sync))
 
-    def _append(self, number: int, pieces: list[bytes]) -> int:
-        self.waiting = number
+    def _append(self, first: int, frames: list[list[bytes]]) -> int:
+        self.waiting = first
         assert self._allowed.acquire(timeout=PATIENCE)
         self.waiting = 0
         if self.error is not None:
             raise self.error
         if self.has_room:
-            self.frames.append(b"".join(pieces))
+            self.frames += [b"".join(each) for each in frames]
         return COMMITTED if self.has_room else self.refusal
 
     def allow(self, frames: int = 1) -> None:
