@@ -34,6 +34,7 @@ def test_session(number: int, version: int, expiry: int, following: int, client_
     written = records.detached(number, following, expiry, version > 100)
     assert records.read_detached(only(written, records.DETACHED)) == (number, following, expiry, version > 100)
     assert records.read_ended(only(records.ended(number), records.ENDED)) == number
+    assert records.read_clock(only(records.clock(number - 2**31), records.CLOCK)) == number - 2**31
     written = records.group(number, client_id, following)
     assert records.read_group(only(written, records.GROUP)) == (number, following, client_id)
 

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from broker.storage.compaction import Compaction
 from broker.storage.times import Times
 from protocol import properties as props
 from protocol.connect import Will
 from protocol.publish import Publish
 from tests.broker.conftest import Start
 from tests.support.broker.restarting import KEPT, come_back, leave, payloads
+from tests.support.broker.stored import broker_on, on_disk, say, waiting
+from tests.support.broker.stored import connected as local_client
 from tests.support.brokers import SLUICE
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
@@ -152,6 +155,27 @@ def test_behind_at_the_start(run: Wrong, clock: Path) -> None:
         client.expect_nothing_more()
     with WireClient(broker.address(), 5) as client:
         assert not client.connect("short", clean_start=False, properties=KEPT).session_present
+
+
+def test_compaction(tmp_path: Path) -> None:
+    """What compaction writes again after the clock was set has its time by the clock as it is set then."""
+    now = 0
+    with broker_on(tmp_path) as (local, storage):
+        storage.journal.times = Times(lambda: now)
+        away = local_client(local, storage, "away", "t")
+        away.drop()
+        publisher = local_client(local, storage, "publisher")
+        properties: props.Properties = {props.MESSAGE_EXPIRY_INTERVAL: 3600}
+        say(local, storage, publisher, Publish(b"t", b"x", 1, False, properties, packet_id=1))
+        ((before, _),) = waiting(storage, storage.read().sessions[1]).values()
+        now = 5_000_000
+        local.run(storage.journal.look_at_clock)
+        on_disk(local, storage)
+        local.complete(Compaction(storage).remove_oldest())
+        saved = storage.read()
+        assert saved.steps == []
+        ((after, _),) = waiting(storage, saved.sessions[1]).values()
+        assert after == before._replace(expires_at=before.expires_at + now)
 
 
 def test_times_before_and_after_it_was_set() -> None:
