@@ -293,6 +293,13 @@ def test_no_one_could_connect() -> None:
     assert mistake.startswith("--allow_anonymous: allow_anonymous: found false, but listeners[0] (127.0.0.1:1883)")
 
 
+def test_no_interval_between_syncs(path: Path) -> None:
+    """An interval of 0s is refused with what is probably meant."""
+    path.write_text("persistence: {directory: journal, sync: 0s}\n")
+    (mistake,) = mistakes(path)
+    assert "write commit, or a duration such as 1s" in mistake
+
+
 def test_tls_files_are_checked(path: Path) -> None:
     """A missing certificate is reported when the configuration is loaded."""
     path.write_text("listeners:\n- bind: 127.0.0.1:0\n  tls: {certfile: none.pem}\n")

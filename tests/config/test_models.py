@@ -285,12 +285,6 @@ def test_every_validator_rejects(model: type[BaseModel], key: str, value: object
     assert {error["loc"][0] for error in caught.value.errors()} == {key}
 
 
-def test_no_interval_between_syncs() -> None:
-    """An interval of 0s is refused with what is probably meant."""
-    with pytest.raises(ValidationError, match="write commit, or a duration such as 1s"):
-        Persistence.model_validate({"sync": "0s"})
-
-
 def test_no_key_is_left_out_of_the_rejections() -> None:
     """REFUSED has values for every key of every model."""
     tested = {(model, key) for model, key, _ in REFUSED}

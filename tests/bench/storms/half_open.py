@@ -104,7 +104,7 @@ async def half_open(plan: Plan, tally: Tally) -> None:
             now = loop.time()
             connections.step(int((now - last) * RATE) + 1)
             last = now
-            tally.ready = tally.ready or len(connections) >= plan.half_open
+            tally.ready = tally.ready or tally.counts["opened"] >= plan.half_open
             tally.counts["most"] = max(tally.counts["most"], len(connections))
     finally:
         connections.close()

@@ -233,17 +233,19 @@ def test_a_link_lets_one_browser_in(browser: "Browser", path: Path) -> None:
         wait_until(lambda: text(seen, "#tile-connected") not in ("", "–"), "it is still in")
 
 
-def test_revoked_links(browser: "Browser", path: Path, tcp: Address) -> None:
+def test_revoked_links(browser: "Browser", broker: BrokerProcess, path: Path, tcp: Address) -> None:
     """When links are revoked, who has come by one is sent away within a moment; who has a token of their own is not."""
     link = request(path, "/api/v1/links", "POST", {}).json["url"]
     unused = request(path, "/api/v1/links", "POST", {}).json["url"].partition("#code=")[2]
     with Opened(browser, link, viewport=DESK) as seen, entered(browser, tcp, VIEWER) as other:
         wait_until(lambda: text(seen, "#tile-connected") not in ("", "–"), "it sees")
+        wait_until(lambda: text(other, "#tile-connected") not in ("", "–"), "the other sees")
         assert request(path, "/api/v1/links", "DELETE").json["count"] >= 2  # those of other tests too
         wait_until(lambda: seen.page.get_by_label("Token").count() == 1, "it is asked for a token")
         assert request(tcp, "/api/v1/login", "POST", {"code": unused}).status == 403
-        moment = text(other, "#state")
-        wait_until(lambda: text(other, "#state") != moment, "the other still sees")
+        before = text(other, "#tile-connected")
+        with connected(broker.address(), 5):
+            wait_until(lambda: text(other, "#tile-connected") != before, "the other still sees")
 
 
 def test_a_wrong_token(browser: "Browser", tcp: Address) -> None:
