@@ -47,7 +47,7 @@ def test_mix_of_qos(broker: BrokerProcess) -> None:
 def test_rate(broker: BrokerProcess) -> None:
     """With a rate, so many messages are sent, whatever the broker does; other tests may delay the last ones."""
     result = load(broker, "--mode pair --publishers 4 --rate 500")
-    assert 4 * 500 * 0.1 <= sum(result["sent"]) <= 4 * 500 * 0.2 + 8
+    assert 4 * 500 * 0.1 <= sum(result["sent"]) <= 4 * 500 * 0.4  # without a rate it would be many thousands
     assert result["skipped"] == 0
 
 
