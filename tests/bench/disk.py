@@ -58,7 +58,7 @@ def measure(folder: Path, seconds: float, pause: float = 0.0) -> Syncs:
             syncs.times.append(time.perf_counter() - began)
             position = (position + len(BLOCK)) % FILE_BYTES
             if pause:
-                time.sleep(pause)
+                time.sleep(pause)  # the pace that is asked for
     finally:
         os.close(number)
         path.unlink()

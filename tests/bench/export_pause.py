@@ -97,11 +97,11 @@ async def measure(sessions: int, exports: int, directory: Path) -> tuple[Ticker,
         await exporter.export()
         seconds = time.perf_counter() - start
         busy.stop()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # what one measurement has left does not fall into the next
         idle.start()
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds)  # an idle loop is measured for as long
         idle.stop()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # what one measurement has left does not fall into the next
     assert exporter.writer.written == exports, "the export does not work"
     return busy, idle
 

@@ -116,7 +116,7 @@ def _wait(started: subprocess.Popen[bytes], began: float) -> tuple[Spent, set[in
         driver = max(driver, *java.values(), 0)
         own, _ = sizes.get(started.pid, (0, False))
         control = max(control, own + sum(java.values()))
-        time.sleep(EVERY)
+        time.sleep(EVERY)  # from one sample to the next
 
 
 def _size(process: psutil.Process) -> tuple[int, bool]:

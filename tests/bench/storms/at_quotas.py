@@ -55,7 +55,7 @@ async def _stay(plan: Plan, user: str, client_id: str) -> Wire:
                 await wire.__aexit__()
         if entered:
             return wire
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(PAUSE)  # until it tries again
 
 
 async def _connect(plan: Plan, user: str, tally: Tally) -> None:
@@ -71,7 +71,7 @@ async def _connect(plan: Plan, user: str, tally: Tally) -> None:
             tally.counts[f"connect 0x{code:02X}"] += 1
             if len(held) > 3:
                 await held.pop(0).__aexit__()
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(PAUSE)  # its pace
     finally:
         for wire in held:
             await wire.__aexit__()
@@ -129,7 +129,7 @@ async def at_quotas(plan: Plan, tally: Tally) -> None:
             with suppress(OSError):
                 await greedy(plan, user, tally)
             tally.counts["closed"] += 1
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(AGAIN)  # until it connects again
 
     async with asyncio.TaskGroup() as group:
         for user in (ANN, BOB):
