@@ -12,6 +12,7 @@ import typer
 import config
 from broker.auth.authenticators import users_file
 from broker.auth.rule_files import mosquitto_acl
+from broker.cli.mosquitto_state import REMEDY, ImportedState
 from config import mosquitto
 
 LOOK: Final = 1
@@ -34,15 +35,19 @@ def _commands() -> None:
 @import_app.command("mosquitto")
 def import_mosquitto(
     source: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="mosquitto.conf, or the directory it is in.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The new configuration.")
-    ] = Path("sluice.yaml"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The new configuration.")] = Path(
+        "sluice.yaml"
+    ),
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    without_persistence: Annotated[
+        bool, typer.Option("--without-persistence", help="Import the configuration only, not mosquitto.db.")
+    ] = False,
 ) -> None:
-    """Turn mosquitto.conf, with its include_dir, into a configuration of Sluice.
+    """Turn mosquitto.conf, with its include_dir, into a configuration of Sluice, and mosquitto.db into a journal.
 
     Users and rules stay in Mosquitto's own files, which Sluice reads as they are. Each line without a counterpart
-    becomes a comment. The result is checked as `sluice config check` does before it is written.
+    becomes a comment. The result is checked as `sluice config check` does before it is written. With `persistence true`
+    sessions, what waits for them and retained messages are taken over: stop Mosquitto before. No journal is replaced.
 
     Example: sluice import mosquitto /etc/mosquitto --output /etc/sluice/sluice.yaml
 
@@ -51,19 +56,27 @@ def import_mosquitto(
     try:
         lines, findings = mosquitto.read(source)
         users = output.with_name(f"{output.stem}-users")
-        translated = mosquitto.translate(lines, findings, users.absolute(), _journal(lines, output))
+        journal = _journal(lines, output)
+        translated = mosquitto.translate(lines, findings, users.absolute(), journal)
     except (OSError, ValueError) as error:
         _refuse(str(error) if str(source) in str(error) else f"{source}: {error}")
     if output.exists() and not force:
         _refuse(f"{output} exists: name another file by --output, or replace it by --force")
     text = mosquitto.document(translated.section, str(source))
     needed = users if translated.users is not None and not users.exists() else None
-    missing = _checked(output, text, needed)
+    database = None if without_persistence else translated.database
+    state = _state(database, journal) if database is not None else None
+    missing = _checked(output, text, needed, state)
     findings = translated.findings
     wrong = [str(finding) for finding in findings if finding.wrong] + missing + list(_mistakes(lines))
+    if state is not None:
+        wrong += state.wrong()
     for each in wrong:
         print(each, file=sys.stderr)
     _summarise(output, findings, needed)
+    for line in state.told() if state is not None else _not_taken(translated.database, without_persistence):
+        print(line)
+    print(f"next: sluice config check {output}; sluice run --config {output}")
     if wrong:
         raise typer.Exit(LOOK)
 
@@ -76,8 +89,25 @@ def _journal(lines: Sequence[mosquitto.Line], output: Path) -> Path:
     return output.absolute().parent / "journal"
 
 
-def _checked(output: Path, text: str, users: Path | None) -> list[str]:
-    """Check the text, and write it and the empty file `users`; returns the problems with files that it names.
+def _state(database: Path, journal: Path) -> ImportedState | None:
+    """What is to be taken over; None = Mosquitto has not written its file."""
+    try:
+        return ImportedState(database, journal) if database.exists() else None
+    except (OSError, ValueError) as error:
+        why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        _refuse(f"nothing is written: {why if str(journal) in why else f'{database}: {why}'}\n{REMEDY}")
+
+
+def _not_taken(database: Path | None, without: bool) -> Iterator[str]:
+    """What is said if there is no journal."""
+    if database is not None:
+        yield (
+            f"{database} is not read" if without else f"{database}: there is no such file, so no sessions are imported"
+        )
+
+
+def _checked(output: Path, text: str, users: Path | None, state: ImportedState | None) -> list[str]:
+    """Check the text, and write it, the empty file `users` and the journal; returns problems with files it names.
 
     With any other mistake nothing is written, and the command ends.
     """
@@ -92,6 +122,11 @@ def _checked(output: Path, text: str, users: Path | None) -> list[str]:
         _undo(made, f"{error.filename}: {error.strerror}")
     if wrong:
         _undo(made, "\n".join(_of_line(each, text) for each in wrong))
+    try:
+        if state is not None:
+            state.write()
+    except (OSError, ValueError) as error:
+        _undo(made, str(error))
     made[-1].replace(output)
     return [_of_line(each, text) for each in problems]
 
@@ -141,7 +176,6 @@ def _summarise(output: Path, findings: Sequence[mosquitto.Finding], users: Path 
     print(f"{output} is written; {len(left)} lines have no counterpart, and are comments in it")
     if users is not None:
         print(f"{users} is written, without users: `sluice user add NAME --file {users}` adds one")
-    print(f"next: sluice config check {output}; sluice run --config {output}")
 
 
 def _refuse(text: str) -> NoReturn:

@@ -69,7 +69,6 @@ LEFT: Final = {
     "plugin_use": _PLUGIN,
     "autosave_interval": _SAVES,
     "autosave_on_changes": _SAVES,
-    "persistence_file": "Sluice's journal has names of its own",
     "check_retain_source": "Sluice checks retained messages by the rules of their receivers",
     "clientid_prefixes": "write authorization.rules with client_ids",
     "connection_messages": "connections are logged at level debug",

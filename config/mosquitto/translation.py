@@ -1,7 +1,7 @@
 """Translates the lines of mosquitto.conf."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -37,10 +37,8 @@ _REPLACED: Final = "a later line replaces it"
 _ONE_LIMIT: Final = "mqtt.max_connections is one limit for all listeners together; -1 is none"
 _PLUGIN_OPTIONS: Final = ("plugin_opt_", "auth_opt_")
 _NO_HTTP: Final = "Sluice has an admin API over HTTP on an address of its own (admin.listen)"
-_NOT_IMPORTED: Final = (
-    "{file} is not read: copy retained messages over by MQTT (broker/MIGRATION.md); sessions begin anew, so that "
-    "clients have to subscribe again"
-)
+_DATABASE: Final = "mosquitto.db"
+_PERSISTENCE: Final = {"persistence_location": "location", "persistence_file": "file"}
 
 
 @dataclass
@@ -51,6 +49,8 @@ class Translated:
     findings: list[Finding]
     users: Path | None = None
     """A file of users that has to be made, without any: Mosquitto lets nobody in."""
+    database: Path | None = None
+    """Mosquitto's persistence file, if it has one."""
 
 
 def translate(lines: Sequence[Line], found: Sequence[Finding], users: Path, journal: Path) -> Translated:
@@ -134,9 +134,9 @@ class _Translation:
         elif name in ("persistence", "retained_persistence"):
             values.boolean(line.value)
             self._set(self._persistence, "on", line)
-        elif name == "persistence_location":
+        elif name in _PERSISTENCE:
             values.text(line.value)
-            self._set(self._persistence, "location", line)
+            self._set(self._persistence, _PERSISTENCE[name], line)
         else:
             raise ValueError("Mosquitto has no such option")
 
@@ -220,7 +220,7 @@ class _Translation:
             self._root, list(zip(served, sections, strict=True)), self._all, self._per_listener, self._local_only, users
         )
         self._put_common(served)
-        self._put_persistence()
+        database = self._put_persistence()
         ordered = Section()
         for key in ("allow_anonymous", "memory_watermark"):
             if key in self._root.keys:
@@ -228,7 +228,7 @@ class _Translation:
         ordered.keys["listeners"] = sections
         ordered.keys |= self._root.keys
         ordered.remarks = self._root.remarks + [str(each) for each in self._findings]
-        return Translated(ordered, self._findings, users if made else None)
+        return Translated(ordered, self._findings, users if made else None, database)
 
     def _served(self) -> list[Listener]:
         if self._default.used or not self._listeners:
@@ -269,17 +269,20 @@ class _Translation:
             text = f"{option} differs between listeners: {key} is the largest, for all of them"
             self._root.section("mqtt").remarks.append(text)
 
-    def _put_persistence(self) -> None:
+    def _put_persistence(self) -> Path | None:
+        """Where Mosquitto's persistence file is; None = it has none."""
         on = self._persistence.get("on")
-        location = self._persistence.get("location")
         if on is not None and values.boolean(on.value):
-            sources = [on] if location is None else [on, location]
-            self._root.section("persistence").put("directory", str(self._journal), *sources)
-            file = "mosquitto.db" if location is None else f"mosquitto.db in {location.value}"
-            self._leave(on, _NOT_IMPORTED.format(file=file))
-            return
+            self._root.section("persistence").put("directory", str(self._journal), *self._persistence.values())
+            location, file = self._persistence.get("location"), self._persistence.get("file")
+            name = _DATABASE if file is None else file.value
+            # Without a location it is in Mosquitto's working directory, which is looked for as that of other files.
+            if location is None:
+                return Path(path_of(replace(on, value=name)))
+            return Path(path_of(location)) / name
         for line in self._persistence.values():
             self._leave(line, "persistence is off")
+        return None
 
 
 def _is_http(listener: Listener) -> bool:
