@@ -12,7 +12,7 @@ import typer
 import config
 from broker.auth.authenticators import users_file
 from broker.auth.rule_files import mosquitto_acl
-from broker.cli.mosquitto_state import REMEDY, ImportedState
+from broker.cli.mosquitto_state import REMEDY, ImportedState, new_broker
 from config import mosquitto
 
 LOOK: Final = 1
@@ -65,7 +65,7 @@ def import_mosquitto(
     text = mosquitto.document(translated.section, str(source))
     needed = users if translated.users is not None and not users.exists() else None
     database = None if without_persistence else translated.database
-    state = _state(database, journal) if database is not None else None
+    state = _state(database, journal, translated.section) if database is not None else None
     missing = _checked(output, text, needed, state)
     findings = translated.findings
     wrong = [str(finding) for finding in findings if finding.wrong] + missing + list(_mistakes(lines))
@@ -89,10 +89,10 @@ def _journal(lines: Sequence[mosquitto.Line], output: Path) -> Path:
     return output.absolute().parent / "journal"
 
 
-def _state(database: Path, journal: Path) -> ImportedState | None:
+def _state(database: Path, journal: Path, section: mosquitto.Section) -> ImportedState | None:
     """What is to be taken over; None = Mosquitto has not written its file."""
     try:
-        return ImportedState(database, journal) if database.exists() else None
+        return ImportedState(database, journal, new_broker(section)) if database.exists() else None
     except (OSError, ValueError) as error:
         why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         _refuse(f"nothing is written: {why if str(journal) in why else f'{database}: {why}'}\n{REMEDY}")

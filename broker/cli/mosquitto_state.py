@@ -8,9 +8,10 @@ from typing import Final
 
 from broker.runtime.clock import SECOND, wall_us
 from broker.storage.mosquitto_db.chunks import PersistenceFile
-from broker.storage.mosquitto_db.contents import MosquittoState
+from broker.storage.mosquitto_db.contents import MosquittoState, NewBroker
 from broker.storage.mosquitto_db.unreleased import release
 from broker.storage.mosquitto_db.writing import check_free, write
+from config import mosquitto
 
 REMEDY: Final = (
     "Mosquitto writes its file anew when it is started with it and stopped; --without-persistence imports the "
@@ -32,16 +33,29 @@ _SHARED: Final = (
     "Mosquitto does not save shared subscriptions ($share/...): their clients have to subscribe again, as after a "
     "restart of Mosquitto; what waits for them is taken over"
 )
-_USERS: Final = (
-    "Mosquitto has mixed up the users of some sessions in its file: until its client is back, a session may be under "
-    "the rules of another user"
+_UNKNOWN: Final = (
+    "of {count} sessions Mosquitto's file does not say whose they are: until their clients are back, they get what "
+    "anybody may receive, and any user may take them up"
 )
+
+
+def new_broker(section: mosquitto.Section) -> NewBroker:
+    """What a new configuration says about whom sessions belong to."""
+    listeners = section.keys["listeners"]
+    assert isinstance(listeners, list)  # as they are always written
+    ports: dict[int, str] = {}
+    has_users = section.section("authentication").get("password_file") is not None
+    for each in listeners:
+        port = str(each.get("bind")).rpartition(":")[2]
+        ports.setdefault(int(port) if port.isdecimal() else 0, str(each.get("name")))
+        has_users = has_users or ("tls" in each.keys and each.section("tls").get("username") is not None)
+    return NewBroker(has_users, ports)
 
 
 class ImportedState:
     """A persistence file that has been read, and the journal that it becomes."""
 
-    def __init__(self, path: Path, journal: Path) -> None:
+    def __init__(self, path: Path, journal: Path, broker: NewBroker) -> None:
         """Read it. Raises OSError if a file cannot be read or there is a journal already, ValueError for damage."""
         check_free(journal)
         if not path.is_file():
@@ -49,7 +63,7 @@ class ImportedState:
         self._path = path
         self._journal = journal
         self._reader = PersistenceFile(_content(path))
-        self._contents = MosquittoState(self._reader, wall_us() // SECOND)
+        self._contents = MosquittoState(self._reader, wall_us() // SECOND, broker)
         self._unreleased = release(self._contents)
 
     def write(self) -> None:
@@ -80,11 +94,11 @@ class ImportedState:
             if count:
                 yield text.format(count=count)
         if contents.expired or contents.ended:
-            yield f"{len(contents.ended)} sessions and {contents.expired} messages are left out: they have expired"
+            yield f"{len(contents.ended)} sessions and {contents.expired} messages are left out: they have ended or expired"
         if contents.sessions:
             yield _SHARED
-        if contents.unsure_users:
-            yield _USERS
+        if contents.unknown_owners:
+            yield _UNKNOWN.format(count=contents.unknown_owners)
         yield f"the user {_owner_of(self._journal)} owns {self._journal}: the broker has to run as that user"
 
 

@@ -84,9 +84,11 @@ class DeliveryChunk(NamedTuple):
 
 
 class ClientChunk(NamedTuple):
-    """A kept session. `expires_at`: seconds since 1970 UTC, 0 = not known; `user`: None = version 5 does not say."""
+    """A kept session. `expires_at`: seconds since 1970 UTC, 0 = not known; `user`: None = version 5 does not say; `port`:
+    of its listener, 0 = not known."""
 
     client_id: bytes
+    port: int
     user: bytes | None
     interval: int
     expires_at: int
@@ -188,16 +190,17 @@ class PersistenceFile:
     def client(self, chunk: Chunk) -> ClientChunk:
         """Read a CLIENT. Raises FileError."""
         user_length: int | None = None
+        port = 0
         size = _CLIENT_5.size if self.version == 5 else _CLIENT_6.size + self._padding
         self._need(chunk.start, size, chunk.end, "a client")
         if self.version == 5:
             interval, _, length = _CLIENT_5.unpack_from(self._content, chunk.start)
         else:
-            interval, _, length, _, user_length = _CLIENT_6.unpack_from(self._content, chunk.start)
+            interval, _, length, port, user_length = _CLIENT_6.unpack_from(self._content, chunk.start)
         client_id, user, more = self._rest(chunk, chunk.start + size, length, user_length or 0)
         if more:
             raise FileError(f"byte {chunk.end - len(more)}: {len(more)} bytes more than this client has")
-        return ClientChunk(client_id, None if user_length is None else user, interval, self._time(chunk.start))
+        return ClientChunk(client_id, port, None if user_length is None else user, interval, self._time(chunk.start))
 
     def subscription(self, chunk: Chunk) -> SubscriptionChunk:
         """Read a SUBSCRIPTION. Raises FileError."""

@@ -1,7 +1,7 @@
 """What is in a persistence file of Mosquitto, checked: sessions, their deliveries, retained messages."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.storage.mosquitto_db import chunks
 from broker.storage.mosquitto_db.chunks import (
@@ -32,6 +32,20 @@ _RECEIVED: Final = frozenset({6, 9})
 """PUBREC has come: PUBREL is to be sent (again), or has been sent."""
 
 _DAMAGED: Final = "the file is damaged"
+
+
+class NewBroker(NamedTuple):
+    """What the new configuration says about whom sessions belong to."""
+
+    has_users: bool
+    """Whether clients authenticate; else their user names are not looked at."""
+    listeners: dict[int, str]
+    """Names of the listeners by port."""
+
+    def listener(self, port: int) -> str:
+        """The name of a listener; empty = it is not known."""
+        known = self.listeners.get(port, "")
+        return next(iter(self.listeners.values())) if not known and len(self.listeners) == 1 else known
 
 
 class Waiting:
@@ -71,10 +85,12 @@ class KeptClient:
 class MosquittoState:
     """All that a file has. Messages stay in the file: `message` reads one."""
 
-    def __init__(self, reader: PersistenceFile, now: int) -> None:
+    def __init__(self, reader: PersistenceFile, now: int, broker: NewBroker) -> None:
         """Read all of it. `now`: seconds since 1970 UTC. Raises FileError."""
+        self._broker = broker
         self._reader = reader
-        self._now = now
+        self.now = now
+        """Seconds since 1970 UTC when it was read."""
         self._places: dict[int, Chunk] = {}
         self.sessions: dict[bytes, KeptClient] = {}
         self.retained: dict[bytes, int] = {}
@@ -87,9 +103,10 @@ class MosquittoState:
         """Deliveries and retained messages whose message is not in the file."""
         self.ended: dict[bytes, None] = {}
         """ClientChunk ids of sessions that have ended."""
-        self.unsure_users = False
-        """Whether some sessions may have the user of the session before them: see `_owner`."""
+        self.unknown_owners = 0
+        """Sessions of which the file does not say whose they are."""
         self._expired: set[int] = set()
+        self._doubtful = b""
         read: dict[int, Callable[[Chunk], None]] = {
             chunks.CONFIGURATION: lambda _: None,
             chunks.MESSAGE: self._add_message,
@@ -117,7 +134,7 @@ class MosquittoState:
                 raise FileError(f"byte {self._places[number].offset}: a message that is shorter than its chunk")
         if message.expires_at:
             properties = dict(properties or {})
-            properties[MESSAGE_EXPIRY_INTERVAL] = min(message.expires_at - self._now, NEVER)
+            properties[MESSAGE_EXPIRY_INTERVAL] = min(message.expires_at - self.now, NEVER)
         return message, properties
 
     def _add_message(self, chunk: Chunk) -> None:
@@ -128,7 +145,7 @@ class MosquittoState:
         message, _ = self.message(number)
         validate_topic_name(message.topic)
         decode_utf8(message.publisher, "client id")
-        if message.expires_at and message.expires_at <= self._now:
+        if message.expires_at and message.expires_at <= self.now:
             self._expired.add(number)
             self.expired += 1
 
@@ -143,27 +160,37 @@ class MosquittoState:
         client_id = decode_utf8(client.client_id, "client id")
         if not client_id or client.client_id in self.sessions or client.client_id in self.ended:
             raise FileError(f"byte {chunk.offset}: a client without an id, or for the second time: {_DAMAGED}")
-        owner = self._owner(client.user)
-        if client.interval == 0 or (client.expires_at and client.expires_at <= self._now):
+        owner = self._owner(client)
+        if client.interval == 0 or (client.expires_at and client.expires_at <= self.now):
             self.ended[client.client_id] = None
             return
         session = self.sessions[client.client_id] = KeptClient(client_id, client.interval, client.expires_at)
         session.owner = owner
+        self.unknown_owners += owner is None
 
-    def _owner(self, user: bytes | None) -> Owner | None:
-        """Whom a session belongs to.
+    def _owner(self, client: ClientChunk) -> Owner | None:
+        """Whom a session belongs to; None = the file does not say.
 
-        Mosquitto 2.0 does not clear the user's name between sessions: one without a user name has that of the session
-        before it, and its length with both bytes swapped, so that bytes of memory follow; the next one has the name as
-        it was. The first kind can be told by the U+0000 behind the name.
+        Mosquitto 2.0 does not clear the user's name between sessions: one without a user name gets that of the session
+        before it, with both bytes of its length swapped, so that bytes of memory follow; the next one gets the name as
+        it was. The first kind can be told by the U+0000 behind the name; behind that, the name may be nobody's.
         """
-        if user is None:
+        listener = self._broker.listener(client.port)
+        if not listener:
             return None
-        name, nul, _ = user.partition(b"\0")
-        if nul:
-            self.unsure_users = True
-            return Owner(None, frozenset(), "", "")
-        return Owner(decode_utf8(name, "user name") if name else None, frozenset(), "", "")
+        name: str | None = None
+        if self._broker.has_users:
+            if client.user is None:
+                return None
+            user, nul, _ = client.user.partition(b"\0")
+            if nul:
+                self._doubtful = user
+            elif user:
+                if user == self._doubtful:
+                    return None
+                self._doubtful = b""
+                name = decode_utf8(user, "user name")
+        return Owner(name, frozenset(), "", listener)
 
     def _add_delivery(self, delivery: DeliveryChunk, chunk: Chunk) -> None:
         session = self._session_of(delivery.client_id, chunk)

@@ -7,12 +7,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from broker.runtime.clock import SECOND, wall_us
+from broker.runtime.clock import SECOND
 from broker.storage import frame, fsync, message_record, records
 from broker.storage.database import LOCK, NAME, Database, StorageError
 from broker.storage.mosquitto_db.contents import NEVER, KeptClient, MosquittoState
 from broker.storage.saved_message import SavedMessage, Target
 from protocol.publish_encoder import encode_outgoing_properties
+from protocol.topics import parse_share
 
 MOST_BYTES: Final = 8 * 1024 * 1024
 """A frame ends behind the record with which it has more."""
@@ -60,7 +61,7 @@ def write(contents: MosquittoState, directory: Path) -> None:
 
 
 def _write(contents: MosquittoState, frames: _Frames) -> None:
-    now = wall_us()
+    now = contents.now * SECOND
     targets: dict[int, list[Target]] = {}
     for number, session in enumerate(contents.sessions.values(), 1):
         for delivery, waiting in enumerate((*session.inflight.values(), *session.queued)):
@@ -68,10 +69,18 @@ def _write(contents: MosquittoState, frames: _Frames) -> None:
             targets.setdefault(waiting.message, []).append(target)
         for record in _state(number, session, now):
             frames.add(record)
+    for number, topic_filter in enumerate(_shared(contents), len(contents.sessions) + 1):
+        frames.add(records.group(number, topic_filter, 0))
     retained = set(contents.retained.values())
     for message in sorted(targets.keys() | retained):
         frames.add(_message(contents, message, message in retained, targets.get(message, [])))
     frames.end()
+
+
+def _shared(contents: MosquittoState) -> list[str]:
+    """The shared subscriptions: each has a queue of its own. Mosquitto 2.0 saves none."""
+    filters = {each for session in contents.sessions.values() for each in session.subscriptions}
+    return sorted(each for each in filters if parse_share(each) is not None)
 
 
 def _state(number: int, session: KeptClient, now: int) -> Iterator[bytes]:
