@@ -6,6 +6,7 @@ from typing import Final, final
 from broker.routing.router import is_wildcard
 from broker.routing.shared_queues import split_share
 from config.models import Config
+from config.mqtt import LARGEST_PACKET
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.connect import Connect
@@ -48,7 +49,8 @@ class Capabilities:
         """Add to CONNACK what differs from the standard's defaults, and what the CONNECT `asked` for."""
         if self.receive_maximum != PACKET_IDS:
             connack[props.RECEIVE_MAXIMUM] = self.receive_maximum  # FC-20
-        connack[props.MAXIMUM_PACKET_SIZE] = self.max_packet_size
+        if self.max_packet_size < LARGEST_PACKET:  # it says nothing else, and paho refuses a number that large
+            connack[props.MAXIMUM_PACKET_SIZE] = self.max_packet_size
         if self.topic_alias_maximum:
             connack[props.TOPIC_ALIAS_MAXIMUM] = self.topic_alias_maximum  # [MQTT-3.3.2-9]
         if self.maximum_qos < 2:

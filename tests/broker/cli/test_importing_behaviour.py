@@ -146,8 +146,9 @@ def sizes(place: Place) -> Seen:
 
 
 def announcements(place: Place) -> Seen:
-    """What CONNACK says of QoS, retained messages, keep-alive and topic aliases."""
-    keys = (props.MAXIMUM_QOS, props.RETAIN_AVAILABLE, props.SERVER_KEEP_ALIVE, props.TOPIC_ALIAS_MAXIMUM)
+    """What CONNACK says of QoS, retained messages, keep-alive, topic aliases and sizes."""
+    keys = [props.MAXIMUM_QOS, props.RETAIN_AVAILABLE, props.SERVER_KEEP_ALIVE, props.TOPIC_ALIAS_MAXIMUM]
+    keys.append(props.MAXIMUM_PACKET_SIZE)
     with WireClient(place.first, 5) as client:
         found = client.connect(keep_alive=100).properties or {}
     return [found.get(key) for key in keys]
