@@ -34,8 +34,8 @@ _SHARED: Final = (
     "restart of Mosquitto; what waits for them is taken over"
 )
 _UNKNOWN: Final = (
-    "of {count} sessions Mosquitto's file does not say whose they are: until their clients are back, they get what "
-    "anybody may receive, and any user may take them up"
+    "of {count} sessions Mosquitto's file does not say whose they are: until their clients are back, they get only "
+    "what every user may receive, and any user may take them up"
 )
 
 
@@ -94,7 +94,7 @@ class ImportedState:
             if count:
                 yield text.format(count=count)
         if contents.expired or contents.ended:
-            yield f"{len(contents.ended)} sessions and {contents.expired} messages are left out: they have ended or expired"
+            yield f"{len(contents.ended)} sessions and {contents.expired} messages have ended or expired: left out"
         if contents.sessions:
             yield _SHARED
         if contents.unknown_owners:

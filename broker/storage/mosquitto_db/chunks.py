@@ -4,8 +4,8 @@
 file      00 B5 00 "mosquitto db", checksum (4 bytes, always 0), version (4), chunks
 chunk     kind (4), length of what follows (4), a fixed part, what is of variable length
 ```
-Mosquitto writes C structures: lengths, packet ids and ports are big-endian, but the ids of messages and times are as the
-machine has them, and the padding at the end of a structure is the compiler's. So a file of 32-bit x86 differs; the
+Mosquitto writes C structures: lengths, packet ids and ports are big-endian, but the ids of messages and times are as
+the machine has them, and the padding at the end of a structure is the compiler's. So a file of 32-bit x86 differs; the
 length of the first chunk tells. Nothing marks the end of the file.
 """
 
@@ -84,8 +84,11 @@ class DeliveryChunk(NamedTuple):
 
 
 class ClientChunk(NamedTuple):
-    """A kept session. `expires_at`: seconds since 1970 UTC, 0 = not known; `user`: None = version 5 does not say; `port`:
-    of its listener, 0 = not known."""
+    """A kept session.
+
+    `expires_at`: seconds since 1970 UTC, 0 = not known; `port`: of its listener, 0 = not known; `user`: None in
+    files of version 5.
+    """
 
     client_id: bytes
     port: int

@@ -13,36 +13,38 @@ from protocol.topics import matches
 def release(contents: MosquittoState) -> int:
     """Route all of them to the sessions of the file; returns how many there are."""
     filters = _by_filter(contents)
+    known: _Receivers = {}
     count = 0
     for publisher in contents.sessions.values():
         for number in publisher.incoming.values():
             message, _ = contents.message(number)
-            _route(contents, filters, number, message)
+            topic = message.topic.decode()
+            if topic not in known:
+                known[topic] = [each for own in filters if matches(own, topic) for each in filters[own]]
+            _route(contents, known[topic], number, message)
             count += 1
     return count
 
 
-_Filters = dict[str, list[tuple[KeptClient, Subscription]]]
+_Receivers = dict[str, list[tuple[KeptClient, Subscription]]]
 
 
-def _by_filter(contents: MosquittoState) -> _Filters:
-    filters: _Filters = {}
+def _by_filter(contents: MosquittoState) -> _Receivers:
+    filters: _Receivers = {}
     for session in contents.sessions.values():
         for topic_filter, subscription in session.subscriptions.items():
             filters.setdefault(topic_filter, []).append((session, subscription))
     return filters
 
 
-def _route(contents: MosquittoState, filters: _Filters, number: int, message: MessageChunk) -> None:
-    topic = message.topic.decode()
+def _route(
+    contents: MosquittoState, receivers: list[tuple[KeptClient, Subscription]], number: int, message: MessageChunk
+) -> None:
     found: dict[str, Waiting] = {}
     publisher = message.publisher.decode()
-    for topic_filter, receivers in filters.items():
-        if not matches(topic_filter, topic):
-            continue
-        for session, subscription in receivers:
-            if not (subscription.no_local and session.client_id == publisher):
-                _offer(found, session, subscription, number, message)
+    for session, subscription in receivers:
+        if not (subscription.no_local and session.client_id == publisher):
+            _offer(found, session, subscription, number, message)
     if message.retain:
         contents.retained.pop(message.topic, None)
         if message.payload:

@@ -1,10 +1,11 @@
-"""`sluice import mosquitto` with a persistence file that Mosquitto has written: clients get what Mosquitto would send."""
+"""`sluice import mosquitto` with a persistence file of Mosquitto's own: clients get what Mosquitto would send."""
 
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,13 +62,17 @@ class Move:
 
     def leave(self, story: Story) -> None:
         """Clients leave something behind with Mosquitto, which is stopped."""
-        with ExitStack() as clients:
-            with self.mosquitto():
-                story.leave(self.address, clients)
+        with ExitStack() as clients, self.mosquitto():
+            story.leave(self.address, clients)
 
     def take_over(self, *options: str) -> Result:
         """Import it."""
         return CliRunner().invoke(app, ["import", "mosquitto", str(self.file), "-o", str(self.output), *options])
+
+
+def has_all(client: Paho) -> bool:
+    """Whether 100 messages have come."""
+    return len(client.messages) >= 100
 
 
 def make_users(folder: Path) -> None:
@@ -112,7 +117,7 @@ def test_real_clients(tmp_path: Path) -> None:
     with move.sluice():
         for version in (4, 5):
             with Paho(move.address, version, f"paho{version}", kept=True) as client:
-                wait_until(lambda own=client: len(own.messages) >= 100, "100 messages")
+                wait_until(partial(has_all, client), "100 messages")
                 for qos in (1, 2):  # paho hands on a message of QoS 2 later
                     payloads = [int(message.payload) for message in client.messages if message.qos == qos]
                     assert payloads == list(range(qos - 1, 100, 2))
@@ -133,10 +138,13 @@ def test_sessions_without_user_name(tmp_path: Path) -> None:
             publisher.publish("ann/x", b"secret", 1)
             assert ann.receive_message().topic == b"ann/x"
             publisher.publish("open/x", b"open", 1)
-        for client_id in ("nobodys", "also-nobodys"):
-            with back(move.address, client_id, 5) as client:
-                assert client.receive_message().topic == b"open/x"
-                client.expect_nothing_more()
+        with back(move.address, "nobodys", 5) as client:
+            assert client.receive_message().topic == b"open/x"
+            client.expect_nothing_more()
+        with back(move.address, "also-nobodys", 5) as client, connected(move.address, 4) as publisher:
+            client.expect_nothing_more()
+            publisher.publish("open/y", b"open", 1)
+            assert client.receive_message().topic == b"open/y"
 
 
 def test_what_is_not_taken_over_is_named(tmp_path: Path) -> None:
@@ -180,7 +188,11 @@ def test_damage_leaves_nothing(tmp_path: Path) -> None:
     move = Move(tmp_path)
     move.leave(STORIES["queues"])
     whole = move.database.read_bytes()
-    for content, words in ((whole[:-3], "a chunk says 8 bytes, but 5 are left"), (b"", "empty"), (b"\x7fELF", "byte 0:")):
+    for content, words in (
+        (whole[:-3], "a chunk says 8 bytes, but 5 are left"),
+        (b"", "empty"),
+        (b"\x7fELF", "byte 0:"),
+    ):
         move.database.write_bytes(content)
         result = move.take_over()
         assert (result.exit_code, result.stdout) == (2, "")

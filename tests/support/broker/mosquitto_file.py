@@ -44,7 +44,9 @@ def delivery(number: int, name: bytes, packet_id: int = 0, qos: int = 1, state: 
 
 def subscription(name: bytes, topic_filter: bytes, qos: int = 1, options: int = 0, identifier: int = 0) -> bytes:
     """A subscription."""
-    return chunk(5, struct.pack(">IHHBB2x", identifier, len(name), len(topic_filter), qos, options) + name + topic_filter)
+    return chunk(
+        5, struct.pack(">IHHBB2x", identifier, len(name), len(topic_filter), qos, options) + name + topic_filter
+    )
 
 
 def retained(number: int) -> bytes:

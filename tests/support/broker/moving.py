@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from protocol import properties as props
 from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
-from protocol.connect import Connect, Will
 from protocol.connack import Connack
+from protocol.connect import Connect, Will
 from protocol.packet import Packet
 from protocol.publish import Publish
 from protocol.suback import Suback
@@ -215,7 +215,9 @@ def _leave_retained(address: Address, kept: ExitStack) -> None:
         kept.enter_context(connected(address, 5, client_id=name, will=will, properties=LASTING, clean_start=False))
     with connected(address, 5) as publisher:
         for number in range(30):
-            publisher.publish(f"r/{number}", b"%d" % number, number % 3, retain=True, properties=RICH if number % 2 else None)
+            publisher.publish(
+                f"r/{number}", b"%d" % number, number % 3, retain=True, properties=RICH if number % 2 else None
+            )
         publisher.publish("r/1", b"", 1, retain=True)
         publisher.publish("r/2", b"new", 0, retain=True, properties={props.MESSAGE_EXPIRY_INTERVAL: 600})
         publisher.publish("/", b"slash", 1, retain=True)
@@ -242,7 +244,9 @@ def _leave_sessions(address: Address, kept: ExitStack) -> None:
     connected(address, 5, client_id="fresh", clean_start=True, properties=LASTING).close()
     kept.enter_context(connected(address, 5, client_id="brief", clean_start=False))
     kept.enter_context(connected(address, 4, client_id="clean", clean_start=True))
-    connected(address, 5, client_id="forever", clean_start=False, properties={props.SESSION_EXPIRY_INTERVAL: 0xFFFFFFFF}).close()
+    connected(
+        address, 5, client_id="forever", clean_start=False, properties={props.SESSION_EXPIRY_INTERVAL: 0xFFFFFFFF}
+    ).close()
     member, _ = entered(address, "member", 5)
     member.subscribe("$share/g/s/#", "s/own", qos=1)
     member.disconnect()

@@ -1,4 +1,4 @@
-"""Files that are cut off, damaged or of another program: one clear error with a place, and no memory for what they say."""
+"""Files that are cut off, damaged or foreign: one clear error with a place, and no memory for what they say."""
 
 import re
 import tracemalloc
@@ -103,10 +103,13 @@ def test_the_whole_file(tmp_path: Path) -> None:
 
 
 def _read_or_refused(content: bytes, folders: pytest.TempPathFactory) -> None:
+    state, error = None, ""
     try:
         state = read(content)
-    except FileError as error:
-        assert str(error).startswith("byte ") or not content
-        assert str(error).isprintable()
-        return
-    journal(state, folders.mktemp("journal"))
+    except FileError as refused:
+        error = str(refused)
+    if state is None:
+        assert error.startswith("byte ") or not content
+        assert error.isprintable()
+    else:
+        journal(state, folders.mktemp("journal"))
