@@ -33,6 +33,10 @@ _SHARED: Final = (
     "Mosquitto does not save shared subscriptions ($share/...): their clients have to subscribe again, as after a "
     "restart of Mosquitto; what waits for them is taken over"
 )
+_ENDED: Final = (
+    "{count} sessions, for which {waiting} messages waited, are left out, as they end with their connections (also "
+    "those of bridges) or have expired; so are {expired} messages that have expired"
+)
 _UNKNOWN: Final = (
     "of {count} sessions Mosquitto's file does not say whose they are: until their clients are back, they get only "
     "what every user may receive, and any user may take them up"
@@ -94,7 +98,7 @@ class ImportedState:
             if count:
                 yield text.format(count=count)
         if contents.expired or contents.ended:
-            yield f"{len(contents.ended)} sessions and {contents.expired} messages have ended or expired: left out"
+            yield _ENDED.format(count=len(contents.ended), waiting=contents.of_ended, expired=contents.expired)
         if contents.sessions:
             yield _SHARED
         if contents.unknown_owners:

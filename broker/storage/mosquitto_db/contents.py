@@ -102,7 +102,9 @@ class MosquittoState:
         self.dangling = 0
         """Deliveries and retained messages whose message is not in the file."""
         self.ended: dict[bytes, None] = {}
-        """ClientChunk ids of sessions that have ended."""
+        """Client ids of sessions that have ended."""
+        self.of_ended = 0
+        """Messages that waited for them."""
         self.unknown_owners = 0
         """Sessions of which the file does not say whose they are."""
         self._expired: set[int] = set()
@@ -194,7 +196,10 @@ class MosquittoState:
 
     def _add_delivery(self, delivery: DeliveryChunk, chunk: Chunk) -> None:
         session = self._session_of(delivery.client_id, chunk)
-        if session is None or not self._is_live(delivery.message):
+        if session is None:
+            self.of_ended += 1
+            return
+        if not self._is_live(delivery.message):
             return
         if delivery.incoming:
             if delivery.qos != 2 or not delivery.packet_id:

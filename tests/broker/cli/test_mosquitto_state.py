@@ -101,6 +101,10 @@ def test_clients_get_what_mosquitto_would_send(name: str, tmp_path: Path) -> Non
         expected = story.come_back(move.address, first)
     with move.sluice():
         assert story.come_back(move.address, Watch(first)) == expected
+    checked = CliRunner().invoke(app, ["store", "check", str(move.journal)])
+    assert (checked.exit_code, "no damage found" in checked.stdout) == (0, True)
+    with move.sluice(), connected(move.address, 5) as client:
+        client.expect_nothing_more()
 
 
 def test_real_clients(tmp_path: Path) -> None:
@@ -219,3 +223,15 @@ def test_configuration_that_is_refused(tmp_path: Path) -> None:
     move.file.write_text(f"{move.file.read_text()}listener {move.address.port} {HOST}\n")
     assert move.take_over().exit_code == 2
     assert not move.journal.parent.exists()
+
+
+def test_bridges(tmp_path: Path) -> None:
+    """What waits for another broker behind a bridge is not taken over, and the output says so."""
+    move = Move(tmp_path, f"connection up\naddress {HOST}:9\ntopic # out 1\ncleansession false")
+    with move.mosquitto(), connected(move.address, 4) as publisher:
+        for _ in range(3):
+            publisher.publish("t", b"x", 1)
+    result = move.take_over()
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "1 sessions, for which 3 messages waited, are left out" in result.stdout
+    assert "0 sessions, 0 subscriptions" in result.stdout

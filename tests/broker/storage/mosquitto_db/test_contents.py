@@ -88,7 +88,7 @@ def test_what_has_expired_is_left_out(tmp_path: Path) -> None:
         + retained(2)
     )
     assert (list(state.sessions), list(state.retained)) == ([b"stays"], [b"new"])
-    assert (len(state.ended), state.expired, state.dangling) == (2, 1, 0)
+    assert (len(state.ended), state.of_ended, state.expired, state.dangling) == (2, 1, 1, 0)
     saved = journal(state, tmp_path)
     (session,) = saved.sessions.values()
     assert (session.expiry, session.detached_at, session.deliveries.length) == (100, (NOW - 99) * 1_000_000, 1)
