@@ -7,7 +7,7 @@ from tests.bench.candidates import LIMITS
 from tests.bench.grids import Grid, rounded, short
 from tests.bench.loads import Load
 from tests.bench.machine import cores
-from tests.bench.rounds import Comparison, Timing
+from tests.bench.rounds import Cell, Comparison, Timing
 
 NOTHING = "–"
 BUSY = 0.95
@@ -54,13 +54,23 @@ def _ratio_text(ratio: float | None) -> str:
     return NOTHING if ratio is None else f"{ratio:.2f}×"
 
 
+def _with_spread(cell: Cell, *path: str) -> str:
+    """The median and, of several rounds, from the lowest to the highest."""
+    text = rounded(cell.median(*path))
+    if len(cell.results) == 1:
+        return text
+    lowest, highest = cell.spread(*path)
+    return f"{text} [{rounded(lowest)}–{rounded(highest)}]"
+
+
 def _cpu(comparison: Comparison) -> Grid:
-    grid = Grid("Broker CPU per delivered message, µs (ratio to Mosquitto)", ["load", *_names(comparison)])
+    title = "Broker CPU per delivered message, µs [lowest–highest] (ratio to Mosquitto)"
+    grid = Grid(title, ["load", *_names(comparison)])
     for load in _message_loads(comparison):
         row = []
         for name in _names(comparison):
             cell = comparison.cell(load, name)
-            text = rounded(cell.median("cpu_us_per_delivery")) if cell else NOTHING
+            text = _with_spread(cell, "cpu_us_per_delivery") if cell else NOTHING
             ratio = comparison.ratio(load, name, "mosquitto")
             row.append(f"{text} ({ratio:.2f}×)" if ratio is not None and name != "mosquitto" else text)
         grid.add(load.title, *row)
@@ -165,7 +175,33 @@ def as_json(comparison: Comparison, machine: dict[str, str], timing: Timing) -> 
         "brokers": {candidate.name: candidate.version for candidate in comparison.candidates},
         "loads": {load.name: {"title": load.title, "arguments": load.arguments} for load in comparison.loads},
         "results": [
-            {"load": load, "broker": name, "failure": cell.failure, "rounds": cell.results}
+            {
+                "load": load,
+                "broker": name,
+                "failure": cell.failure,
+                "summary": _summary(cell),
+                "rounds": cell.results,
+            }
             for (load, name), cell in comparison.cells.items()
         ],
     }
+
+
+SUMMED_UP = (
+    ("cpu_us_per_delivery",),
+    ("cpu_us_per_connection",),
+    ("kb_per_connection",),
+    ("received_per_s",),
+    ("latency", "p50_us"),
+    ("latency", "p99_us"),
+)
+"""What JSON has medians of, by the keys in blast's results."""
+
+
+def _summary(cell: Cell) -> dict[str, dict[str, float]]:
+    """Return the median, the lowest and the highest of the rounds, by figure."""
+    made = {}
+    for path in SUMMED_UP if cell.results else ():
+        lowest, highest = cell.spread(*path)
+        made[".".join(path)] = {"median": cell.median(*path), "lowest": lowest, "highest": highest}
+    return made

@@ -1,4 +1,7 @@
-"""Runs the loads: all brokers in turn, round after round, so that other load on the machine disturbs all of them."""
+"""Runs the loads: all brokers in turn, round after round, so that other load on the machine disturbs all of them.
+
+Every other round has the opposite order: of two brokers the first was seen to measure slower, whichever it was.
+"""
 
 import statistics
 import tempfile
@@ -23,7 +26,15 @@ class Cell:
 
     def median(self, *path: str) -> float:
         """Return the median over the rounds of a number in blast's results; `path` are its keys."""
-        return statistics.median(_at(result, path) for result in self.results)
+        return statistics.median(self._values(path))
+
+    def spread(self, *path: str) -> tuple[float, float]:
+        """Return the lowest and the highest of what `median` is of."""
+        values = self._values(path)
+        return min(values), max(values)
+
+    def _values(self, path: Sequence[str]) -> list[float]:
+        return [_at(result, path) for result in self.results]
 
 
 def _at(result: Result, path: Sequence[str]) -> float:
@@ -76,7 +87,7 @@ def compare(
     comparison = Comparison(loads, candidates)
     for number in range(timing.rounds):
         for load in loads:
-            for candidate in _rotated(candidates, number):
+            for candidate in in_order(candidates, number):
                 cell = comparison.cells.setdefault((load.name, candidate.name), Cell())
                 report(f"round {number + 1} of {timing.rounds}: {load.title}: {candidate.version}")
                 if not cell.failure:
@@ -84,10 +95,9 @@ def compare(
     return comparison
 
 
-def _rotated(candidates: Sequence[Candidate], by: int) -> list[Candidate]:
-    """Rotate the order: no broker is always first, or always after the same one."""
-    by %= len(candidates)
-    return [*candidates[by:], *candidates[:by]]
+def in_order(candidates: Sequence[Candidate], number: int) -> list[Candidate]:
+    """Return the brokers in the order of a round: A B, then B A."""
+    return list(reversed(candidates)) if number % 2 else list(candidates)
 
 
 def _measure(load: Load, candidate: Candidate, timing: Timing, cell: Cell) -> None:

@@ -55,7 +55,9 @@ def chosen_brokers(names: str | None, sources: candidates.Sources) -> list[str]:
 def main(
     loads: Annotated[str, typer.Option(help="Loads, separated by commas; pairs* means all that begin so.")] = "*",
     brokers: Annotated[str | None, typer.Option(help="Brokers, separated by commas; all that are found.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each measurement is made.")] = 3,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="How often each measurement is made; even is fair, see README.")
+    ] = 4,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long each measurement takes.")] = 3.0,
     quick: Annotated[bool, typer.Option("--quick", help="One round of one second each.")] = False,
     version: Annotated[int, typer.Option(min=4, max=5, help="4 is MQTT 3.1.1, 5 is MQTT 5.0.")] = 4,

@@ -13,7 +13,7 @@ from tests.bench.grids import Grid, rounded, short
 from tests.bench.loads import BY_NAME, LOADS
 from tests.bench.machine import description
 from tests.bench.peers import Candidate
-from tests.bench.rounds import Cell, Comparison, Timing
+from tests.bench.rounds import Cell, Comparison, Timing, in_order
 from tests.bench.run import as_markdown, chosen_brokers, chosen_loads
 from tests.support.process import BrokerError, BrokerProcess
 
@@ -53,8 +53,14 @@ def test_median_and_ratio() -> None:
     """The median of the rounds counts, and its ratio to Mosquitto's median."""
     made = comparison(sluice=[0.9, 1.0, 9.0], mosquitto=[4.0, 5.0, 6.0])
     assert made.ratio(BY_NAME["pairs-q0"], "sluice", "mosquitto") == pytest.approx(0.2)
-    assert cell(report.grids(made)[0], 0, "sluice") == "1.00 (0.20×)"
+    assert cell(report.grids(made)[0], 0, "sluice") == "1.00 [0.90–9.00] (0.20×)"
     assert made.ratio(BY_NAME["pairs-q0"], "sluice", "prototype") is None
+
+
+def test_order_is_reversed_from_round_to_round() -> None:
+    """Of several rounds each broker is first in one half and last in the other: A B, B A, A B, B A."""
+    candidates = [Candidate(name, name, never_started) for name in ("a", "b", "c")]
+    assert [each.name for number in range(3) for each in in_order(candidates, number)] == [*"abc", *"cba", *"abc"]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +98,10 @@ def test_json_and_markdown() -> None:
     made = comparison(sluice=[1.0, 2.0], mosquitto=[5.0])
     data = json.loads(json.dumps(report.as_json(made, description(), TIMING)))
     assert [len(entry["rounds"]) for entry in data["results"]] == [2, 1]
+    summary = data["results"][0]["summary"]["cpu_us_per_delivery"]
+    assert summary == {"median": 1.5, "lowest": 1.0, "highest": 2.0}
     text = as_markdown(made, "where and how")
-    assert "| 10 pairs, QoS 0, window 200 | 1.50 (0.30×) | 5.00 |" in text
+    assert "| 10 pairs, QoS 0, window 200 | 1.50 [1.00–2.00] (0.30×) | 5.00 |" in text
     assert text.startswith("where and how\n")
 
 
@@ -116,9 +124,7 @@ def test_loads_are_distinct() -> None:
     assert all(load.arguments[0] == "--mode" for load in LOADS)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.294, "0.29"), (12.34, "12.3"), (1234.5, "1,234"), (0, "0.00")]
-)
+@pytest.mark.parametrize(("value", "text"), [(0.294, "0.29"), (12.34, "12.3"), (1234.5, "1,234"), (0, "0.00")])
 def test_rounding(value: float, text: str) -> None:
     """Numbers have only significant digits."""
     assert rounded(value) == text
