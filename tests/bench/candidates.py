@@ -6,11 +6,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from tests.bench import peers
+from tests.bench import earlier, peers
 from tests.bench.peers import Candidate, output_of
 from tests.support.brokers import HOST, TCP_ONLY, start_sluice
 from tests.support.cache import ROOT, cache_folder
@@ -75,7 +75,7 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
         "sluice-interpreted": find_sluice_sources,
     }
     if sources.before:
-        finders["sluice-before"] = lambda scratch: find_sluice(sources.before or "", "sluice-before")
+        finders["sluice-before"] = lambda scratch: find_before(sources.before or "")
     if sources.prototype:
         finders["prototype"] = partial(find_prototype, sources.prototype, True)
         finders["prototype-interpreted"] = partial(find_prototype, sources.prototype, False)
@@ -106,6 +106,13 @@ def find_sluice(
         return start_sluice(folder, TCP_ONLY, own, command=command)
 
     return Candidate(name, f"Sluice {version}, {how}", start)
+
+
+def find_before(name: str, sections: Callable[[Path], Mapping[str, object]] | None = None) -> Candidate:
+    """Sluice of a revision, or of another Python, beside the one that is measured."""
+    python = earlier.python_of(name, lambda message: print(message, file=sys.stderr))
+    found = find_sluice(python, "sluice-before", sections)
+    return found if python == name else replace(found, version=f"{found.version}, {name}")
 
 
 def find_sluice_sources(scratch: Path) -> Candidate:

@@ -162,7 +162,9 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often each is measured.")] = 1,
     brokers: Annotated[str, typer.Option(help="Brokers, separated by commas.")] = "sluice,mosquitto",
     sluice: Annotated[str | None, typer.Option(help="Python of the environment where Sluice is installed.")] = None,
-    before: Annotated[str | None, typer.Option(help="Python of another one, with an earlier Sluice.")] = None,
+    before: Annotated[
+        str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if Sluice needs more than it may.")] = False,
 ) -> None:

@@ -62,7 +62,9 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="One round of one second each.")] = False,
     version: Annotated[int, typer.Option(min=4, max=5, help="4 is MQTT 3.1.1, 5 is MQTT 5.0.")] = 4,
     sluice: Annotated[str | None, typer.Option(help="Python of the environment where Sluice is installed.")] = None,
-    before: Annotated[str | None, typer.Option(help="Python of another one, with an earlier Sluice.")] = None,
+    before: Annotated[
+        str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
+    ] = None,
     amqtt: Annotated[str | None, typer.Option(help="Python of an environment that has amqtt.")] = None,
     prototype: Annotated[Path | None, typer.Option(exists=True, help="A file with go(port), to be compiled.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,

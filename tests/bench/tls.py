@@ -25,7 +25,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.bench import machine, peers
-from tests.bench.candidates import find_sluice
+from tests.bench.candidates import find_before, find_sluice
 from tests.bench.grids import Grid, rounded
 from tests.bench.loads import Load
 from tests.bench.peers import Candidate
@@ -74,7 +74,7 @@ def candidates(sluice: str, before: str | None, certificates: Certificates) -> l
     listeners = [{"name": "tcp", "bind": f"{HOST}:0", "tls": tls}]
     found = [find_sluice(sluice, sections=lambda _: {"listeners": listeners})]
     if before is not None:
-        found.append(find_sluice(before, "sluice-before", lambda _: {"listeners": listeners}))
+        found.append(find_before(before, lambda _: {"listeners": listeners}))
     return [*found, peers.find_mosquitto((Listener("tcp", certificates),))]
 
 
@@ -126,7 +126,9 @@ def as_json(comparison: Comparison, wanted: list[Figure], facts: dict[str, str],
 
 def main(
     sluice: Annotated[str, typer.Option(help="Python of the environment where Sluice is installed.")] = sys.executable,
-    before: Annotated[str | None, typer.Option(help="Python of another one, with an earlier Sluice.")] = None,
+    before: Annotated[
+        str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
+    ] = None,
     connections: Annotated[int, typer.Option(min=1, help="How many are opened, and stay idle.")] = 2_000,
     rounds: Annotated[int, typer.Option(min=1, help="How often each measurement is made.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long messages are measured.")] = 3.0,
