@@ -5,15 +5,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from tests.bench import earlier, peers
 from tests.bench.peers import Candidate, output_of
-from tests.support.brokers import HOST, TCP_ONLY, start_sluice
+from tests.support.brokers import HOST, TCP_ONLY, Listener, start_sluice
 from tests.support.cache import ROOT, cache_folder
+from tests.support.certificates import make_certificates
 from tests.support.process import Address, BrokerProcess, clean_environment, free_port
 
 PACKAGES = ("protocol", "session", "broker", "config", "spark_jobs")
@@ -97,15 +99,15 @@ def find_sluice(
         raise LookupError(f"not installed in {python} (make install)")
     how = "interpreted" if file.endswith(".py") else "compiled"
 
-    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+    def start(folder: Path, unlimited: bool, on: Sequence[Listener] = TCP_ONLY) -> BrokerProcess:
         # -I: neither PYTHONPATH nor the working directory decides what runs, only the installation.
         command = (python, "-I", "-m", "broker")
         own: dict[str, object] = dict(UNLIMITED) if unlimited else {}
         if sections is not None:
             own |= sections(folder)
-        return start_sluice(folder, TCP_ONLY, own, command=command)
+        return start_sluice(folder, on, own, command=command)
 
-    return Candidate(name, f"Sluice {version}, {how}", start)
+    return Candidate(name, f"Sluice {version}, {how}", start, partial(_over_tls, start))
 
 
 def find_before(name: str, sections: Callable[[Path], Mapping[str, object]] | None = None) -> Candidate:
@@ -121,11 +123,20 @@ def find_sluice_sources(scratch: Path) -> Candidate:
         target = scratch / "sources" / package
         shutil.copytree(ROOT / package, target, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
 
-    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+    def start(folder: Path, unlimited: bool, on: Sequence[Listener] = TCP_ONLY) -> BrokerProcess:
         environment = {"PYTHONPATH": str(scratch / "sources")}
-        return start_sluice(folder, TCP_ONLY, UNLIMITED if unlimited else {}, env=environment)
+        return start_sluice(folder, on, UNLIMITED if unlimited else {}, env=environment)
 
-    return Candidate("sluice-interpreted", "Sluice, sources, interpreted", start)
+    return Candidate("sluice-interpreted", "Sluice, sources, interpreted", start, partial(_over_tls, start))
+
+
+class _Start(Protocol):
+    def __call__(self, folder: Path, unlimited: bool, on: Sequence[Listener]) -> BrokerProcess: ...
+
+
+def _over_tls(start: _Start, folder: Path, unlimited: bool) -> BrokerProcess:
+    """Start with a certificate of its own, and with a TLS listener only."""
+    return start(folder, unlimited, (Listener("tcp", make_certificates(folder)),))
 
 
 def find_prototype(file: Path, compiled: bool, scratch: Path) -> Candidate:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -24,11 +25,11 @@ class Grid:
         self.rows.append(list(cells))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = Table(title=self.title, title_justify="left", title_style="bold", header_style="bold")
+        table = Table(title=escape(self.title), title_justify="left", title_style="bold", header_style="bold")
         for number, column in enumerate(self.columns):
             table.add_column(column, justify="right" if number else "left", no_wrap=number > 0)
         for number, row in enumerate(self.rows):
-            table.add_row(*row, style="red" if number in self.bad_rows else None)
+            table.add_row(*map(escape, row), style="red" if number in self.bad_rows else None)
         yield table
 
     def markdown(self) -> str:

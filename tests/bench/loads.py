@@ -8,6 +8,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Unit:
+    """What is counted: the keys of blast's results that a row is about."""
+
+    cpu: str
+    rate: str
+    latency: str
+
+
+DELIVERIES = Unit("cpu_us_per_delivery", "received_per_s", "latency")
+CYCLES = Unit("cpu_us_per_cycle", "cycles_per_s", "cycle")
+CONNECTIONS = Unit("cpu_us_per_connection", "received_per_s", "connect")
+
+
+@dataclass(frozen=True)
 class Load:
     """One row of the comparison: the generator's arguments, and the limit for Sluice."""
 
@@ -19,8 +33,20 @@ class Load:
 
     @property
     def counts_connections(self) -> bool:
-        """Whether it is about connections, not messages."""
-        return "connect" in self.arguments
+        """Whether it is about connections that stay, not messages."""
+        return "--idle" in self.arguments
+
+    @property
+    def unit(self) -> Unit:
+        """What its CPU time is divided by: deliveries unless it is about something else."""
+        if self.counts_connections:
+            return CONNECTIONS
+        return CYCLES if self.arguments[-2:] == ("--cycle", "connect") else DELIVERIES
+
+    @property
+    def tls(self) -> bool:
+        """Whether its clients come over TLS."""
+        return "--tls" in self.arguments
 
 
 def _load(name: str, title: str, options: str, most: float | None = None) -> Load:
@@ -41,6 +67,9 @@ SPARSE = "pair --publishers 500 --rate 10"
 MILLION = "topics --publishers 10 --subscribers 10 --topics 1000000 --setup-limit 120"
 """More topics than any broker's cache holds, drawn at random."""
 
+FIVE = "pair --publishers 10 --version 5"
+CYCLED = "--cyclers 50 --cycle"
+
 LOADS = (
     *_by_qos("pairs", "10 pairs", "pair --publishers 10", 0.2, (200, 200, 200)),
     *_by_qos("fanout", "1 to 100", "fanout --subscribers 100", 0.2, (200, 20, 20)),
@@ -56,6 +85,20 @@ LOADS = (
     _load("fanout-large", "1 to 100, 16 KiB, QoS 0, window 20", "fanout --subscribers 100 --size 16384 --window 20"),
     _load("wild-q0", "1 topic, 1,000 filters with wildcards, QoS 0, window 5", "wild --subscribers 1000 --window 5"),
     _load("mixed", "10 pairs, QoS 0, 1, 2 as 8 : 1 : 1, window 200", "pair --publishers 10 --mix 8:1:1"),
+    _load("properties", "10 pairs, MQTT 5, four properties, QoS 0, window 200", f"{FIVE} --properties 1"),
+    _load("aliases", "the same with topic aliases", f"{FIVE} --properties 1 --aliases 1"),
+    _load("tls", "10 pairs over TLS, QoS 0, window 200", "pair --publishers 10 --tls 1"),
+    _load(
+        "subscribe",
+        "10 pairs, 1,000 a second each, beside 2,000 subscribes and unsubscribes a second",
+        f"pair --publishers 10 --rate 1000 --tick 0.001 --cycle-rate 2000 {CYCLED} subscribe",
+    ),
+    _load("reconnect", "connect and disconnect, 50 at a time", f"connect {CYCLED} connect"),
+    _load(
+        "retained",
+        "10,000 retained messages, to each new subscription to #",
+        "connect --retained 10000 --cyclers 1 --cycle retained",
+    ),
     _load("wide-q0", "1 to 5,000, QoS 0, window 2", "fanout --subscribers 5000 --window 2"),
     _load("wide-q1", "1 to 5,000, QoS 1, window 2", "fanout --subscribers 5000 --window 2 --qos 1"),
     _load("idle", "10,000 idle connections, 64 opened at a time", "connect --idle 10000 --burst 64"),

@@ -18,6 +18,7 @@ from pathlib import Path
 import yaml
 
 from tests.support import brokers as support
+from tests.support.certificates import make_certificates
 from tests.support.node import install
 from tests.support.process import Address, BrokerProcess, clean_environment, free_port
 
@@ -27,11 +28,12 @@ HOST = support.HOST
 
 @dataclass(frozen=True)
 class Candidate:
-    """A broker that can be measured. `start` takes a scratch folder and whether limits are lifted."""
+    """A broker that can be measured. `start` takes a scratch folder and whether limits are lifted; `start_tls`, too."""
 
     name: str
     version: str
     start: Callable[[Path, bool], BrokerProcess]
+    start_tls: Callable[[Path, bool], BrokerProcess] | None = None
 
 
 def output_of(*command: str) -> str:
@@ -47,13 +49,16 @@ def find_mosquitto(listeners: Sequence[support.Listener] = support.TCP_ONLY) -> 
         raise LookupError("not installed (Debian: apt install mosquitto)")
     version = output_of(program, "-h").splitlines()[0].rpartition(" ")[2]
 
-    def start(folder: Path, unlimited: bool) -> BrokerProcess:
+    def start(folder: Path, unlimited: bool, on: Sequence[support.Listener] = listeners) -> BrokerProcess:
         extra = ["log_type none"]
         if unlimited:
             extra += ["max_inflight_messages 0", "max_queued_messages 0"]
-        return support.start_mosquitto(folder, listeners, extra)
+        return support.start_mosquitto(folder, on, extra)
 
-    return Candidate("mosquitto", f"Mosquitto {version}", start)
+    def start_tls(folder: Path, unlimited: bool) -> BrokerProcess:
+        return start(folder, unlimited, (support.Listener("tcp", make_certificates(folder)),))
+
+    return Candidate("mosquitto", f"Mosquitto {version}", start, start_tls)
 
 
 def find_mosquitto_saved() -> Candidate:

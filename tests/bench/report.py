@@ -37,7 +37,7 @@ def headline(machine: dict[str, str], timing: Timing) -> str:
     version = "5.0" if timing.version == 5 else "3.1.1"
     return (
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory']}, Linux {machine['kernel']}, "
-        f"Python {machine['python']}; {where}. MQTT {version}, payloads of 64 bytes unless said, a fresh broker for "
+        f"Python {machine['python']}; {where}. MQTT {version} and payloads of 64 bytes unless said, a fresh broker for "
         f"each measurement of {timing.seconds:g} s; medians of {timing.rounds}. {LIMITS}"
     )
 
@@ -64,13 +64,13 @@ def _with_spread(cell: Cell, *path: str) -> str:
 
 
 def _cpu(comparison: Comparison) -> Grid:
-    title = "Broker CPU per delivered message, µs [lowest–highest] (ratio to Mosquitto)"
+    title = "Broker CPU per delivered message, or what else the row says, µs [lowest–highest] (ratio to Mosquitto)"
     grid = Grid(title, ["load", *_names(comparison)])
     for load in _message_loads(comparison):
         row = []
         for name in _names(comparison):
             cell = comparison.cell(load, name)
-            text = _with_spread(cell, "cpu_us_per_delivery") if cell else NOTHING
+            text = _with_spread(cell, load.unit.cpu) if cell else NOTHING
             ratio = comparison.ratio(load, name, "mosquitto")
             row.append(f"{text} ({ratio:.2f}×)" if ratio is not None and name != "mosquitto" else text)
         grid.add(load.title, *row)
@@ -78,7 +78,7 @@ def _cpu(comparison: Comparison) -> Grid:
 
 
 def _rates(comparison: Comparison) -> Grid:
-    grid = Grid("Deliveries per second: latency p50 / p99 in ms", ["load", *_names(comparison)])
+    grid = Grid("Per second: latency p50 / p99 in ms", ["load", *_names(comparison)])
     for load in _message_loads(comparison):
         row = []
         for name in _names(comparison):
@@ -86,8 +86,8 @@ def _rates(comparison: Comparison) -> Grid:
             if cell is None:
                 row.append(NOTHING)
                 continue
-            p50, p99 = cell.median("latency", "p50_us") / 1000, cell.median("latency", "p99_us") / 1000
-            row.append(f"{short(cell.median('received_per_s'))}: {rounded(p50)} / {rounded(p99)}")
+            p50, p99 = (cell.median(load.unit.latency, key) / 1000 for key in ("p50_us", "p99_us"))
+            row.append(f"{short(cell.median(load.unit.rate))}: {rounded(p50)} / {rounded(p99)}")
         grid.add(load.title, *row)
     return grid
 
@@ -124,7 +124,7 @@ def _targets(comparison: Comparison) -> Grid:
         )
         grid.add(
             load.title,
-            rounded(cell.median("cpu_us_per_delivery")),
+            rounded(cell.median(load.unit.cpu)),
             _ratio_text(ratio),
             NOTHING if load.most is None else f"{load.most:.2f}×",
             _ratio_text(to_prototype),
@@ -189,6 +189,8 @@ def as_json(comparison: Comparison, machine: dict[str, str], timing: Timing) -> 
 
 SUMMED_UP = (
     ("cpu_us_per_delivery",),
+    ("cpu_us_per_cycle",),
+    ("cycles_per_s",),
     ("cpu_us_per_connection",),
     ("kb_per_connection",),
     ("received_per_s",),

@@ -62,7 +62,7 @@ class Comparison:
         mine, other = self.cell(load, candidate), self.cell(load, to)
         if mine is None or other is None:
             return None
-        key = "cpu_us_per_connection" if load.counts_connections else "cpu_us_per_delivery"
+        key = load.unit.cpu
         below = other.median(key)
         return mine.median(key) / below if below else None
 
@@ -105,14 +105,22 @@ def _measure(load: Load, candidate: Candidate, timing: Timing, cell: Cell) -> No
     places = cores()
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         try:
+            start = candidate.start_tls if load.tls else candidate.start
+            if start is None:
+                cell.failure = "is not measured over TLS"
+                return
             with pinned(places.broker):
-                broker = candidate.start(Path(folder), True)
+                broker = start(Path(folder), True)
         except (BrokerError, TimeoutError) as error:
             cell.failure = f"did not start: {error}"
             return
         try:
             with pinned(places.generator):
-                cell.results.append(drive(broker, [*load.arguments, *times]))
+                result = drive(broker, [*times, *load.arguments])
+            if result[load.unit.cpu]:
+                cell.results.append(result)
+            else:
+                cell.failure = f"nothing came in the measured {timing.seconds:g} s"
         except LoadError as error:
             cell.failure = str(error)
         finally:

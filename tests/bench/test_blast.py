@@ -6,6 +6,7 @@ import pytest
 
 from tests.bench.generator import LoadError, Result, build, drive
 from tests.support.process import Address, BrokerProcess, free_port
+from tests.support.waiting import wait_until
 
 PAIR, FANOUT, FANIN = "pair --publishers 3", "fanout --subscribers 5", "fanin --publishers 5"
 TOPICS = "topics --publishers 3 --subscribers 4 --topics 1801"
@@ -70,6 +71,46 @@ def test_connections(broker: BrokerProcess) -> None:
     assert result["cpu_us_per_connection"] > 0
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_connect_and_disconnect(broker: BrokerProcess, version: int) -> None:
+    """Cyclers connect and disconnect again and again, and nobody stays behind."""
+    before = broker.open_files()
+    result = load(broker, f"--mode connect --cyclers 5 --cycle connect --version {version}")
+    assert result["cycles"] > 10
+    assert result["cycle"]["count"] == result["cycles"]
+    assert result["cpu_us_per_cycle"] > 0
+    wait_until(lambda: broker.open_files() <= before, "the broker to have closed all connections")
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_subscribe_and_unsubscribe_under_load(broker: BrokerProcess, version: int) -> None:
+    """Cyclers subscribe and unsubscribe at a rate, and no message of the load is lost for it."""
+    cycling = "--cyclers 4 --cycle subscribe --cycle-rate 200"
+    result = load(broker, f"--mode pair --publishers 2 --rate 500 --version {version} {cycling}")
+    assert 10 <= result["cycles"] <= 200 * 0.2 * 2
+    assert result["lost"] == 0
+    assert sum(result["received"]) > 100
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_retained_messages_of_a_new_subscription(broker: BrokerProcess, version: int) -> None:
+    """Each new subscription to # brings all retained messages, which count as deliveries."""
+    cycling = "--cyclers 2 --cycle retained --retained 300"
+    result = load(broker, f"--mode connect --version {version} {cycling}")
+    assert result["cycles"] >= 1
+    assert result["received"][0] >= 300
+    assert result["latency"]["count"] == result["received"][0]
+    assert result["cpu_us_per_delivery"] > 0
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_properties_and_aliases(broker: BrokerProcess, qos: int) -> None:
+    """With properties and topic aliases everything arrives too."""
+    result = load(broker, f"--mode pair --publishers 3 --qos {qos} --window 10 --version 5 --properties 1 --aliases 1")
+    assert result["received"][qos] > 0
+    assert [result[count] for count in ("lost", "out_of_order", "refused", "foreign")] == [0, 0, 0, 0]
+
+
 def test_nobody_listens(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that cannot be reached is named in the error."""
     monkeypatch.setitem(broker.listeners, "tcp", Address("127.0.0.1", free_port()))
@@ -94,6 +135,10 @@ def test_not_a_broker(broker: BrokerProcess) -> None:
         ("--mix 1:2", "--mix is to be three weights"),
         ("--publishers 0", "needs a publisher and a subscriber"),
         ("--window", "--window has no value"),
+        ("--cycle twice", "--cycle is to be connect, subscribe or retained"),
+        ("--properties 1", "need --version 5"),
+        ("--mode topics --version 5 --aliases 1", "more topics than aliases"),
+        ("--cyclers 1 --cycle retained", "needs --mode connect"),
         ("--pid 0", "--pid is to be process ids"),
     ],
 )

@@ -32,8 +32,9 @@ def result(cpu: float, **more: Any) -> dict[str, Any]:
     latency = {"p50_us": 1000.0, "p99_us": 2000.0}
     counts = {"lost": 0, "out_of_order": 0, "refused": 0, "skipped": 0, "generator_cpu": 0.5}
     figures = {"cpu_us_per_delivery": cpu, "received_per_s": 1e6 / cpu, "latency": latency, "connect": latency}
+    cycles = {"cpu_us_per_cycle": cpu, "cycles_per_s": 1e6 / cpu, "cycle": latency}
     connections = {"kb_per_connection": 4.0, "cpu_us_per_connection": cpu, "setup_s": 1.0}
-    return {**counts, **figures, **connections, **more}
+    return {**counts, **figures, **connections, **cycles, **more}
 
 
 def comparison(**cpu: list[float]) -> Comparison:
@@ -79,6 +80,17 @@ def test_idle_connection_has_a_target_of_its_own() -> None:
     made = Comparison([load], [Candidate("sluice", "Sluice", never_started)])
     made.cells[load.name, "sluice"] = Cell([result(50.0, kb_per_connection=8.5)])
     assert report.missed_targets(made) == 1
+
+
+def test_rows_are_about_what_they_say() -> None:
+    """A row of connections that come and go has the CPU time of one of them, not of a delivery."""
+    load = BY_NAME["reconnect"]
+    made = Comparison([load], [Candidate("sluice", "Sluice", never_started)])
+    made.cells[load.name, "sluice"] = Cell([result(50.0, cpu_us_per_delivery=0.0, received_per_s=0.0)])
+    cpu, rates = report.grids(made)[:2]
+    assert cell(cpu, 0, "sluice") == "50.0"
+    assert cell(rates, 0, "sluice").startswith("20.0 k:")
+    assert BY_NAME["subscribe"].unit == BY_NAME["retained"].unit == BY_NAME["pairs-q0"].unit
 
 
 def test_notes_name_what_is_wrong() -> None:

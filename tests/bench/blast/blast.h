@@ -8,7 +8,8 @@
 #include <sys/types.h>
 
 enum mode { PAIR, FANOUT, FANIN, TOPICS, WILD, CONNECT };
-enum role { PUBLISHER, SUBSCRIBER, STALLED, SLOW, IDLE };
+enum role { PUBLISHER, SUBSCRIBER, STALLED, SLOW, IDLE, CYCLER };
+enum cycle { CYCLE_CONNECT, CYCLE_SUBSCRIBE, CYCLE_RETAINED };
 enum state { OPENING, GREETED, READY, CLOSED };
 enum exit_code { USAGE = 2, BROKER_FAILED = 3, OUT_OF_TIME = 4 };
 
@@ -20,9 +21,10 @@ enum exit_code { USAGE = 2, BROKER_FAILED = 3, OUT_OF_TIME = 4 };
 struct options {
   const char *host, *port, *prefix;
   enum mode mode;
+  enum cycle cycle;
   int version, qos, subscription_qos, slow_qos, mix[3], publishers, subscribers, stalled, slow, idle, burst, size, window, awaited, receive_buffer,
-      kept, topics, tls;
-  double rate, tick, slow_rate, seconds, warmup, setup_limit;
+      kept, topics, tls, cyclers, retained, properties, aliases, perf;
+  double rate, tick, slow_rate, cycle_rate, seconds, warmup, setup_limit;
   int pids[MAX_PIDS], pid_count;
 };
 
@@ -41,6 +43,7 @@ struct publisher {
   int credit[3];            /* whose turn it is in a mix of QoS */
   uint64_t due;             /* with a rate: when the next message is to be sent, ns */
   bool listed;              /* stands in the list of publishers that may have room */
+  bool aliased;             /* the broker knows its topic by an alias */
 };
 
 struct conn {
@@ -57,6 +60,9 @@ struct conn {
   int subscribed, confirmed; /* topics asked for, and granted, of those that it subscribes to */
   struct ssl_st *tls;       /* NULL without TLS */
   bool wait_for_read;       /* the handshake: nothing can be sent before something has come */
+  bool known;               /* cyclers: was connected once */
+  int taken;                /* cyclers: retained messages that this cycle has brought */
+  uint64_t began;           /* cyclers: when this cycle did, ns */
 };
 
 /* Logarithmic histogram: 64 steps per power of two, so a percentile is off by less than 1.6 %. */
@@ -67,8 +73,8 @@ struct histogram {
 
 struct counters {
   uint64_t sent[3], received[3], acked[3], refused, lost, out_of_order, skipped, foreign;
-  uint64_t slow_received, slow_bytes, unread_closed;
-  struct histogram latency[3], to_ack[3], connect;
+  uint64_t slow_received, slow_bytes, unread_closed, cycles;
+  struct histogram latency[3], to_ack[3], connect, cycle;
 };
 
 extern struct options opt;
@@ -77,7 +83,7 @@ extern int conn_count, ready_count;
 extern struct counters count;
 extern bool measuring;
 extern uint64_t progress; /* grows with every arrival and acknowledgement */
-extern int receive_maximum;
+extern int receive_maximum, alias_maximum;
 
 /* options.c */
 void parse_options(int argc, char **argv);
@@ -114,11 +120,25 @@ bool more_received(const struct conn *c);
 
 /* mqtt.c */
 void put_connect(struct conn *c);
+void put_disconnect(struct conn *c);
+void put_subscribe(struct conn *c);
+void put_unsubscribe(struct conn *c);
+void put_retained(struct conn *c, int number);
 void put_publish(struct conn *c, int qos, uint64_t at_ns);
 size_t take_packets(struct conn *c, uint8_t *bytes, size_t length, uint64_t at_ns);
 uint32_t *next_sequence(struct conn *c, int subscriber, int qos);
 uint32_t *last_sequence(int subscriber, int publisher, int qos);
 int deliveries_per_message(void);
+
+/* cycle.c */
+void set_up_cyclers(void);
+void cycler_connected(struct conn *c, uint64_t at_ns);
+void cycler_subscribed(struct conn *c);
+void cycler_received(struct conn *c, uint64_t at_ns);
+void cycle_ended(struct conn *c, uint64_t at_ns);
+void retained_stored(void);
+void store_retained(void);
+void begin_cycles(void);
 
 /* publish.c */
 extern unsigned packet_id_mask;

@@ -26,7 +26,7 @@ static size_t read_capacity;
 static double last_allowance;
 
 const char *role_name(const struct conn *c) {
-  static const char *names[] = {"publisher", "subscriber", "stalled subscriber", "slow subscriber", "idle connection"};
+  static const char *names[] = {"publisher", "subscriber", "stalled subscriber", "slow subscriber", "idle connection", "cycler"};
   return names[c->role];
 }
 
@@ -40,15 +40,15 @@ static void raise_file_limit(int wanted) {
 }
 
 void set_up_connections(void) {
-  const int totals[] = {opt.publishers, opt.subscribers, opt.stalled, opt.slow, opt.idle};
-  for (int role = 0; role < 5; role++) {
+  const int totals[] = {opt.publishers, opt.subscribers, opt.stalled, opt.slow, opt.idle, opt.cyclers};
+  for (int role = 0; role <= CYCLER; role++) {
     if (role == SLOW) first_slow = conn_count;
     conn_count += totals[role];
   }
   raise_file_limit(conn_count);
   conns = calloc(conn_count, sizeof *conns);
   struct conn *c = conns;
-  for (int role = 0; role < 5; role++)
+  for (int role = 0; role <= CYCLER; role++)
     for (int i = 0; i < totals[role]; i++, c++) *c = (struct conn){.fd = -1, .index = i, .role = role};
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
   int error = getaddrinfo(opt.host, opt.port, &hints, &address);
@@ -118,7 +118,7 @@ void flush(struct conn *c) {
  * policy against slow consumers would; that is counted. */
 void close_connection(struct conn *c, const char *why) {
   if (c->state == CLOSED) return;
-  if (c->state != READY || c->role == PUBLISHER || c->role == SUBSCRIBER || c->role == IDLE)
+  if (c->state != READY || c->role == PUBLISHER || c->role == SUBSCRIBER || c->role >= IDLE)
     fail(BROKER_FAILED, "%s %d: %s", role_name(c), c->index, why);
   count.unread_closed++;
   c->state = CLOSED;

@@ -12,7 +12,7 @@
  * 2, not acknowledged), so that a broker with bounded queues need not drop; a window of 1 is ping-pong. Or it sends at
  * --rate: each message by itself at its moment or, with --tick, together what has become due. Beside the measured
  * subscribers there can be ones that never read (--stalled), ones that read slowly (--slow), and connections that do
- * nothing (--idle).
+ * nothing (--idle), or that do one thing again and again (--cyclers): connect, subscribe, take what is retained.
  *
  * Prints one JSON line. cpu_us_per_delivery is the CPU time of the broker's processes over the measured deliveries: on
  * a shared machine it drifts far less than a rate does. Latencies are from the moment a message was written (with
@@ -24,6 +24,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define GIVEN_UP_AFTER 2.0 /* seconds without any arrival */
@@ -60,17 +61,28 @@ static void run_for(double seconds) {
   uint64_t seen = progress;
   while (now < end) {
     double wait = opt.publishers ? until_next_publish() : 0.02;
+    if (opt.cycle_rate && wait > 0.001) wait = 0.001;
+    if (opt.cyclers) begin_cycles();
     step(wait < end - now ? wait : end - now);
     if (opt.publishers) publish_what_may_go();
     now = seconds_now();
     if (progress != seen || opt.rate) {
       seen = progress;
       last = now;
-    } else if (opt.publishers && now - last > GIVEN_UP_AFTER) {
-      write_off_outstanding();
+    } else if (now - last > GIVEN_UP_AFTER) {
+      if (opt.publishers) write_off_outstanding();
+      else if (opt.cyclers) fail(BROKER_FAILED, "no cycler was answered for %g s", GIVEN_UP_AFTER);
       last = now;
     }
   }
+}
+
+/* The answer makes sure that no message is measured without being counted there. */
+static void tell_perf(const char *what) {
+  char answer[8];
+  if (opt.perf < 0) return;
+  if (write(opt.perf, what, strlen(what)) < 0 || read(opt.perf, answer, sizeof answer) < 3)
+    fail(USAGE, "descriptor %d does not answer as perf does", opt.perf);
 }
 
 static struct result measure(void) {
@@ -80,8 +92,10 @@ static struct result measure(void) {
   r.setup = seconds_now() - start;
   r.cpu_setup += broker_cpu_seconds();
   r.rss_ready = broker_rss_kb();
+  if (opt.cyclers && opt.cycle == CYCLE_RETAINED) store_retained();
   start_publishing();
   run_for(opt.warmup);
+  tell_perf("enable\n");
   measuring = true;
   r.cpu = -broker_cpu_seconds();
   r.own_cpu = -own_cpu_seconds();
@@ -91,6 +105,7 @@ static struct result measure(void) {
   r.cpu += broker_cpu_seconds();
   r.own_cpu += own_cpu_seconds();
   measuring = false;
+  tell_perf("disable\n");
   r.rss_after = broker_rss_kb();
   count_cut_off();
   return r;
@@ -117,6 +132,7 @@ static void print_latencies(void) {
     if (qos && count.to_ack[qos].count) print_latency(names[1][qos], &count.to_ack[qos]);
   }
   print_latency("connect", &count.connect);
+  print_latency("cycle", &count.cycle);
 }
 
 static void print_result(const struct result *r) {
@@ -136,6 +152,8 @@ static void print_result(const struct result *r) {
          (unsigned long long)count.skipped, (unsigned long long)count.foreign);
   printf("\"slow_received\":%llu,\"slow_bytes\":%llu,\"cut_off\":%llu,", (unsigned long long)count.slow_received,
          (unsigned long long)count.slow_bytes, (unsigned long long)count.unread_closed);
+  printf("\"cycles\":%llu,\"cycles_per_s\":%.1f,\"cpu_us_per_cycle\":%.4f,", (unsigned long long)count.cycles,
+         count.cycles / r->elapsed, count.cycles ? r->cpu * 1e6 / count.cycles : 0);
   printf("\"broker_cpu\":%.4f,\"cpu_us_per_delivery\":%.4f,\"generator_cpu\":%.4f,", r->cpu / r->elapsed,
          received ? r->cpu * 1e6 / received : 0, r->own_cpu / r->elapsed);
   printf("\"setup_s\":%.4f,\"cpu_us_per_connection\":%.2f,\"kb_per_connection\":%.3f,", r->setup,
@@ -149,6 +167,7 @@ int main(int argc, char **argv) {
   alarm((unsigned)(opt.setup_limit + opt.warmup + opt.seconds) + 15);
   set_up_connections();
   set_up_publishers();
+  set_up_cyclers();
   struct result r = measure();
   print_result(&r);
   return 0;

@@ -6,12 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum packet { CONNACK = 2, PUBLISH = 3, PUBACK = 4, PUBREC = 5, PUBREL = 6, PUBCOMP = 7, SUBACK = 9, PINGRESP = 13, DISCONNECT = 14 };
+enum packet { CONNACK = 2, PUBLISH = 3, PUBACK = 4, PUBREC = 5, PUBREL = 6, PUBCOMP = 7, SUBACK = 9, UNSUBACK = 11, PINGRESP = 13, DISCONNECT = 14 };
 
 #define TOGETHER 500 /* filters in one SUBSCRIBE */
 
-int receive_maximum = 65535;
+int receive_maximum = 65535, alias_maximum;
 static uint32_t *last_sequences;
+/* With --properties: content type, response topic, correlation data, user property. */
+static const char properties[] =
+    "\x03\0\x18" "application/octet-stream" "\x08\0\x08" "reply/to" "\x09\0\x08" "12345678" "\x26\0\x06" "source" "\0\x05" "blast";
 static const char filler[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 
 static size_t put_remaining_length(uint8_t *p, size_t length) {
@@ -44,18 +47,26 @@ void put_connect(struct conn *c) {
   uint8_t body[96] = {0, 4, 'M', 'Q', 'T', 'T', opt.version, opt.kept ? 0 : 2 /* clean start */, 0, 0 /* no keep alive */};
   size_t n = 10;
   if (opt.version == 5) {
-    body[n++] = opt.kept ? 5 : 0; /* length of the properties */
+    body[n++] = (opt.kept ? 5 : 0) + (opt.aliases ? 3 : 0); /* length of the properties */
+    if (opt.aliases) {
+      body[n++] = 0x22; /* Topic Alias Maximum */
+      body[n++] = 0;
+      body[n++] = 10;
+    }
     if (opt.kept) {
       body[n++] = 0x11; /* Session Expiry Interval */
       for (int shift = 24; shift >= 0; shift -= 8) body[n++] = opt.kept >> shift;
     }
   }
-  snprintf(id, sizeof id, "blast-%d-%c%d", (int)getpid(), "pszwi"[c->role], c->index);
+  snprintf(id, sizeof id, "blast-%d-%c%d", (int)getpid(), "pszwic"[c->role], c->index);
   n += put_text(body + n, id);
   put_packet(c, 0x10, body, n);
 }
 
+void put_disconnect(struct conn *c) { put_packet(c, DISCONNECT << 4, (const uint8_t *)"", 0); }
+
 static int subscription_qos(const struct conn *c) {
+  if (c->role == CYCLER) return 0;
   return c->role == SUBSCRIBER ? opt.subscription_qos : opt.slow_qos;
 }
 
@@ -82,15 +93,31 @@ static int topics_of(const struct conn *c) {
   return opt.topics / opt.subscribers + (c->index < opt.topics % opt.subscribers);
 }
 
+/* Every other one has a wildcard: what a broker remembers of its subscriptions may not survive a new one of those. */
+static void print_cycled(char *text, size_t size, const struct conn *c) {
+  if (opt.cycle == CYCLE_RETAINED) snprintf(text, size, "#");
+  else snprintf(text, size, "%s/c/%d%s", opt.prefix, c->index, c->index % 2 ? "/#" : "");
+}
+
+void put_unsubscribe(struct conn *c) {
+  uint8_t body[80] = {0, 2 /* packet id */};
+  char filter[64];
+  size_t n = 2 + (opt.version == 5);
+  print_cycled(filter, sizeof filter, c);
+  n += put_text(body + n, filter);
+  put_packet(c, 0xA2, body, n);
+}
+
 /* Subscribes to the next of its topics, to many with one packet. */
-static void put_subscribe(struct conn *c) {
+void put_subscribe(struct conn *c) {
   static uint8_t body[TOGETHER * 64];
   char filter[64];
   size_t n = 2;
   body[1] = 1; /* packet id */
   if (opt.version == 5) body[n++] = 0;
   for (int together = 0; together < TOGETHER && c->subscribed < topics_of(c); together++, c->subscribed++) {
-    if (c->role != SUBSCRIBER || opt.mode == FANIN) snprintf(filter, sizeof filter, "%s/#", opt.prefix);
+    if (c->role == CYCLER) print_cycled(filter, sizeof filter, c);
+    else if (c->role != SUBSCRIBER || opt.mode == FANIN) snprintf(filter, sizeof filter, "%s/#", opt.prefix);
     else if (opt.mode == TOPICS) print_topic(filter, sizeof filter, c->index + c->subscribed * opt.subscribers);
     else if (opt.mode == WILD) print_wild(filter, sizeof filter, c->index + 1);
     else snprintf(filter, sizeof filter, "%s/%d", opt.prefix, opt.mode == PAIR ? c->index : 0);
@@ -113,6 +140,35 @@ static uint64_t draw(struct publisher *pub) { /* xorshift64 */
   return pub->random;
 }
 
+/* Returns the length of what stands before the payload in MQTT 5. */
+static size_t put_properties(uint8_t *p, bool aliased) {
+  size_t n = 1;
+  if (aliased) {
+    p[n++] = 0x23; /* Topic Alias */
+    p[n++] = 0;
+    p[n++] = 1;
+  }
+  if (opt.properties) {
+    memcpy(p + n, properties, sizeof properties - 1);
+    n += sizeof properties - 1;
+  }
+  p[0] = n - 1;
+  return n;
+}
+
+void put_retained(struct conn *c, int number) {
+  char topic[64];
+  snprintf(topic, sizeof topic, "%s/r/%d", opt.prefix, number);
+  size_t head = 2 + strlen(topic) + 2 + (opt.version == 5);
+  uint8_t *body = calloc(1, head + opt.size);
+  if (!body) fail(BROKER_FAILED, "no memory for a message of %d bytes", opt.size);
+  size_t n = put_text(body, topic);
+  body[n] = (number % 65535 + 1) >> 8;
+  body[n + 1] = number % 65535 + 1;
+  put_packet(c, 0x33, body, head + opt.size);
+  free(body);
+}
+
 void put_publish(struct conn *c, int qos, uint64_t at_ns) {
   struct publisher *pub = c->pub;
   char topic[64];
@@ -124,7 +180,12 @@ void put_publish(struct conn *c, int qos, uint64_t at_ns) {
     topic_length = print_topic(topic, sizeof topic, number);
   } else if (opt.mode == WILD) topic_length = print_wild(topic, sizeof topic, 0);
   else topic_length = snprintf(topic, sizeof topic, "%s/%d", opt.prefix, opt.mode == FANOUT ? 0 : c->index);
-  size_t remaining = 2 + topic_length + (qos ? 2 : 0) + (opt.version == 5) + opt.size;
+  bool alias = opt.aliases && alias_maximum;
+  uint8_t more[128];
+  size_t more_length = opt.version == 5 ? put_properties(more, alias) : 0;
+  if (alias && pub->aliased) topic_length = 0;
+  pub->aliased = alias;
+  size_t remaining = 2 + topic_length + (qos ? 2 : 0) + more_length + opt.size;
   uint8_t *p = reserve(&c->out, remaining + 5), *start = p;
   *p++ = 0x30 | qos << 1;
   p += put_remaining_length(p, remaining);
@@ -138,7 +199,8 @@ void put_publish(struct conn *c, int qos, uint64_t at_ns) {
     *p++ = pub->packet_id;
     pub->sent_at[pub->packet_id & packet_id_mask] = at_ns;
   }
-  if (opt.version == 5) *p++ = 0;
+  memcpy(p, more, more_length);
+  p += more_length;
   uint32_t publisher = run_tag() | c->index, sequence = ++*next_sequence(c, subscriber, qos);
   memcpy(p, &at_ns, 8);
   memcpy(p + 8, &publisher, 4);
@@ -214,6 +276,7 @@ static void on_publish(struct conn *c, uint8_t first, const uint8_t *body, size_
   }
   if (n + STAMP_BYTES > length) count.foreign++;
   else if (c->role == SUBSCRIBER) on_delivery(c, qos, body + n, at_ns);
+  else if (c->role == CYCLER) cycler_received(c, at_ns);
   else if (measuring) count.slow_received++;
   uint8_t reply[2] = {qos ? packet_id[0] : 0, qos ? packet_id[1] : 0};
   if (qos) put_packet(c, qos == 1 ? PUBACK << 4 : PUBREC << 4, reply, 2);
@@ -221,6 +284,10 @@ static void on_publish(struct conn *c, uint8_t first, const uint8_t *body, size_
 
 static void on_acknowledged(struct conn *c, const uint8_t *body, size_t length, int qos, uint64_t at_ns) {
   struct publisher *pub = c->pub;
+  if (c->role == CYCLER) {
+    if (length > 2 && body[2] >= 0x80) fail(BROKER_FAILED, "a retained message was refused with 0x%02x", body[2]);
+    retained_stored();
+  }
   if (!pub) return; /* a PUBCOMP to nobody */
   if (length > 2 && body[2] >= 0x80) count.refused++;
   pub->acked++;
@@ -240,10 +307,15 @@ static void on_connack(struct conn *c, const uint8_t *body, size_t length, uint6
     if (id == 0x21) receive_maximum = body[n] << 8 | body[n + 1], n += 2;
     else if (id == 0x24 && body[n] < opt.qos) fail(BROKER_FAILED, "the broker's Maximum QoS is %d", body[n]);
     else if (id == 0x24 || id == 0x25 || id == 0x28 || id == 0x29 || id == 0x2A) n += 1;
-    else if (id == 0x22 || id == 0x13) n += 2;
+    else if (id == 0x22) alias_maximum = body[n] << 8 | body[n + 1], n += 2;
+    else if (id == 0x13) n += 2;
     else if (id == 0x11 || id == 0x27) n += 4;
     else if (id == 0x26) n += 2 + (body[n] << 8 | body[n + 1]), n += 2 + (body[n] << 8 | body[n + 1]);
     else n += 2 + (body[n] << 8 | body[n + 1]);
+  }
+  if (c->role == CYCLER) {
+    cycler_connected(c, at_ns);
+    return;
   }
   bool subscribes = c->role == SUBSCRIBER || c->role == STALLED || c->role == SLOW;
   c->state = subscribes ? GREETED : READY;
@@ -259,6 +331,10 @@ static void on_suback(struct conn *c, const uint8_t *body, size_t length) {
   }
   if (body[length - 1] != subscription_qos(c))
     fail(BROKER_FAILED, "%s %d: subscription answered with 0x%02x, not QoS %d", role_name(c), c->index, body[length - 1], subscription_qos(c));
+  if (c->role == CYCLER) {
+    cycler_subscribed(c);
+    return;
+  }
   c->state = READY;
   ready_count++;
   if (c->role == STALLED || c->role == SLOW) stop_reading(c);
@@ -268,6 +344,7 @@ static void on_packet(struct conn *c, uint8_t first, const uint8_t *body, size_t
   switch (first >> 4) {
     case CONNACK: on_connack(c, body, length, at_ns); break;
     case SUBACK: on_suback(c, body, length); break;
+    case UNSUBACK: cycle_ended(c, at_ns); break;
     case PUBLISH: on_publish(c, first, body, length, at_ns); break;
     case PUBACK: on_acknowledged(c, body, length, 1, at_ns); break;
     case PUBCOMP: on_acknowledged(c, body, length, 2, at_ns); break;

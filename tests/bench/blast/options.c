@@ -8,7 +8,7 @@
 
 struct options opt = {
     .host = "127.0.0.1", .port = "1883", .prefix = "b", .mode = PAIR, .version = 4, .publishers = 1, .subscribers = 1,
-    .burst = 64, .size = 64, .window = 200, .awaited = 4096, .topics = 1000, .subscription_qos = -1, .slow_qos = -1,
+    .burst = 64, .retained = 1000, .perf = -1, .size = 64, .window = 200, .awaited = 4096, .topics = 1000, .subscription_qos = -1, .slow_qos = -1,
     .slow_rate = 1000, .seconds = 5, .warmup = 1, .setup_limit = 60,
 };
 
@@ -36,6 +36,15 @@ static const char *usage =
     "  --burst N                      connections being opened at the same time (64)\n"
     "  --setup-limit T                seconds for all connections to be ready (60)\n"
     "  --kept SECONDS                 sessions outlive their connection so long; 3.1.1 has no number for it (0: they do not)\n"
+    "  --cyclers N                    clients that do one thing again and again, beside the others or alone in mode connect\n"
+    "  --cycle connect|subscribe|retained  what: connect and disconnect, subscribe and unsubscribe, take all retained\n"
+    "                                 messages by a new subscription to # (connect)\n"
+    "  --cycle-rate N                 how often a second, all of them together (0: as fast as they are answered)\n"
+    "  --retained N                   cycle retained: messages that are stored before (1000)\n"
+    "  --properties 0|1               MQTT 5: messages have a content type and three more properties (0)\n"
+    "  --aliases 0|1                  MQTT 5: topic aliases in both directions, as far as the broker has them (0)\n"
+    "  --perf FD                      gets \"enable\" and \"disable\" when measuring begins and ends, and acknowledges it,\n"
+    "                                 as `perf stat --control` does\n"
     "  --tls 0|1                      over TLS, without verifying the broker's certificate (0)\n"
     "  --prefix TEXT                  first level of the topics (b)\n"
     "  --pid N[,N...]                 the broker's processes: measures their CPU time and memory\n";
@@ -63,6 +72,13 @@ static enum mode mode_named(const char *text) {
   for (int i = 0; i < 6; i++)
     if (!strcmp(text, names[i])) return i;
   fail(USAGE, "--mode is to be pair, fanout, fanin, topics, wild or connect, not \"%s\"", text);
+}
+
+static enum cycle cycle_named(const char *text) {
+  static const char *names[] = {"connect", "subscribe", "retained"};
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(text, names[i])) return i;
+  fail(USAGE, "--cycle is to be connect, subscribe or retained, not \"%s\"", text);
 }
 
 static void parse_mix(const char *text) {
@@ -111,6 +127,12 @@ static const struct number_option numbers[] = {
     {"--idle", &opt.idle, NULL, 0, 1e6},
     {"--kept", &opt.kept, NULL, 0, 1e9},
     {"--tls", &opt.tls, NULL, 0, 1},
+    {"--cyclers", &opt.cyclers, NULL, 0, 1e6},
+    {"--cycle-rate", NULL, &opt.cycle_rate, 0, 1e9},
+    {"--retained", &opt.retained, NULL, 1, 1e7},
+    {"--properties", &opt.properties, NULL, 0, 1},
+    {"--aliases", &opt.aliases, NULL, 0, 1},
+    {"--perf", &opt.perf, NULL, 0, 1e6},
     {"--burst", &opt.burst, NULL, 1, 1e6},
     {"--setup-limit", NULL, &opt.setup_limit, 1, 1e6},
 };
@@ -139,6 +161,7 @@ void parse_options(int argc, char **argv) {
     else if (!strcmp(name, "--port")) opt.port = value;
     else if (!strcmp(name, "--prefix")) opt.prefix = value;
     else if (!strcmp(name, "--mode")) opt.mode = mode_named(value);
+    else if (!strcmp(name, "--cycle")) opt.cycle = cycle_named(value);
     else if (!strcmp(name, "--mix")) parse_mix(value);
     else if (!strcmp(name, "--pid")) parse_pids(value);
     else if (!parse_number(name, value)) fail(USAGE, "there is no option %s; --help lists them", name);
@@ -148,6 +171,10 @@ void parse_options(int argc, char **argv) {
   if (opt.subscription_qos < 0) opt.subscription_qos = opt.qos;
   if (opt.slow_qos < 0) opt.slow_qos = opt.subscription_qos;
   if (opt.mode == WILD && opt.subscribers > MOST_WILD) fail(USAGE, "mode wild has at most %d subscribers", MOST_WILD);
+  if (opt.version != 5 && (opt.properties || opt.aliases)) fail(USAGE, "--properties and --aliases need --version 5");
+  if (opt.aliases && opt.mode == TOPICS) fail(USAGE, "mode topics has more topics than aliases");
+  if (opt.cyclers && opt.cycle == CYCLE_RETAINED && opt.mode != CONNECT)
+    fail(USAGE, "--cycle retained needs --mode connect: other messages would be taken for retained ones");
   if (opt.mode == PAIR) opt.subscribers = opt.publishers;
   if (opt.mode == CONNECT) opt.publishers = opt.subscribers = opt.stalled = opt.slow = 0;
   if (opt.mode != CONNECT && (!opt.publishers || !opt.subscribers)) fail(USAGE, "a load needs a publisher and a subscriber");
