@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tests.bench import earlier, peers
 from tests.bench.peers import Candidate, output_of
+from tests.bench.told_peers import TOLD, Told
 from tests.support.brokers import HOST, TCP_ONLY, Listener, start_sluice
 from tests.support.cache import ROOT, cache_folder
 from tests.support.certificates import make_certificates
@@ -44,6 +45,8 @@ class Sources:
     before: str | None = None
     amqtt: str | None = None
     prototype: Path | None = None
+    programs: Mapping[str, str | None] = field(default_factory=dict)
+    """Of brokers of `told_peers`, by name; looked for on PATH if it does not say."""
 
 
 @dataclass
@@ -86,7 +89,12 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
         "nats": lambda scratch: peers.find_nats(),
         "aedes": lambda scratch: peers.find_aedes(),
         "amqtt": lambda scratch: peers.find_amqtt(sources.amqtt),
+        **{told.name: partial(_find_told, told, sources.programs.get(told.name)) for told in TOLD},
     }
+
+
+def _find_told(told: Told, program: str | None, scratch: Path) -> Candidate:
+    return told.find(program)
 
 
 def find_sluice(

@@ -100,7 +100,7 @@ def find_rabbitmq() -> Candidate:
             RABBITMQ_CONFIG_FILE=str(file),
             HOME=str(folder),
         )
-        return _accepting(BrokerProcess([program], folder, environment), port)
+        return accepting(BrokerProcess([program], folder, environment), port)
 
     return Candidate("rabbitmq", f"RabbitMQ {version}", start)
 
@@ -136,7 +136,7 @@ def find_nats() -> Candidate:
             f"server_name: bench\nlisten: {HOST}:{free_port()}\n"
             f"jetstream {{ store_dir: {json.dumps(str(folder))} }}\nmqtt {{ listen: {HOST}:{port}\n{limit}\n}}\n"
         )
-        return _accepting(BrokerProcess([program, "-c", str(file)], folder), port)
+        return accepting(BrokerProcess([program, "-c", str(file)], folder), port)
 
     return Candidate("nats", f"NATS {output_of(program, '--version').rpartition('v')[2]}", start)
 
@@ -150,7 +150,7 @@ def find_aedes() -> Candidate:
     def start(folder: Path, unlimited: bool) -> BrokerProcess:
         port = free_port()
         script = Path(__file__).with_name("aedes.mjs")
-        return _accepting(BrokerProcess(["node", str(script), str(modules), str(port)], folder), port)
+        return accepting(BrokerProcess(["node", str(script), str(modules), str(port)], folder), port)
 
     return Candidate("aedes", f"aedes {AEDES.rpartition('@')[2]}, Node {output_of('node', '--version')[1:]}", start)
 
@@ -169,12 +169,13 @@ def find_amqtt(python: str | None) -> Candidate:
         listeners = {"default": {"type": "tcp", "bind": f"{HOST}:{port}"}}
         file.write_text(yaml.safe_dump({"listeners": listeners, "plugins": plugins}))
         script = "from amqtt.scripts.broker_script import main; main()"
-        return _accepting(BrokerProcess([interpreter, "-c", script, "-c", str(file)], folder), port)
+        return accepting(BrokerProcess([interpreter, "-c", script, "-c", str(file)], folder), port)
 
     return Candidate("amqtt", f"amqtt {version}", start)
 
 
-def _accepting(broker: BrokerProcess, port: int) -> BrokerProcess:
+def accepting(broker: BrokerProcess, port: int) -> BrokerProcess:
+    """Wait until a broker accepts connections on its port; it is stopped if it never does."""
     broker.listeners = {"tcp": Address(HOST, port)}
     try:
         broker.wait_until_accepting(broker.address(), 120)

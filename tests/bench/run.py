@@ -66,6 +66,9 @@ def main(
         str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
     ] = None,
     amqtt: Annotated[str | None, typer.Option(help="Python of an environment that has amqtt.")] = None,
+    flashmq: Annotated[str | None, typer.Option(help="FlashMQ's program, if it is not on PATH.")] = None,
+    nanomq: Annotated[str | None, typer.Option(help="NanoMQ's program, if it is not on PATH.")] = None,
+    emqx: Annotated[str | None, typer.Option(help="EMQX's program, bin/emqx of a release, if not on PATH.")] = None,
     prototype: Annotated[Path | None, typer.Option(exists=True, help="A file with go(port), to be compiled.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables there.")] = None,
@@ -73,7 +76,7 @@ def main(
 ) -> None:
     """Measure brokers side by side."""
     chosen = chosen_loads(loads)
-    sources = candidates.Sources(sluice, before, amqtt, prototype)
+    sources = candidates.Sources(sluice, before, amqtt, prototype, {"flashmq": flashmq, "nanomq": nanomq, "emqx": emqx})
     wanted = chosen_brokers(brokers, sources)
     timing = Timing(rounds, seconds, min(1.0, SOON * seconds), version)
     if quick:
