@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.bench.instructions import NotCountedError, counting
 from tests.support.cache import cache_folder
 from tests.support.process import BrokerProcess
 
@@ -54,9 +55,24 @@ def command(broker: BrokerProcess, arguments: Sequence[str]) -> list[str]:
     return [str(build("--tls" in arguments)), "--host", host, "--port", str(port), "--pid", pids, *arguments]
 
 
-def drive(broker: BrokerProcess, arguments: Sequence[str]) -> Result:
-    """Run blast to its end and return its results; LoadError if it has failed."""
-    return finished(subprocess.Popen(command(broker, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+def drive(broker: BrokerProcess, arguments: Sequence[str], event: str = "") -> Result:
+    """Run blast to its end and return its results; LoadError if it has failed.
+
+    An `event` that perf knows is counted in the broker meanwhile: `counted`, and for each delivery and cycle.
+    """
+    if not event:
+        return finished(subprocess.Popen(command(broker, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    with counting(broker.pids(), event) as counter:
+        asked = [*command(broker, arguments), "--perf", str(counter.control)]
+        pipe = subprocess.PIPE
+        result = finished(subprocess.Popen(asked, stdout=pipe, stderr=pipe, pass_fds=[counter.control]))
+        try:
+            counted = result["counted"] = counter.total()
+        except NotCountedError as error:
+            raise LoadError(f"perf: {error}") from None
+    result["counted_per_delivery"] = counted / max(1, sum(result["received"]))
+    result["counted_per_cycle"] = counted / max(1, result["cycles"])
+    return result
 
 
 def finished(process: subprocess.Popen[bytes]) -> Result:

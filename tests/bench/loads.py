@@ -14,11 +14,12 @@ class Unit:
     cpu: str
     rate: str
     latency: str
+    counted: str
 
 
-DELIVERIES = Unit("cpu_us_per_delivery", "received_per_s", "latency")
-CYCLES = Unit("cpu_us_per_cycle", "cycles_per_s", "cycle")
-CONNECTIONS = Unit("cpu_us_per_connection", "received_per_s", "connect")
+DELIVERIES = Unit("cpu_us_per_delivery", "received_per_s", "latency", "counted_per_delivery")
+CYCLES = Unit("cpu_us_per_cycle", "cycles_per_s", "cycle", "counted_per_cycle")
+CONNECTIONS = Unit("cpu_us_per_connection", "received_per_s", "connect", "")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ MOST_KB = 8.0
 
 def grids(comparison: Comparison) -> list[Grid]:
     """Return all tables that have rows."""
-    made = [_cpu(comparison), _rates(comparison), _connections(comparison), _targets(comparison)]
+    made = [_cpu(comparison), _counted(comparison), _rates(comparison), _connections(comparison), _targets(comparison)]
     return [grid for grid in made if grid.rows]
 
 
@@ -74,6 +74,15 @@ def _cpu(comparison: Comparison) -> Grid:
             ratio = comparison.ratio(load, name, "mosquitto")
             row.append(f"{text} ({ratio:.2f}×)" if ratio is not None and name != "mosquitto" else text)
         grid.add(load.title, *row)
+    return grid
+
+
+def _counted(comparison: Comparison) -> Grid:
+    grid = Grid("Broker's instructions in user space, for the same", ["load", *_names(comparison)])
+    for load in _message_loads(comparison):
+        cells = [comparison.cell(load, name) for name in _names(comparison)]
+        if any(cell and "counted" in cell.results[0] for cell in cells):
+            grid.add(load.title, *(_with_spread(cell, load.unit.counted) if cell else NOTHING for cell in cells))
     return grid
 
 
@@ -191,6 +200,8 @@ SUMMED_UP = (
     ("cpu_us_per_delivery",),
     ("cpu_us_per_cycle",),
     ("cycles_per_s",),
+    ("counted_per_delivery",),
+    ("counted_per_cycle",),
     ("cpu_us_per_connection",),
     ("kb_per_connection",),
     ("received_per_s",),
@@ -204,6 +215,8 @@ def _summary(cell: Cell) -> dict[str, dict[str, float]]:
     """Return the median, the lowest and the highest of the rounds, by figure."""
     made = {}
     for path in SUMMED_UP if cell.results else ():
+        if path[0] not in cell.results[0]:
+            continue
         lowest, highest = cell.spread(*path)
         made[".".join(path)] = {"median": cell.median(*path), "lowest": lowest, "highest": highest}
     return made

@@ -75,6 +75,8 @@ class Timing:
     seconds: float
     warmup: float
     version: int
+    event: str = ""
+    """What perf counts beside; empty: nothing."""
 
 
 def compare(
@@ -116,7 +118,7 @@ def _measure(load: Load, candidate: Candidate, timing: Timing, cell: Cell) -> No
             return
         try:
             with pinned(places.generator):
-                result = drive(broker, [*times, *load.arguments])
+                result = drive(broker, [*times, *load.arguments], timing.event if load.unit.counted else "")
             if result[load.unit.cpu]:
                 cell.results.append(result)
             else:

@@ -13,12 +13,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.bench import candidates, machine, report
+from tests.bench import candidates, instructions, machine, report
 from tests.bench.grids import Grid
 from tests.bench.loads import BY_NAME, LOADS, Load
 from tests.bench.rounds import Comparison, Timing, compare
@@ -78,14 +79,18 @@ def main(
     chosen = chosen_loads(loads)
     sources = candidates.Sources(sluice, before, amqtt, prototype, {"flashmq": flashmq, "nanomq": nanomq, "emqx": emqx})
     wanted = chosen_brokers(brokers, sources)
-    timing = Timing(rounds, seconds, min(1.0, SOON * seconds), version)
-    if quick:
-        timing = Timing(QUICK.rounds, QUICK.seconds, QUICK.warmup, version)
     out, err = Console(), Console(stderr=True)
+    not_counted = instructions.why_not()
+    event = "" if not_counted else instructions.EVENT
+    timing = Timing(rounds, seconds, min(1.0, SOON * seconds), version, event)
+    if quick:
+        timing = Timing(QUICK.rounds, QUICK.seconds, QUICK.warmup, version, event)
+    if not_counted:
+        err.print(f"note: {escape(not_counted)}")
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as scratch:
         found = candidates.find(wanted, sources, Path(scratch))
         for name, reason in found.missing.items():
-            err.print(f"not measured: {name}: {reason}")
+            err.print(f"not measured: {name}: {escape(reason)}")
         if not found.candidates:
             raise typer.Exit(1)
         with err.status("") as status:

@@ -93,6 +93,18 @@ def test_rows_are_about_what_they_say() -> None:
     assert BY_NAME["subscribe"].unit == BY_NAME["retained"].unit == BY_NAME["pairs-q0"].unit
 
 
+def test_instructions_have_a_table_where_they_are_counted() -> None:
+    """Without perf there is no such table; with it, it has the same rows."""
+    made = comparison(sluice=[1.0, 2.0], mosquitto=[5.0])
+    assert not [grid for grid in report.grids(made) if "instructions" in grid.title]
+    for each in made.cells["pairs-q0", "sluice"].results:
+        each.update(counted=1e6, counted_per_delivery=8448.0)
+    made.cells["pairs-q0", "mosquitto"] = Cell(failure="did not start")
+    (grid,) = (grid for grid in report.grids(made) if "instructions" in grid.title)
+    assert cell(grid, 0, "sluice") == "8,448 [8,448–8,448]"
+    assert cell(grid, 0, "mosquitto") == report.NOTHING
+
+
 def test_notes_name_what_is_wrong() -> None:
     """Failures, losses and a busy generator are in the notes."""
     made = comparison(sluice=[1.0], mosquitto=[5.0])
