@@ -126,6 +126,10 @@ demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gat
 bench: $(STAMPS)/test ## Measure Sluice beside the other brokers that are installed. ARGS: flags of the runner.
 	$(BIN)/python tests/bench/run.py $(ARGS)
 
+.PHONY: bench-page
+bench-page: $(STAMPS)/test ## Make a page with bars of what a bench has written. ARGS="bench.json bench.html".
+	$(BIN)/python tests/bench/page.py $(ARGS)
+
 .PHONY: bench-memory
 bench-memory: $(STAMPS)/test ## Measure what connections, subscriptions and retained messages cost. ARGS="--rounds 3 --check".
 	$(BIN)/python tests/bench/memory.py $(ARGS)

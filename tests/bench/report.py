@@ -178,11 +178,16 @@ def notes(comparison: Comparison) -> Iterator[str]:
 def as_json(comparison: Comparison, machine: dict[str, str], timing: Timing) -> dict[str, Any]:
     """Return everything that was measured."""
     return {
+        "headline": headline(machine, timing),
         "machine": machine,
         "timing": vars(timing),
         "limits": LIMITS,
         "brokers": {candidate.name: candidate.version for candidate in comparison.candidates},
-        "loads": {load.name: {"title": load.title, "arguments": load.arguments} for load in comparison.loads},
+        "not_measured": comparison.missing,
+        "loads": {
+            load.name: {"title": load.title, "arguments": load.arguments, "cpu": load.unit.cpu}
+            for load in comparison.loads
+        },
         "results": [
             {
                 "load": load,

@@ -51,6 +51,8 @@ class Comparison:
     loads: Sequence[Load]
     candidates: Sequence[Candidate]
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    """Why brokers that were asked for are not among the candidates."""
 
     def cell(self, load: Load, candidate: str) -> Cell | None:
         """Return a cell that has results, else None."""

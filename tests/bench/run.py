@@ -22,6 +22,7 @@ if __name__ == "__main__":
 from tests.bench import candidates, instructions, machine, report
 from tests.bench.grids import Grid
 from tests.bench.loads import BY_NAME, LOADS, Load
+from tests.bench.page import page
 from tests.bench.rounds import Comparison, Timing, compare
 
 QUICK = Timing(rounds=1, seconds=1.0, warmup=0.3, version=4)
@@ -73,6 +74,7 @@ def main(
     prototype: Annotated[Path | None, typer.Option(exists=True, help="A file with go(port), to be compiled.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables there.")] = None,
+    page_file: Annotated[Path | None, typer.Option("--page", help="Write a page with bars there.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if Sluice misses a target.")] = False,
 ) -> None:
     """Measure brokers side by side."""
@@ -95,10 +97,14 @@ def main(
             raise typer.Exit(1)
         with err.status("") as status:
             comparison = compare(chosen, found.candidates, timing, status.update)
+            comparison.missing = found.missing
     facts = machine.description()
     show(out, comparison, report.headline(facts, timing))
+    data = report.as_json(comparison, facts, timing)
     if json_file:
-        json_file.write_text(json.dumps(report.as_json(comparison, facts, timing), indent=1) + "\n")
+        json_file.write_text(json.dumps(data, indent=1) + "\n")
+    if page_file:
+        page_file.write_text(page(data), encoding="utf-8")
     if markdown:
         markdown.write_text(as_markdown(comparison, report.headline(facts, timing)))
     if check and report.missed_targets(comparison):

@@ -25,12 +25,13 @@ def test_one_load(tmp_path: Path) -> None:
         build()
     except LoadError as error:
         pytest.skip(str(error))
-    data, text = tmp_path / "bench.json", tmp_path / "bench.md"
-    files = ("--json", str(data), "--markdown", str(text))
+    data, text, page = tmp_path / "bench.json", tmp_path / "bench.md", tmp_path / "bench.html"
+    files = ("--json", str(data), "--markdown", str(text), "--page", str(page))
     result = bench("--quick", "--loads", "pairs-q1", "--brokers", "sluice-interpreted", *files)
     assert result.returncode == 0, result.stderr
     assert "10 pairs, QoS 1, window 200" in result.stdout
     assert "| 10 pairs, QoS 1, window 200 |" in text.read_text()
+    assert "10 pairs, QoS 1, window 200" in page.read_text()
     (entry,) = json.loads(data.read_text())["results"]
     (measured,) = entry["rounds"]
     assert measured["received"][1] > 0

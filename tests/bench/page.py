@@ -1,0 +1,98 @@
+"""The JSON of a run as one page with bars that needs nothing else: `python tests/bench/page.py bench.json bench.html`."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from jinja2 import Environment, StrictUndefined
+
+if __name__ == "__main__":
+    # As a script this file is found beside the tests, not through them.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tests.bench.grids import rounded, short
+
+UNITS = {
+    "cpu_us_per_delivery": "µs of CPU for each delivery",
+    "cpu_us_per_cycle": "µs of CPU each time",
+    "cpu_us_per_connection": "µs of CPU for each connection",
+    "kb_per_connection": "KB for each connection",
+}
+"""What bars are of, by the keys of a summary."""
+
+RATES = {"cpu_us_per_delivery": "received_per_s", "cpu_us_per_cycle": "cycles_per_s"}
+"""What is said beside a bar."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A broker's bar; numbers are percent of the widest place there is."""
+
+    broker: str
+    kind: str
+    failure: str = ""
+    width: float = 0.0
+    lowest: float = 0.0
+    highest: float = 0.0
+    figure: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The bars of one load."""
+
+    title: str
+    unit: str
+    rows: list[Row]
+
+
+def page(run: dict[str, Any]) -> str:
+    """Return the page of what `run.py --json` has written. Raises KeyError if it is something else."""
+    charts = []
+    for name, load in run["loads"].items():
+        keys = [load["cpu"], *(["kb_per_connection"] if load["cpu"] == "cpu_us_per_connection" else [])]
+        results = {result["broker"]: result for result in run["results"] if result["load"] == name}
+        charts += [_chart(load["title"], key, results) for key in keys]
+    source = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    known = {key: run[key] for key in ("headline", "brokers", "not_measured")}
+    return environment.from_string(source).render(charts=charts, **known)
+
+
+def _chart(title: str, key: str, results: dict[str, Any]) -> Chart:
+    figures = {broker: result["summary"].get(key) for broker, result in results.items()}
+    widest = max((figure["highest"] for figure in figures.values() if figure), default=0.0) or 1.0
+    rows = []
+    for broker, figure in figures.items():
+        kind = {"sluice": "own", "sluice-before": "before"}.get(broker, "other")
+        if not figure:
+            rows.append(Row(broker, kind, results[broker]["failure"] or "not measured"))
+            continue
+        width, low, high = (round(100 * max(0.0, figure[name]) / widest, 2) for name in ("median", "lowest", "highest"))
+        mosquitto = figures.get("mosquitto")
+        text = rounded(figure["median"])
+        if mosquitto and mosquitto["median"] and broker != "mosquitto":
+            text += f" ({figure['median'] / mosquitto['median']:.2f}× Mosquitto)"
+        if key in RATES:
+            text += f", {short(results[broker]['summary'][RATES[key]]['median'])}/s"
+        rows.append(Row(broker, kind, width=width, lowest=low, highest=high, figure=text))
+    return Chart(title, UNITS[key], rows)
+
+
+def main(
+    data: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="What `run.py --json` has written.")],
+    out: Annotated[Path, typer.Argument(help="Write the page there.")],
+) -> None:
+    """Make a page of a run's JSON."""
+    try:
+        made = page(json.loads(data.read_text()))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise typer.BadParameter(f"{data} is not what run.py --json of this version writes") from None
+    out.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
