@@ -87,7 +87,11 @@ LOADS = (
     _load("wild-q0", "1 topic, 1,000 filters with wildcards, QoS 0, window 5", "wild --subscribers 1000 --window 5"),
     _load("mixed", "10 pairs, QoS 0, 1, 2 as 8 : 1 : 1, window 200", "pair --publishers 10 --mix 8:1:1"),
     _load("properties", "10 pairs, MQTT 5, four properties, QoS 0, window 200", f"{FIVE} --properties 1"),
-    _load("aliases", "the same with topic aliases", f"{FIVE} --properties 1 --aliases 1"),
+    _load(
+        "aliases",
+        "10 pairs, MQTT 5, four properties, topic aliases, QoS 0, window 200",
+        f"{FIVE} --properties 1 --aliases 1",
+    ),
     _load("tls", "10 pairs over TLS, QoS 0, window 200", "pair --publishers 10 --tls 1"),
     _load(
         "subscribe",

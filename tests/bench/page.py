@@ -1,4 +1,4 @@
-"""The JSON of a run as one page with bars that needs nothing else: `python tests/bench/page.py bench.json bench.html`."""
+"""A run's JSON as one page with bars that needs nothing else: `python tests/bench/page.py bench.json bench.html`."""
 
 import json
 import sys
@@ -78,6 +78,8 @@ def _chart(title: str, key: str, results: dict[str, Any]) -> Chart:
             text += f" ({figure['median'] / mosquitto['median']:.2f}× Mosquitto)"
         if key in RATES:
             text += f", {short(results[broker]['summary'][RATES[key]]['median'])}/s"
+        if results[broker]["failure"]:
+            text += "; then it failed"
         rows.append(Row(broker, kind, width=width, lowest=low, highest=high, figure=text))
     return Chart(title, UNITS[key], rows)
 

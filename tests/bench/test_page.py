@@ -27,7 +27,7 @@ def test_page_of_a_run(tmp_path: Path) -> None:
     """Bars are as long as their medians, what has failed or was not measured says why, and text stays text."""
     made = comparison(sluice=[1.0, 3.0], mosquitto=[8.0], aedes=[1.0])
     made.loads = [*made.loads, BY_NAME["idle"]]
-    made.cells["idle", "sluice"] = Cell([result(50.0)])
+    made.cells["idle", "sluice"] = Cell([result(50.0)], "refused")
     made.cells["pairs-q0", "aedes"] = Cell(failure="<b>did not start</b>")
     made.missing["emqx"] = "no emqx on PATH"
     data, out = tmp_path / "bench.json", tmp_path / "bench.html"
@@ -40,6 +40,7 @@ def test_page_of_a_run(tmp_path: Path) -> None:
     assert "2.00 (0.25× Mosquitto), 667 k/s" in text
     assert "KB for each connection" in text
     assert "&lt;b&gt;did not start&lt;/b&gt;" in text
+    assert "; then it failed" in text
     assert "emqx: not measured: no emqx on PATH" in text
     assert not re.search(r"<script|<link|https?:|src=", text)
 

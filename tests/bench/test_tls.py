@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import tls
+from tests.bench import run, tls
 from tests.bench.generator import LoadError, build, drive
-from tests.bench.loads import Load
+from tests.bench.loads import BY_NAME, Load
 from tests.bench.peers import Candidate
-from tests.bench.rounds import Cell, Comparison, Timing
+from tests.bench.rounds import Cell, Comparison, Timing, compare
 from tests.support.brokers import Listener, start_sluice
 from tests.support.certificates import make_certificates
 
@@ -34,6 +34,17 @@ def test_everything_arrives_in_order(tmp_path: Path, size: int) -> None:
         result = drive(broker, options.split())
     assert result["received"][0] > 0
     assert [result[count] for count in ("lost", "out_of_order", "refused", "foreign")] == [0, 0, 0, 0]
+
+
+def test_row_over_tls() -> None:
+    """A load over TLS is measured on a listener with TLS; brokers without one say so."""
+    command = [sys.executable, str(Path(run.__file__)), "--quick", "--loads", "tls", "--brokers"]
+    result = subprocess.run([*command, "sluice-interpreted"], capture_output=True, text=True, check=True)
+    assert "10 pairs over TLS" in result.stdout
+    assert "note:" not in result.stdout
+    load, plain = BY_NAME["tls"], Candidate("plain", "Plain", lambda folder, unlimited: pytest.fail("started"))
+    comparison = compare([load], [plain], Timing(1, 0.1, 0.1, 4), lambda title: None)
+    assert comparison.cells["tls", "plain"].failure == "is not measured over TLS"
 
 
 def test_generator_without_tls() -> None:
