@@ -18,6 +18,7 @@ from tests.durability.outside import Outside
 from tests.durability.record import Recorder, record
 from tests.durability.restart import PATIENCE, Restart
 from tests.durability.shim import MissingError
+from tests.durability.synced import MARK, Synced
 
 MEMORY: Final = Path("/dev/shm")
 """The folder of the images, if it exists: it is in memory, and syncs at once."""
@@ -84,24 +85,15 @@ def check_image(disk: Disk, outside: Outside, seed: int, patience: float = PATIE
 def early(recorder: Recorder) -> tuple[int, list[str]]:
     """How many PUBACKs and PUBRECs have been compared with the disk, and those that left before the sync.
 
-    A message is on disk when the write that holds its payload, which is there twice, has been synced.
+    A message is on disk when the write that holds its payload has been synced.
     """
-    written: dict[bytes, str] = {}
-    synced: set[bytes] = set()
-    waiting: set[bytes] = set()
     told: list[tuple[str, bytes, bool]] = []
-    disk, outside = recorder.before(), recorder.outside()
+    disk, outside, synced = recorder.before(), recorder.outside(), Synced()
     for number, event in enumerate(recorder.events(disk)):
         disk.follow(event)
         outside.follow(event)
-        told += [(f"event {number}", each, each in synced) for each in outside.acknowledged if b" of " in each]
-        waiting.update(each for each in outside.arrived if b" of " in each)
-        if event.kind == "w":
-            found = [payload for payload in waiting if payload[: len(payload) // 2] in event.data]
-            written.update(dict.fromkeys(found, event.name))
-            waiting.difference_update(found)
-        elif event.kind == "s":
-            synced.update(payload for payload, name in written.items() if name == event.name)
+        told += [(f"event {number}", each, each in synced) for each in outside.acknowledged if MARK in each]
+        synced.follow(event, outside)
     return len(told), [f"{where}: {payload!r}" for where, payload, was_synced in told if not was_synced]
 
 

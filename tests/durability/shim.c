@@ -35,6 +35,7 @@ static size_t directory_length;
 static long fault_at, calls;
 static int log_file = -1, count_file = -1;
 static char *paths[FILES]; /* by file descriptor, of the files that count; relative to the directory */
+static int failing[FILES]; /* what its next sync fails with: as in Linux, every descriptor of a file is told of an error once */
 static unsigned char sockets[FILES]; /* 1: TCP, 2: something else */
 
 static void *real(const char *name) { return dlsym(RTLD_NEXT, name); }
@@ -130,6 +131,7 @@ static int opened(const char *path, int flags, mode_t mode, int at) {
     if (file >= 0 && file < FILES) {
         free(paths[file]);
         paths[file] = strdup(name);
+        failing[file] = 0;
         sockets[file] = 0;
         if (is_new) note('o', name, 0, "", 0);
         if (flags & O_TRUNC) note('t', name, 0, "", 0);
@@ -216,10 +218,20 @@ ssize_t pread64(int file, void *data, size_t length, off64_t offset) {
 static int sync_it(int file, int (*how)(int)) {
     const char *name = name_of(file);
     if (!name) return how(file);
-    FAIL("sync", name, 0)
-    int result = how(file);
-    if (!result) note('s', name, 0, "", 0);
-    return result;
+    int error = fails("sync", name, 0);
+    int result = error ? -1 : how(file);
+    pthread_mutex_lock(&mutex);
+    if (error)
+        for (int other = 0; other < FILES; other++)
+            if (paths[other] && !strcmp(paths[other], name)) failing[other] = error;
+    error = error ? error : failing[file];
+    failing[file] = 0;
+    struct iovec part = {"sync", 4};
+    if (error) put('!', name, error, &part, 1, 4);
+    else if (!result) put('s', name, 0, &part, 1, 0);
+    pthread_mutex_unlock(&mutex);
+    if (error) errno = error;
+    return error ? -1 : result;
 }
 
 int fsync(int file) { return sync_it(file, REAL(fsync)); }
