@@ -39,7 +39,12 @@ KINDS: Final = ("eio", "enospc", "short", "full", "quota")
 
 MESSAGES: Final = 6
 
+QOS_2: Final = 2
+"""In SUBACK: that is granted."""
 QUOTA_EXCEEDED: Final = 0x97
+
+PATIENCE: Final = 20.0
+"""Seconds that a client waits for an answer, or for room."""
 
 
 class Clients:
@@ -67,10 +72,8 @@ class Clients:
             self.error = error
 
     def _play(self) -> None:
-        with self._client() as subscriber, self._client() as publisher:
-            subscriber.connect("kept", clean_start=False, properties=KEPT)
-            subscriber.subscribe("d/#", qos=2)
-            publisher.connect("publisher", clean_start=False, properties=KEPT)
+        with self._kept("kept") as subscriber, self._kept("publisher") as publisher:
+            wait_until(lambda: subscriber.subscribe("d/#", qos=2).reason_codes == [QOS_2], "subscribed", PATIENCE)
             for number in range(MESSAGES):
                 qos = 1 + number % 2
                 publisher.publish(f"d/{qos}", _payload(number, "message"), qos)
@@ -78,12 +81,23 @@ class Clients:
                 if number < MESSAGES // 2:
                     subscriber.receive_message()
             publisher.unsubscribe("nothing")
-        with self._client() as again:
-            again.connect("kept", clean_start=False, properties=KEPT)
+        with self._kept("kept") as again:
             again.disconnect()
 
-    def _client(self) -> WireClient:
-        return WireClient(self._address, 5, timeout=20)
+    def _kept(self, client_id: str) -> WireClient:
+        """A client with a kept session, which tries again while the disk is full: new ones are refused then."""
+        accepted: list[WireClient] = []
+
+        def is_accepted() -> bool:
+            client = WireClient(self._address, 5, timeout=PATIENCE)
+            if client.connect(client_id, clean_start=False, properties=KEPT).reason_code == QUOTA_EXCEEDED:
+                client.close()
+                return False
+            accepted.append(client)
+            return True
+
+        wait_until(is_accepted, f"{client_id} is accepted", PATIENCE)
+        return accepted[0]
 
 
 def _payload(number: int, what: str) -> bytes:
