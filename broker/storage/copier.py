@@ -16,11 +16,16 @@ from broker.storage import fsync
 class Copier:
     """One thread, while there is something to copy. Its methods are called in the thread that writes the log."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], is_full: Callable[[sqlite3.Error], bool]) -> None:
+        """`is_full` says whether an error means that there is no room. It is asked at once: later there may be room.
+
+        It raises StorageError, which is an OSError, if that cannot be found out.
+        """
         self._connect = connect
+        self._is_full = is_full
         self._connection: sqlite3.Connection | None = None
         self._running: threading.Thread | None = None
-        self._error: sqlite3.Error | None = None
+        self._error: Exception | None = None
 
     def begin(self) -> None:
         """Begin to copy what is in the log now."""
@@ -28,9 +33,9 @@ class Copier:
         self._running.start()
 
     def has_ended(self, wait: bool = False) -> bool:
-        """Whether it has copied since it has last been asked, and is done. Raises sqlite3.Error if that has failed.
+        """Whether it has copied since it has last been asked, and is done; without room it has copied less, or nothing.
 
-        `wait`: until it is done.
+        `wait`: until it is done. Raises sqlite3.Error, StorageError if copying has failed.
         """
         running = self._running
         if running is None or (running.is_alive() and not wait):
@@ -47,7 +52,7 @@ class Copier:
         return self._running is not None
 
     def close(self) -> None:
-        """Close its connection, when it is done. Raises sqlite3.Error if copying has failed."""
+        """Close its connection, when it is done. Raises sqlite3.Error, StorageError if copying has failed."""
         try:
             self.has_ended(wait=True)
         finally:
@@ -61,4 +66,11 @@ class Copier:
                 fsync.sync_commits(self._connection)
             self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
         except sqlite3.Error as error:
-            self._error = error
+            self._error = self._failure(error)
+
+    def _failure(self, error: sqlite3.Error) -> Exception | None:
+        """What has failed; None = there was no room, and it is tried again later."""
+        try:
+            return None if self._is_full(error) else error
+        except OSError as failure:
+            return failure

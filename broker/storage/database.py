@@ -70,7 +70,7 @@ class ForeignError(DamagedError):
 
 @final
 class Database:
-    """An open journal. One thread at a time may use it."""
+    """An open journal. One thread at a time may use it, beside that of its copier."""
 
     def __init__(self, directory: Path) -> None:
         """Open it, or make a new one. Raises StorageError."""
@@ -93,7 +93,7 @@ class Database:
             self._connection = self._open()
             self._file = self.path.stat()
             self._page = _pragma(self._connection, "page_size")
-            self._copier = Copier(lambda: connect(self.path))
+            self._copier = Copier(lambda: connect(self.path), self._lacks_room)
         except BaseException:
             os.close(self._lock)
             raise
@@ -190,7 +190,7 @@ class Database:
         copier = self._copier
         if copier.is_copying():
             # The log must not grow faster than it is copied: the reserve has to have room for all of it (FC-29).
-            if self._has_copied(wait=self._unchecked > CHECKPOINT // 4):
+            if copier.has_ended(wait=self._unchecked > CHECKPOINT // 4):
                 self.checkpoint()
         elif self._unchecked > CHECKPOINT:
             self._unchecked = 0
@@ -213,18 +213,6 @@ class Database:
         if not is_there:
             raise StorageError("it has been removed, moved or replaced")
 
-    def _has_copied(self, wait: bool) -> bool:
-        """Whether the copier is done, at once or when it is; if the disk is full, it is tried again later.
-
-        Raises sqlite3.Error.
-        """
-        try:
-            return self._copier.has_ended(wait)
-        except sqlite3.Error as error:
-            if not self.is_full(error):
-                raise
-        return True
-
     def checkpoint(self) -> None:
         """Copy the write-ahead log to the database; if the disk is full, later. Raises sqlite3.Error."""
         self._unchecked = 0
@@ -242,6 +230,13 @@ class Database:
         )
         # There may be room again just after the write has failed for want of it: it is tried once more.
         return self._lacked_room or (lacked_room and _extended(error) in _WRITES)
+
+    def _lacks_room(self, error: sqlite3.Error) -> bool:
+        """The same for the copier. Raises StorageError."""
+        try:
+            return self.is_full(error)
+        except OSError as failure:
+            raise StorageError(f"{failure.filename or self.path}: {failure.strerror}") from failure
 
     def free_bytes(self) -> int:
         """Bytes of the file that are free to be used again. Raises sqlite3.Error."""

@@ -174,7 +174,7 @@ class Faults:
             broker.ask_to_end(signal.SIGWINCH)
             broker.stop()
             return f"WRONG: {type(error).__name__}: {error}\n{broker.stderr}"
-        return _ended(broker, clients, what)
+        return _ended(broker, clients, what, room)
 
 
 def _not_started(said: str, directory: Path) -> str:
@@ -211,9 +211,10 @@ def _while_full(broker: BrokerProcess, clients: Clients, room: Path) -> str:
     return "full, then went on by itself"
 
 
-def _ended(broker: BrokerProcess, clients: Clients, what: str) -> str:
+def _ended(broker: BrokerProcess, clients: Clients, what: str, room: Path) -> str:
     if clients.error is None:
         broker.ask_to_end()
+        room.touch()  # it waits a minute for that
     else:
         broker.ask_to_end(signal.SIGWINCH)  # which does nothing: it has to end by itself
     status = broker.stop()

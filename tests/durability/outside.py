@@ -23,6 +23,9 @@ from protocol.unsubscribe import Unsubscribe
 from tests.durability.client import LedgerError
 from tests.durability.shim import Event
 
+REFUSED = 0x80
+"""The lowest reason code of what is refused."""
+
 Name = tuple[str, bytes]
 """A message: topic and payload."""
 
@@ -253,9 +256,12 @@ class Outside:
         assert session is not None
         if isinstance(packet, Connack):
             self._connected(connection, session, packet)
-        elif isinstance(packet, Suback | Unsuback):
-            for topic_filter in connection.asked.pop(packet.packet_id):
-                session.subscriptions[topic_filter] = isinstance(packet, Suback)
+        elif isinstance(packet, Suback):
+            for topic_filter, code in zip(connection.asked.pop(packet.packet_id), packet.reason_codes, strict=True):
+                if code < REFUSED:  # else it is as it was before
+                    session.subscriptions[topic_filter] = True
+        elif isinstance(packet, Unsuback):
+            session.subscriptions.update(dict.fromkeys(connection.asked.pop(packet.packet_id), False))
         elif isinstance(packet, Publish):
             session.get(packet)
         elif isinstance(packet, Puback | Pubrec):
@@ -284,6 +290,11 @@ class Outside:
         if publish is None:
             return
         topic = publish.topic.decode()
+        if packet.reason_code >= REFUSED:
+            del session.outgoing[packet.packet_id]
+            if publish.retain:
+                self.retained[topic].remove(publish.payload)
+            return
         if publish.payload:
             self.messages[topic, publish.payload].acknowledged = True
             self.acknowledged.append(publish.payload)
