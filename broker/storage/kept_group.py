@@ -3,6 +3,7 @@
 from typing import final
 
 from broker.storage import message_record, records
+from broker.storage.deliveries import Number
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
 from protocol.publish import Publish
@@ -27,13 +28,13 @@ class KeptGroup(KeptQueue):
         message = self.journal.target(publish, target)
         return self.hold(publish, message, deliveries.begin_first(message))
 
-    def sent(self, delivery: int, packet_id: int, qos: int) -> int:
+    def sent(self, delivery: Number, packet_id: int, qos: int) -> int:
         """A member whose session is not kept is about to get it: at QoS 2 no other member may then [MQTT-4.8.2-5]."""
         if qos == 2 and not self.ended:
             self.deliveries.finish(delivery)
             return self.journal.note(self.deliveries, True)
         return 0
 
-    def received(self, delivery: int) -> int:
+    def received(self, delivery: Number) -> int:
         """PUBREC has come from a member whose session is not kept."""
         return 0

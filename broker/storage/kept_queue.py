@@ -8,7 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from broker.storage import message_record, records
 from broker.storage.database import StorageError
-from broker.storage.deliveries import Deliveries
+from broker.storage.deliveries import Deliveries, Number
 from broker.storage.evicted import Evicted, hold_address, release_address
 from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal
@@ -54,7 +54,7 @@ class KeptQueue(QueueJournal):
         message = self.journal.target(publish, target)
         return self.hold(publish, message, deliveries.begin(message))
 
-    def hold(self, publish: Publish, message: Message, delivery: int) -> Publish:
+    def hold(self, publish: Publish, message: Message, delivery: Number) -> Publish:
         """A delivery of its own of a message that is in the journal, with its holder."""
         own = publish.copy()
         holder = cast("Holder | None", own.holder)
@@ -169,17 +169,17 @@ class KeptQueue(QueueJournal):
             self.journal.frames[current.frame].remove_evicted(current.size)
         return current
 
-    def note_done(self, delivery: int) -> None:
+    def note_done(self, delivery: Number) -> None:
         """A delivery is acknowledged, handed on, or dropped."""
         if not self.ended:
             self.deliveries.finish(delivery)
             self.journal.note(self.deliveries)
 
-    def sent(self, delivery: int, packet_id: int, qos: int) -> int:
+    def sent(self, delivery: Number, packet_id: int, qos: int) -> int:
         """A delivery is about to be sent. Returns the commit that has to precede that; 0 = none."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def received(self, delivery: int) -> int:
+    def received(self, delivery: Number) -> int:
         """PUBREC has come for a delivery. Returns the commit that has to precede PUBREL; 0 = none."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
@@ -234,7 +234,7 @@ class KeptQueue(QueueJournal):
 class KeptDelivery(Holder):
     """The holder of one delivery of a kept queue: the delivery is done when it has left all places."""
 
-    def __init__(self, queue: KeptQueue, message: Message, delivery: int, address: Holder | None) -> None:
+    def __init__(self, queue: KeptQueue, message: Message, delivery: Number, address: Holder | None) -> None:
         self.queue = queue
         self._message = message
         self._delivery = delivery
@@ -265,7 +265,7 @@ class KeptDelivery(Holder):
         message = self._message
         frame = message.frame.number
         size, qos, received_at = publish.size, publish.qos, publish.received_at
-        entry = Entry(self._delivery, frame, message.offset, size, qos, received_at, self._address)
+        entry = Entry(cast("int", self._delivery), frame, message.offset, size, qos, received_at, self._address)
         self.queue.evict(message, entry, index)
 
     def is_blocking(self) -> bool:

@@ -4,6 +4,7 @@ from typing import cast, final
 
 from broker.runtime.clock import monotonic_us
 from broker.storage import message_record, records
+from broker.storage.deliveries import Number
 from broker.storage.index import Entry
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
@@ -85,7 +86,7 @@ class KeptSession(KeptQueue, ReceivedJournal):
         inflight = self.deliveries.all_inflight()
         if inflight:
             state.append(records.sent(number, inflight))
-        state += [records.received(number, delivery) for delivery in self.deliveries.received]
+        state += [records.received(number, cast("int", delivery)) for delivery in self.deliveries.received]
         if self.will:
             state.append(self.will)
         if self.detached_at is not None:
@@ -157,14 +158,14 @@ class KeptSession(KeptQueue, ReceivedJournal):
             found.append((self.read_back(entry, body), group))
         return found
 
-    def sent(self, delivery: int, packet_id: int, qos: int) -> int:
+    def sent(self, delivery: Number, packet_id: int, qos: int) -> int:
         """A delivery is about to be sent: at QoS 2 its packet id has to be on disk first."""
         if self.ended:
             return 0
         self.deliveries.note_sent(delivery, packet_id)
         return self.journal.note(self.deliveries, qos == 2)
 
-    def received(self, delivery: int) -> int:
+    def received(self, delivery: Number) -> int:
         """PUBREC has come for a delivery: that has to be on disk before PUBREL."""
         deliveries = self.deliveries
         if self.ended:
@@ -174,7 +175,7 @@ class KeptSession(KeptQueue, ReceivedJournal):
         if delivery not in deliveries.inflight:
             return 0
         deliveries.received.add(delivery)
-        return self.journal.write(records.received(self.number, delivery))
+        return self.journal.write(records.received(self.number, cast("int", delivery)))
 
     # -- the client's packet ids
 
