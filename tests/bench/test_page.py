@@ -13,14 +13,16 @@ from tests.bench.loads import BY_NAME
 from tests.bench.machine import description
 from tests.bench.rounds import Cell
 from tests.bench.test_report import TIMING, comparison, result
+from tests.support.process import clean_environment
 
 pytestmark = pytest.mark.once
 
 
 def run_page(data: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command."""
+    """Run the command, on a terminal in which no path of a file is broken into two lines."""
     command = [sys.executable, str(Path(page.__file__)), str(data), str(out)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    wide = clean_environment(COLUMNS="1000")
+    return subprocess.run(command, env=wide, capture_output=True, text=True, check=False)
 
 
 def test_page_of_a_run(tmp_path: Path) -> None:
