@@ -74,20 +74,20 @@ class Database:
 
     def __init__(self, directory: Path) -> None:
         """Open it, or make a new one. Raises StorageError."""
-        self.path = path_in(directory)
         self._unchecked = 0
         """Bytes of the write-ahead log, about, since it was copied."""
         self._lacked_room = False
         """Whether nothing has been written since there was no room."""
-        folder = self.path.parent
         try:
+            self.path = path_in(directory)
+            folder = self.path.parent
             _make(folder)
             _check_kinds(self.path)
             self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except StorageError:
             raise
         except OSError as error:
-            raise StorageError(f"persistence.directory {directory}: {error.strerror}") from error
+            raise StorageError(f"persistence.directory {directory}: {_unusable(error)}") from error
         try:
             self._lock_directory(directory)
             self._connection = self._open()
@@ -280,12 +280,14 @@ REMEDY: Final = "`sluice store check` lists all damage; restore a backup, or `sl
 
 _NOT_A_JOURNAL: Final = f"this is not a journal, or it is damaged; {REMEDY}"
 
+_RIGHTS: Final = "the broker's user has to be able to read and write all files of the directory"
+
 _REASONS: Final = {
     sqlite3.SQLITE_FULL: "it needs some room",
     sqlite3.SQLITE_IOERR: "the disk has failed",
     sqlite3.SQLITE_BUSY: "another program has locked it: start the broker when that has ended",
-    sqlite3.SQLITE_CANTOPEN: "the broker's user has to be able to read and write all files of the directory",
-    sqlite3.SQLITE_READONLY: "the broker's user has to be able to read and write all files of the directory",
+    sqlite3.SQLITE_CANTOPEN: _RIGHTS,
+    sqlite3.SQLITE_READONLY: _RIGHTS,
 }
 """What an error of SQLite means, by its primary code."""
 
@@ -301,6 +303,15 @@ def primary_code(error: sqlite3.Error) -> int:
 
 def _extended(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0))
+
+
+def _unusable(error: OSError) -> str:
+    """What to say of a directory that cannot be used."""
+    if isinstance(error, PermissionError):
+        return f"{error.strerror}: {_RIGHTS}"
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "it has to be a directory, and there is a file in its way: move that away, or name another directory"
+    return error.strerror or str(error)
 
 
 def path_in(directory: Path) -> Path:

@@ -227,8 +227,10 @@ def foreign() -> Iterator[Path]:
         path = Path(name)
         Database(path).close()
         (path / "no").mkdir()
+        (path / "closed").mkdir()
         path.chmod(0o755)
         (path / "no").chmod(0o555)
+        (path / "closed").chmod(0o000)
         is_root = os.geteuid() == 0
         if is_root:
             os.seteuid(65_534)
@@ -237,16 +239,23 @@ def foreign() -> Iterator[Path]:
         finally:
             if is_root:
                 os.seteuid(0)
-            for each in (path, path / "no", *path.glob("journal*")):
+            for each in (path, path / "no", path / "closed", *path.glob("journal*")):
                 each.chmod(0o700)
 
 
 def test_without_rights(foreign: Path) -> None:
     """A directory or file without write permission is named, with what is needed."""
-    with pytest.raises(StorageError, match=f"persistence.directory {foreign}/no: Permission denied"):
-        Database(foreign / "no")
-    with pytest.raises(StorageError, match=f"persistence.directory {foreign}/no/new: Permission denied"):
-        Database(foreign / "no" / "new")
+    for each in ("no", "no/new", "closed", "closed/new"):
+        with pytest.raises(StorageError, match=f"{foreign}/{each}: Permission denied: .* has to be able"):
+            Database(foreign / each)
+
+
+def test_a_file_in_its_place(tmp_path: Path) -> None:
+    """A file that has the directory's name, or that of one above it, is told from a directory."""
+    (tmp_path / "file").touch()
+    for each in ("file", "file/new"):
+        with pytest.raises(StorageError, match=f"persistence.directory {tmp_path}/{each}: it has to be a directory"):
+            Database(tmp_path / each)
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o444])
