@@ -90,7 +90,7 @@ def _journal(lines: Sequence[mosquitto.Line], output: Path) -> Path:
 
 
 def _state(database: Path, journal: Path, section: mosquitto.Section) -> ImportedState | None:
-    """What is to be taken over; None = Mosquitto has not written its file."""
+    """The persistence file, read; None = Mosquitto has not written one."""
     try:
         return ImportedState(database, journal, new_broker(section)) if database.exists() else None
     except (OSError, ValueError) as error:

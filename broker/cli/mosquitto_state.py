@@ -38,13 +38,13 @@ _ENDED: Final = (
     "those of bridges) or have expired; so are {expired} messages that have expired"
 )
 _UNKNOWN: Final = (
-    "of {count} sessions Mosquitto's file does not say whose they are: until their clients are back, they get only "
+    "Mosquitto's file does not name the users of {count} sessions: until their clients are back, these get only "
     "what every user may receive, and any user may take them up"
 )
 
 
 def new_broker(section: mosquitto.Section) -> NewBroker:
-    """What a new configuration says about whom sessions belong to."""
+    """What a new configuration says about the users of sessions."""
     listeners = section.keys["listeners"]
     assert isinstance(listeners, list)  # as they are always written
     ports: dict[int, str] = {}

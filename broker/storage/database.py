@@ -93,7 +93,7 @@ class Database:
             self._connection = self._open()
             self._file = self.path.stat()
             self._page = _pragma(self._connection, "page_size")
-            self._copier = Copier(lambda: connect(self.path), self._lacks_room)
+            self._copier = Copier(lambda: connect(self.path), self.is_full)
         except BaseException:
             os.close(self._lock)
             raise
@@ -214,7 +214,7 @@ class Database:
             raise StorageError("it has been removed, moved or replaced")
 
     def checkpoint(self) -> None:
-        """Copy the write-ahead log to the database; if the disk is full, later. Raises sqlite3.Error."""
+        """Copy the write-ahead log to the database; if the disk is full, later. Raises sqlite3.Error, StorageError."""
         self._unchecked = 0
         try:
             self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
@@ -223,20 +223,22 @@ class Database:
                 raise
 
     def is_full(self, error: sqlite3.Error) -> bool:
-        """Whether an error means that there is no room, on the disk or in a quota. Raises sqlite3.Error, OSError."""
+        """Whether an error means that there is no room, on the disk or in a quota.
+
+        The copier's thread asks too. Raises StorageError if that cannot be found out.
+        """
         lacked_room = self._lacked_room
         self._lacked_room = primary_code(error) == sqlite3.SQLITE_FULL or (
-            _extended(error) in _WRITES and not has_room(self.path.parent, _PROBE)
+            _extended(error) in _WRITES and not self._has_room()
         )
         # There may be room again just after the write has failed for want of it: it is tried once more.
         return self._lacked_room or (lacked_room and _extended(error) in _WRITES)
 
-    def _lacks_room(self, error: sqlite3.Error) -> bool:
-        """The same for the copier. Raises StorageError."""
+    def _has_room(self) -> bool:
         try:
-            return self.is_full(error)
-        except OSError as failure:
-            raise StorageError(f"{failure.filename or self.path}: {failure.strerror}") from failure
+            return has_room(self.path.parent, _PROBE)
+        except OSError as error:
+            raise StorageError(f"{error.filename or self.path}: {error.strerror}") from error
 
     def free_bytes(self) -> int:
         """Bytes of the file that are free to be used again. Raises sqlite3.Error."""

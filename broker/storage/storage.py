@@ -104,8 +104,7 @@ class Storage:
         try:
             job()
         except sqlite3.Error as error:
-            failure = error
-            if _checked(lambda: self._database.is_full(failure)):
+            if self._database.is_full(error):
                 return False
             raise StorageError(str(error)) from error
         return True

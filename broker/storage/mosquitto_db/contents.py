@@ -29,13 +29,13 @@ _FIRST_SENT: Final = 2
 _LAST_SENT: Final = 9
 """Between these are the states of what has a packet id: before them is QoS 0, behind them what waits."""
 _RECEIVED: Final = frozenset({6, 9})
-"""PUBREC has come: PUBREL is to be sent (again), or has been sent."""
+"""The states after PUBREC: PUBREL is to be sent (again), or has been sent."""
 
 _DAMAGED: Final = "the file is damaged"
 
 
 class NewBroker(NamedTuple):
-    """What the new configuration says about whom sessions belong to."""
+    """What the new configuration says about the users of sessions."""
 
     has_users: bool
     """Whether clients authenticate; else their user names are not looked at."""
@@ -100,13 +100,13 @@ class MosquittoState:
         self.expired = 0
         """Messages that have expired."""
         self.dangling = 0
-        """Deliveries and retained messages whose message is not in the file."""
+        """Deliveries and retained topics that name a message which is not in the file."""
         self.ended: dict[bytes, None] = {}
         """Client ids of sessions that have ended."""
         self.of_ended = 0
         """Messages that waited for them."""
         self.unknown_owners = 0
-        """Sessions of which the file does not say whose they are."""
+        """Sessions whose user is not known."""
         self._expired: set[int] = set()
         self._doubtful = b""
         read: dict[int, Callable[[Chunk], None]] = {
@@ -152,7 +152,7 @@ class MosquittoState:
             self.expired += 1
 
     def _is_live(self, number: int) -> bool:
-        """Whether a message is to be kept."""
+        """Whether a message is there and has not expired."""
         if number not in self._places:
             self.dangling += 1
             return False
@@ -171,7 +171,7 @@ class MosquittoState:
         self.unknown_owners += owner is None
 
     def _owner(self, client: ClientChunk) -> Owner | None:
-        """Whom a session belongs to; None = the file does not say.
+        """The user and listener of a session; None = the file does not say.
 
         Mosquitto 2.0 does not clear the user's name between sessions: one without a user name gets that of the session
         before it, with both bytes of its length swapped, so that bytes of memory follow; the next one gets the name as

@@ -9,14 +9,12 @@ from typing import Final
 
 from broker.runtime.clock import SECOND
 from broker.storage import frame, fsync, message_record, records
+from broker.storage.commits import MOST_WAITING
 from broker.storage.database import LOCK, NAME, Database, StorageError
 from broker.storage.mosquitto_db.contents import NEVER, KeptClient, MosquittoState
 from broker.storage.saved_message import SavedMessage, Target
 from protocol.publish_encoder import encode_outgoing_properties
 from protocol.topics import parse_share
-
-MOST_BYTES: Final = 8 * 1024 * 1024
-"""A frame ends behind the record with which it has more."""
 
 _UNFINISHED: Final = "unfinished"
 
@@ -33,7 +31,7 @@ class _Frames:
     def add(self, record: bytes) -> None:
         self._pieces.append(record)
         self._size += len(record)
-        if self._size > MOST_BYTES:
+        if self._size > MOST_WAITING:  # as of a broker that writes
             self.end()
 
     def end(self) -> None:

@@ -135,5 +135,5 @@ async def at_quotas(plan: Plan, tally: Tally) -> None:
         for user in (ANN, BOB):
             for greedy in GREEDY:
                 group.create_task(again_and_again(greedy, user))
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # all of them have begun by then
         tally.ready = True

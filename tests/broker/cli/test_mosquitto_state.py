@@ -136,7 +136,7 @@ def test_sessions_without_user_name(tmp_path: Path) -> None:
             client, _ = entered(move.address, client_id, 5, user)
             client.subscribe("ann/#", "open/#", qos=1)
             client.disconnect()
-    assert "of 1 sessions Mosquitto's file does not say whose they are" in move.take_over().stdout
+    assert "Mosquitto's file does not name the users of 1 sessions" in move.take_over().stdout
     with move.sluice():
         with back(move.address, "anns", 5, "ann") as ann, connected(move.address, 4) as publisher:
             publisher.publish("ann/x", b"secret", 1)
