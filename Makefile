@@ -172,7 +172,7 @@ $(STAMPS)/packages: pyproject.toml | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/wheel: $(SOURCES) | $(STAMPS)/venv
-	@echo "Building Sluice (compiling takes a minute or two) ..."
+	@echo "Building Sluice (compiling takes some minutes, once; SLUICE_COMPILE=0 leaves it out) ..."
 	@rm -rf $(WHEELS) build/lib* build/bdist*
 	$(PIP) wheel --quiet --no-deps --wheel-dir $(WHEELS) .
 	@touch $@

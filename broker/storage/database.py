@@ -102,7 +102,8 @@ class Database:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise StorageError(f"persistence.directory {directory}: another broker uses it") from error
+            remedy = "stop that one, or name another directory"
+            raise StorageError(f"persistence.directory {directory}: another broker uses it: {remedy}") from error
 
     def _open(self) -> sqlite3.Connection:
         try:
