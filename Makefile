@@ -20,7 +20,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMPS := $(VENV)/.sluice
 PACKAGES := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	extras = (project["optional-dependencies"][name] for name in ("http", "postgres", "report", "browser", "bench", "dev")); \
+	extras = (project["optional-dependencies"][name] for name in ("http", "postgres", "emqx", "report", "browser", "bench", "dev")); \
 	print(*project["dependencies"], *(line for extra in extras for line in extra), sep="\n")
 WHEELS := build/wheel
 WHEEL = $$(ls $(WHEELS)/sluice_mqtt-*.whl)

@@ -11,7 +11,7 @@ from broker.storage.mosquitto_db.chunks import PersistenceFile
 from broker.storage.mosquitto_db.contents import MosquittoState, NewBroker
 from broker.storage.mosquitto_db.unreleased import release
 from broker.storage.mosquitto_db.writing import check_free, write
-from config import mosquitto
+from config import imported
 
 REMEDY: Final = (
     "Mosquitto writes its file anew when it is started with it and stopped; --without-persistence imports the "
@@ -43,7 +43,7 @@ _UNKNOWN: Final = (
 )
 
 
-def new_broker(section: mosquitto.Section) -> NewBroker:
+def new_broker(section: imported.Section) -> NewBroker:
     """What a new configuration says about the users of sessions."""
     listeners = section.keys["listeners"]
     assert isinstance(listeners, list)  # as they are always written

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from config.mosquitto.draft import Finding, Line
+from config.imported.draft import Finding, Line
 
 MAIN: Final = "mosquitto.conf"
 

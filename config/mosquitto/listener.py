@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from config.imported.draft import Line, Section
 from config.mosquitto import values
-from config.mosquitto.draft import Line, Section
 
 DEFAULT_PORT: Final = 1883
 _VERSIONS: Final = {"tlsv1.3": "1.3", "tlsv1.2": "1.2"}

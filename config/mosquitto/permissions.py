@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from config.mosquitto.draft import Line, Section
+from config.imported.draft import Line, Section
 from config.mosquitto.lines import path_of
 from config.mosquitto.listener import CERTIFICATE_ALONE, Listener, Security
 

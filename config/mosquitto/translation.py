@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from config.imported.draft import Finding, Line, Section
 from config.mosquitto import options, values
-from config.mosquitto.draft import Finding, Line, Section
 from config.mosquitto.lines import path_of
 from config.mosquitto.listener import Listener, Security
 from config.mosquitto.permissions import put_permissions

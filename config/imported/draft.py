@@ -1,4 +1,4 @@
-"""What an import is made of: lines of Mosquitto, findings about them, and sections of the new file."""
+"""What an import is made of: lines of the other configuration, findings about them, and sections of the new file."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ _SECRET: Final = ("password", "psk", "kpass", "auth_opt_", "plugin_opt_")
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a configuration of Mosquitto: an option and its value."""
+    """One line of the other configuration: an option and its value."""
 
     file: Path
     number: int

@@ -3,17 +3,17 @@
 import json
 from collections.abc import Iterator
 
-from config.mosquitto.draft import Section, Value, printable
+from config.imported.draft import Section, Value, printable
 
 _HEAD = (
-    "# Made by `sluice import mosquitto` from {source}.",
+    "# Made by `sluice import {broker}` from {source}.",
     "# Behind `#` is the line that a key comes from. `sluice config show` prints all keys, also those of defaults.",
 )
 
 
-def document(section: Section, source: str) -> str:
-    """The text of the file."""
-    head = "\n".join(_HEAD).format(source=printable(source))
+def document(section: Section, broker: str, source: str) -> str:
+    """The text of the file. `broker`: whose configuration has been imported."""
+    head = "\n".join(_HEAD).format(broker=broker, source=printable(source))
     return "\n".join([head, "", *_lines(section, "")]) + "\n"
 
 

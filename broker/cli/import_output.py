@@ -1,0 +1,87 @@
+"""What every `sluice import` does with its result: it is checked, written and summarised."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+import typer
+
+import config
+from broker.cli.mosquitto_state import ImportedState
+from config import imported
+
+LOOK: Final = 1
+"""Exit status when the file is written, and lines or files need a look."""
+
+NOT_WRITTEN: Final = 2
+"""Exit status when nothing is written."""
+
+_FILES: Final = ("certfile", "keyfile", "cafile", "crlfile", "password_file", "acl_file", "key_file")
+"""Keys of files: that one cannot be read here does not keep the new configuration from being written."""
+
+
+def checked(output: Path, text: str, users: Path | None, state: ImportedState | None) -> list[str]:
+    """Check the text, and write it, the empty file `users` and the journal; returns problems with files it names.
+
+    With any other mistake nothing is written, and the command ends.
+    """
+    made: list[Path] = []
+    try:
+        if users is not None:
+            os.close(os.open(users, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            made.append(users)
+        problems = _written(output, text, made)
+        wrong = [each for each in problems if not each.path.endswith(_FILES)]
+    except OSError as error:
+        _undo(made, f"{error.filename}: {error.strerror}")
+    if wrong:
+        _undo(made, "\n".join(_of_line(each, text) for each in wrong))
+    try:
+        if state is not None:
+            state.write()
+    except (OSError, ValueError) as error:
+        _undo(made, str(error))
+    made[-1].replace(output)
+    return [_of_line(each, text) for each in problems]
+
+
+def _written(output: Path, text: str, made: list[Path]) -> list[config.Problem]:
+    """Write a temporary file beside the output, which is then the last one in `made`, and check it."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
+    made.append(Path(name))
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    made[-1].chmod(0o644)
+    return config.check(made[-1])
+
+
+def _undo(made: Sequence[Path], why: str) -> NoReturn:
+    for path in made:
+        path.unlink(missing_ok=True)
+    refuse(f"nothing is written:\n{why}")
+
+
+def _of_line(problem: config.Problem, text: str) -> str:
+    """The problem, with the line that its key comes from."""
+    line = text.splitlines()[problem.line - 1] if problem.line else ""
+    _, found, source = line.partition("  # ")
+    return f"{source}: {problem.message}" if found else f"{problem.path}: {problem.message}"
+
+
+def summarise(output: Path, findings: Sequence[imported.Finding], users: Path | None) -> None:
+    """Say what has no counterpart, and what is written. `users`: the empty file of users, if one was needed."""
+    left = [finding for finding in findings if not finding.wrong]
+    for finding in left:
+        print(finding)
+    print(f"{output} is written; {len(left)} lines have no counterpart, and are comments in it")
+    if users is not None:
+        print(f"{users} is written, without users: `sluice user add NAME --file {users}` adds one")
+
+
+def refuse(text: str) -> NoReturn:
+    """End the command; nothing has been written."""
+    print(f"sluice: {text}", file=sys.stderr)
+    raise typer.Exit(NOT_WRITTEN)

@@ -1,0 +1,113 @@
+"""Reads emqx.conf, which is HOCON, into single settings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from config.imported.draft import Line, printable
+
+MAIN: Final = "emqx.conf"
+ORDER: Final = ("base.hocon", "cluster.hocon", MAIN)
+"""Files of a directory; a setting of a later one replaces that of an earlier one."""
+
+MAX_BYTES: Final = 1024 * 1024
+"""The largest file that is read."""
+
+_SECRET: Final = ("password", "secret", "cookie", "token", "api_key")
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting(Line):
+    """One value, with the names that lead to it; those of a list are numbers from 1 on, as EMQX writes them."""
+
+    path: Names = ()
+    found: object = None
+    """The value as HOCON has it."""
+
+    @property
+    def place(self) -> str:
+        """The file; HOCON knows no lines once it is read."""
+        return printable(str(self.file))
+
+    @property
+    def shown(self) -> str:
+        """The setting as people may see it: without secrets, in one line."""
+        last = self.path[-1]
+        hidden = last == "key" or any(part in last for part in _SECRET)
+        return printable(f"{self.name} = {'***' if hidden else self.value}")
+
+
+def read(files: Sequence[Path]) -> list[Setting]:
+    """All settings, of which those of later files replace those of earlier ones.
+
+    A directory stands for the files in `ORDER` that it has. Raises OSError, ValueError if one cannot be read, and
+    ImportError without the library that reads HOCON.
+    """
+    settings: dict[Names, Setting] = {}
+    for file in (each for path in files for each in _files(path)):
+        tree = _parsed(file)
+        for path, value in _leaves(tree, ()):
+            settings[path] = Setting(file, 0, ".".join(path), _text(value), path, value)
+    return list(settings.values())
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = [path / name for name in ORDER if (path / name).exists()]
+    if not found:
+        raise OSError(f"{path}: there is no {MAIN} in it: name the file")
+    return found
+
+
+def _parsed(file: Path) -> Mapping[str, Any]:
+    import pyhocon
+
+    with file.open("rb") as opened:
+        data = opened.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"{file}: is larger than {MAX_BYTES} bytes: this cannot be a configuration")
+    if b"\0" in data:
+        raise ValueError(f"{file}: is not text")
+    try:
+        tree = pyhocon.ConfigFactory.parse_string(data.decode(errors="replace"), basedir=str(file.parent))
+    except Exception as error:
+        # The library hands on whatever its parser and the files that are included raise.
+        raise ValueError(f"{file}: this is not HOCON: {printable(str(error))}") from error
+    if not isinstance(tree, Mapping):
+        raise ValueError(f"{file}: this is not a configuration: write settings such as mqtt.max_inflight = 32")
+    return tree
+
+
+def _leaves(value: object, path: Names) -> Iterator[tuple[Names, object]]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _leaves(each, (*path, str(key).strip('"')))
+    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        for number, each in enumerate(value, 1):
+            yield from _leaves(each, (*path, str(number)))
+    elif path:
+        yield path, _plain(value)
+
+
+def _plain(value: object) -> object:
+    """The library makes durations of dateutil's kind where dateutil is installed, else Python's."""
+    if type(value).__name__ != "relativedelta":
+        return value
+    units = ("days", "hours", "minutes", "seconds", "microseconds")
+    return timedelta(**{unit: getattr(value, unit) for unit in units})
+
+
+def _text(value: object) -> str:
+    """A value as it is written in EMQX's file, or nearly so."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, timedelta):
+        return f"{value / timedelta(seconds=1):g}s"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    return "" if value is None else str(value)

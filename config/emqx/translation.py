@@ -1,0 +1,270 @@
+"""Translates the settings of emqx.conf."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from config.emqx import acl, options, values
+from config.emqx.access import Access
+from config.emqx.listener import KINDS, PORTS, Listener, file_of
+from config.emqx.reading import Setting
+from config.imported.draft import Finding, Section, printable
+
+_DEFAULTS: Final = ("tcp", "ws")
+_NO_DEFAULT: Final = (
+    "EMQX listens on {port} ({kind}) too by default, with a certificate that everybody has: "
+    "add a listener with one of yours"
+)
+_SUM: Final = "max_connections is one limit for all listeners together"
+_NOT_TAKEN: Final = "not taken over: write authorization.rules. Until then what no rule allows is denied"
+_NOT_ALL: Final = "mqtt.max_connections is one limit for all listeners, and not each has one"
+
+
+@dataclass
+class Translated:
+    """A new configuration, and what has to be said about it."""
+
+    section: Section
+    findings: list[Finding]
+    users: Path | None = None
+    """A file of users that has to be made, without any: EMQX's own cannot be read."""
+
+
+def translate(settings: Sequence[Setting], folder: Path, users: Path, journal: Path) -> Translated:
+    """Translate settings. `folder`: where emqx.conf is; `users`: where a file without users would be; `journal`: a
+    directory for the journal. Raises ValueError if nothing could be served."""
+    translation = _Translation(folder, journal)
+    for setting in settings:
+        translation.take(setting)
+    return translation.end(users)
+
+
+class _Translation:
+    """The state while settings are read."""
+
+    def __init__(self, folder: Path, journal: Path) -> None:
+        self._folder = folder
+        self._journal = journal
+        self._root = Section()
+        self._findings: list[Finding] = []
+        self._listeners: dict[tuple[str, str], Listener] = {}
+        self._access = Access(folder)
+        self._sources: dict[str, dict[str, Setting]] = {}
+        self._certificate_user: Setting | None = None
+        self._whole: dict[str, list[Setting]] = {}
+        self._on_disk: list[Setting] = []
+
+    # -- setting by setting
+
+    def take(self, setting: Setting) -> None:
+        """Take one setting over, or say why not."""
+        try:
+            self._take(setting)
+        except ValueError as error:
+            self._leave(setting, str(error), wrong=True)
+
+    def _take(self, setting: Setting) -> None:
+        name, first = setting.name, setting.path[0]
+        if name in options.KEYS:
+            key = options.KEYS[name]
+            self._root.section(key.section).put(key.key, key.read(setting.found), setting)
+        elif first == "listeners" and len(setting.path) > 3:
+            self._about_listener(setting)
+        elif first == "authentication":
+            self._access.take(setting)
+        elif name.startswith("authorization.sources."):
+            _, _, number, *rest = setting.path
+            self._sources.setdefault(number, {})[".".join(rest)] = setting
+        elif name in options.NEUTRAL and setting.found == options.NEUTRAL[name]:
+            self._root.remarks.append(f"{setting}: as Sluice has it")
+        elif not self._about_broker(name, setting):
+            self._without_counterpart(setting)
+
+    def _about_broker(self, name: str, setting: Setting) -> bool:
+        """Settings of the whole broker that need more than a key; returns whether it is one."""
+        if name == "mqtt.max_subscriptions":
+            limit = values.count()(setting.found)
+            if limit != values.INFINITY:
+                self._quota().put("max_subscriptions", limit, setting)
+                return True
+        elif name.startswith("mqtt.mqueue_priorities."):
+            weight = values.whole(1, 255)(setting.found)
+            entry = Section()
+            entry.put("match", ".".join(setting.path[2:]), setting)
+            entry.put("weight", weight)
+            found = self._root.section("session").keys.setdefault("mqueue_priorities", [])
+            assert isinstance(found, list)  # nothing else puts this key
+            found.append(entry)
+            return True
+        elif name == "mqtt.peer_cert_as_username" and setting.value == "cn":
+            self._certificate_user = setting
+            return True
+        elif name == "log.console.level":
+            if setting.value not in options.LEVELS:
+                raise ValueError(f"write one of {', '.join(options.LEVELS)}")
+            self._root.section("log").put("level", options.LEVELS[setting.value], setting)
+            return True
+        elif name == "log.console.formatter":
+            self._root.section("log").put("format", "json" if setting.value == "json" else "console", setting)
+            return True
+        elif name in ("authorization.no_match", "authorization.deny_action"):
+            return self._about_rules(setting)
+        elif (name, setting.value) in (("durable_sessions.enable", "true"), ("retainer.backend.storage_type", "disc")):
+            self._on_disk.append(setting)
+            return True
+        return False
+
+    def _about_rules(self, setting: Setting) -> bool:
+        section = self._root.section("authorization")
+        if setting.path[-1] == "no_match":
+            if setting.value not in ("allow", "deny"):
+                raise ValueError("write allow or deny")
+            section.put("default", setting.value, setting)
+        else:
+            section.put("refused_publish", "close" if setting.value == "disconnect" else "acknowledge", setting)
+        return True
+
+    def _about_listener(self, setting: Setting) -> None:
+        _, kind, name, *rest = setting.path
+        if kind not in KINDS:
+            self._leave(setting, "Sluice has TCP, TLS, WebSocket, WSS and Unix sockets")
+            return
+        listener = self._listeners.setdefault((kind, name), Listener(kind, name, self._folder))
+        listener.settings[".".join(rest)] = setting
+
+    def _without_counterpart(self, setting: Setting) -> None:
+        name = setting.name
+        if name.startswith("mqtt.") and name not in options.LEFT:
+            self._leave(setting, "there is no such setting in Sluice", wrong=name.count(".") > 1)
+            return
+        found = options.reason(name, options.LEFT)
+        if found is None:
+            self._leave(setting, "EMQX has no such setting, or this import does not know it", wrong=True)
+        elif found[0] in options.WHOLE:
+            self._whole.setdefault(found[0], []).append(setting)
+        else:
+            self._leave(setting, found[1])
+
+    def _quota(self) -> Section:
+        """The quota of all users."""
+        found = self._root.keys.setdefault("quotas", [])
+        assert isinstance(found, list)  # nothing else puts this key
+        if not found:
+            found.append(Section())
+        return found[0]
+
+    def _leave(self, setting: Setting, why: str, wrong: bool = False) -> None:
+        self._findings.append(Finding(setting, why, wrong))
+
+    # -- at the end
+
+    def end(self, users: Path) -> Translated:
+        """Put together what the settings say."""
+        for beginning, settings in self._whole.items():
+            others = f" (and {len(settings) - 1} more under {beginning})" if len(settings) > 1 else ""
+            self._leave(settings[0], f"{options.LEFT[beginning]}{others}")
+        served = self._served()
+        sections = []
+        for listener in served:
+            try:
+                sections.append(listener.section(self._certificate_user, self._access.asks))
+            except ValueError as error:
+                raise ValueError(f"listeners.{listener.kind}.{listener.name}: {error}") from error
+        self._put_rates(served)
+        for listener in served:
+            self._findings += [Finding(setting, why) for setting, why in listener.left()]
+        needs_users = self._access.put(self._root, self._findings, users)
+        self._put_rules()
+        if self._on_disk:
+            self._root.section("persistence").put("directory", str(self._journal), *self._on_disk)
+        if self._certificate_user is not None and not any(each.kind in ("ssl", "wss") for each in served):
+            self._leave(self._certificate_user, "no listener asks for certificates")
+        ordered = Section()
+        ordered.keys["allow_anonymous"] = self._root.keys.pop("allow_anonymous")
+        ordered.keys["listeners"] = sections
+        ordered.keys |= self._root.keys
+        ordered.remarks = self._root.remarks + [str(each) for each in self._findings]
+        return Translated(ordered, self._findings, users if needs_users else None)
+
+    def _served(self) -> list[Listener]:
+        """The listeners that EMQX opens: those named `default` without being told."""
+        served = []
+        for kind in KINDS:
+            if (kind, "default") in self._listeners:
+                continue
+            if kind in _DEFAULTS:
+                self._listeners[kind, "default"] = Listener(kind, "default", self._folder)
+            else:
+                self._root.remarks.append(_NO_DEFAULT.format(port=PORTS[kind], kind=kind))
+        for listener in sorted(self._listeners.values(), key=lambda each: KINDS.index(each.kind)):
+            if listener.off:
+                self._findings += [Finding(each, "the listener is off") for each in listener.settings.values()]
+            else:
+                served.append(listener)
+        if not served:
+            raise ValueError("all listeners are off")
+        return served
+
+    def _put_rates(self, served: Sequence[Listener]) -> None:
+        """What EMQX has for each listener, and Sluice for all of them."""
+        for name, section, key, read in (
+            ("messages_rate", self._root.section("session"), "producer_max_rate", values.message_rate),
+            ("bytes_rate", None, "producer_max_bytes", values.byte_rate),
+        ):
+            found = [setting for each in served if (setting := each.take(name)) is not None]
+            if found and (value := read(found[0].found)) != values.INFINITY:
+                (section or self._quota()).put(key, value, found[0])
+                found = found[1:]
+            self._findings += [Finding(each, f"{key} is one limit for all listeners, or none") for each in found]
+        limits = [setting for each in served if (setting := each.take("max_connections")) is not None]
+        numbers = [values.count()(each.found) for each in limits]
+        whole = [each for each in numbers if isinstance(each, int)]
+        if whole and len(whole) == len(served):
+            self._root.section("mqtt").put("max_connections", sum(whole), *limits)
+            if len(served) > 1:
+                self._root.section("mqtt").remarks.append(_SUM)
+        else:
+            self._findings += [Finding(each, _NOT_ALL) for each in limits]
+
+    def _put_rules(self) -> None:
+        """The rules of acl.conf; other sources cannot be read, and so nobody may do what they might deny."""
+        section = self._root.section("authorization")
+        made: list[Section] = []
+        for found in self._sources.values():
+            if "enable" in found and not values.boolean(found["enable"].found):
+                self._findings += [Finding(each, "it is off") for each in found.values()]
+            elif "path" in found and "type" in found and found["type"].value == "file":
+                made += self._rules_of(found)
+            else:
+                settings = list(found.values())
+                self._leave(settings[0], _NOT_TAKEN, wrong=True)
+                self._findings += [Finding(each, "part of it") for each in settings[1:]]
+                section.keys.pop("default", None)
+                section.put("default", "deny", settings[0])
+        if made:
+            section.keys["rules"] = made
+        if "default" not in section.keys:
+            section.put("default", "allow", "EMQX's default")
+
+    def _rules_of(self, found: dict[str, Setting]) -> list[Section]:
+        path = found["path"]
+        file = Path(file_of(self._folder, path.value))
+        made = []
+        try:
+            for source, rule, said in acl.rules(file.read_text(errors="replace")):
+                if said:
+                    shown = printable(" ".join(source.split()))
+                    self._leave(path, f"{shown}: {said}", wrong=rule is None and "left out" not in said)
+                if rule is not None:
+                    section = Section()
+                    for number, (key, value) in enumerate(rule.items()):
+                        section.put(key, value, *([] if number else [f"{path}: {' '.join(source.split())}"]))
+                    made.append(section)
+        except (OSError, ValueError) as error:
+            made.clear()
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            self._leave(path, f"{file}: {why}; {_NOT_TAKEN}", wrong=True)
+            self._root.section("authorization").put("default", "deny", path)
+        self._root.remarks += [f"{each}: acl.conf" for name, each in found.items() if name != "path"]
+        return made
