@@ -111,7 +111,7 @@ class TokenKeys:
             raise ValueError(f"more than {MOST_BYTES} bytes")
         try:
             found = PyJWKSet.from_dict(json.loads(content)).keys
-        except (PyJWTError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        except (PyJWTError, ValueError, TypeError, AttributeError, KeyError, RecursionError, NotImplementedError):
             raise ValueError("not a set of keys (JWKS)") from None
         wanted = [key for key in found if key.public_key_use in (None, "sig") and self._accepts(key)]
         if not wanted:
