@@ -54,7 +54,6 @@ class Persistence:
         self._stop = stop
         self.journal.commits.on_failed = self._failed
         self.journal.commits.on_full = self._changed_room
-        self.journal.commits.on_locked = self._changed_lock
         self.restore(broker)
         self._storage.begin()
         if len(self.journal.frames):
@@ -86,14 +85,6 @@ class Persistence:
             self._log.error("journal_full", detail=f"{_REFUSED} are refused until {end}")
         else:
             self._log.info("journal_has_room")
-
-    def _changed_lock(self, locked: bool) -> None:
-        """Another program has locked the journal, or not any more: commits wait for that."""
-        if locked:
-            detail = "another program has locked the journal: acknowledgements wait until that ends"
-            self._log.error("journal_locked", detail=detail)
-        else:
-            self._log.info("journal_unlocked")
 
     async def close(self) -> None:
         """Commit what has been written and close the file.

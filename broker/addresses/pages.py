@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from typing import Final, final
 
-from broker.storage.database import StorageError
+from broker.storage.errors import StorageError
 from broker.storage.kept_address import KeptAddress, Page
 from broker.storage.records import DamagedError
 from protocol.publish import Publish

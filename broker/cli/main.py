@@ -71,7 +71,7 @@ def run(loaded: config.Loaded, dashboard: Dashboard = False, developer_gate: Gat
     """Serve MQTT clients until interrupted."""
     from broker.server.logs import configure
     from broker.server.server import Server
-    from broker.storage.database import FailedError
+    from broker.storage.errors import FailedError
 
     configure(loaded.config.log)
     try:

@@ -1,17 +1,16 @@
 """The commands `sluice store ...`: they show, check and copy a journal (FC-27)."""
 
-import sqlite3
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from broker.cli.store_files import DAMAGED, copying, damage_of_log, reading, refuse, writing
+from broker.cli.store_files import DAMAGED, copying, reading
 from broker.storage import frame
-from broker.storage.database import NAME, Database, read_frames
-from broker.storage.salvage import pieces, problems
+from broker.storage.errors import StorageError
+from broker.storage.found import Found, frames
+from broker.storage.salvage import pieces
 from broker.storage.saved import Saved
 
 store_app = typer.Typer(help="Show, check and copy the journal of a broker.", no_args_is_help=True)
@@ -20,9 +19,9 @@ Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The broker
 Copy = Annotated[Path, typer.Argument(metavar="COPY", help="The new directory with the copy.")]
 
 
-def _read(connection: sqlite3.Connection) -> Saved:
+def _read(found: Found) -> Saved:
     saved = Saved()
-    for number, content in read_frames(connection):
+    for number, content in frames(found):
         saved.read(number, content)
     saved.finish()
     return saved
@@ -34,8 +33,8 @@ def stats(directory: Directory) -> None:
 
     Live are the messages and the state of sessions, such as subscriptions, that compaction would keep.
     """
-    with reading(directory) as connection:
-        saved = _read(connection)
+    with reading(directory) as found:
+        saved = _read(found)
     size = sum(frame.size for frame in saved.frames.values())
     live = saved.live_bytes()
     queues = saved.sessions.values()
@@ -55,16 +54,16 @@ def stats(directory: Directory) -> None:
 def check(directory: Directory) -> None:
     """Read all of a journal, and list every frame that is damaged or missing."""
     damage, count = 0, 0
-    with reading(directory, damaged=True) as connection:
-        for found in (*damage_of_log(directory), *problems(connection)):
-            print(found)
+    with reading(directory, damaged=True) as found:
+        for problem in found.damage:
+            print(problem)
             damage += 1
-        for piece in pieces(connection):
+        for piece in pieces(found):
             if piece.damage:
                 print(f"{piece}: {piece.damage}")
                 damage += 1
             else:
-                count += 1
+                count += piece.count()
     if damage:
         print(f"{count} frames can be read")
         print(f"sluice: {damage} problems; `sluice store salvage` copies what can be read", file=sys.stderr)
@@ -74,38 +73,28 @@ def check(directory: Directory) -> None:
 
 @store_app.command()
 def backup(directory: Directory, copy: Copy) -> None:
-    """Copy a journal, also while its broker runs."""
-    with (
-        copying(copy) as folder,
-        reading(directory) as connection,
-        writing(),
-        closing(sqlite3.connect(folder / NAME)) as target,
-    ):
-        connection.backup(target)
-    print(f"{copy / NAME}: {(copy / NAME).stat().st_size} bytes")
+    """Copy a journal, also while its broker runs. One that is damaged is not copied."""
+    with reading(directory) as found, copying(copy) as new:
+        for _, content in frames(found):
+            new.add([content[frame.HEAD_SIZE :]])
+    print(f"{copy}: {new.count} frames")
 
 
 @store_app.command()
 def salvage(directory: Directory, copy: Copy) -> None:
     """Copy what can be read of a damaged journal, and list what is lost."""
-    kept = lost = 0
-    with copying(copy) as folder, reading(directory, damaged=True) as connection:
-        of_log, of_database = damage_of_log(directory), problems(connection)
-        for found in (*of_log, *of_database):
-            print(found)
-        unknown = len(of_log)
-        with closing(Database(folder)) as target:
-            for piece in pieces(connection):
-                if piece.damage:
-                    print(f"{piece}: {piece.damage}: lost")
-                    lost += piece.count()
-                    unknown += not piece.count()
-                    continue
-                kept += 1  # they are numbered anew: a gap would be damage
-                with writing():
-                    target.append(kept, frame.encode(kept, [piece.content[frame.HEAD_SIZE :]]))
-        if not kept:
-            refuse(directory / NAME, "it has no frame that can be read: there is no copy")
-    print(f"{kept} frames are in {copy / NAME}, {f'at least {lost + unknown}' if unknown else lost} are lost")
-    if lost or unknown or of_database:
+    lost = 0
+    with reading(directory, damaged=True) as found, copying(copy) as new:
+        for problem in found.damage:
+            print(problem)
+        for piece in pieces(found):
+            if piece.damage:
+                print(f"{piece}: {piece.damage}: lost")
+                lost += piece.count()
+            else:  # they are numbered anew: a gap would be damage
+                new.add([piece.content[frame.HEAD_SIZE :]])
+        if not new.count:
+            raise StorageError(f"{directory} has no frame that can be read")
+    print(f"{new.count} frames are in {copy}, {f'at least {lost}' if found.damage else lost} are lost")
+    if lost or found.damage:
         raise typer.Exit(DAMAGED)

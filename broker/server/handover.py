@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from broker.server.listening import open_shared
-from broker.storage.database import LOCK, path_in
+from broker.storage.segments import LOCK
 from config.models import Listener
 
 Opened = dict[str, list[socket.socket]]
@@ -37,7 +37,7 @@ def open_ahead(listeners: Sequence[Listener], journal: Path | None) -> Opened:
 def _wait_for(directory: Path) -> None:
     """Wait until no other broker uses this journal."""
     try:
-        lock = os.open(path_in(directory).with_name(LOCK), os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return  # there is none yet, or opening it will say what is wrong
     try:

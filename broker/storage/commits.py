@@ -1,8 +1,9 @@
 """Group commit: writes frame by frame to disk, and notifies the connections that wait for a frame (FC-27, FC-28).
 
 All that is added until a commit begins is in it. There is one commit at a time, and the next begins when it has
-returned: all that a busy broker writes meanwhile shares one sync. It is one frame, or several if it is long: a row of
-SQLite is limited. They are on disk together or not at all, so what belongs together may be in several of them.
+returned: all that a busy broker writes meanwhile shares one sync. It is one frame, or several if it is long, as
+compaction has a whole frame in memory. They are on disk together or not at all, so what belongs together may be in
+several of them.
 """
 
 import asyncio
@@ -12,7 +13,8 @@ from typing import Final, final
 
 from broker.runtime.endpoint import COMMIT, Endpoint
 from broker.storage.disk_thread import DiskThread
-from broker.storage.frame import HEAD_SIZE
+from broker.storage.errors import StorageError
+from broker.storage.frame import HEAD_SIZE, padded
 
 COMMITTED: Final = 0
 """A frame is on disk."""
@@ -20,9 +22,6 @@ TIGHT: Final = 1
 """It is on disk, but there is no room for further messages."""
 STUCK: Final = 2
 """It could not be put on disk: there is no room at all."""
-LOCKED: Final = 3
-"""It could not be put on disk: another program has locked the file."""
-
 LAZY: Final = 0.1
 """Seconds until a commit begins for records that no packet waits for."""
 
@@ -37,7 +36,7 @@ ROOM_AGAIN: Final = 16
 """That part of `max_bytes` is free when there is room again."""
 
 RETRY: Final = 1.0
-"""Seconds until a commit that found the disk full, or the file locked, is tried again."""
+"""Seconds until a commit that found the disk full is tried again."""
 
 
 @final
@@ -49,7 +48,7 @@ class Commits:
     ) -> None:
         """`append` puts frames on disk, the first of which has this number, all or none of them, in a thread.
 
-        It returns COMMITTED, TIGHT, STUCK or LOCKED, and raises if it fails.
+        It returns COMMITTED, TIGHT or STUCK, and raises if it fails.
 
         `sync`: seconds between commits, for which no packet waits then; 0 = packets wait for their commit. `max_bytes`:
         of all frames; 0 = any number.
@@ -66,10 +65,6 @@ class Commits:
         """Whether there is no room for messages, on the disk or within `max_bytes`, as last reported to `on_full`."""
         self.on_full: Callable[[bool], None] | None = None
         """Called when `lacks_room` has changed."""
-        self.locked = False
-        """Whether another program has locked the file."""
-        self.on_locked: Callable[[bool], None] | None = None
-        """Called when `locked` has changed."""
         self.size = 0
         """Bytes of all frames that are on disk, or on their way."""
         self.max_bytes = max_bytes
@@ -80,6 +75,8 @@ class Commits:
         self.on_failed: Callable[[], None] | None = None
         self.before_commit: Callable[[], None] | None = None
         """Called before each commit: it may add records."""
+        self.after_commit: Callable[[], None] | None = None
+        """Called when a commit has returned; it raises StorageError if what is on disk would not be found again."""
         self.pieces: list[bytes] = []
         """What has been added to the frame; whoever appends to it calls `count`."""
         self.most_waiting: int = MOST_WAITING
@@ -139,7 +136,7 @@ class Commits:
         """End the frame that is being filled: the next one is for the same commit."""
         self._ended.append(self.pieces)
         self.pieces = []
-        self.size += HEAD_SIZE + self._bytes
+        self.size += padded(HEAD_SIZE + self._bytes)
         self._bytes = 0
         self.number += 1
 
@@ -234,17 +231,17 @@ class Commits:
         if isinstance(result, Exception):
             self.fail(result)
             return
-        locked = result == LOCKED
-        if locked != self.locked:
-            self.locked = locked
-            if self.on_locked is not None:
-                self.on_locked(locked)
-        if not locked:
-            self.stuck = result == STUCK
-            self._set_full(result != COMMITTED)
-        if locked or self.stuck:
+        self.stuck = result == STUCK
+        self._set_full(result != COMMITTED)
+        if self.stuck:
             asyncio.get_running_loop().call_later(RETRY, self._put, first, frames)
             return
+        if self.after_commit is not None:
+            try:
+                self.after_commit()
+            except StorageError as error:
+                self.fail(error)
+                return
         self.committed = first + len(frames) - 1
         self._committing = False
         if self._wanted:

@@ -10,7 +10,7 @@ from typing import Final, cast, final
 import structlog
 
 from broker.storage import frame, message_record, records
-from broker.storage.database import StorageError
+from broker.storage.errors import StorageError
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
 from broker.storage.message import Frame, Message
@@ -22,8 +22,8 @@ from broker.storage.storage import Storage
 PAUSE = 0.25
 """Seconds between two checks whether compaction is needed."""
 SMALL = 4 * 1024 * 1024
-"""Bytes up to which a journal is not compacted. What is removed while it is in SQLite's write-ahead log only is never
-copied to the database, so this is much less than the log."""
+"""Bytes up to which a journal is not compacted. It is less than a segment, so that one that is used again is often
+enough."""
 BATCH = 1024 * 1024
 """Bytes of frames that are removed at once."""
 
@@ -67,7 +67,7 @@ class Compaction:
         """Whether more than half of the journal is dead, less if there is no room, or there are very many frames."""
         journal = self._journal
         commits = journal.commits
-        if len(journal.frames) < 2 or commits.stuck or commits.locked or commits.failed is not None:
+        if len(journal.frames) < 2 or commits.stuck or commits.failed is not None:
             return False
         if len(journal.frames) > MANY:
             return True

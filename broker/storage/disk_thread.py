@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from broker.storage.records import DamagedError
+
 T = TypeVar("T")
 
 SLOW: Final = 30.0
@@ -87,7 +89,7 @@ class DiskThread:
         if self._slow:
             self._slow = False
             self._log.info("disk_answers_again", of=self._name)
-        if isinstance(value, Exception) and not isinstance(value, OSError):
+        if isinstance(value, Exception) and not isinstance(value, OSError | DamagedError):
             assert self._loop is not None
             self._loop.call_exception_handler({"message": "a job for the disk has failed", "exception": value})
         done(value)

@@ -1,31 +1,70 @@
-"""All that the journal syncs: what these functions write is on disk when they return (FC-27).
+"""All that the journal syncs: what these functions write is on disk when they return (FC-27)."""
 
-SQLite calls fsync itself, for each commit and each copy of its log to the database, on connections that say so here.
-"""
-
+import errno
 import os
-import sqlite3
 from pathlib import Path
+from typing import Final
+
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+"""Errors that mean that there is no room: on the disk, in a quota, or for another open file. There may be later."""
+
+_PIECE: Final = 64 * 1024
+
+_DSYNC: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs", "overlay"})
+"""File systems of Linux that are known to sync what is written with RWF_DSYNC."""
 
 
-def sync_commits(connection: sqlite3.Connection) -> None:
-    """Let SQLite sync its log for each commit, and the database for each copy. Raises sqlite3.Error."""
-    connection.execute("pragma synchronous = full")
+def flag_of(directory: Path) -> int:
+    """The flag with which `write` need not sync: RWF_DSYNC, or 0 where the file system is not known to honour it."""
+    flag: int = getattr(os, "RWF_DSYNC", 0)
+    return flag if flag and _file_system(directory) in _DSYNC else 0
 
 
-def extend(path: Path, size: int) -> None:
-    """Append `size` zeros to a file. Raises OSError."""
-    with path.open("r+b", buffering=0) as file:
-        file.seek(0, os.SEEK_END)
-        file.write(bytes(size))
-        os.fsync(file.fileno())
+def _file_system(directory: Path) -> str:
+    """The kind of the file system that holds this directory; empty if that is not known."""
+    device = directory.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        before, _, behind = line.partition(" - ")
+        if before.split()[2] == number:
+            return behind.split()[0]
+    return ""
 
 
-def cut(path: Path, size: int) -> None:
-    """Cut a file off after `size` bytes. Raises OSError."""
-    with path.open("r+b") as file:
-        file.truncate(size)
-        os.fsync(file.fileno())
+def write(file: int, content: bytes, position: int, flag: int) -> None:
+    """Write it there, in one call unless less is written than asked for. Raises OSError."""
+    written = os.pwritev(file, [content], position, flag)
+    while written < len(content):
+        written += os.pwritev(file, [memoryview(content)[written:]], position + written, flag)
+    if not flag:
+        os.fdatasync(file)
+
+
+def make(path: Path, size: int) -> None:
+    """Make a file of so many zeros. They are written: a file with holes is synced slower later. Raises OSError."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        zeros = bytes(_PIECE)
+        for start in range(0, size, _PIECE):
+            _write_all(file, zeros[: size - start])
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _write_all(file: int, content: bytes) -> None:
+    written = os.write(file, content)
+    while written < len(content):
+        written += os.write(file, memoryview(content)[written:])
+
+
+def sync(file: int) -> None:
+    """Put on disk what has been written to this file, by whomever. Raises OSError."""
+    os.fsync(file)
 
 
 def sync_names(directory: Path) -> None:

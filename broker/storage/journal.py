@@ -6,6 +6,7 @@ from broker.runtime.clock import SECOND
 from broker.storage import message_record, records
 from broker.storage.commits import Commits
 from broker.storage.deliveries import Deliveries
+from broker.storage.frame import padded
 from broker.storage.index import Entry
 from broker.storage.message import Frame, Memory, Message
 from broker.storage.reader import Reader
@@ -245,7 +246,7 @@ class Journal:
     def _bound_frame(self) -> None:
         """Another record comes, and the place of none has been given away: what follows a long frame is in a new one.
 
-        So no frame has more than MOST_WAITING bytes and one record: SQLite refuses a row of 1,000,000,000.
+        So no frame has more than MOST_WAITING bytes and one record: compaction has a whole one in memory.
         """
         commits = self.commits
         if commits.position() > commits.most_waiting:
@@ -254,7 +255,7 @@ class Journal:
 
     def _end_frame(self) -> None:
         frame = self.frame()  # it may add a record
-        frame.size = self.commits.position()
+        frame.size = padded(self.commits.position())
         self._frame = None
 
     def _finish_frame(self) -> None:

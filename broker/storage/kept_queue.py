@@ -7,8 +7,8 @@ from typing import Final, cast, final
 from mypy_extensions import mypyc_attr
 
 from broker.storage import message_record, records
-from broker.storage.database import StorageError
 from broker.storage.deliveries import Deliveries, Number
+from broker.storage.errors import StorageError
 from broker.storage.evicted import Evicted, hold_address, release_address
 from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal

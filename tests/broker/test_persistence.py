@@ -1,14 +1,14 @@
 """FC-29: a journal that cannot be read or written."""
 
-import shutil
 import signal
-import sqlite3
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from broker.storage.database import NAME
+from broker.storage.found import find
+from broker.storage.frame import HEAD_SIZE, SECTOR
+from broker.storage.segment import Segment
 from protocol import properties as props
 from protocol.acknowledgements import Puback
 from protocol.connack import Connack
@@ -28,29 +28,27 @@ from tests.support.wire import WireClient, connected
 KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 3600}
 
 FAILING = """
-import sqlite3
-class Failing(sqlite3.Connection):
-    def execute(self, sql, parameters=()):
-        if sql.startswith("insert") and b"please fail" in parameters[1]:
-            raise sqlite3.OperationalError("disk I/O error")
-        return super().execute(sql, parameters)
-connect = sqlite3.connect
-sqlite3.connect = lambda *arguments, **options: connect(*arguments, **options, factory=Failing)
+import errno, os
+pwritev = os.pwritev
+def failing(file, parts, *rest):
+    if b"please fail" in parts[0]:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    return pwritev(file, parts, *rest)
+os.pwritev = failing
 from broker.cli.main import main
 main()
 """
 """A broker whose disk fails when a certain message is written."""
 
 SLOW = """
-import os, sqlite3, time
-class Slow(sqlite3.Connection):
-    def execute(self, sql, parameters=()):
-        if sql.startswith("insert") and b"please wait" in parameters[1]:
-            while not os.path.exists({go_on!r}):
-                time.sleep(0.01)
-        return super().execute(sql, parameters)
-connect = sqlite3.connect
-sqlite3.connect = lambda *arguments, **options: connect(*arguments, **options, factory=Slow)
+import os, time
+pwritev = os.pwritev
+def slow(file, parts, *rest):
+    if b"please wait" in parts[0]:
+        while not os.path.exists({go_on!r}):
+            time.sleep(0.01)
+    return pwritev(file, parts, *rest)
+os.pwritev = slow
 import broker.persistence
 broker.persistence.WAITS_AFTER = 0.1
 broker.persistence.CLOSE_TIMEOUT = {patience}
@@ -60,29 +58,19 @@ main()
 """A broker whose disk writes a certain message when there is a file, and which has so many seconds for it."""
 
 LIMITED = """
-import sqlite3
-class Limited(sqlite3.Connection):
-    def execute(self, sql, parameters=()):
-        if sql.startswith("insert"):
-            super().execute(f"pragma max_page_count = {{open({limit!r}).read()}}")
-        return super().execute(sql, parameters)
-connect = sqlite3.connect
-sqlite3.connect = lambda *arguments, **options: connect(*arguments, **options, factory=Limited)
+import errno, os
+import broker.storage.spares
+broker.storage.spares.SEGMENT = 65536
+write = os.write
+def limited(file, content):
+    if len(content) > 10000 and os.path.exists({full!r}):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return write(file, content)
+os.write = limited
 from broker.cli.main import main
 main()
 """
-"""A broker whose disk has as many pages as a file says."""
-
-IMPATIENT = """
-import sqlite3
-connect = sqlite3.connect
-sqlite3.connect = lambda *arguments, **options: connect(*arguments, **{**options, "timeout": 0.0})
-from broker.cli.main import main
-main()
-"""
-"""A broker that does not wait for other programs that use the file."""
-
-PLENTY = "1073741823"
+"""A broker with small segments, whose disk has no room for another one while there is a file."""
 
 
 def sections(directory: Path) -> dict[str, object]:
@@ -90,16 +78,23 @@ def sections(directory: Path) -> dict[str, object]:
     return {"persistence": {"directory": str(directory)}}
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "update frame set content = cast(substr(content, 1, 40) || x'00' || substr(content, 42) as blob)",
-        "update frame set content = substr(content, 1, length(content) - 1)",
-        "update frame set number = number + 5",
-        "update frame set content = x''",
-    ],
-)
-def test_damaged(start: Start, tmp_path: Path, damage: str) -> None:
+def in_records(segment: Segment) -> tuple[int, bytes]:
+    """Another byte in the records of the first frame."""
+    return SECTOR + HEAD_SIZE + 2, b"\xff"
+
+
+def in_the_last_frame(segment: Segment) -> tuple[int, bytes]:
+    """Another byte in the head of the last frame, behind which the mark is that the broker has stopped."""
+    return segment.end - SECTOR - segment.size(segment.next - 1) + SECTOR, b"\xff"
+
+
+def in_its_head(segment: Segment) -> tuple[int, bytes]:
+    """Zeros in the middle of the file's head, in both copies."""
+    return 10, bytes(300)
+
+
+@pytest.mark.parametrize("damage", [in_records, in_the_last_frame, in_its_head])
+def test_damaged(start: Start, tmp_path: Path, damage: Callable[[Segment], tuple[int, bytes]]) -> None:
     """A broker refuses to start on a damaged journal, names the damage and its place, and leaves it unchanged."""
     journal = tmp_path / "journal"
     broker = start(sections=sections(journal))
@@ -108,14 +103,17 @@ def test_damaged(start: Start, tmp_path: Path, damage: str) -> None:
         client.subscribe("a", "b", "c", qos=1)
     broker.ask_to_end()
     assert broker.stop() == 0
-    with closing(sqlite3.connect(journal / NAME)) as database, database:
-        database.execute(damage)
-    before = (journal / NAME).read_bytes()
+    (segment,) = find(journal).segments
+    at, content = damage(segment)
+    with segment.path.open("r+b") as file:
+        file.seek(at)
+        file.write(content)
+    before = segment.path.read_bytes()
     with pytest.raises(
-        BrokerError, match=r"ended with 1 .*\n.*sluice: .*journal.sqlite: frame \d: .*damaged; `sluice store check`"
+        BrokerError, match=r"ended with 1 .*\n.*sluice: .*segment-\d: .*damaged; `sluice store check`"
     ):
         start(sections=sections(journal))
-    assert (journal / NAME).read_bytes() == before
+    assert segment.path.read_bytes() == before
 
 
 def test_a_second_broker(start: Start, tmp_path: Path) -> None:
@@ -137,7 +135,7 @@ def test_a_commit_fails(start: Start, tmp_path: Path) -> None:
     wait_until(lambda: "journal_failed" in broker.stderr, "journal_failed")
     broker.ask_to_end(signal.SIGWINCH)  # which does nothing: it ends by itself
     assert broker.stop() == 74
-    assert "disk I/O error: what is on disk is not known; start the broker again" in broker.stderr
+    assert "Input/output error: what is on disk is not known; start the broker again" in broker.stderr
     again = start(sections=sections(tmp_path / "journal"))
     with WireClient(again.address(), 5) as client:
         assert client.connect("kept", clean_start=False, properties=KEPT).session_present
@@ -178,24 +176,23 @@ def test_a_disk_that_is_too_slow_at_the_end(start: Start, tmp_path: Path) -> Non
         publisher.publish("t", b"please wait", 1)
     broker.ask_to_end()
     assert broker.stop() == 74
-    assert "journal.sqlite: the last records were not written within 0.3 s" in broker.stderr
+    assert "journal: the last records were not written within 0.3 s" in broker.stderr
 
 
 def test_a_disk_that_is_full(start: Start, tmp_path: Path) -> None:
     """While the disk is full publishers get 0x97 and other clients are served; with room it continues."""
-    limit = tmp_path / "limit"
-    limit.write_text(PLENTY)
-    command = (SLUICE[0], "-c", LIMITED.format(limit=str(limit)))
+    full = tmp_path / "full"
+    command = (SLUICE[0], "-c", LIMITED.format(full=str(full)))
     broker = start(sections=sections(tmp_path / "journal"), command=command)
     with WireClient(broker.address(), 5) as client, connected(broker.address(), 5) as publisher:
         client.connect("kept", clean_start=False, properties=KEPT)
         client.subscribe("t", qos=1)
-        limit.write_text("1")  # SQLite takes the present size then
+        full.touch()
         publisher.send(Publish(b"t", bytes(100_000), 1, packet_id=1))
         assert client.receive_message().size == 100_000
         with connected(broker.address(), 5) as other:
             wait_until(lambda: refused(other), "PUBLISH is refused")
-        limit.write_text(PLENTY)
+        full.unlink()
         assert publisher.expect(Puback).packet_id == 1
         publisher.publish("t", b"goes on", 1)
         assert client.receive_message().payload == b"goes on"
@@ -222,31 +219,16 @@ def test_no_more_than_max_bytes(start: Start, tmp_path: Path) -> None:
         assert broker.stderr.count("journal_full") == 1
 
 
-def test_another_program_locks_the_journal(start: Start, tmp_path: Path) -> None:
-    """While another program has locked the journal acknowledgements wait, and the log says so; then they come."""
-    command = (SLUICE[0], "-c", IMPATIENT)
-    broker = start(sections=sections(tmp_path / "journal"), command=command)
-    with connected(broker.address(), 5, clean_start=False, properties=KEPT) as client:
-        with closing(sqlite3.connect(tmp_path / "journal" / NAME, isolation_level=None)) as other:
-            other.execute("begin immediate")
-            client.send(Subscribe(1, [Subscription("t", 1)]))
-            wait_until(lambda: "journal_locked" in broker.stderr, "journal_locked")
-            other.execute("rollback")
-        assert client.expect(Suback).reason_codes == [1]
-        wait_until(lambda: "journal_unlocked" in broker.stderr, "journal_unlocked")
-    assert broker.stderr.count("journal_locked") == 1
-
-
 def test_the_directory_is_removed(start: Start, tmp_path: Path) -> None:
     """A broker whose journal is removed acknowledges nothing more, says why, and ends with 74."""
     broker = start(sections=sections(tmp_path / "journal"))
     with connected(broker.address(), 5, clean_start=False, properties=KEPT) as client:
-        shutil.rmtree(tmp_path / "journal")
+        (tmp_path / "journal").rename(tmp_path / "elsewhere")
         client.send(Subscribe(1, [Subscription("t", 1)]))
         assert client.until_close() == []
     broker.ask_to_end(signal.SIGWINCH)  # which does nothing: it ends by itself
     assert broker.stop() == 74
-    assert "journal.sqlite: it has been removed, moved or replaced" in broker.stderr
+    assert ": it has been removed, moved or replaced" in broker.stderr
 
 
 def refused(publisher: WireClient) -> bool:

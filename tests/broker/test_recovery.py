@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.database import Database
+from broker.storage.segments import Segments
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Will
@@ -190,9 +190,9 @@ def test_sessions_that_end_write_nothing(run: Restart, tmp_path: Path) -> None:
             subscriber.receive_message()
     broker.ask_to_end()
     assert broker.stop() == 0
-    database = Database(tmp_path / "journal")
-    assert list(database.frames()) == []
-    database.close()
+    segments = Segments(tmp_path / "journal")
+    assert list(segments.frames()) == []
+    segments.close()
 
 
 def test_a_session_that_has_ended_is_gone(run: Restart) -> None:

@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import signal
-import struct
 import tempfile
 import time
 from collections import Counter
@@ -16,7 +15,8 @@ from typing import Annotated, Final
 
 import typer
 
-from broker.storage.database import NAME, StorageError
+from broker.storage.errors import StorageError
+from broker.storage.found import find
 from broker.storage.storage import Storage
 from protocol import properties as props
 from protocol.properties import Properties
@@ -27,9 +27,7 @@ from tests.support.wire import WireClient, connected
 
 KEPT: Final[Properties] = {props.SESSION_EXPIRY_INTERVAL: 3_600}
 
-LOG: Final = f"{NAME}-wal"
-
-CLEAR: Final = ("damaged; `sluice store check` lists", "a database of another program", "this broker reads version")
+CLEAR: Final = ("damaged; `sluice store check` lists", "it is no segment of a journal", "this broker reads version")
 """A refusal has one of these texts."""
 
 
@@ -53,14 +51,11 @@ class Case:
         path.write_bytes(content)
 
 
-def make_journal(folder: Path, how: signal.Signals, checkpoint: int = 30_000) -> Path:
-    """A small journal of a broker that was ended like this: with SIGKILL, part of it is in the write-ahead log.
-
-    `checkpoint`: bytes of the log after which it is copied.
-    """
+def make_journal(folder: Path, how: signal.Signals, segment: int = 6_000) -> Path:
+    """A small journal of a broker that was ended like this, in some segments of so many bytes."""
     folder.mkdir()
     directory = folder / "journal"
-    broker = start_sluice(folder, prepare=small(checkpoint), sections={"persistence": {"directory": str(directory)}})
+    broker = start_sluice(folder, prepare=small(segment), sections={"persistence": {"directory": str(directory)}})
     with WireClient(broker.address(), 5) as client:
         client.connect("kept", clean_start=False, properties=KEPT)
         client.subscribe("t", qos=2)
@@ -75,29 +70,13 @@ def make_journal(folder: Path, how: signal.Signals, checkpoint: int = 30_000) ->
     return directory
 
 
-def written(path: Path) -> int:
-    """Bytes of a file before the zeros at its end: the log has its length from the start."""
-    return len(path.read_bytes().rstrip(b"\0"))
-
-
-def live(log: Path) -> int:
-    """Bytes of the write-ahead log that a start reads: those after them are older than the log's last beginning."""
-    content = log.read_bytes()
-    (page,) = struct.unpack_from(">I", content, 8)
-    salt, end = content[16:24], 32
-    while content[end + 8 : end + 16] == salt:
-        end += 24 + page
-    return end
-
-
 def cases(directory: Path) -> Iterator[Case]:
     """Every byte that was written changed in one bit, and in all; every length."""
-    for file in (NAME, LOG):
-        if (directory / file).exists():
-            for at in range(written(directory / file)):
-                yield Case(file, at, 1 << at % 8)
-                yield Case(file, at, 0xFF)
-                yield Case(file, at, 0)
+    for segment in find(directory).segments:
+        for at in range(segment.end):
+            yield Case(segment.path.name, at, 1 << at % 8)
+            yield Case(segment.path.name, at, 0xFF)
+            yield Case(segment.path.name, at, 0)
 
 
 def frames(directory: Path) -> list[int]:
@@ -109,32 +88,29 @@ def frames(directory: Path) -> list[int]:
         asyncio.run(storage.close())
 
 
-def judge(case: Case, directory: Path, whole: list[int]) -> str:
+def judge(directory: Path, whole: list[int], stopped: bool) -> str:
     """How a start on the damaged journal ends; a text that begins with "WRONG" is a failure.
 
-    JOURNAL.md says what cannot be noticed: damage to the last commit in the write-ahead log, and that this log is
-    shorter than it was. Both look like what a power cut leaves.
+    JOURNAL.md says what cannot be noticed: damage to the last commit of a broker that was killed. It looks like what a
+    power cut leaves.
     """
     try:
         found = frames(directory)
     except StorageError as error:
         told = str(error)
-        is_clear = told.startswith(f"{directory / NAME}: ") and any(each in told for each in CLEAR)
+        is_clear = told.startswith(f"{directory}") and any(each in told for each in CLEAR)
         return "refused" if is_clear else f"WRONG: {error}"
     except Exception as error:
         return f"WRONG: {type(error).__name__}: {error}"
     if found == whole:
         return "whole"
-    if case.file == LOG and found == whole[: len(found)]:
-        if not case.mask:
-            return "without its end: the write-ahead log is cut"
-        if len(found) == len(whole) - 1:
-            return "without its last commit, which is damaged"
+    if not stopped and found == whole[:-1]:
+        return "without its last commit, which is damaged"
     return f"WRONG: frames {whole} have become {found}"
 
 
-def run(directory: Path, chosen: Iterable[Case]) -> tuple[Counter[str], list[str]]:
-    """Try these; returns how often each outcome occurred, and the failures."""
+def run(directory: Path, chosen: Iterable[Case], stopped: bool) -> tuple[Counter[str], list[str]]:
+    """Try these; returns how often each outcome occurred, and the failures. `stopped`: its broker was not killed."""
     ends: Counter[str] = Counter()
     wrong: list[str] = []
     folder = Path(tempfile.mkdtemp(prefix="sluice-damage-", dir=MEMORY if MEMORY.is_dir() else None))
@@ -145,7 +121,7 @@ def run(directory: Path, chosen: Iterable[Case]) -> tuple[Counter[str], list[str
             copy = folder / "journal"
             shutil.copytree(directory, copy)
             case.do(copy)
-            end = judge(case, copy, whole)
+            end = judge(copy, whole, stopped)
             shutil.rmtree(copy)
             ends[end.partition(":")[0]] += 1
             if end.startswith("WRONG"):
@@ -166,7 +142,8 @@ def main(
         for how in (signal.SIGTERM, signal.SIGKILL):
             directory = make_journal(Path(name) / how.name, how)
             began = time.monotonic()
-            ends, wrong = run(directory, (case for case in cases(directory) if rng.random() < share))
+            chosen = (case for case in cases(directory) if rng.random() < share)
+            ends, wrong = run(directory, chosen, how == signal.SIGTERM)
             print(f"ended by {how.name}: {ends.total()} cases, {time.monotonic() - began:.0f} s")
             for end, count in ends.most_common():
                 print(f"  {count:7,} {end}")

@@ -22,7 +22,7 @@ class File:
 
     synced: bytearray = field(default_factory=bytearray)
     pending: list[Event] = field(default_factory=list)
-    """Writes and truncations since the last sync."""
+    """Writes and truncations since the last sync. Those of the kind `d` are on disk already."""
 
     def sync(self) -> None:
         """All of it is on disk."""
@@ -37,17 +37,28 @@ class File:
             _change(content, event)
         return content
 
+    def after_syncs(self) -> bytearray:
+        """The content that is on disk in any case."""
+        content = bytearray(self.synced)
+        for event in self.pending:
+            if event.kind == "d":
+                _change(content, event)
+        return content
+
     def after_cut(self, rng: random.Random) -> bytearray:
         """The content that a power cut leaves."""
         content = bytearray(self.synced)
         pending = self.pending
         how = rng.choice(("nothing", "all", "first", "some", "all but one", "sectors", "pages", "zeros"))
         if how == "nothing" or not pending:
-            return content
+            return self.after_syncs()
         first = rng.randrange(len(pending) + 1)
         for index, event in enumerate(pending):
+            if event.kind == "d":
+                _change(content, event)
+                continue
             if how == "first" and index >= first:
-                break
+                continue
             if how == "all but one" and index == first:
                 continue
             if how in {"some", "zeros"} and rng.random() < 0.5:
@@ -112,7 +123,7 @@ class Disk:
     def follow(self, event: Event) -> bool:
         """Apply an event; returns whether it was about files."""
         name = event.name
-        if event.kind in "wts" and name in self.files:
+        if event.kind in "wdts" and name in self.files:
             self._use(event, self.files[name])
         elif event.kind in "om":
             self._change("", name, File() if event.kind == "o" else None)
@@ -169,4 +180,4 @@ class Disk:
             if file is None:
                 path.mkdir()
             else:
-                path.write_bytes(file.synced if synced_only else file.after_cut(rng))
+                path.write_bytes(file.after_syncs() if synced_only else file.after_cut(rng))

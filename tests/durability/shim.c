@@ -185,6 +185,31 @@ ssize_t pwrite64(int file, const void *data, size_t length, off64_t offset) {
     return name_of(file) ? write_at(file, data, length, offset) : REAL(pwrite64)(file, data, length, offset);
 }
 
+/* The kind of the record is d if what is written is synced, too. */
+static ssize_t write_parts(int file, const struct iovec *parts, int count, off64_t offset, int flags) {
+    const char *name = name_of(file);
+    FAIL("write", name, 1)
+    ssize_t written = error < 0 && parts[0].iov_len > 1
+        ? REAL(pwrite64)(file, parts[0].iov_base, parts[0].iov_len / 2, offset)
+        : REAL(pwritev64v2)(file, parts, count, offset, flags);
+    if (written <= 0) return written;
+    int before = errno;
+    pthread_mutex_lock(&mutex);
+    put(flags & RWF_DSYNC && error >= 0 ? 'd' : 'w', name, offset, parts, count, written);
+    pthread_mutex_unlock(&mutex);
+    errno = before;
+    return written;
+}
+
+ssize_t pwritev2(int file, const struct iovec *parts, int count, off_t offset, int flags) {
+    if (!name_of(file)) return REAL(pwritev2)(file, parts, count, offset, flags);
+    return write_parts(file, parts, count, offset, flags);
+}
+ssize_t pwritev64v2(int file, const struct iovec *parts, int count, off64_t offset, int flags) {
+    if (!name_of(file)) return REAL(pwritev64v2)(file, parts, count, offset, flags);
+    return write_parts(file, parts, count, offset, flags);
+}
+
 /* How much of it has left: -1 if nothing could. */
 static ssize_t left(int file, ssize_t sent) {
     int before = errno;

@@ -41,9 +41,9 @@ def environment(library: Path, directory: Path, **settings: str) -> dict[str, st
 class Event:
     """One thing that happened. `kind`:
 
-    o, w, t, s, u, r, m: a file is created, written at offset `number`, cut to size `number`, synced, removed, renamed
-    to `data`; a directory is made. p: a process begins. a: a client is connected to socket `number`; <, >: it sends, it
-    is sent `data`. !: a call has failed.
+    o, w, d, t, s, u, r, m: a file is created, written at offset `number`, written so that `data` is synced, cut to size
+    `number`, synced, removed, renamed to `data`; a directory is made. p: a process begins. a: a client is connected to
+    socket `number`; <, >: it sends, it is sent `data`. !: a call has failed.
     """
 
     kind: str

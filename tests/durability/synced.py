@@ -25,5 +25,9 @@ class Synced:
             found = [payload for payload in self._waiting if payload[: len(payload) // 2] in event.data]
             self._written.update(dict.fromkeys(found, event.name))
             self._waiting.difference_update(found)
+        elif event.kind == "d":
+            found = [payload for payload in self._waiting if payload[: len(payload) // 2] in event.data]
+            self._synced.update(found)
+            self._waiting.difference_update(found)
         elif event.kind == "s":
             self._synced.update(payload for payload, name in self._written.items() if name == event.name)

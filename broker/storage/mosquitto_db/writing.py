@@ -1,18 +1,20 @@
 """Writes a new journal with what a persistence file of Mosquitto has."""
 
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from broker.runtime.clock import SECOND
-from broker.storage import frame, fsync, message_record, records
+from broker.storage import fsync, message_record, records, sqlite_journal
 from broker.storage.commits import MOST_WAITING
-from broker.storage.database import LOCK, NAME, Database, StorageError
+from broker.storage.errors import StorageError
+from broker.storage.found import names
+from broker.storage.making import NewJournal, move
 from broker.storage.mosquitto_db.contents import NEVER, KeptClient, MosquittoState
 from broker.storage.saved_message import SavedMessage, Target
+from broker.storage.segments import LOCK
 from protocol.publish_encoder import encode_outgoing_properties
 from protocol.topics import parse_share
 
@@ -22,9 +24,8 @@ _UNFINISHED: Final = "unfinished"
 class _Frames:
     """Puts records into frames, one after the other."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._number = 1
+    def __init__(self, new: NewJournal) -> None:
+        self._new = new
         self._pieces: list[bytes] = []
         self._size = 0
 
@@ -35,27 +36,24 @@ class _Frames:
             self.end()
 
     def end(self) -> None:
-        """Write what is not written yet."""
+        """End the frame that is being filled."""
         if self._pieces:
-            self._database.append(self._number, frame.encode(self._number, self._pieces))
-            self._number += 1
+            self._new.add(self._pieces)
             self._pieces, self._size = [], 0
 
 
 def check_free(directory: Path) -> None:
     """Raise StorageError if there is a journal already, or what is left of one."""
-    for path in (directory / NAME, directory / f"{NAME}-wal", directory / LOCK, directory / _UNFINISHED):
+    there = names(directory) if directory.is_dir() else []
+    for path in (*there, directory / sqlite_journal.NAME, directory / LOCK, directory / _UNFINISHED):
         if path.exists() or path.is_symlink():
             raise StorageError(f"{path} exists, and a journal is never replaced: move it away")
 
 
 def write(contents: MosquittoState, directory: Path) -> None:
     """Make a journal in this directory; it has its name only when it is whole. Raises StorageError, FileError."""
-    with _making(directory) as folder, closing(Database(folder)) as database:
-        try:
-            _write(contents, _Frames(database))
-        except sqlite3.Error as error:
-            raise StorageError(f"{directory}: {error}") from error
+    with _making(directory) as folder, closing(NewJournal(folder)) as new:
+        _write(contents, _Frames(new))
 
 
 def _write(contents: MosquittoState, frames: _Frames) -> None:
@@ -134,10 +132,7 @@ def _making(directory: Path) -> Iterator[Path]:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         unfinished.mkdir(mode=0o700)
         yield unfinished
-        log = unfinished / f"{NAME}-wal"
-        if log.exists() and log.stat().st_size:
-            raise StorageError(f"{directory}: the journal's write-ahead log does not fit into its database")
-        (unfinished / NAME).replace(directory / NAME)
+        move(unfinished, directory)
         shutil.rmtree(unfinished)
         for each in (directory, *(folder.parent for folder in new)):
             fsync.sync_names(each)

@@ -23,14 +23,18 @@ MESSAGES = 30
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, storage: Storage) -> None:
-    """From now on the disk has no room for the reserve."""
+    """From now on the disk has no room for free segments, and there are none."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    storage._reserve.give()
+    free = storage._segments._spares
+    free.wait()
+    free._free.clear()
     storage.journal.commits.spare = SPARE
-    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    monkeypatch.setattr(os, "write", refuse)
+    free.has_room()
+    free.wait()
 
 
 def acknowledge_all(local: LocalBroker, storage: Storage, client: LocalClient) -> list[int]:

@@ -1,15 +1,14 @@
 """FC-26: addresses that page, and what can go wrong: brokers that are killed, disks that are full, broken or silent."""
 
 import signal
-import sqlite3
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from broker.storage.database import NAME
+from broker.storage.found import names
+from broker.storage.frame import SECTOR
 from protocol import properties as props
 from protocol.acknowledgements import Puback
 from protocol.properties import Properties
@@ -27,6 +26,7 @@ from tests.support.broker.paged import (
     publish,
     sections,
 )
+from tests.support.broker.segmented import overwrite
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -127,12 +127,12 @@ def test_a_page_that_is_gone(start: Start, directory: Path, subscribe: Subscribe
     broker = paging_broker(start, directory)
     subscriber = subscribe(broker.address(), 5, 1)
     fill(broker.address(), directory)
-    with closing(sqlite3.connect(directory / NAME)) as database, database:
-        database.execute("delete from frame where number > 50")
+    for path in names(directory):
+        overwrite(path, SECTOR, bytes(path.stat().st_size - SECTOR))
     with pytest.raises(ConnectionError):
         subscriber.take(100)
     (failed,) = wait_for_event(broker, "journal_failed")
-    assert "is not there any more" in failed["detail"]
+    assert "a message is not where it was written" in failed["detail"]
     assert broker.stop() == 74
 
 

@@ -179,12 +179,12 @@ def test_never_replaces_a_journal(tmp_path: Path) -> None:
     move = Move(tmp_path)
     move.leave(STORIES["sessions"])
     assert move.take_over().exit_code == 0
-    before = (move.journal / "journal.sqlite").read_bytes()
+    before = (move.journal / "segment-1").read_bytes()
     again = move.take_over("--force")
-    assert (again.exit_code, "journal.sqlite exists, and a journal is never replaced" in again.stderr) == (2, True)
+    assert (again.exit_code, "segment-1 exists, and a journal is never replaced" in again.stderr) == (2, True)
     without = move.take_over("--force", "--without-persistence")
     assert (without.exit_code, f"{move.database} is not read" in without.stdout) == (0, True)
-    assert (move.journal / "journal.sqlite").read_bytes() == before
+    assert (move.journal / "segment-1").read_bytes() == before
 
 
 def test_damage_leaves_nothing(tmp_path: Path) -> None:

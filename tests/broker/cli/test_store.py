@@ -1,20 +1,20 @@
 """`sluice store`: what it prints about sound and damaged journals, and the copies that it makes."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from broker.cli.main import app
-from broker.storage.database import NAME
+from broker.storage.found import find
+from broker.storage.frame import HEAD_SIZE, SECTOR
 from protocol import properties as props
 from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.unsuback import Unsuback
 from protocol.unsubscribe import Unsubscribe
 from tests.broker.conftest import Start
+from tests.support.broker.segmented import make, overwrite
 from tests.support.wire import WireClient, connected
 
 pytestmark = pytest.mark.once
@@ -44,10 +44,13 @@ def journal(start: Start, tmp_path: Path) -> Path:
 
 def damage(journal: Path, number: int) -> None:
     """Change a byte of one frame."""
-    with closing(sqlite3.connect(journal / NAME)) as database, database:
-        (content,) = database.execute("select content from frame where number = ?", (number,)).fetchone()
-        changed = content[:50] + bytes([content[50] ^ 1]) + content[51:]
-        database.execute("update frame set content = ? where number = ?", (changed, number))
+    overwrite(journal / "segment-1", place_of(journal, number) + HEAD_SIZE + 3, b"damage")
+
+
+def place_of(journal: Path, number: int) -> int:
+    """Where a frame is in the one segment of a journal."""
+    (segment,) = find(journal).segments
+    return next(position for position, head in segment.heads_from(SECTOR) if head.number == number)
 
 
 def test_of_a_running_broker(journal: Path, tmp_path: Path, start: Start) -> None:
@@ -75,8 +78,7 @@ def test_of_a_running_broker(journal: Path, tmp_path: Path, start: Start) -> Non
 def test_damaged(journal: Path, tmp_path: Path, start: Start) -> None:
     """`store` lists all damage and copies the rest, and a broker starts from the copy."""
     assert store("backup", journal, tmp_path / "copy")[0] == 0
-    with closing(sqlite3.connect(tmp_path / "copy" / NAME)) as database:
-        (last,) = database.execute("select max(number) from frame").fetchone()
+    last = find(tmp_path / "copy").next - 1
     damage(tmp_path / "copy", last)
     status, said = store("check", tmp_path / "copy")
     assert status == 1
@@ -96,8 +98,8 @@ def test_nothing_there(tmp_path: Path) -> None:
     for command in ("stats", "check"):
         status, said = store(command, tmp_path)
         assert status == 1
-        assert f"sluice: {tmp_path / NAME}: unable to open" in said
-    status, said = store("salvage", tmp_path, tmp_path)
+        assert f"sluice: {tmp_path}: there is no journal" in said
+    status, said = store("salvage", make(tmp_path / "journal", 1), tmp_path)
     assert status == 1
     assert "the copy needs a directory that does not exist" in said
 
@@ -105,16 +107,15 @@ def test_nothing_there(tmp_path: Path) -> None:
 def test_missing(journal: Path, tmp_path: Path) -> None:
     """A frame that is missing between others is listed and counted as lost, and the copy has no gap."""
     assert store("backup", journal, tmp_path / "copy")[0] == 0
-    with closing(sqlite3.connect(tmp_path / "copy" / NAME)) as database, database:
-        (count,) = database.execute("select count(*) from frame").fetchone()
-        database.execute("delete from frame where number = 2")
+    count = find(tmp_path / "copy").next - 1
+    overwrite(tmp_path / "copy" / "segment-1", place_of(tmp_path / "copy", 2), bytes(SECTOR))
     status, said = store("check", tmp_path / "copy")
     assert status == 1
-    assert "frame 2: missing\n" in said
+    assert "frame 2: missing or damaged\n" in said
     status, said = store("salvage", tmp_path / "copy", tmp_path / "rest")
     assert status == 1
-    assert "frame 2: missing: lost\n" in said
-    assert f"{count - 1} frames are in {tmp_path / 'rest' / NAME}, 1 are lost\n" in said
+    assert "frame 2: missing or damaged: lost\n" in said
+    assert f"{count - 1} frames are in {tmp_path / 'rest'}, at least 1 are lost\n" in said
     assert store("check", tmp_path / "rest") == (0, f"{count - 1} frames, no damage found\n")
 
 

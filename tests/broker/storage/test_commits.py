@@ -5,8 +5,7 @@ import errno
 from typing import Final
 
 from broker.storage import records
-from broker.storage.commits import LOCKED
-from broker.storage.frame import HEAD_SIZE
+from broker.storage.frame import HEAD_SIZE, SECTOR
 from tests.support.broker.journaled import SlowDisk, until
 
 RECORD = records.ended(1)
@@ -73,26 +72,6 @@ async def test_no_room() -> None:
     assert disk.frames == [RECORD]
 
 
-async def test_a_file_that_is_locked() -> None:
-    """A commit to a file that another program has locked is repeated, and the journal is not full meanwhile."""
-    disk = SlowDisk()
-    commits = disk.journal().commits
-    told: list[bool] = []
-    commits.on_locked = told.append
-    disk.refusal = LOCKED
-    disk.has_room = False
-    commits.add(RECORD)
-    commits.soon()
-    disk.allow()
-    await until(lambda: told == [True])
-    assert (commits.committed, commits.has_room()) == (0, True)
-    disk.has_room = True
-    disk.allow()
-    await until(lambda: commits.committed == 1)
-    assert told == [True, False]
-    assert disk.frames == [RECORD]
-
-
 async def test_no_more_than_max_bytes() -> None:
     """FC-29: `max_bytes` is reported as a full disk is: once, and again when a sixteenth of it is free."""
     disk = SlowDisk()
@@ -100,19 +79,19 @@ async def test_no_more_than_max_bytes() -> None:
     commits.begin_room(lambda: True)
     told: list[bool] = []
     commits.on_full = told.append
-    commits.max_bytes = 3 * 160
-    commits.begin_after(1, 3 * 160)
+    commits.max_bytes = 32 * SECTOR
+    commits.begin_after(1, 32 * SECTOR)
     commits.check_room()
     await until(lambda: told == [True])
     assert not commits.has_room()
-    commits.size -= 20  # compaction has freed less than that
+    commits.size -= SECTOR + 1  # compaction has freed less than that
     commits.check_room()
     disk.allow()
     commits.add(RECORD)
     commits.soon()
     await until(lambda: commits.committed == 2)
     assert told == [True]
-    commits.size -= 160
+    commits.size -= 2 * SECTOR
     await until(lambda: told == [True, False])
     assert commits.has_room()
 

@@ -1,6 +1,5 @@
 """FC-30: deliveries that are on disk only are sent as if they were in memory."""
 
-import sqlite3
 import threading
 import tracemalloc
 from collections.abc import Callable
@@ -14,7 +13,8 @@ from hypothesis import strategies as st
 
 from broker.runtime.endpoint import QUEUED
 from broker.storage.compaction import Compaction
-from broker.storage.database import NAME
+from broker.storage.found import names
+from broker.storage.frame import SECTOR
 from broker.storage.kept_queue import KEPT_BYTES, READ_DELIVERIES
 from broker.storage.message import OVERHEAD
 from broker.storage.storage import Storage
@@ -22,6 +22,7 @@ from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect
 from protocol.publish import Publish
 from tests.support.broker.local import LocalBroker, LocalClient
+from tests.support.broker.segmented import overwrite
 from tests.support.broker.stored import KEPT, broker_on, connected, on_disk
 
 FULL = 1
@@ -241,17 +242,14 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
         connected(local, storage, "away", "t").drop()
         publish(local, storage, connected(local, storage, "publisher"), range(MANY))
-        with sqlite3.connect(tmp_path / NAME) as other:
-            for frame in storage.journal.frames.values():
-                if frame.evicted:
-                    other.execute("delete from frame where number = ?", (frame.number,))
-        other.close()
+        for path in names(tmp_path):
+            overwrite(path, SECTOR, bytes(path.stat().st_size - SECTOR))
         failed: list[str] = []
         storage.journal.commits.on_failed = lambda: failed.append(str(storage.journal.commits.failed))
         come_back(local, "away")
         while not failed:
             local.run(lambda: None)
-        assert "is not there any more" in failed[0]
+        assert "a message is not where it was written" in failed[0]
 
 
 Step = tuple[str, int]

@@ -1,145 +1,111 @@
-"""Journals with damaged, missing and cut off pages: which frames can be read, and which are listed as lost."""
+"""Damaged journals: which frames can be read, and which are listed as lost."""
 
-import os
-import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from broker.storage import frame, records
-from broker.storage.database import NAME, PAGE, Database, ForeignError
-from broker.storage.salvage import pieces, problems
+from broker.storage import spares
+from broker.storage.found import find
+from broker.storage.frame import HEAD_SIZE, SECTOR
+from broker.storage.salvage import pieces
+from broker.storage.segments import Segments
+from tests.support.broker.segmented import add, killed, make, overwrite, record
 
-FRAMES: Final = 90
-A_LEAF: Final = 13
-"""The first byte of a page that has rows."""
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Path:
-    """The file of a journal with frames of 5,000 bytes: a page has three of them."""
-    with closing(Database(tmp_path)) as database:
-        for number in range(1, FRAMES + 1):
-            database.append(number, frame.encode(number, [records.cleared(b"t" * 5000)]))
-    return tmp_path / NAME
+FRAMES = 40
+IN_EACH = 9
 
 
-def leaves(journal: Path) -> list[int]:
-    """The positions of the pages with rows, in the order of the frames."""
-    content = journal.read_bytes()
-    return [place for place in range(PAGE, len(content), PAGE) if content[place] == A_LEAF]
+@pytest.fixture(autouse=True)
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine frames fit into each segment."""
+    monkeypatch.setattr(spares, "SEGMENT", (IN_EACH + 1) * SECTOR)
 
 
-def damage(journal: Path, *places: int) -> None:
-    """Write over the beginning of these pages."""
-    with journal.open("r+b") as file:
-        for place in places:
-            file.seek(place)
-            file.write(b"\xff" * 60)
+def read(directory: Path) -> tuple[list[str], list[str], list[int]]:
+    """What is wrong with the files, what is said to be lost, and the numbers of the frames that are found."""
+    found = find(directory)
+    there = list(pieces(found))
+    whole = [each for each in there if not each.damage]
+    assert all(each.content[HEAD_SIZE:] == record(each.first) for each in whole)
+    lost = [f"{each}: {each.damage}" for each in there if each.damage]
+    return [each.what for each in found.damage], lost, [each.first for each in whole]
 
 
-def execute(journal: Path, statement: str) -> None:
-    """Change the database."""
-    with closing(sqlite3.connect(journal)) as connection, connection:
-        connection.execute(statement)
+def place_of(directory: Path, number: int) -> tuple[Path, int]:
+    """The file of a frame, and where it is in it."""
+    segment = find(directory).segments[(number - 1) // IN_EACH]
+    return segment.path, SECTOR * (1 + (number - 1) % IN_EACH)
 
 
-def read(journal: Path) -> tuple[list[str], list[str], list[int]]:
-    """What is wrong with the database, what is said to be lost, and the numbers of the frames that are found."""
-    with closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-        said = problems(connection)
-        found = list(pieces(connection))
-    assert all(piece.content for piece in found if not piece.damage)
-    lost = [f"{piece}: {piece.damage}" for piece in found if piece.damage]
-    return said, lost, [piece.first for piece in found if not piece.damage]
+def test_whole(tmp_path: Path) -> None:
+    """Of a journal without damage all frames are found, and nothing is said; so it is of one without frames."""
+    make(tmp_path / "whole", FRAMES)
+    assert read(tmp_path / "whole") == ([], [], list(range(1, FRAMES + 1)))
+    make(tmp_path / "empty", 0)
+    assert read(tmp_path / "empty") == ([], [], [])
 
 
-def test_whole(journal: Path) -> None:
-    """Of a journal without damage all frames are found, and nothing is said; so it is of an empty one."""
-    assert read(journal) == ([], [], list(range(1, FRAMES + 1)))
-    execute(journal, "delete from frame")
-    assert read(journal) == ([], [], [])
+@pytest.mark.parametrize("number", [1, 9, 10, 27, 39, 40])
+def test_damaged_records(tmp_path: Path, number: int) -> None:
+    """A frame whose records are damaged is listed, and all others are found."""
+    path, at = place_of(make(tmp_path, FRAMES), number)
+    overwrite(path, at + HEAD_SIZE + 3, b"damage")
+    assert read(tmp_path)[1:] == (
+        [f"frame {number}: the checksum is wrong"],
+        [each for each in range(1, FRAMES + 1) if each != number],
+    )
 
 
-@pytest.mark.parametrize(
-    ("which", "lost"),
-    [
-        ([10], ["frames 31 to 33"]),
-        ([10, 11, 20], ["frames 31 to 36", "frames 61 to 63"]),
-        ([0], ["frames up to 3"]),
-        ([29], ["frames from 88 on"]),
-        ([0, 14, 29], ["frames up to 3", "frames 43 to 45", "frames from 88 on"]),
-    ],
-)
-def test_bad_pages(journal: Path, which: list[int], lost: list[str]) -> None:
-    """The frames in bad pages are listed, all others are found, and SQLite names a page."""
-    places = leaves(journal)
-    damage(journal, *[places[each] for each in which])
-    said, listed, found = read(journal)
-    assert listed == [f"{each}: SQLite: database disk image is malformed" for each in lost]
-    assert found == [each for each in range(1, FRAMES + 1) if (each - 1) // 3 not in which]
-    assert any(f"age {places[each] // PAGE + 1}" in line for line in said for each in which)
+@pytest.mark.parametrize("number", [1, 9, 10, 27, 39, 40])
+def test_damaged_heads(tmp_path: Path, number: int) -> None:
+    """Frames whose heads are damaged are listed, and what follows them in the same file is found."""
+    path, at = place_of(make(tmp_path, FRAMES), number)
+    overwrite(path, at + 3, b"damage")
+    said, lost, found = read(tmp_path)
+    assert len(said) == 1
+    assert lost == [f"frame {number}: missing or damaged"]
+    assert found == [each for each in range(1, FRAMES + 1) if each != number]
 
 
-def test_cut_off(journal: Path) -> None:
-    """Of a file of which the end is missing, the frames at its beginning are found."""
-    os.truncate(journal, leaves(journal)[20])
-    said, listed, found = read(journal)
-    assert said
-    assert listed == ["frames from 61 on: SQLite: database disk image is malformed"]
-    assert found == list(range(1, 61))
+def test_a_damaged_file(tmp_path: Path) -> None:
+    """All frames of a file whose head is damaged in both places are listed together."""
+    path, _ = place_of(make(tmp_path, FRAMES), 12)
+    overwrite(path, 10, bytes(300))
+    said, lost, found = read(tmp_path)
+    assert said == ["its head is damaged", "frames 10 to 18 are missing or damaged"]
+    assert lost == ["frames 10 to 18: missing or damaged"]
+    assert len(found) == FRAMES - IN_EACH
 
 
-def test_no_way_to_any_frame(journal: Path) -> None:
-    """Where the page that leads to all others is bad, all frames are listed as lost."""
-    damage(journal, PAGE)
-    assert read(journal)[1:] == (["all frames: the pages that lead to them are damaged"], [])
+def test_removed_frames_are_not_lost(tmp_path: Path) -> None:
+    """Frames that were removed are not listed, whatever is damaged."""
+    with closing(Segments(tmp_path)) as segments:
+        add(segments, range(1, FRAMES + 1))
+        segments.remove(20)
+    last = find(tmp_path).segments[-1]
+    overwrite(last.path, SECTOR + 3, b"damage")
+    assert read(tmp_path)[1:] == (["frame 37: missing or damaged"], [*range(21, 37), 38, 39, 40])
 
 
-@pytest.mark.parametrize(
-    ("statement", "lost"),
-    [
-        ("delete from frame where number between 20 and 22", "frames 20 to 22: missing"),
-        ("update frame set content = x'00' || substr(content, 2) where number = 20", "frame 20: the checksum is wrong"),
-        (
-            "update frame set content = 'text' where number = 20",
-            "frame 20: 4 bytes, fewer than the head of a frame has",
-        ),
-        (
-            "update frame set content = (select content from frame where number = 7) where number = 20",
-            "it says that it",
-        ),
-    ],
-)
-def test_bad_frames(journal: Path, statement: str, lost: str) -> None:
-    """Frames that are missing or not what was written are listed, with what is wrong."""
-    execute(journal, statement)
-    said, listed, found = read(journal)
-    assert said == []
-    assert len(listed) == 1
-    assert lost in listed[0]
-    assert set(range(1, FRAMES + 1)) - set(found) == ({20, 21, 22} if "delete" in statement else {20})
+def test_a_torn_commit_is_not_lost(tmp_path: Path) -> None:
+    """What a power cut has torn was never acknowledged: no frame of its commit is copied, and none is called lost."""
+    with killed(tmp_path) as segments:
+        add(segments, [1])
+        assert segments.append([[record(number)] for number in (2, 3, 4)])
+    overwrite(tmp_path / "segment-1", 3 * SECTOR + HEAD_SIZE, b"torn")
+    assert read(tmp_path) == ([], [], [1])
 
 
-def test_a_number_that_no_frame_can_have(journal: Path) -> None:
-    """A number that is much too high does not have all numbers before it looked up."""
-    execute(journal, f"update frame set number = {2**50} where number = {FRAMES}")
-    _, listed, found = read(journal)
-    assert listed == [f"frames from {FRAMES} on: missing"]
-    assert found == list(range(1, FRAMES))
-
-
-@pytest.mark.parametrize("statement", ["pragma user_version = 99", "pragma application_id = 1"])
-def test_foreign(journal: Path, statement: str) -> None:
-    """What is not a journal of this broker is refused."""
-    execute(journal, statement)
-    with pytest.raises(ForeignError):
-        read(journal)
-
-
-def test_another_table(journal: Path) -> None:
-    """Another table is named, and the frames are read."""
-    execute(journal, "create table other (number)")
-    assert read(journal) == (["its tables are not those of a journal"], [], list(range(1, FRAMES + 1)))
+@given(st.data())
+def test_any_damage(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Whatever is damaged, each frame is found or listed, and no other."""
+    directory = make(tmp_path_factory.mktemp("journal"), FRAMES)
+    files = [each.path for each in find(directory).segments]
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(SECTOR, (IN_EACH + 1) * SECTOR - 1))
+        overwrite(data.draw(st.sampled_from(files)), at, data.draw(st.binary(min_size=1, max_size=600)))
+    there = list(pieces(find(directory)))
+    assert [number for each in there for number in range(each.first, each.last + 1)] == list(range(1, FRAMES + 1))

@@ -19,8 +19,6 @@ class SlowDisk:
         self.waiting = 0
         """The number of the frame that waits; 0 = none."""
         self.has_room = True
-        self.refusal = STUCK
-        """What it says without room."""
         self.error: Exception | None = None
         self._allowed = threading.Semaphore(0)
 
@@ -36,7 +34,7 @@ class SlowDisk:
             raise self.error
         if self.has_room:
             self.frames += [b"".join(each) for each in frames]
-        return COMMITTED if self.has_room else self.refusal
+        return COMMITTED if self.has_room else STUCK
 
     def allow(self, frames: int = 1) -> None:
         """Let so many be put."""

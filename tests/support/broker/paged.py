@@ -1,12 +1,11 @@
 """A broker with a full address that pages, and clients that fill and empty it."""
 
-import sqlite3
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from broker.storage.database import NAME, read_frames
+from broker.cli.store_files import reading
+from broker.storage.found import frames
 from broker.storage.saved import Saved
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
@@ -40,8 +39,8 @@ def paging_broker(start: Start, directory: Path, **rule: object) -> BrokerProces
 def pages(directory: Path) -> int:
     """How many pages the journal holds, of all addresses."""
     saved = Saved()
-    with closing(sqlite3.connect(f"{(directory / NAME).as_uri()}?mode=ro", uri=True)) as connection:
-        for number, content in read_frames(connection):
+    with reading(directory) as found:
+        for number, content in frames(found):
             saved.read(number, content)
     saved.finish()
     return sum(each.deliveries.length for each in saved.sessions.values() if each.topic)

@@ -3,12 +3,12 @@
 from contextlib import closing
 from pathlib import Path
 
-from broker.storage.database import Database
 from broker.storage.mosquitto_db.chunks import PersistenceFile
 from broker.storage.mosquitto_db.contents import MosquittoState, NewBroker
 from broker.storage.mosquitto_db.unreleased import release
 from broker.storage.mosquitto_db.writing import write
 from broker.storage.saved import Saved
+from broker.storage.segments import Segments
 from tests.support.broker.mosquitto_file import client, delivery, message, retained, start, subscription
 
 NOW = 1_800_000_000
@@ -24,8 +24,8 @@ def journal(state: MosquittoState, folder: Path) -> Saved:
     """What is in the journal that a file becomes."""
     write(state, folder / "journal")
     saved = Saved()
-    with closing(Database(folder / "journal")) as database:
-        for number, content in database.frames():
+    with closing(Segments(folder / "journal")) as segments:
+        for number, content in segments.frames():
             saved.read(number, content)
     saved.finish()
     return saved

@@ -1,0 +1,92 @@
+"""Makes a new journal of records from elsewhere: a copy, what was salvaged, what another broker has saved."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, final
+
+import structlog
+
+from broker.storage import fsync, sqlite_journal
+from broker.storage.commits import MOST_WAITING
+from broker.storage.errors import ForeignError, StorageError, text_of
+from broker.storage.found import find
+from broker.storage.records import DamagedError
+from broker.storage.segments import Segments
+
+_MANY: Final = 1_000
+"""Frames of one commit."""
+
+
+@final
+class NewJournal:
+    """A journal in a directory that has none. Frames are numbered from 1."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises StorageError."""
+        self._segments = Segments(directory)
+        self._frames: list[list[bytes]] = []
+        self._size = 0
+        self.count = 0
+        """Frames that have been added."""
+
+    def add(self, records: Sequence[bytes]) -> None:
+        """Add a frame. Raises StorageError."""
+        self._frames.append(list(records))
+        self._size += sum(map(len, records))
+        self.count += 1
+        if self._size > MOST_WAITING or len(self._frames) == _MANY:
+            self._commit()
+
+    def _commit(self) -> None:
+        frames, self._frames, self._size = self._frames, [], 0
+        try:
+            if frames and not self._segments.append(frames):
+                raise StorageError(f"{self._segments.directory}: there is no room")
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError(text_of(error)) from error
+
+    def close(self) -> None:
+        """Put on disk what has been added. Raises StorageError."""
+        try:
+            self._commit()
+        finally:
+            try:
+                self._segments.close()
+            except OSError as error:
+                raise StorageError(text_of(error)) from error
+
+
+def move(folder: Path, directory: Path) -> int:
+    """Move the segments of a whole journal to the directory that it is made for. Returns their bytes. Raises OSError.
+
+    The first one comes last: without it no broker takes the others for a journal.
+    """
+    size = 0
+    for segment in reversed(find(folder).segments):
+        size += segment.length
+        segment.path.replace(directory / segment.path.name)
+    fsync.sync_names(directory)
+    return size
+
+
+def convert(directory: Path) -> None:
+    """Convert an SQLite journal to segments, if there is one. Raises StorageError."""
+    if not sqlite_journal.is_there(directory):
+        return
+    try:
+        if (directory / sqlite_journal.NAME).exists():
+            new = NewJournal(sqlite_journal.begin(directory))
+            try:
+                for content in sqlite_journal.frames(directory / sqlite_journal.NAME):
+                    new.add([content])
+            finally:
+                new.close()
+            structlog.get_logger("sluice").info("journal_converted", frames=new.count)
+        sqlite_journal.end(directory)
+    except ForeignError as foreign:
+        raise StorageError(f"{directory}: {foreign}") from foreign
+    except DamagedError as damage:
+        remedy = "restore a backup, or `sluice store salvage` of the version that has written it"
+        raise StorageError(f"{directory}: {damage}: the journal is damaged; {remedy}") from damage

@@ -1,0 +1,121 @@
+"""FC-29: free segments, made ahead. They are the room that is kept for what frees space: acknowledgements, compaction.
+
+A file gets its length, and zeros, before it is used: to sync what is written to it takes a fraction of the time then.
+"""
+
+import threading
+from pathlib import Path
+from typing import Final, final
+
+from broker.storage import fsync
+from broker.storage.errors import StorageError
+from broker.storage.segment import PREFIX
+
+NEW: Final = "segment.new"
+"""The name of a file until it has its length."""
+
+# These are not Final: tests with a small disk set them, in the compiled module too.
+SEGMENT = 16 * 1024 * 1024
+"""Bytes of a segment; one with a commit that is longer is as long as that."""
+COUNT = 2
+"""Free segments that are kept."""
+
+
+def reserve() -> int:
+    """Bytes that are kept for what frees space."""
+    return SEGMENT * COUNT
+
+
+@final
+class Spares:
+    """The free segments of a journal. Its methods are called in the thread that commits; another one makes files."""
+
+    def __init__(self, directory: Path, free: list[Path], highest: int) -> None:
+        """`free`: files that can be used again; `highest`: the highest number of a name that is in use."""
+        self._directory = directory
+        self._free: list[Path] = []
+        self._highest = highest
+        self._lacks_room = False
+        self._failure: OSError | None = None
+        self._making = threading.Lock()
+        self._maker: threading.Thread | None = None
+        for path in free:
+            self.give(path)
+
+    def take(self, size: int) -> Path | None:
+        """A file of so many bytes at least; None = there is no room. Raises OSError."""
+        with self._making:
+            if size <= SEGMENT and self._free:
+                return self._free.pop(0)
+            return self._make(max(size, SEGMENT))
+
+    def put_back(self, path: Path) -> None:
+        """Writing to a file that was taken has failed: it is the next one that is taken. Raises OSError."""
+        if path.stat().st_size == SEGMENT:
+            self._free.insert(0, path)
+        else:
+            path.unlink()
+
+    def give(self, path: Path) -> None:
+        """Use this file again, or remove it if it is not needed. Raises OSError."""
+        with self._making:
+            if len(self._free) < COUNT and path.stat().st_size == SEGMENT:
+                self._free.append(path)
+            else:
+                path.unlink()
+
+    def has_room(self) -> bool:
+        """Whether all free segments are there, or will be, as far as is known. Begins to make what lacks.
+
+        Raises OSError.
+        """
+        if len(self._free) >= COUNT:
+            self._lacks_room = False
+            return True
+        if self._maker is None or not self._maker.is_alive():
+            self._check()
+            self._maker = threading.Thread(target=self._fill, name="journal spares", daemon=True)
+            self._maker.start()
+        return not self._lacks_room
+
+    def wait(self) -> None:
+        """Until what is being made is there. Raises OSError."""
+        if self._maker is not None:
+            self._maker.join()
+            self._maker = None
+        self._check()
+
+    def _check(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _fill(self) -> None:
+        try:
+            while len(self._free) < COUNT:
+                with self._making:
+                    path = self._make(SEGMENT)
+                    if path is None:
+                        return
+                    self._free.append(path)
+        except OSError as error:
+            self._failure = error
+
+    def _make(self, size: int) -> Path | None:
+        new = self._directory / NEW
+        path = self._directory / f"{PREFIX}{self._highest + 1}"
+        try:
+            fsync.make(new, size)
+            new.replace(path)
+            fsync.sync_names(self._directory)
+        except FileNotFoundError:
+            raise StorageError("it has been removed, moved or replaced") from None
+        except OSError as error:
+            if error.errno not in fsync.NO_ROOM:
+                raise
+            new.unlink(missing_ok=True)
+            self._lacks_room = True
+            return None
+        self._highest += 1
+        self._lacks_room = False
+        return path

@@ -1,0 +1,93 @@
+"""FC-29: free segments that are made ahead."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.storage import spares
+from broker.storage.errors import StorageError
+from broker.storage.spares import NEW, Spares
+
+SIZE = 20_000
+
+
+@pytest.fixture(autouse=True)
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are small."""
+    monkeypatch.setattr(spares, "SEGMENT", SIZE)
+
+
+def test_they_are_made(tmp_path: Path) -> None:
+    """There are as many as are kept, of zeros, under the next names."""
+    free = Spares(tmp_path, [], 4)
+    assert free.has_room()
+    free.wait()
+    assert [(tmp_path / f"segment-{number}").read_bytes() for number in (5, 6)] == [bytes(SIZE)] * 2
+    assert {each.name for each in tmp_path.iterdir()} == {"segment-5", "segment-6"}
+    assert free.take(SIZE) == tmp_path / "segment-5"
+
+
+def test_one_that_is_longer(tmp_path: Path) -> None:
+    """A commit that is longer than a segment gets a file of its length."""
+    path = Spares(tmp_path, [], 0).take(5 * SIZE)
+    assert path is not None
+    assert path.stat().st_size == 5 * SIZE
+
+
+def test_what_is_not_needed_is_removed(tmp_path: Path) -> None:
+    """No more files are kept than are needed, and none of another length."""
+    paths = [tmp_path / f"segment-{number}" for number in range(1, 5)]
+    for number, path in enumerate(paths):
+        path.write_bytes(bytes(SIZE + (number == 0)))
+    Spares(tmp_path, paths, 4)
+    assert sorted(tmp_path.iterdir()) == paths[1:3]
+
+
+def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without room there is no file, nothing half made stays, and it is tried again."""
+    free = Spares(tmp_path, [], 0)
+    write = os.write
+
+    def full(file: int, content: bytes) -> int:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "write", full)
+    assert free.take(SIZE) is None
+    assert list(tmp_path.iterdir()) == []
+    assert not free.has_room()
+    free.wait()
+    monkeypatch.setattr(os, "write", write)
+    free.has_room()
+    free.wait()
+    assert free.has_room()
+
+
+def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fails while files are made ahead is reported when they are asked for."""
+    free = Spares(tmp_path, [], 0)
+
+    def failing(file: int, content: bytes) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "write", failing)
+    free.has_room()
+    with pytest.raises(OSError, match="Input/output error"):
+        free.wait()
+
+
+def test_a_directory_that_is_gone(tmp_path: Path) -> None:
+    """A directory that has been removed is named as such."""
+    (tmp_path / "journal").mkdir()
+    free = Spares(tmp_path / "journal", [], 0)
+    (tmp_path / "journal").rmdir()
+    with pytest.raises(StorageError, match="it has been removed, moved or replaced"):
+        free.take(SIZE)
+
+
+def test_a_name_that_is_in_use(tmp_path: Path) -> None:
+    """What an earlier process has not finished is overwritten."""
+    (tmp_path / NEW).write_bytes(b"half")
+    assert Spares(tmp_path, [], 0).take(SIZE) == tmp_path / "segment-1"
+    assert not (tmp_path / NEW).exists()
