@@ -76,8 +76,8 @@ class Clients:
             wait_until(lambda: subscriber.subscribe("d/#", qos=2).reason_codes == [QOS_2], "subscribed", PATIENCE)
             for number in range(MESSAGES):
                 qos = 1 + number % 2
-                publisher.publish(f"d/{qos}", _payload(number, "message"), qos)
-                publisher.publish(f"r/{qos}", _payload(number, "retained message"), qos, retain=True)
+                _publish(publisher, f"d/{qos}", _payload(number, "message"), qos)
+                _publish(publisher, f"r/{qos}", _payload(number, "retained message"), qos, retain=True)
                 if number < MESSAGES // 2:
                     subscriber.receive_message()
             publisher.unsubscribe("nothing")
@@ -103,6 +103,11 @@ class Clients:
 
         wait_until(is_accepted, f"{client_id} is accepted", PATIENCE)
         return accepted[0]
+
+
+def _publish(client: WireClient, topic: str, payload: bytes, qos: int, *, retain: bool = False) -> None:
+    """Publish it, again while the disk is full."""
+    wait_until(lambda: client.publish(topic, payload, qos, retain=retain) < QUOTA_EXCEEDED, "it is taken", PATIENCE)
 
 
 def _payload(number: int, what: str) -> bytes:

@@ -189,13 +189,13 @@ ssize_t pwrite64(int file, const void *data, size_t length, off64_t offset) {
 static ssize_t write_parts(int file, const struct iovec *parts, int count, off64_t offset, int flags) {
     const char *name = name_of(file);
     FAIL("write", name, 1)
-    ssize_t written = error < 0 && parts[0].iov_len > 1
-        ? REAL(pwrite64)(file, parts[0].iov_base, parts[0].iov_len / 2, offset)
-        : REAL(pwritev64v2)(file, parts, count, offset, flags);
+    struct iovec half = {parts[0].iov_base, parts[0].iov_len / 2};
+    if (error < 0 && half.iov_len) parts = &half, count = 1;
+    ssize_t written = REAL(pwritev64v2)(file, parts, count, offset, flags);
     if (written <= 0) return written;
     int before = errno;
     pthread_mutex_lock(&mutex);
-    put(flags & RWF_DSYNC && error >= 0 ? 'd' : 'w', name, offset, parts, count, written);
+    put(flags & RWF_DSYNC ? 'd' : 'w', name, offset, parts, count, written);
     pthread_mutex_unlock(&mutex);
     errno = before;
     return written;

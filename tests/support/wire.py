@@ -153,16 +153,18 @@ class WireClient:
         *,
         retain: bool = False,
         properties: Properties | None = None,
-    ) -> None:
-        """Send a PUBLISH and, with QoS 1 and 2, carry the exchange to its end."""
+    ) -> int:
+        """Send a PUBLISH and, with QoS 1 and 2, carry the exchange to its end. Returns the reason code; 0 at QoS 0."""
         packet_id = self.packet_id() if qos else 0
         self.send(encode_publish(topic.encode(), payload, qos, retain, False, packet_id, properties, self.version))
-        if qos == 1:
-            assert self.expect(Puback).packet_id == packet_id
-        elif qos == 2:
-            assert self.expect(Pubrec).packet_id == packet_id
+        if qos == 0:
+            return 0
+        answer = self.expect(Puback if qos == 1 else Pubrec)
+        assert answer.packet_id == packet_id
+        if qos == 2:
             self.send(Pubrel(packet_id))
             assert self.expect(Pubcomp).packet_id == packet_id
+        return answer.reason_code
 
     def receive_message(self) -> Publish:
         """Return the next message; with QoS 1 and 2 carry the exchange to its end."""
