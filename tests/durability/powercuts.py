@@ -93,7 +93,7 @@ def early(recorder: Recorder) -> tuple[int, list[str]]:
         disk.follow(event)
         outside.follow(event)
         told += [(f"event {number}", each, each in synced) for each in outside.acknowledged if MARK in each]
-        synced.follow(event, outside)
+        synced.follow(event, outside, disk)
     return len(told), [f"{where}: {payload!r}" for where, payload, was_synced in told if not was_synced]
 
 

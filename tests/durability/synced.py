@@ -1,5 +1,6 @@
 """Which messages are on disk, by the record of a broker's calls."""
 
+from tests.durability.disk import Disk
 from tests.durability.outside import Outside
 from tests.durability.shim import Event
 
@@ -18,16 +19,24 @@ class Synced:
     def __contains__(self, payload: bytes) -> bool:
         return payload in self._synced
 
-    def follow(self, event: Event, outside: Outside) -> None:
-        """Apply an event, which `outside` has followed."""
+    def follow(self, event: Event, outside: Outside, disk: Disk | None = None) -> None:
+        """Apply an event, which `outside` has followed, and `disk`.
+
+        With `disk`, what a killed process has written is found too, when a later one syncs it.
+        """
         self._waiting.update(each for each in outside.arrived if MARK in each)
         if event.kind == "w":
-            found = [payload for payload in self._waiting if payload[: len(payload) // 2] in event.data]
-            self._written.update(dict.fromkeys(found, event.name))
-            self._waiting.difference_update(found)
+            self._written.update(dict.fromkeys(self._take(event.data), event.name))
         elif event.kind == "d":
-            found = [payload for payload in self._waiting if payload[: len(payload) // 2] in event.data]
-            self._synced.update(found)
-            self._waiting.difference_update(found)
+            self._synced.update(self._take(event.data))
         elif event.kind == "s":
             self._synced.update(payload for payload, name in self._written.items() if name == event.name)
+            file = disk.files.get(event.name) if disk is not None else None
+            if file is not None:
+                self._synced.update(self._take(bytes(file.synced)))
+
+    def _take(self, content: bytes) -> list[bytes]:
+        """The payloads that are in this content, and were in none before."""
+        found = [payload for payload in self._waiting if payload[: len(payload) // 2] in content]
+        self._waiting.difference_update(found)
+        return found
