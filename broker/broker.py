@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from broker.addresses.book import AddressBook
 from broker.addresses.policy import Addresses
-from broker.auth.access import Access
+from broker.auth.access import SCRAM, Access
 from broker.auth.authorizer import Authorizer
 from broker.auth.rules import Rule
 from broker.auth.topic_rules import TopicRules
@@ -50,6 +50,12 @@ def open_authenticators(config: Config, connections: Connections) -> "Authentica
     return Authenticators(config, connections.close_users)
 
 
+def _changed_users(before: Config, now: Config) -> set[str]:
+    """The users of SCRAM who are removed, or have another password or other roles."""
+    same = {user.username: user for user in now.authentication.scram}
+    return {user.username for user in before.authentication.scram if same.get(user.username) != user}
+
+
 @final
 class Broker:
     """One broker without sockets. A part gets only what it uses; the server and recovery get the whole broker."""
@@ -62,9 +68,9 @@ class Broker:
         self.events = Events(self.totals, settings.debug)
         self.wheel = Wheel(now)
         self.run_queue = RunQueue()
-        topic_rules = TopicRules(config)
+        self._topic_rules = topic_rules = TopicRules(config)
         self.authorizer = authorizer = Authorizer(config) if config.authorization.has_rules else None
-        capabilities = Capabilities(config)
+        self._capabilities = capabilities = Capabilities(config)
         self.router = self._new_router(config, topic_rules, journal)
         self.retained = Retained(self.wheel, journal)
         self.messages = messages = Messages(self.router, self.retained, topic_rules, journal)
@@ -86,9 +92,9 @@ class Broker:
         )
         self.connections = Connections()
         commits = journal.commits if journal is not None else None
-        admission = Admission(settings, capabilities, topic_rules, self.clients)
+        self._admission = admission = Admission(settings, capabilities, topic_rules, self.clients)
         self.authenticators = open_authenticators(config, self.connections)
-        access = Access(config, None if self.authenticators is None else self.authenticators.chain)
+        self._access = access = Access(config, None if self.authenticators is None else self.authenticators.chain)
         self.handlers = Handlers(
             settings,
             self.wheel,
@@ -162,8 +168,30 @@ class Broker:
         self._guard = self.retained.guard = guard
         self.handlers.publishing.guard_retained(guard)
 
-    def use_quotas(self, config: Config) -> None:
-        """The quotas of the configuration, or its watermark, have changed: they apply to all clients at once."""
+    def use(self, config: Config, before: Config) -> None:
+        """A reload: everything is as in `config` from now on, which differs in nothing that needs a restart."""
+        self.quotas.narrow(False)  # it changes the limits too
+        self.settings.use(config)
+        self._capabilities.use(config)
+        self._admission.limit_rate()
+        self._access.use(config)
+        self.addresses.producers.window = config.session.producer_window_size
+        self.events.debug = config.log.level == "debug"
+        self._use_quotas(config)
+        if config.mqtt != before.mqtt:
+            self.router.merge_overlapping(config.mqtt.overlapping_subscriptions == "merge")
+        if config.authorization != before.authorization or config.denies_by_default != before.denies_by_default:
+            self._topic_rules.use(config)
+            if self.authorizer is not None:
+                self.authorizer.use(config)
+                self.renew_permissions()
+            self.router.forget_topics()
+        changed = _changed_users(before, config)
+        if changed:
+            self.connections.close_users(SCRAM, changed)
+
+    def _use_quotas(self, config: Config) -> None:
+        """The quotas of the configuration, its watermark or rates may be others: they apply to all clients at once."""
         self.quotas.use(config)
         self.guard_retained()
         now = monotonic_us()

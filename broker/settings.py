@@ -1,7 +1,7 @@
 """The configuration in the form that the broker and its sessions use."""
 
 from math import ceil
-from typing import Final, final
+from typing import Any, Final, final
 
 from broker.clients import NEVER_EXPIRES
 from broker.runtime.clock import SECOND
@@ -15,27 +15,43 @@ from session.priorities import Priorities
 
 @final
 class Settings:
-    """Constant settings, from a valid configuration. Times are microseconds (0 = never) unless documented otherwise."""
+    """The settings, from a valid configuration. Times are microseconds (0 = never) unless documented otherwise."""
 
     def __init__(self, config: Config, gate: bool) -> None:
         mqtt = config.mqtt
         self.limits: Final = session_limits(config, gate)
-        self.max_packet_size: Final[int] = mqtt.max_packet_size
+        self.max_packet_size: int = mqtt.max_packet_size
+        """For new connections."""
         self.max_topic_levels: Final[int] = mqtt.max_topic_levels
-        self.max_clientid_len: Final[int] = mqtt.max_clientid_len
-        self.max_connections: Final[int] = mqtt.max_connections
-        self.max_connection_rate: Final[int] = mqtt.max_connection_rate or 0
+        self.max_clientid_len: int = mqtt.max_clientid_len
+        self.max_connections: int = mqtt.max_connections
+        self.max_connection_rate: int = mqtt.max_connection_rate or 0
         """CONNECTs a second from one peer address; 0 = no limit."""
-        self.connect_timeout: Final = microseconds(mqtt.connect_timeout)
-        self.keepalive_multiplier: Final[float] = mqtt.keepalive_multiplier
-        self.session_expiry_interval: Final = whole_seconds(mqtt.session_expiry_interval)
+        self.connect_timeout: int = microseconds(mqtt.connect_timeout)
+        self.keepalive_multiplier: float = mqtt.keepalive_multiplier
+        self.session_expiry_interval: int = whole_seconds(mqtt.session_expiry_interval)
         """Seconds until a 3.1.1 session ends after its connection."""
-        self.max_session_expiry_interval: Final = whole_seconds(mqtt.max_session_expiry_interval)
+        self.max_session_expiry_interval: int = whole_seconds(mqtt.max_session_expiry_interval)
         """Seconds."""
-        self.producer_max_rate: Final[int] = config.session.producer_max_rate
+        self.producer_max_rate: int = config.session.producer_max_rate
         """FC-23: PUBLISHes a second; 0 = no limit."""
         self.debug: Final[bool] = config.log.level == "debug"
-        """Whether connections and subscriptions are logged."""
+        """Whether connections and subscriptions are logged when the broker starts."""
+
+    def use(self, config: Config) -> None:
+        """The configuration has changed, in nothing that needs a restart."""
+        mqtt = config.mqtt
+        for name, value in _limits(config, self.limits.gate).items():
+            setattr(self.limits, name, value)
+        self.max_packet_size = mqtt.max_packet_size
+        self.max_clientid_len = mqtt.max_clientid_len
+        self.max_connections = mqtt.max_connections
+        self.max_connection_rate = mqtt.max_connection_rate or 0
+        self.connect_timeout = microseconds(mqtt.connect_timeout)
+        self.keepalive_multiplier = mqtt.keepalive_multiplier
+        self.session_expiry_interval = whole_seconds(mqtt.session_expiry_interval)
+        self.max_session_expiry_interval = whole_seconds(mqtt.max_session_expiry_interval)
+        self.producer_max_rate = config.session.producer_max_rate
 
 
 def microseconds(seconds: float) -> int:
@@ -50,32 +66,37 @@ def whole_seconds(seconds: float) -> int:
 
 def session_limits(config: Config, gate: bool) -> Limits:
     """The configuration of flow control, in the form that sessions use."""
+    return Limits(**_limits(config, gate))
+
+
+def _limits(config: Config, gate: bool) -> dict[str, Any]:
+    """The same by name."""
     own = config.session
     slow = own.slow_consumer
     weights = [(priority.match, priority.weight) for priority in own.mqueue_priorities]
-    return Limits(
-        max_inflight=own.max_inflight,
-        max_mqueue_len=own.max_mqueue_len,
-        max_mqueue_bytes=own.max_mqueue_bytes,
-        mqueue_overflow=own.mqueue_overflow,
-        mqueue_store_qos0=own.mqueue_store_qos0,
-        retry_interval=microseconds(own.retry_interval),
-        receive_maximum=own.receive_maximum,
-        tolerate_receive_maximum=own.receive_maximum_policy == "tolerate",
-        max_awaiting_rel=own.max_awaiting_rel,
-        producer_window_size=own.producer_window_size,
-        await_rel_timeout=microseconds(own.await_rel_timeout),
-        max_topic_alias_out=config.mqtt.max_topic_alias_out,
-        consumer_window_size=own.consumer_window_size,
-        consumer_max_rate=own.consumer_max_rate,
-        priorities=Priorities(weights) if weights else None,
-        slow_threshold=_slow_threshold(own),
-        slow_check_period=microseconds(slow.check_period),
-        slow_disconnect=slow.policy == "disconnect",
-        stalled_window=microseconds(own.stalled_window),
-        overflow_patience=microseconds(own.overflow_patience),
-        gate=gate,
-    )
+    return {
+        "max_inflight": own.max_inflight,
+        "max_mqueue_len": own.max_mqueue_len,
+        "max_mqueue_bytes": own.max_mqueue_bytes,
+        "mqueue_overflow": own.mqueue_overflow,
+        "mqueue_store_qos0": own.mqueue_store_qos0,
+        "retry_interval": microseconds(own.retry_interval),
+        "receive_maximum": own.receive_maximum,
+        "tolerate_receive_maximum": own.receive_maximum_policy == "tolerate",
+        "max_awaiting_rel": own.max_awaiting_rel,
+        "producer_window_size": own.producer_window_size,
+        "await_rel_timeout": microseconds(own.await_rel_timeout),
+        "max_topic_alias_out": config.mqtt.max_topic_alias_out,
+        "consumer_window_size": own.consumer_window_size,
+        "consumer_max_rate": own.consumer_max_rate,
+        "priorities": Priorities(weights) if weights else None,
+        "slow_threshold": _slow_threshold(own),
+        "slow_check_period": microseconds(slow.check_period),
+        "slow_disconnect": slow.policy == "disconnect",
+        "stalled_window": microseconds(own.stalled_window),
+        "overflow_patience": microseconds(own.overflow_patience),
+        "gate": gate,
+    }
 
 
 def address_rule(own: AddressSettings) -> AddressRule:

@@ -37,6 +37,9 @@ DEFAULT: Final = "default"
 DEFAULT_LISTENERS: Final = [{"bind": DEFAULT_BIND}]
 """The default listeners as raw values."""
 
+TRIES: Final = 3
+"""Reads of a file that is being written, until it has to wait for the next reload."""
+
 
 class Flag(NamedTuple):
     """A value from the command line together with the name of its flag: Flag("--bind", ...)."""
@@ -80,7 +83,35 @@ def load(
         problems += _between_keys(raw)
     if config is None or problems:
         raise ConfigError(sorted(set(problems), key=_order))
-    return Loaded(config, dict(_sources(config, (), raw)), partial_call(load, path, environ, flags))
+    return Loaded(config, dict(_sources(config, (), raw)), partial_call(_load_again, path, environ, flags))
+
+
+def _load_again(path: FilePath | None, environ: Mapping[str, str] | None, flags: Mapping[str, object] | None) -> Loaded:
+    """Load again. A file that is being written is read once more. Raises ConfigError, or OSError if it is empty.
+
+    An empty file is valid, but a broker that runs must not close its listeners because an editor has just truncated it.
+    """
+    before = _state(path)
+    for _ in range(TRIES):
+        try:
+            loaded = load(path, environ, flags)
+        except ConfigError:
+            if _state(path) == before:
+                raise
+        else:
+            if _state(path) == before and (before is None or before[1]):
+                return loaded
+        before = _state(path)
+    raise OSError(f"{path} is empty, or is being written: nothing has changed")
+
+
+def _state(path: FilePath | None) -> tuple[int, int, int] | None:
+    """What shows whether a file has changed; None if there is none."""
+    try:
+        found = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return found and (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def check(path: FilePath) -> list[Problem]:

@@ -159,6 +159,13 @@ class Config(Model):
     @model_validator(mode="after")
     def _check_rules(self) -> "Config":
         """Refuse values that are wrong in combination; the loader reports them one by one."""
+        problems = self.problems()
+        if problems:
+            raise PydanticCustomError(rules.ERROR_TYPE, "{problems}", {"problems": problems})
+        return self
+
+    def problems(self) -> str:
+        """What is wrong in combination; empty if nothing is."""
         facts = [_facts(index, listener) for index, listener in enumerate(self.listeners)]
         broken = rules.broken(facts, self.allow_anonymous, self.authentication.has_users)
         broken += address_rules.broken(
@@ -169,10 +176,7 @@ class Config(Model):
         listen = None if self.admin.listen is None else bind_address.parse(self.admin.listen)
         way_in = bool(self.admin.tokens) or self.admin.socket is not None
         broken += admin_rules.broken(listen, self.admin.tls is not None, way_in)
-        if broken:
-            text = "; ".join(f"{dotted(problem.path)}: {problem.message}" for problem in broken)
-            raise PydanticCustomError(rules.ERROR_TYPE, "{problems}", {"problems": text})
-        return self
+        return "; ".join(f"{dotted(problem.path)}: {problem.message}" for problem in broken)
 
 
 def _facts(index: int, listener: Listener) -> rules.ListenerFacts:

@@ -68,7 +68,7 @@ TESTED_WITH: Final = {
     "broker/storage/fsync": "durability/test_powercuts.py",
     "broker/storage/sqlite_journal": "broker/storage/test_making.py",
     "broker/connection/origin": "broker/server/test_proxy_header.py",
-    "broker/server/listeners": "broker/server/test_listening.py",
+    "broker/server/open_listener": "broker/server/test_listeners.py",
     "broker/storage/mosquitto_db/chunks": "broker/storage/mosquitto_db/test_contents_damage.py",
     "broker/storage/mosquitto_db/unreleased": "broker/cli/test_mosquitto_state.py",
     "broker/storage/mosquitto_db/writing": "broker/cli/test_mosquitto_state.py",

@@ -17,6 +17,8 @@ from config.bind_address import parse
 from config.models import Config
 
 if TYPE_CHECKING:
+    import ssl
+
     import uvicorn
     from uvicorn.server import ServerState
 
@@ -55,6 +57,7 @@ class AdminServer:
         self._managed = managed
         self._opened: OpenSocket | None = None
         self._servers: list[asyncio.Server] = []
+        self._context: ssl.SSLContext | None = None
         self._opening = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
         self._api: Api | None = None
@@ -76,7 +79,7 @@ class AdminServer:
         Raises OSError.
         """
         bind = parse(config.listen or ANY_LOOPBACK)
-        context = server_context(config.tls) if config.tls is not None else None
+        context = self._context = server_context(config.tls) if config.tls is not None else None
         handshake: dict[str, Any] = {} if context is None else {"ssl_handshake_timeout": REQUEST_TIMEOUT}
         loop = asyncio.get_running_loop()
         for sock in await open_sockets(bind.host, bind.port):
@@ -84,6 +87,13 @@ class AdminServer:
             self._servers.append(made)
             self.addresses.append(sock.getsockname()[:2])
         self._begin_loading()
+
+    def read_certificate(self) -> None:
+        """Use the certificate as it is now for new connections. Raises OSError, and goes on with the one before."""
+        tls = self._managed.config.admin.tls
+        if tls is not None and self._context is not None:
+            server_context(tls)  # whether all of it can be used
+            self._context.load_cert_chain(tls.certfile, tls.keyfile)
 
     async def dashboard(self) -> str:
         """The URL of the dashboard; without `admin.listen` its port is opened when it is first asked for.

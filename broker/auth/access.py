@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from broker.auth.authenticators.authenticator import Login
 from broker.auth.authenticators.chain import NAMELESS, Chain, Outcome
@@ -17,28 +17,42 @@ from protocol import reason_codes
 from protocol.connect import Connect
 from protocol.errors import MQTTError
 
+SCRAM: Final = "scram"
+"""The source of the users of SCRAM-SHA-256."""
+
 
 class Access:
     """The configured rules of authentication."""
 
     def __init__(self, config: Config, chain: Chain | None = None) -> None:
         """`chain`: None = user names and passwords are not looked at."""
-        users = config.authentication.scram
+        self._chain = chain
         self._methods: dict[str, Method] = {}
+        self._scram_roles: dict[str, frozenset[str]] = {}
+        self._anonymous: bool = False
+        self._anonymous_on: dict[str, bool] = {}
+        """What listeners say about it themselves."""
+        self._templates: dict[str, str] = {}
+        """What makes a user name of a certificate, by listener."""
+        self._certified: set[str] = set()
+        """Listeners whose clients have shown a certificate."""
+        self.use(config)
+
+    def use(self, config: Config) -> None:
+        """Follow this configuration for new connections; the chain stays as it is."""
+        users = config.authentication.scram
+        self._methods = {}
         if users:
             from broker.auth.scram import NAME, Scram  # slow to import, and few brokers need it
 
             self._methods[NAME] = Scram(users)
         self._scram_roles = {user.username: frozenset(user.roles) for user in users}
-        self._chain = chain
         anonymous = config.allow_anonymous
         self._anonymous = not config.authentication.has_users if anonymous is None else anonymous
         self._anonymous_on = {
             each.name: each.allow_anonymous for each in config.listeners if each.allow_anonymous is not None
         }
-        """What listeners say about it themselves."""
-        self._templates: dict[str, str] = {}
-        """What makes a user name of a certificate, by listener."""
+        self._templates = {}
         for listener in config.listeners:
             for own in (listener.proxy_protocol, listener.tls):
                 if own is not None and own.username is not None:
@@ -61,7 +75,7 @@ class Access:
 
     def scram_identity(self, user: str) -> Identity:
         """A user that SCRAM has authenticated."""
-        return Identity(user, self._scram_roles.get(user, frozenset()), "scram")
+        return Identity(user, self._scram_roles.get(user, frozenset()), SCRAM)
 
     def enhanced(self, connect: Connect) -> Authentication | None:
         """Return the authentication that the client asks for; None if it asks for none. Raises MQTTError to refuse."""

@@ -17,15 +17,21 @@ def _nothing() -> None:
     """Nobody asks about permissions yet."""
 
 
+def _default(config: Config) -> bool:
+    """Whether what no rule is about is allowed."""
+    configured = config.authorization.default
+    return configured == "allow" if configured is not None else not config.denies_by_default
+
+
 @final
 class Authorizer:
     """The rules of a broker that has some."""
 
     def __init__(self, config: Config) -> None:
         own = config.authorization
-        self.narrow = own.wide_subscriptions == "narrow"
+        self.narrow: bool = own.wide_subscriptions == "narrow"
         """Whether a subscription wider than what its client may read is accepted, and narrowed at delivery."""
-        self._default: bool = own.default == "allow" if own.default is not None else not config.denies_by_default
+        self._default: bool = _default(config)
         self._sources: dict[str, list[Rule]] = {CONFIGURED: [from_settings(rule) for rule in own.rules]}
         self._rules = RuleSet(self._sources[CONFIGURED])
         self.plugins: list[Callable[[Who], list[Rule] | None]] = []
@@ -33,6 +39,13 @@ class Authorizer:
         self._clients: dict[Outbound, Permissions] = {}
         self.on_changed: Callable[[], None] = _nothing
         """Called when the permissions of a session with subscriptions have changed."""
+
+    def use(self, config: Config) -> None:
+        """The configuration has other rules now."""
+        own = config.authorization
+        self.narrow = own.wide_subscriptions == "narrow"
+        self._default = _default(config)
+        self.put(CONFIGURED, [from_settings(rule) for rule in own.rules])
 
     def put(self, source: str, rules: list[Rule]) -> None:
         """Use these rules for a source; sources are asked in the order in which they came first."""

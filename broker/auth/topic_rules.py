@@ -32,13 +32,17 @@ class TopicRules:
         self._deny_receive = FilterTree()
         self._deny_receive_below = FilterTree()  # the denied filters that end with "#"
         if config is not None:
-            self._read(config)
+            self.use(config)
 
-    def _read(self, config: Config) -> None:
+    def use(self, config: Config) -> None:
+        """Follow this configuration from now on; the router has to forget what it knows of topics."""
         rules = config.authorization
         self.close_refused = rules.refused_publish == "close"
-        if rules.refused_subscribe == "not_authorized":
-            self.refused_subscribe = reason_codes.NOT_AUTHORIZED
+        unspecified = rules.refused_subscribe == "unspecified"
+        self.refused_subscribe = reason_codes.UNSPECIFIED_ERROR if unspecified else reason_codes.NOT_AUTHORIZED
+        self._deny_publish = FilterTree()
+        self._deny_receive = FilterTree()
+        self._deny_receive_below = FilterTree()
         self._bridge_state = rules.bridge_state
         for denied in rules.deny_publish:
             self._deny_publish.at(denied.encode())

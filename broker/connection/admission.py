@@ -27,7 +27,12 @@ class Admission:
         self._capabilities = capabilities
         self._topic_rules = topic_rules
         self._clients = clients
-        rate = settings.max_connection_rate
+        self._rate: ConnectionRate | None = None
+        self.limit_rate()
+
+    def limit_rate(self) -> None:
+        """The configured rate has changed."""
+        rate = self._settings.max_connection_rate
         self._rate = ConnectionRate(rate) if rate else None
 
     def check_rate(self, connection: "Connection", now: int) -> None:

@@ -43,6 +43,17 @@ class Capabilities:
         permanent = mqtt.redirect == "permanent"
         self.redirection: int = reason_codes.SERVER_MOVED if permanent else reason_codes.USE_ANOTHER_SERVER
 
+    def use(self, config: Config) -> None:
+        """The configuration has changed, in nothing that CONNACK has told to clients that are connected."""
+        mqtt = config.mqtt
+        self.max_packet_size = mqtt.max_packet_size
+        self.server_keep_alive = int(mqtt.server_keep_alive or 0)
+        self.response_information = mqtt.response_information or ""
+        self.check_payload_format = mqtt.check_payload_format
+        self.server_reference = mqtt.redirect_to or ""
+        permanent = mqtt.redirect == "permanent"
+        self.redirection = reason_codes.SERVER_MOVED if permanent else reason_codes.USE_ANOTHER_SERVER
+
     # -- announced to clients
 
     def announce(self, connack: Properties, asked: Properties, client_id: str) -> None:

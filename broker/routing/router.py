@@ -209,6 +209,11 @@ class Router:
         """Find the receivers of each topic anew: permissions have changed."""
         self._forget_all()
 
+    def merge_overlapping(self, merge: bool) -> None:
+        """The configuration of overlapping subscriptions has changed."""
+        self._merge = merge
+        self._forget_all()
+
     def receivers(self, topic: bytes) -> Receivers:
         """Who gets the messages of a topic. Raises TopicNameInvalid for one with too many levels."""
         receivers = self.cache.get(topic)

@@ -35,11 +35,16 @@ class ProxiedListener:
     ) -> None:
         self.wheel = wheel
         self.following = following
-        self.timeout = min(settings.connect_timeout or TIMEOUT, TIMEOUT)
+        self._settings = settings
         self.ongoing: set[ProxiedConnection] = set()
         self.log = events.log
         self.name = name
         self._trusted = [ip_network(network) for network in own.trusted]
+
+    @property
+    def timeout(self) -> int:
+        """Microseconds until the header has to be there."""
+        return min(self._settings.connect_timeout or TIMEOUT, TIMEOUT)
 
     def accept(self) -> asyncio.Protocol:
         """The protocol of a new connection."""

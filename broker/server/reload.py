@@ -1,113 +1,117 @@
-"""Reload: which keys of a new configuration apply to a running broker, and which need a restart."""
+"""Reload: what of a new configuration applies to a running broker at once, and what needs a restart and why."""
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
-from broker.auth.authorizer import CONFIGURED
-from broker.auth.rules import from_settings
-from broker.server.listening import server_context
-from broker.server.logs import limit, set_level
+from broker.server.listener_plan import ListenerPlan, plan_listeners
 from config.layers import dotted
-from config.models import Config
+from config.models import Config, Listener
 
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Mapping
+_TOLD: Final = "clients that are connected have been told the old value in CONNACK"
+_OPENED: Final = "it is opened when the broker starts"
+_NAMED: Final = "metrics, logs and the path of the admin socket have the old name"
+_ALL: Final = "all clients are checked against rules only if there are some when the broker starts"
+_HELD: Final = "what waits at full addresses has been accepted by the old limits"
+_CHECKED: Final = "topics and subscriptions that are there have been checked against the old value"
 
-    from broker.broker import Broker
-
-LIMITS: Final = ("max_mqueue_len", "max_mqueue_bytes", "mqueue_overflow", "mqueue_store_qos0")
-"""Keys of `session` that apply to all sessions at once."""
-
-_LIVE: Final = re.compile(
-    rf"log\.(level|max_lines)|admin\.tokens(\[.*)?|session\.({'|'.join(LIMITS)})|listeners\[\d+\]\.tls\.(certfile|keyfile)"
-    r"|memory_watermark|quotas(\[.*)?"
+RESTART: Final = (
+    (r"node_name", _NAMED),
+    (r"mqtt\.max_topic_levels", _CHECKED),
+    (r"mqtt\.(topic_alias_maximum|maximum_qos|(retain|wildcard_subscription|shared_subscription)_available)", _TOLD),
+    (r"mqtt\.subscription_identifiers_available|session\.receive_maximum", _TOLD),
+    (r"mqtt\.sys_interval", "the task that publishes the topics under $SYS has begun with the old one"),
+    (r"addresses.*", _HELD),
+    (r"authentication\.(?!scram).*", _OPENED),
+    (r"authorization\.(rules_file|acl_file|plugins).*", _OPENED),
+    (r"persistence\..*", "the journal is opened when the broker starts"),
+    (r"admin\.(socket|listen|tls).*", "operators are connected there"),
+    (r"metrics\..*", "the export of the metrics starts with the broker"),
+    (r"log\.format", "the log of one process has one format"),
 )
-_RULES: Final = re.compile(r"authorization\.rules(\[.*)?")
+"""Keys, as patterns, that do not change live, and why. All others do; of listeners it is planned one by one."""
+
+_RESTART: Final = [(re.compile(pattern), reason) for pattern, reason in RESTART]
+_RULES: Final = re.compile(r"authorization\.(rules|default|wide_subscriptions).*")
+
+
+class Plan(NamedTuple):
+    """What a reload will change."""
+
+    config: Config
+    """What will apply: the new configuration, where it can, and the old one otherwise."""
+    changed: list[str]
+    """Keys whose new values will apply."""
+    restart: dict[str, str]
+    """Keys whose new values need a restart, and why."""
+    listeners: ListenerPlan
 
 
 class Changes(NamedTuple):
     """What a reload has done."""
 
-    config: Config
-    """What applies now."""
     changed: list[str]
     """Keys whose new values apply."""
-    restart: list[str]
-    """Keys whose new values need a restart: the old ones still apply."""
+    opened: list[Listener]
+    closed: list[Listener]
+    disconnected: dict[str, int]
+    """How many clients each listener had that is gone."""
+    restart: dict[str, str]
+    """Keys whose new values need a restart, and why: the old ones still apply."""
 
 
-def apply(new: Config, old: Config, broker: "Broker", contexts: "Mapping[str, ssl.SSLContext]") -> Changes:
-    """Apply what can change to a running broker. `contexts`: by listener name.
-
-    Certificates are read again, whether their paths have changed or not. Raises OSError, before anything has changed,
-    if one cannot be used.
-    """
-    before, after = _flat(old), _flat(new)
-    differing = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    rules_may_change = broker.authorizer is not None and new.authorization.has_rules
-    live = [key for key in differing if _LIVE.fullmatch(key) or (rules_may_change and _RULES.fullmatch(key))]
-    restart = [key for key in differing if key not in live]
-    same_listeners = [each.model_copy(update={"tls": None}) for each in old.listeners] == [
-        each.model_copy(update={"tls": None}) for each in new.listeners
-    ] and [each.tls is None for each in old.listeners] == [each.tls is None for each in new.listeners]
-    if not same_listeners:  # their numbers are those of other listeners
-        moved = [key for key in live if key.startswith("listeners")]
-        live, restart = [key for key in live if key not in moved], restart + moved
-    certified = _certified(old, new) if same_listeners else old
-    for listener in certified.listeners:
-        if listener.tls is not None:
-            server_context(listener.tls)  # whether all of it can be used
-    for listener in certified.listeners:
-        if listener.tls is not None and listener.name in contexts:
-            contexts[listener.name].load_cert_chain(listener.tls.certfile, listener.tls.keyfile)
-    merged = _merged(certified, new, rules_may_change)
-    broker.quotas.narrow(False)  # it changes the limits too
-    _set_limits(broker, new)
-    broker.use_quotas(merged)
-    if any(_RULES.fullmatch(key) for key in live):
-        broker.use_rules(CONFIGURED, [from_settings(rule) for rule in new.authorization.rules])
-    set_level(new.log.level)
-    limit(new.log.max_lines)
-    broker.events.debug = new.log.level == "debug"
-    return Changes(merged, sorted(live), sorted(restart))
+def plan_reload(new: Config, old: Config) -> Plan:
+    """What can change. Raises OSError if what is left of the new configuration would not be valid."""
+    listeners = plan_listeners(old.listeners, new.listeners)
+    before, after = _flat(_without_listeners(old)), _flat(_without_listeners(new))
+    differing = sorted(key for key in {**before, **after} if before.get(key) != after.get(key))
+    ruled = old.authorization.has_rules and new.authorization.has_rules
+    reasons = {key: _reason(key, ruled) for key in differing}
+    restart = {key: reason for key, reason in reasons.items() if reason}
+    config = _merged(old, new, set(restart)).model_copy(update={"listeners": listeners.applied})
+    problems = config.problems()
+    if problems:
+        raise OSError(f"nothing has changed, because without what needs a restart ({', '.join(restart)}): {problems}")
+    changed = [key for key in differing if key not in restart]
+    for was, settings in listeners.stay:
+        if was != settings:
+            changed += _changed_keys(was, settings, new.listeners.index(settings))
+    return Plan(config, sorted(changed), restart | listeners.restart, listeners)
 
 
-def _certified(old: Config, new: Config) -> Config:
-    """The old configuration with the new certificates."""
-    listeners = []
-    for was, is_now in zip(old.listeners, new.listeners, strict=True):
-        tls = was.tls
-        if tls is not None and is_now.tls is not None:
-            tls = tls.model_copy(update={"certfile": is_now.tls.certfile, "keyfile": is_now.tls.keyfile})
-        listeners.append(was.model_copy(update={"tls": tls}))
-    return old.model_copy(update={"listeners": listeners})
+def _reason(key: str, ruled: bool) -> str:
+    """Why a key needs a restart; empty if it does not. `ruled`: there are rules, before and after."""
+    if _RULES.fullmatch(key) and not ruled:
+        return _ALL
+    return next((reason for pattern, reason in _RESTART if pattern.fullmatch(key)), "")
 
 
-def _set_limits(broker: "Broker", new: Config) -> None:
-    limits, session = broker.settings.limits, new.session
-    limits.max_mqueue_len = session.max_mqueue_len
-    limits.max_mqueue_bytes = session.max_mqueue_bytes
-    limits.mqueue_overflow = session.mqueue_overflow
-    limits.mqueue_store_qos0 = session.mqueue_store_qos0
+def _without_listeners(config: Config) -> Config:
+    return config.model_copy(update={"listeners": []})
 
 
-def _merged(old: Config, new: Config, rules: bool) -> Config:
-    """What applies: the old configuration with those keys of the new one that can change."""
-    limits = {key: getattr(new.session, key) for key in LIMITS}
-    authorization = old.authorization.model_copy(update={"rules": new.authorization.rules}) if rules else None
-    return old.model_copy(
-        update={
-            "log": old.log.model_copy(update={"level": new.log.level, "max_lines": new.log.max_lines}),
-            "admin": old.admin.model_copy(update={"tokens": new.admin.tokens}),
-            "session": old.session.model_copy(update=limits),
-            "quotas": new.quotas,
-            "memory_watermark": new.memory_watermark,
-            "authorization": authorization or old.authorization,
-        }
-    )
+def _changed_keys(was: Listener, settings: Listener, index: int) -> list[str]:
+    before, after = _flat(was), _flat(settings)
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return [f"listeners[{index}].{key}" for key in keys]
+
+
+def _merged(old: Config, new: Config, kept: set[str]) -> Config:
+    """The new configuration with the old values of these keys."""
+    update: dict[str, object] = {}
+    for name in type(new).model_fields:
+        section = getattr(new, name)
+        own = {key for key in kept if re.match(rf"{name}(?![a-z_])", key)}
+        if not own:
+            continue
+        if not isinstance(section, BaseModel):
+            update[name] = getattr(old, name)
+            continue
+        before = getattr(old, name)
+        parts = {re.split(r"[.\[]", key)[1] for key in own}
+        update[name] = section.model_copy(update={part: getattr(before, part) for part in parts})
+    return new.model_copy(update=update)
 
 
 def _flat(value: object, path: tuple[str | int, ...] = ()) -> dict[str, Any]:

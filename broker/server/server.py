@@ -17,10 +17,10 @@ from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import TICK
 from broker.server.handover import open_ahead
 from broker.server.listeners import Listeners
-from broker.server.logs import tell_left_out
+from broker.server.logs import limit, set_level, tell_left_out
 from broker.server.memory import MemoryWatch
 from broker.server.notify import Notify
-from broker.server.reload import Changes, apply
+from broker.server.reload import Changes, plan_reload
 from broker.server.shutdown import disconnect_all
 from broker.telemetry.sys_topics import SysTopics
 from broker.telemetry.totals_walk import TotalsWalk
@@ -79,6 +79,7 @@ class Server:
         self._exhausted_until = 0
         self._tasks: list[asyncio.Task[None]] = []  # cancelled when the server stops
         self._reloading = asyncio.Lock()
+        self._admin: AdminServer | None = None
 
     async def run(self) -> None:
         """Serve until `stop` or a signal.
@@ -91,7 +92,7 @@ class Server:
         raise_file_limit()
         if self._persistence is not None:
             self._persistence.start(self.broker, self.stop)
-        admin = await self._open_all()
+        admin = self._admin = await self._open_all()
         if self._persistence is None:
             self._log.info("in_memory", detail="without persistence.directory, all sessions end with this process")
         for opened in self.listeners.opened:  # logged last, so that the whole broker is ready when a script sees it
@@ -148,9 +149,25 @@ class Server:
             raise OSError("there is no configuration to read again")
         async with self._reloading:  # so that what was read first is applied first
             loaded = await asyncio.get_running_loop().run_in_executor(None, self._again)
-            changes = apply(loaded.config, self.config, self.broker, self.listeners.contexts)
-            self.config, self.sources = changes.config, loaded.sources
-        self._log.info("reloaded", changed=changes.changed, restart=changes.restart)
+            plan = plan_reload(loaded.config, self.config)
+            prepared = await self.listeners.prepare(plan.listeners)
+            try:
+                if self._admin is not None:
+                    self._admin.read_certificate()
+            except OSError:
+                prepared.discard()
+                raise
+            self.broker.use(plan.config, self.config)
+            self.config, self.sources = plan.config, loaded.sources
+            set_level(plan.config.log.level)
+            limit(plan.config.log.max_lines)
+            disconnected = await self.listeners.use(prepared)
+        changes = Changes(plan.changed, plan.listeners.opened, plan.listeners.closed, disconnected, plan.restart)
+        opened, closed = ([each.name for each in some] for some in (changes.opened, changes.closed))
+        for place in self.listeners.opened:
+            if place["listener"] in opened:
+                self._log.info("listening", **place)
+        self._log.info("reloaded", changed=changes.changed, opened=opened, closed=closed, restart=changes.restart)
         return changes
 
     async def _open_all(self) -> "AdminServer | None":
@@ -188,7 +205,7 @@ class Server:
         self._tasks.append(loop.create_task(topics.run()))
 
     def _watch_files(self, loop: asyncio.AbstractEventLoop) -> None:
-        for file in [*self.broker.watched, *self.listeners.files]:
+        for file in self.broker.watched:
             self._tasks.append(loop.create_task(file.run()))
         self._tasks += [loop.create_task(job()) for job in self.broker.jobs]
 

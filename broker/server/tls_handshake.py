@@ -53,12 +53,17 @@ class TlsListener:
         self.context = context
         self.new_connection = new_connection
         self.bios = Bios()
-        self.timeout = min(settings.connect_timeout or HANDSHAKE_TIMEOUT, HANDSHAKE_TIMEOUT)
+        self._settings = settings
         self.ongoing: set[TlsHandshake] = set()
         self.waiting: deque[TlsHandshake] = deque()
         """Those whose client has sent something, but which have not begun."""
         self._begun = 0
         """Handshakes that have begun in this turn of the event loop."""
+
+    @property
+    def timeout(self) -> int:
+        """Microseconds that a handshake may take."""
+        return min(self._settings.connect_timeout or HANDSHAKE_TIMEOUT, HANDSHAKE_TIMEOUT)
 
     def accept(self, origin: Origin | None) -> asyncio.Protocol:
         """The protocol of a new TCP connection; `origin`: of a client behind a proxy."""

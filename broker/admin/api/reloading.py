@@ -8,14 +8,55 @@ from pydantic import BaseModel, Field
 from broker.admin.api.audit import Audit, operator_audit
 from broker.admin.api.who import Finder
 from broker.admin.managed import Managed
+from broker.server.reload import Changes
 from config.errors import ConfigError
+
+
+class OpenedListener(BaseModel):
+    """A listener that has been opened."""
+
+    name: str
+    bind: str
+
+
+class ClosedListener(OpenedListener):
+    """A listener that has been closed: it was there."""
+
+    disconnected: int = Field(description="Clients that were connected to it; 0 if it has only moved, and they stay.")
 
 
 class Reloaded(BaseModel):
     """What a reload has changed. Certificates and the files of users and rules are read again in any case."""
 
     changed: list[str] = Field(description="Keys whose new values apply.")
-    restart: list[str] = Field(description="Keys whose new values need a restart: the old ones still apply.")
+    opened: list[OpenedListener] = Field(description="Listeners that are new, or somewhere else now.")
+    closed: list[ClosedListener] = Field(description="Listeners that are gone, or were somewhere else before.")
+    restart: dict[str, str] = Field(
+        description="Keys whose new values need a restart, each with the reason: the old ones still apply."
+    )
+
+
+def _reloaded(changes: Changes) -> Reloaded:
+    gone = changes.disconnected
+    return Reloaded(
+        changed=changes.changed,
+        opened=[OpenedListener(name=each.name, bind=each.bind) for each in changes.opened],
+        closed=[
+            ClosedListener(name=each.name, bind=each.bind, disconnected=gone.get(each.name, 0))
+            for each in changes.closed
+        ],
+        restart=changes.restart,
+    )
+
+
+def _summary(changes: Changes) -> str:
+    """For the audit log."""
+    done = {
+        "changed": changes.changed,
+        "opened": [each.name for each in changes.opened],
+        "closed": [each.name for each in changes.closed],
+    }
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in done.items() if names) or "changed: nothing"
 
 
 def reload_router(managed: Managed, find: Finder) -> APIRouter:
@@ -31,7 +72,7 @@ def reload_router(managed: Managed, find: Finder) -> APIRouter:
         except (ConfigError, OSError) as error:
             audit.refused("reload", "")
             raise HTTPException(422, str(error)) from None
-        audit.done("reload", "", f"changed: {', '.join(changes.changed) or 'nothing'}")
-        return Reloaded(changed=changes.changed, restart=changes.restart)
+        audit.done("reload", "", _summary(changes))
+        return _reloaded(changes)
 
     return router

@@ -12,9 +12,9 @@ from protocol.connect import Connect
 from protocol.properties import Properties
 from protocol.publish import encode_publish
 from tests.broker.conftest import Start
-from tests.broker.server.test_reload import reload, rewrite
 from tests.support.broker.admin import listed, request
 from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.reloads import reload, rewrite
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected

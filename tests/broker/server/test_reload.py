@@ -9,9 +9,15 @@ import pytest
 import yaml
 
 from protocol import properties as props
+from protocol import reason_codes
+from protocol.acknowledgements import Puback
+from protocol.disconnect import Disconnect
+from protocol.publish import encode_publish
 from tests.broker.conftest import Start
+from tests.support.broker import guarded
 from tests.support.broker.admin import listed, request
 from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.reloads import reload, rewrite
 from tests.support.brokers import Listener
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.process import BrokerProcess
@@ -23,18 +29,9 @@ pytestmark = pytest.mark.once
 SECTIONS: Any = {"admin": {"socket": "a.sock"}, "session": {"overflow_patience": 0}}
 
 
-def rewrite(broker: BrokerProcess, **sections: dict[str, object]) -> None:
-    """Change keys of sections in the broker's file."""
-    file = broker.folder / "sluice.yaml"
-    written = yaml.safe_load(file.read_text())
-    for name, keys in sections.items():
-        written[name] = (written.get(name) or {}) | keys
-    file.write_text(yaml.safe_dump(written))
-
-
-def reload(broker: BrokerProcess) -> Any:
-    """The answer to a reload."""
-    return request(broker.folder / "a.sock", "/api/v1/reload", "POST")
+def configuration(broker: BrokerProcess) -> dict[str, object]:
+    """The value of each key that applies."""
+    return {each["key"]: each["value"] for each in request(broker.folder / "a.sock", "/api/v1/configuration").json}
 
 
 @pytest.fixture
@@ -55,7 +52,11 @@ def test_limits_apply_to_sessions_that_are_there(broker: BrokerProcess, tmp_path
         slow.subscribe("t", qos=1)
         rewrite(broker, session={"max_mqueue_len": 2}, mqtt={"max_topic_levels": 5})
         answer = reload(broker)
-        assert answer.json == {"changed": ["session.max_mqueue_len"], "restart": ["mqtt.max_topic_levels"]}
+        assert (answer.json["changed"], list(answer.json["restart"])) == (
+            ["session.max_mqueue_len"],
+            ["mqtt.max_topic_levels"],
+        )
+        assert "have been checked" in answer.json["restart"]["mqtt.max_topic_levels"]
         for _ in range(5):
             sender.publish("t", b"x", 1)
         (row,) = listed(tmp_path / "a.sock", "sessions", "client_id=slow")["items"]
@@ -70,7 +71,7 @@ def test_signal(broker: BrokerProcess) -> None:
         rewrite(broker, log={"level": "debug"})
         kill(broker.pid, signal.SIGHUP)
         (event,) = wait_for_event(broker, "reloaded")
-        assert (event["changed"], event["restart"]) == (["log.level"], [])
+        assert (event["changed"], event["restart"]) == (["log.level"], {})
         client.subscribe("t")
         wait_until(lambda: events(broker, "subscribed") != [], "debug lines are written")
         rewrite(broker, log={"level": "error"})
@@ -116,6 +117,91 @@ def test_certificates(start: Start, tmp_path: Path, certificates: Certificates) 
         renewed.server.keyfile.write_bytes(certificates.server.keyfile.read_bytes())
         refused = reload(broker)
         assert (refused.status, "cannot be used" in refused.json["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("section", "values"),
+    [
+        (
+            "session",
+            {"max_inflight": 1, "retry_interval": "infinity", "mqueue_priorities": [{"match": "a", "weight": 2}]},
+        ),
+        ("session", {"consumer_max_rate": 5, "producer_max_rate": 100, "slow_consumer": {"threshold": 1}}),
+        (
+            "mqtt",
+            {"max_packet_size": "2KiB", "max_connections": 5, "max_connection_rate": 1000, "connect_timeout": "1s"},
+        ),
+        ("mqtt", {"server_keep_alive": "10s", "response_information": "r", "overlapping_subscriptions": "each"}),
+        ("authorization", {"deny_publish": ["x"], "refused_subscribe": "not_authorized"}),
+    ],
+)
+def test_live(broker: BrokerProcess, section: str, values: dict[str, object]) -> None:
+    """What new sessions and connections take up changes with a reload, and changes back; nobody is disconnected."""
+    written = yaml.safe_load((broker.folder / "sluice.yaml").read_text())
+    with connected(broker.address(), 5) as client:
+        before = configuration(broker)
+        rewrite(broker, **{section: values})
+        answer = reload(broker).json
+        assert answer["restart"] == {}
+        for name in values:
+            assert any(key.startswith(f"{section}.{name}") for key in answer["changed"]), name
+        (broker.folder / "sluice.yaml").write_text(yaml.safe_dump(written))
+        assert reload(broker).json["changed"] == answer["changed"]
+        assert configuration(broker) == before
+        client.expect_nothing_more()
+
+
+def test_new_clients(broker: BrokerProcess) -> None:
+    """New clients get the new limits of the protocol, and a denied topic is denied to those that are there."""
+    with connected(broker.address(), 5) as old:
+        rewrite(broker, mqtt={"max_packet_size": 300, "server_keep_alive": "7s"}, authorization={"deny_publish": ["x"]})
+        assert reload(broker).json["restart"] == {}
+        old.publish("t", b"x" * 400, 1)
+        old.send(encode_publish(b"x", b"", 1, False, False, 9, None, 5))
+        assert old.expect(Puback).reason_code == reason_codes.NOT_AUTHORIZED
+        with WireClient(broker.address(), 5) as new:
+            announced = new.connect().properties or {}
+            assert (announced[props.MAXIMUM_PACKET_SIZE], announced[props.SERVER_KEEP_ALIVE]) == (300, 7)
+
+
+def test_users_of_scram(broker: BrokerProcess) -> None:
+    """Users of SCRAM come and go with a reload: who is removed is disconnected, others stay."""
+    users = guarded.GUARDED["authentication"]["scram"]
+    rewrite(broker, authentication={"scram": users})
+    with connected(broker.address(), 5) as other:
+        assert "authentication.scram[0].username" in reload(broker).json["changed"]
+        with guarded.authenticated(broker.address()) as client:
+            assert reload(broker).json["changed"] == []
+            client.expect_nothing_more()
+            rewrite(broker, authentication={"scram": users[1:]})
+            reload(broker)
+            bye = client.expect(Disconnect)
+            assert bye.reason_code == reason_codes.ADMINISTRATIVE_ACTION
+        other.expect_nothing_more()
+
+
+def test_a_half_that_would_be_open(broker: BrokerProcess) -> None:
+    """If users need a restart, a listener for other machines that relies on them is not opened before it."""
+    (broker.folder / "passwords").write_text("")
+    rewrite(broker, authentication={"password_file": str(broker.folder / "passwords")})
+    file = broker.folder / "sluice.yaml"
+    written = yaml.safe_load(file.read_text())
+    del written["allow_anonymous"]
+    written["listeners"].append({"name": "all", "bind": "0.0.0.0:0"})
+    file.write_text(yaml.safe_dump(written))
+    answer = reload(broker)
+    assert answer.status == 422
+    assert "without what needs a restart (authentication.password_file)" in answer.json["detail"]
+    assert "can be reached from other machines" in answer.json["detail"]
+
+
+def test_a_file_that_is_being_written(broker: BrokerProcess) -> None:
+    """An empty file is what a reload finds while somebody writes it: it does not mean that all listeners go."""
+    (broker.folder / "sluice.yaml").write_text("")
+    with connected(broker.address(), 5) as client:
+        answer = reload(broker)
+        assert (answer.status, "is empty" in answer.json["detail"]) == (422, True)
+        client.expect_nothing_more()
 
 
 def test_a_hundred_times(broker: BrokerProcess) -> None:

@@ -84,7 +84,9 @@ class Load(threading.Thread):
 
 
 def test_a_hundred_times(start: Start, tmp_path: Path, certificates: Certificates) -> None:
-    """Each changes everything that can change, and the certificate: all messages come once and in order."""
+    """Each changes all sections that can, and the certificate, and opens and closes a listener: all messages come once
+    and in order.
+    """
     (tmp_path / "new").mkdir()
     renewed = make_certificates(tmp_path / "new")
     broker = start([Listener(), Listener("tls", certificates)], sections=changed(0))
@@ -100,11 +102,14 @@ def test_a_hundred_times(start: Start, tmp_path: Path, certificates: Certificate
         before = (0, 0)
         for number in range(1, WARM_UP + RELOADS + 1):
             server = (renewed if number % 2 else certificates).server
+            more = [{"name": f"more{number}", "bind": "127.0.0.1:0"}]
             sections["listeners"][1]["tls"] |= {"certfile": str(server.certfile), "keyfile": str(server.keyfile)}
-            file.write_text(yaml.safe_dump(sections | changed(number)))
+            file.write_text(yaml.safe_dump(sections | changed(number) | {"listeners": sections["listeners"] + more}))
             sent = load.producer.acknowledged
             answer = request(tmp_path / "a.sock", "/api/v1/reload", "POST")
-            assert (answer.status, answer.json["restart"]) == (200, [])
+            assert (answer.status, answer.json["restart"]) == (200, {})
+            assert [each["name"] for each in answer.json["opened"]] == [f"more{number}"]
+            assert [each["name"] for each in answer.json["closed"]] == ([f"more{number - 1}"] if number > 1 else [])
             sections_changed = {re.split(r"[.\[]", key)[0] for key in answer.json["changed"]}
             assert sections_changed == {*changed(0), "listeners"}
             wait_until(partial(load.is_past, sent), "the load goes on")

@@ -1,0 +1,200 @@
+"""One listener that is open: its sockets, and the way of a new connection from the socket to MQTT."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, cast
+
+from broker.admin.socket import OpenSocket
+from broker.auth.watched_file import WatchedFile
+from broker.broker import Broker
+from broker.connection.connection import Connection
+from broker.connection.origin import Origin
+from broker.server.listening import BACKLOG, server_context
+from broker.server.proxy_protocol import ProxiedListener
+from broker.server.tls_handshake import TlsListener
+from config.models import Listener, WebSocket
+
+CERTIFICATE: Final = ("certfile", "keyfile")
+"""Keys of `tls` that say who the broker is."""
+
+
+class Secured(NamedTuple):
+    """TLS of a listener, as its files are now."""
+
+    context: ssl.SSLContext
+    revoked: WatchedFile[ssl.SSLContext] | None
+    """The lists of revoked certificates; None = they are not looked at."""
+
+
+class OpenListener:
+    """One listener. A reload may change its settings while its sockets stay open."""
+
+    def __init__(self, broker: Broker, settings: Listener) -> None:
+        """Raises OSError if a file of `settings.tls` cannot be used."""
+        self.settings = settings
+        self.sockets: list[socket.socket] = []
+        self._broker = broker
+        self._unix: OpenSocket | None = None
+        """The file of a Unix socket that is this broker's own."""
+        self._servers: list[asyncio.Server] = []
+        self._tls: TlsListener | None = None
+        self._proxied: ProxiedListener | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._secured = self.secured(settings)
+        self._way = self._new_way()
+
+    @property
+    def places(self) -> list[dict[str, Any]]:
+        """The log fields of each socket."""
+        return [{"listener": self.settings.name, **_place(sock), **_kind(self.settings)} for sock in self.sockets]
+
+    def secured(self, settings: Listener) -> "Secured | None":
+        """What TLS needs by these settings; None = it is off. Raises OSError."""
+        own = settings.tls
+        if own is None:
+            return None
+        if own.crlfile is None:
+            return Secured(server_context(own), None)
+        file = WatchedFile("listeners[].tls.crlfile", own.crlfile, lambda _: server_context(own), self._renew)
+        return Secured(file.read(), file)
+
+    async def bind(self, sockets: list[socket.socket], unix: OpenSocket | None = None) -> None:
+        """These are its sockets; nothing is accepted yet. Raises OSError."""
+        self.sockets = sockets
+        self._unix = unix
+        loop = asyncio.get_running_loop()
+        # asyncio's own loop also accepts up to `backlog` connections in one turn, and before Python 3.13 it does
+        # not stop at the first EMFILE: it would report each attempt.
+        tries = 1 if isinstance(loop, asyncio.SelectorEventLoop) else BACKLOG
+        for sock in sockets:
+            listen = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
+            self._servers.append(await listen(self._accept, sock=sock, backlog=tries, start_serving=False))
+
+    async def serve(self) -> None:
+        """Accept connections."""
+        for server, sock in zip(self._servers, self.sockets, strict=True):
+            await server.start_serving()
+            sock.listen(BACKLOG)
+        self._watch()
+
+    def use(self, settings: Listener, secured: "Secured | None") -> bool:
+        """New connections are for these settings, on the same sockets; `secured`: for them.
+
+        Returns whether they have something else to show before CONNECT: those that were about to have been aborted.
+        """
+        old, self.settings = self.settings, settings
+        self._secured = secured
+        self._adapt_sockets(old)
+        same = _terms(old) == _terms(settings)
+        if not same:
+            self._end_handshakes()
+            self._way = self._new_way()
+        elif secured is not None:
+            self._renew(secured.context)
+        self._watch()
+        return not same
+
+    def close(self) -> None:
+        """Accept nothing more, and abort what has not got as far as MQTT."""
+        for server in self._servers:
+            server.close()
+        for sock in self.sockets:
+            sock.close()  # also one that nobody has served yet
+        if self._unix is not None:
+            self._unix.remove()
+        if self._watching is not None:
+            self._watching.cancel()
+        self._end_handshakes()
+
+    def take_over(self, old: "OpenListener") -> None:
+        """Its sockets are copies of those of `old`, which is about to be closed."""
+        self._unix, old._unix = old._unix, None
+        self._adapt_sockets(old.settings)
+
+    def share(self, shared: bool) -> None:
+        """Whether another socket of this user may be bound to a port of this listener (SO_REUSEPORT)."""
+        for sock in self.sockets:
+            if sock.family != socket.AF_UNIX:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
+
+    # -- internal
+
+    def _adapt_sockets(self, old: Listener) -> None:
+        if old.reuse_port != self.settings.reuse_port:
+            self.share(self.settings.reuse_port)
+        if self._unix is not None and old.mode != self.settings.mode:
+            with suppress(FileNotFoundError):  # somebody has removed it: nobody can connect
+                self._unix.path.chmod(int(self.settings.mode, 8))
+
+    def _end_handshakes(self) -> None:
+        for stage in (self._tls, self._proxied):
+            if stage is not None:
+                stage.close()
+
+    def _accept(self) -> asyncio.Protocol:
+        """The protocol of a new connection."""
+        return self._way()
+
+    def _new_way(self) -> Callable[[], asyncio.Protocol]:
+        """What is in front of MQTT: the header of a proxy, TLS, WebSocket."""
+        broker, name, proxy = self._broker, self.settings.name, self.settings.proxy_protocol
+        self._tls = self._proxied = None
+        following: Callable[[Origin | None], asyncio.Protocol] = self._new_connection
+        if self._secured is not None:
+            context = self._secured.context
+            self._tls = TlsListener(broker.events, broker.wheel, broker.settings, name, context, following)
+            following = self._tls.accept
+        if proxy is None:
+            return lambda: following(None)
+        self._proxied = ProxiedListener(broker.events, broker.wheel, broker.settings, name, proxy, following)
+        return self._proxied.accept
+
+    def _new_connection(self, origin: Origin | None) -> asyncio.Protocol:
+        # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
+        connection = cast("asyncio.Protocol", Connection(self._broker.handlers, self.settings.name, origin))
+        websocket = self.settings.websocket
+        return connection if websocket is None else self._over_websocket(websocket, connection)
+
+    def _over_websocket(self, settings: WebSocket, connection: asyncio.Protocol) -> asyncio.Protocol:
+        from broker.server.websocket import WebSocketTransport
+
+        size = self._broker.settings.max_packet_size
+        return cast("asyncio.Protocol", WebSocketTransport(settings, size, connection))
+
+    def _renew(self, context: ssl.SSLContext) -> None:
+        """For new connections the files of TLS are as this context has them."""
+        if self._tls is not None:
+            self._tls.context = context
+
+    def _watch(self) -> None:
+        """Have newer lists of revoked certificates apply to new connections."""
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+        if self._secured is not None and self._secured.revoked is not None:
+            self._watching = asyncio.get_running_loop().create_task(self._secured.revoked.run())
+
+
+def _terms(settings: Listener) -> tuple[object, object]:
+    """What a client, or its proxy, has to show before CONNECT; a renewed certificate of the broker changes nothing."""
+    tls = None if settings.tls is None else settings.tls.model_copy(update=dict.fromkeys(CERTIFICATE))
+    return tls, settings.proxy_protocol
+
+
+def _place(sock: socket.socket) -> dict[str, Any]:
+    """Where a socket is, for the log."""
+    name = sock.getsockname()
+    return {"path": name} if sock.family == socket.AF_UNIX else {"host": name[0], "port": name[1]}
+
+
+def _kind(listener: Listener) -> dict[str, Any]:
+    """What else the log says of a listener."""
+    kind: dict[str, Any] = {"tls": listener.tls is not None}
+    if listener.websocket is not None:
+        kind["websocket"] = listener.websocket.path
+    if listener.proxy_protocol is not None:
+        kind["proxy_protocol"] = True
+    return kind
