@@ -154,8 +154,8 @@ def test_tls_on_an_open_port(broker: BrokerProcess, certificates: Certificates) 
             secure.connect()
             own = tls_section(certificates, require_client_certificate=True)
             change(broker, partial(update_first, tls=own))
-            with WireClient(broker.address(), 5, tls=context) as unknown, pytest.raises((ssl.SSLError, ConnectionError)):
-                unknown.connect()
+            with WireClient(broker.address(), 5, tls=context) as new, pytest.raises((ssl.SSLError, ConnectionError)):
+                new.connect()
             known = certificates.client_context(with_certificate=True)
             with WireClient(broker.address(), 5, tls=known) as certified:
                 certified.connect()
