@@ -12,6 +12,7 @@ from broker.admin.api.actions import actions_router, messages_router
 from broker.admin.api.browsers import foreign
 from broker.admin.api.dashboard import Where, links_router, login_router, page_router, stream_router
 from broker.admin.api.deadlines import Deadlines
+from broker.admin.api.docs import docs_router
 from broker.admin.api.health import health_router
 from broker.admin.api.lists import Lists, lists_router
 from broker.admin.api.metrics import metrics_router
@@ -91,10 +92,7 @@ class Api:
         api.include_router(reload_router(managed, find))
         api.include_router(trace_router(self.tracing, find, links))
 
-        @api.get("/openapi.json", include_in_schema=False)
-        async def openapi() -> JSONResponse:
-            return JSONResponse(app.openapi())
-
+        api.include_router(docs_router(app.openapi))
         app.include_router(api)
         app.add_exception_handler(RequestValidationError, _wrong)
         app.add_middleware(_Headers)

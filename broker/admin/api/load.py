@@ -36,8 +36,8 @@ def load(managed: Managed, links: Links, where: Where) -> tuple[Api, uvicorn.Con
 
 
 async def _warm_up(api: Api) -> None:
-    """Answer one request: what is imported and built for the first one takes 40 ms."""
-    for path in ("/api/v1/openapi.json", "/api/v1/nothing"):
+    """Answer some requests: what is imported and built for the first ones takes 40 ms."""
+    for path in ("/api/v1/openapi.json", "/api/v1/docs", "/api/v1/nothing"):
         await api.app(_scope(path), _receive, _send)
 
 

@@ -34,6 +34,12 @@ export async function ask(path, { method = "GET", body } = {}) {
   return answer.json();
 }
 
+export async function text(path) {
+  const answer = await fetch(`api/v1${path}`, { headers: headers() });
+  if (!answer.ok) throw await refusal(answer);
+  return answer.text();
+}
+
 // Calls `take` with the data of each event until `signal` is aborted. EventSource cannot send a header.
 export async function stream(path, take, signal) {
   const answer = await fetch(`api/v1${path}`, { headers: headers(), signal });

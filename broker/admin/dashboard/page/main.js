@@ -1,6 +1,7 @@
 // The page: who looks, at what, and whether the broker still answers.
 
 import { ask, Refused, stream, token } from "./api.js";
+import { Docs } from "./docs.js";
 import { el, say, show } from "./dom.js";
 import { Overview } from "./overview.js";
 import { Retained } from "./retained.js";
@@ -12,6 +13,7 @@ const AGAIN = 2000; // milliseconds until the next attempt when the stream has e
 const SESSION = "#/session/";
 const SESSIONS = "#/sessions";
 const RETAINED = "#/retained";
+const DOCS = "#/docs";
 const main = document.getElementById("main");
 const state = document.getElementById("state");
 const user = { name: "", role: "viewer" };
@@ -77,6 +79,7 @@ function open() {
   if (id !== null) view = new SessionView(main, id, user);
   else if (rest(SESSIONS) !== null) view = new Sessions(main, new URLSearchParams(rest(SESSIONS).slice(1)));
   else if (rest(RETAINED) !== null) view = new Retained(main, new URLSearchParams(rest(RETAINED).slice(1)), user);
+  else if (wanted === DOCS) view = new Docs(main);
   else view = new Overview(main);
   document.title = id === null ? "Sluice" : `${id.slice(0, 60)} · Sluice`;
   scrollTo(0, 0);
@@ -157,7 +160,7 @@ addEventListener("keydown", (event) => {
     document.querySelector("#find input").focus();
   } else if (event.key === "Escape" && view && !event.target.closest("dialog")) {
     if (event.target.closest("#find")) event.target.blur();
-    else if (/^#\/[sr]/.test(location.hash)) location.hash = "#/";
+    else if (/^#\/[dsr]/.test(location.hash)) location.hash = "#/";
   }
 });
 

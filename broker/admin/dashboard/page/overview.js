@@ -92,7 +92,7 @@ export class Overview {
       this.advice,
       el("dl", { class: "tiles" }, TILES.map(([name, label]) => el("div", { class: `tile ${name}` }, el("dt", {}, label), el("dd", {}, this.tiles[name])))),
       el("div", { class: "two" }, section("Messages a second", rates), section("Sessions held back", held)),
-      section("Slow consumers", this.slow.element, el("p", { class: "note" }, el("a", { href: "#/sessions" }, "All sessions"), " · ", el("a", { href: "#/retained" }, "Retained messages"))),
+      section("Slow consumers", this.slow.element, el("p", { class: "note" }, el("a", { href: "#/sessions" }, "All sessions"), " · ", el("a", { href: "#/retained" }, "Retained messages"), " · ", el("a", { href: "#/docs" }, "API"))),
       el("div", { class: "two" },
         section("Sessions by what they wait for", this.waits.element),
         section("QoS 0 queued by the gate, a second", this.gated.element, this.drops, this.pressure)),

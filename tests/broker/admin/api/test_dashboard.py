@@ -112,6 +112,24 @@ def test_it_fits(
         assert [said for said in seen.complaints if "401" not in said] == []
 
 
+@pytest.mark.parametrize("window", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_api(browser: "Browser", tcp: Address, tmp_path: Path, window: Any) -> None:
+    """The page of the API is behind a link, also for viewers, works by keyboard, and loads nothing from elsewhere."""
+    with entered(browser, tcp, VIEWER, viewport=window) as seen:
+        seen.page.get_by_role("link", name="API", exact=True).click()
+        wait_until(lambda: "The API of Sluice" in text(seen, "#headline"), "the page")
+        endpoint = seen.page.locator("summary", has_text="/api/v1/reload")
+        endpoint.focus()
+        seen.page.keyboard.press("Enter")
+        wait_until(seen.page.locator("details[open]").get_by_text("Reloaded").is_visible, "what it answers")
+        assert seen.wrong(STICKS_OUT) == []
+        seen.page.screenshot(path=screenshot(f"api-{window['width']}", tmp_path), full_page=True)
+        assert all(address.startswith(url(tcp)) for address in seen.requests)
+        assert [said for said in seen.complaints if "401" not in said] == []
+        seen.page.keyboard.press("Escape")
+        wait_until(lambda: "API" not in text(seen, "#headline"), "the overview")
+
+
 def test_a_session(browser: "Browser", broker: BrokerProcess, tcp: Address) -> None:
     """The page of a session has its way as a picture, with what holds it back, in words which key, and its filters."""
     with ExitStack() as stack:

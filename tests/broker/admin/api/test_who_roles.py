@@ -43,6 +43,7 @@ ENDPOINTS: Final = {
             "broker",
             "clients",
             "configuration",
+            "docs",
             "groups",
             "listeners",
             "openapi.json",
