@@ -71,6 +71,23 @@ def ask(
 
     Raises AdminError if there is none, or if it is a refusal.
     """
+    answer = _asked(path, target, query, method, body, prefix)
+    if not isinstance(answer, dict):
+        raise _not_ours(path)
+    return answer
+
+
+def ask_list(path: Path, target: str) -> list[dict[str, Any]]:
+    """The same for an answer that is a list."""
+    answer = _asked(path, target, None, "GET", None, PREFIX)
+    if not isinstance(answer, list):
+        raise _not_ours(path)
+    return answer
+
+
+def _asked(
+    path: Path, target: str, query: Mapping[str, object] | None, method: str, body: object, prefix: str
+) -> object:
     given = {key: _text(value) for key, value in (query or {}).items() if value is not None}
     url = prefix + target + (f"?{urlencode(given)}" if given else "")
     try:
@@ -83,7 +100,7 @@ def ask(
     except (FileNotFoundError, ConnectionError, http.client.RemoteDisconnected) as error:
         raise NoBrokerError(f"{path}: {_why(error)}") from None
     except http.client.HTTPException:
-        raise AdminError(f"{path}: the answer is not that of a broker of this version") from None
+        raise _not_ours(path) from None
     except OSError as error:
         raise AdminError(f"{path}: {_why(error)}") from None
     return _checked(answer.status, text, path)
@@ -128,15 +145,19 @@ def _why(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _checked(status: int, text: bytes, path: Path) -> dict[str, Any]:
+def _not_ours(path: Path) -> AdminError:
+    return AdminError(f"{path}: the answer is not that of a broker of this version")
+
+
+def _checked(status: int, text: bytes, path: Path) -> object:
     """The decoded answer. Raises AdminError for a refusal, and for what is not an answer of a broker."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        raise AdminError(f"{path}: the answer is not that of a broker of this version")
+        raise _not_ours(path) from None
     if status >= http.HTTPStatus.BAD_REQUEST:
+        if not isinstance(answer, dict):
+            raise _not_ours(path)
         reasons = "; ".join(answer.get("reasons", ()))
         raise AdminError(f"{path}: {answer.get('detail') or reasons or f'status {status}'}")
     return answer

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import typer
 
 from broker.admin.client import PREFIX, AdminError, ask
+from broker.cli.settings import configuration, listeners
 from broker.cli.socket import ConfigFile, Socket, socket_path
 from broker.cli.trace import trace
 
@@ -28,6 +29,8 @@ ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID")]
 
 
 ctl_app.command()(trace)
+ctl_app.command()(listeners)
+ctl_app.command()(configuration)
 
 
 class List(StrEnum):
