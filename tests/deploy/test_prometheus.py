@@ -3,8 +3,12 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlencode
 
 import pytest
 import yaml
@@ -12,6 +16,8 @@ import yaml
 from tests.support.broker.admin import request
 from tests.support.broker.events import wait_for_event
 from tests.support.brokers import start_sluice
+from tests.support.process import Address, free_port
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.once
 
@@ -36,3 +42,61 @@ def test_promtool() -> None:
     """Prometheus accepts the rules."""
     checked = subprocess.run(["promtool", "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
     assert (checked.returncode, "SUCCESS" in checked.stdout) == (0, True), checked.stdout + checked.stderr
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed (Debian: prometheus)")
+def test_scraped(tmp_path: Path) -> None:
+    """Prometheus scrapes a broker with a token, as the README says, knows its metrics, and evaluates the rules."""
+    token = "a token of Prometheus"
+    (tmp_path / "token").write_text(token)
+    entry = {"name": "prometheus", "sha256": sha256(token.encode()).hexdigest()}
+    with start_sluice(tmp_path, sections={"admin": {"listen": "127.0.0.1:0", "tokens": [entry]}}) as broker:
+        (listening,) = wait_for_event(broker, "admin_listening")
+        scrape = {
+            "job_name": "sluice",
+            "authorization": {"credentials_file": str(tmp_path / "token")},
+            "static_configs": [{"targets": [f"127.0.0.1:{listening['port']}"]}],
+        }
+        file = tmp_path / "prometheus.yml"
+        often = {"scrape_interval": "200ms", "scrape_timeout": "200ms", "evaluation_interval": "200ms"}
+        file.write_text(yaml.safe_dump({"global": often, "rule_files": [str(RULES)], "scrape_configs": [scrape]}))
+        with prometheus(file, tmp_path) as where:
+            wait_until(lambda: values(where, "up") == ["1"], "Prometheus has scraped the broker")
+            exported = request(Address("127.0.0.1", listening["port"]), "/metrics", token=token).text
+            known = request(where, "/api/v1/label/__name__/values").json["data"]
+            assert set(re.findall(r"^(\w+)[ {]", exported, re.MULTILINE)) - set(known) == set()
+            wait_until(lambda: set(health(where)) == {"ok"}, "each rule has been evaluated")
+
+
+@contextmanager
+def prometheus(file: Path, folder: Path) -> Iterator[Address]:
+    """A Prometheus with this configuration, until the block ends."""
+    where = Address("127.0.0.1", free_port())
+    options = {
+        "config.file": file,
+        "storage.tsdb.path": folder / "tsdb",
+        "web.listen-address": f"{where.host}:{where.port}",
+    }
+    with (folder / "prometheus.log").open("wb") as log:
+        command = ["prometheus", *(f"--{name}={value}" for name, value in options.items())]
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            yield where
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def values(where: Address, query: str) -> list[str]:
+    """What a query finds; nothing while Prometheus does not answer."""
+    try:
+        answer = request(where, f"/api/v1/query?{urlencode({'query': query})}").json
+    except (ConnectionError, ValueError):
+        return []
+    return [each["value"][1] for each in answer["data"]["result"]]
+
+
+def health(where: Address) -> list[str]:
+    """How the last evaluation of each rule went."""
+    groups = request(where, "/api/v1/rules").json["data"]["groups"]
+    return [rule["health"] for group in groups for rule in group["rules"]]
