@@ -118,6 +118,7 @@ class Log(Model):
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"
+    """`console` is text; in systemd's journal lines have fields too."""
     max_lines: Count = 50
     """Lines of one event in ten seconds, from one listener or user. 0 = no limit."""
 

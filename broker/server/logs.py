@@ -1,4 +1,7 @@
-"""Logging: structlog to standard error, as text or JSON lines, with the records of Python's own `logging`."""
+"""Logging: structlog to standard error, as text or JSON lines, with the records of Python's own `logging`.
+
+If systemd's journal reads standard error, lines that would be text go to it with their fields.
+"""
 
 import logging
 import os
@@ -7,9 +10,12 @@ from typing import Final, TextIO, cast
 
 import structlog
 
+from broker.server.journald import Journald, reads
 from broker.server.log_limits import LogLimits
 from config.models import Log
 
+STDERR: Final = 2
+"""The descriptor of standard error."""
 AUDIT: Final = "audit"
 """The event of actions of operators, which no level silences, and no limit, unless they were refused."""
 THROTTLED: Final = "log_throttled"
@@ -31,6 +37,7 @@ def configure(log: Log) -> None:
         rendering = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
         rendering = [
+            *_journal(),
             _printable,
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
@@ -50,6 +57,16 @@ def configure(log: Log) -> None:
     )
     logging.basicConfig(handlers=[_Forward(logging.WARNING)], level=logging.WARNING, force=True)
     logging.captureWarnings(True)
+
+
+def _journal() -> list[structlog.types.Processor]:
+    """What sends lines to systemd's journal, if it reads standard error."""
+    if not reads(STDERR):
+        return []
+    try:
+        return [structlog.processors.format_exc_info, Journald()]
+    except OSError:
+        return []  # then it has the text
 
 
 def set_level(level: str) -> None:
