@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from secrets import token_bytes
 from typing import Any, Final
 
 from broker.auth.authenticators.authenticator import Login
@@ -11,6 +12,7 @@ from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
 from broker.auth.method import Method
 from broker.connection.origin import Origin, certificate_of
+from config.credentials import KEY_BYTES
 from config.models import Config
 from protocol import properties as props
 from protocol import reason_codes
@@ -27,6 +29,8 @@ class Access:
     def __init__(self, config: Config, chain: Chain | None = None) -> None:
         """`chain`: None = user names and passwords are not looked at."""
         self._chain = chain
+        self._secret = token_bytes(KEY_BYTES)
+        """For SCRAM, also after a reload."""
         self._methods: dict[str, Method] = {}
         self._scram_roles: dict[str, frozenset[str]] = {}
         self._anonymous: bool = False
@@ -35,7 +39,7 @@ class Access:
         self._templates: dict[str, str] = {}
         """What makes a user name of a certificate, by listener."""
         self._certified: set[str] = set()
-        """Listeners whose clients have shown a certificate."""
+        """Listeners whose clients have to show a certificate."""
         self.use(config)
 
     def use(self, config: Config) -> None:
@@ -45,7 +49,7 @@ class Access:
         if users:
             from broker.auth.scram import NAME, Scram  # slow to import, and few brokers need it
 
-            self._methods[NAME] = Scram(users)
+            self._methods[NAME] = Scram(users, self._secret)
         self._scram_roles = {user.username: frozenset(user.roles) for user in users}
         anonymous = config.allow_anonymous
         self._anonymous = not config.authentication.has_users if anonymous is None else anonymous
@@ -87,7 +91,9 @@ class Access:
             raise MQTTError(reason_codes.BAD_AUTHENTICATION_METHOD, f"CONNECT asks for authentication by {name!r:.80}")
         return Authentication(method, connect)
 
-    def check(self, connect: Connect, listener: str) -> bool:
+    def check(
+        self, connect: Connect, listener: str, transport: asyncio.Transport | None, origin: Origin | None
+    ) -> bool:
         """Whether the chain has to be asked about a client without Authentication Method. Raises MQTTError to refuse.
 
         Who sends a user name or a password is asked about it, even where nobody would have to: the name may be used by
@@ -97,7 +103,8 @@ class Access:
         chain = self._chain
         if chain is not None and (connect.username or connect.password is not None or chain.asked_about_nameless):
             return True
-        if not self._accepts_anonymous(listener):
+        certificate = certificate_of(transport, origin) if listener in self._certified else {}
+        if not self._accepts_anonymous(listener, certificate):
             raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
         return False
 
@@ -113,8 +120,11 @@ class Access:
         assert self._chain is not None  # else `check` is False
         name = common_name(certificate)
         login = Login(connect.username or "", connect.password, connect.client_id, listener, host, name)
-        self._chain.begin(login, self._accepts_anonymous(listener), done)
+        self._chain.begin(login, self._accepts_anonymous(listener, certificate), done)
 
-    def _accepts_anonymous(self, listener: str) -> bool:
-        """Whether a client that nobody knows is let in: by configuration, or by the certificate it has shown."""
-        return self._anonymous_on.get(listener, self._anonymous) or listener in self._certified
+    def _accepts_anonymous(self, listener: str, certificate: dict[str, Any]) -> bool:
+        """Whether a client that nobody knows is let in: by configuration, or by the certificate it has shown.
+
+        It has shown none if it has connected before a reload asked for one.
+        """
+        return self._anonymous_on.get(listener, self._anonymous) or (listener in self._certified and bool(certificate))

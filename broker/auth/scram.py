@@ -24,11 +24,6 @@ MESSAGE_BYTES: Final = 2_048
 """The longest message that is accepted. No user name needs more, and normalizing long ones is slow."""
 
 
-_SECRET: Final = token_bytes(KEY_BYTES)
-"""Random in each process. If it came from the keys, passwords could be tested against the salts of decoys; if it were
-another one after a reload, decoys could be told from users by their new salts."""
-
-
 class _Entry(NamedTuple):
     """A user's keys, in the order that scramp expects."""
 
@@ -43,11 +38,14 @@ class Scram(Method):
 
     name = NAME
 
-    def __init__(self, users: Sequence[ScramUser]) -> None:
+    def __init__(self, users: Sequence[ScramUser], secret: bytes = b"") -> None:
+        """`secret`: what decoys are made from; another one would give them other salts, which users do not get."""
         self._mechanism: Any = ScramMechanism(NAME)
         self._entries = {user.username: _entry(user) for user in users}
         self._likes = list(self._entries.values())
         self._longest_salt = max(len(entry.salt) for entry in self._likes)
+        # Random in each process. If it came from the keys, passwords could be tested against the salts of decoys.
+        self._secret = secret or token_bytes(KEY_BYTES)
 
     def begin(self) -> "_ScramExchange":
         """Return a new exchange."""
@@ -67,7 +65,7 @@ class Scram(Method):
 
     def _decoy(self, username: str) -> _Entry:
         """A decoy: always the same for one name, with the iterations and salt length of a real user."""
-        stream = shake_256(_SECRET + username.encode()).digest(3 * KEY_BYTES + self._longest_salt)
+        stream = shake_256(self._secret + username.encode()).digest(3 * KEY_BYTES + self._longest_salt)
         choice, stored_key, server_key = (stream[at : at + KEY_BYTES] for at in range(0, 3 * KEY_BYTES, KEY_BYTES))
         like = self._likes[int.from_bytes(choice) % len(self._likes)]
         salt = stream[3 * KEY_BYTES :][: len(like.salt)]

@@ -99,7 +99,7 @@ class Handshake:
         certified = self._access.certified(packet, connection.listener, connection.transport, connection.origin)
         if certified is not None:
             self._accept(connection, packet, {}, certified, now)
-        elif self._access.check(packet, connection.listener):
+        elif self._access.check(packet, connection.listener, connection.transport, connection.origin):
             connection.pause_reading(AUTHENTICATING, now)
             certificate = certificate_of(connection.transport, connection.origin)
             on_answer = partial(self._on_answer, connection, packet)

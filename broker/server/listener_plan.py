@@ -21,6 +21,12 @@ class ListenerPlan(NamedTuple):
     """Why a listener is not opened, moved or closed, by key."""
 
     @property
+    def moved(self) -> list[tuple[Listener, Listener]]:
+        """Those that are closed and opened elsewhere, as they are and as they will be."""
+        closed = {listener.name: listener for listener in self.closed}
+        return [(closed[listener.name], listener) for listener in self.opened if listener.name in closed]
+
+    @property
     def gone(self) -> list[Listener]:
         """Those that are closed and not opened elsewhere."""
         names = {listener.name for listener in self.opened}

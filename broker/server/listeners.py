@@ -76,8 +76,7 @@ class Listeners:
     async def use(self, prepared: NextListeners) -> dict[str, int]:
         """Change, open and close; returns how many connections each listener had that is gone."""
         for one, settings, secured in prepared.changed:
-            if one.use(settings, secured):
-                self._abort_unknown(settings.name)
+            one.use(settings, secured)
         closed = [self._open.pop(listener.name) for listener in prepared.plan.closed]
         for old in closed:
             for one in prepared.opened:
@@ -144,12 +143,6 @@ class Listeners:
             for sock in sockets:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, listener.reuse_port)
         return sockets
-
-    def _abort_unknown(self, name: str) -> None:
-        """Abort connections that have not got as far as a session: what they have shown may not be enough any more."""
-        for connection in list(self._broker.connections.open):
-            if connection.listener == name and connection.session is None and not connection.closing:
-                connection.abort()
 
     async def _disconnect(self, names: set[str]) -> dict[str, int]:
         """Disconnect the clients of listeners that are closed; returns how many there were."""

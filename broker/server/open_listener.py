@@ -80,22 +80,20 @@ class OpenListener:
             sock.listen(BACKLOG)
         self._watch()
 
-    def use(self, settings: Listener, secured: "Secured | None") -> bool:
+    def use(self, settings: Listener, secured: "Secured | None") -> None:
         """New connections are for these settings, on the same sockets; `secured`: for them.
 
-        Returns whether they have something else to show before CONNECT: those that were about to have been aborted.
+        If they have something else to show before MQTT, those that are about to show it begin again.
         """
         old, self.settings = self.settings, settings
         self._secured = secured
         self._adapt_sockets(old)
-        same = _terms(old) == _terms(settings)
-        if not same:
+        if _terms(old) != _terms(settings):
             self._end_handshakes()
             self._way = self._new_way()
         elif secured is not None:
             self._renew(secured.context)
         self._watch()
-        return not same
 
     def close(self) -> None:
         """Accept nothing more, and abort what has not got as far as MQTT."""
@@ -179,7 +177,7 @@ class OpenListener:
 
 
 def _terms(settings: Listener) -> tuple[object, object]:
-    """What a client, or its proxy, has to show before CONNECT; a renewed certificate of the broker changes nothing."""
+    """What a client, or its proxy, has to show before MQTT; a renewed certificate of the broker changes nothing."""
     tls = None if settings.tls is None else settings.tls.model_copy(update=dict.fromkeys(CERTIFICATE))
     return tls, settings.proxy_protocol
 

@@ -74,7 +74,7 @@ def plan_reload(new: Config, old: Config) -> Plan:
     if problems:
         raise OSError(f"nothing has changed, because without what needs a restart ({', '.join(restart)}): {problems}")
     changed = [key for key in differing if key not in restart]
-    for was, settings in listeners.stay:
+    for was, settings in [*listeners.stay, *listeners.moved]:
         if was != settings:
             changed += _changed_keys(was, settings, new.listeners.index(settings))
     return Plan(config, sorted(changed), restart | listeners.restart, listeners)

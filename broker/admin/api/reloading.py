@@ -70,7 +70,7 @@ def reload_router(managed: Managed, find: Finder) -> APIRouter:
         try:
             changes = await managed.reload()
         except (ConfigError, OSError) as error:
-            audit.refused("reload", "")
+            audit.refused("reload", "", f"refused: {error}")
             raise HTTPException(422, str(error)) from None
         audit.done("reload", "", _summary(changes))
         return _reloaded(changes)

@@ -37,6 +37,7 @@ def test_moved() -> None:
     new = Listener(name="a", bind="0.0.0.0:1883")
     found = plan_listeners([A, B], [new, B])
     assert (found.opened, found.closed, found.gone, found.stay) == ([new], [A], [], [(B, B)])
+    assert found.moved == [(A, new)]
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_other_addresses(start: Start) -> None:
         with connected(broker.address(), 5) as client:
             answer = change(broker, partial(update_first, bind=bind)).json
             assert ([each["bind"] for each in answer["opened"]], answer["restart"]) == ([bind], {})
+            assert answer["changed"] == ["listeners[0].bind"]
             assert [each["disconnected"] for each in answer["closed"]] == [0]
             client.expect_nothing_more()
             connected(broker.address()).close()
@@ -146,19 +147,19 @@ def test_wrong_certificate(broker: BrokerProcess) -> None:
 def test_tls_on_an_open_port(broker: BrokerProcess, certificates: Certificates) -> None:
     """TLS is switched on, and with other terms: who is connected stays, new clients need it."""
     context = certificates.client_context(with_certificate=False)
-    with connected(broker.address(), 5) as plain, WireClient(broker.address(), 5) as undecided:
+    with connected(broker.address(), 5) as plain, WireClient(broker.address(), 5) as early:
         answer = change(broker, partial(update_first, tls=tls_section(certificates))).json
         assert "listeners[0].tls.certfile" in answer["changed"]
-        undecided.expect_close()
         with WireClient(broker.address(), 5, tls=context) as secure:
             secure.connect()
             own = tls_section(certificates, require_client_certificate=True)
-            change(broker, partial(update_first, tls=own))
+            change(broker, partial(update_first, tls=own, allow_anonymous=False))
+            assert early.connect().reason_code == reason_codes.NOT_AUTHORIZED  # its listener asks for a certificate now
             with WireClient(broker.address(), 5, tls=context) as new, pytest.raises((ssl.SSLError, ConnectionError)):
                 new.connect()
             known = certificates.client_context(with_certificate=True)
             with WireClient(broker.address(), 5, tls=known) as certified:
-                certified.connect()
+                assert certified.connect().reason_code == reason_codes.SUCCESS
             for client in (plain, secure):
                 client.expect_nothing_more()
 
