@@ -70,7 +70,7 @@ class Broker:
         self.run_queue = RunQueue()
         self._topic_rules = topic_rules = TopicRules(config)
         self.authorizer = authorizer = Authorizer(config) if config.authorization.has_rules else None
-        self._capabilities = capabilities = Capabilities(config)
+        self.capabilities = capabilities = Capabilities(config)
         self.router = self._new_router(config, topic_rules, journal)
         self.retained = Retained(self.wheel, journal)
         self.messages = messages = Messages(self.router, self.retained, topic_rules, journal)
@@ -172,7 +172,7 @@ class Broker:
         """A reload: everything is as in `config` from now on, which differs in nothing that needs a restart."""
         self.quotas.narrow(False)  # it changes the limits too
         self.settings.use(config)
-        self._capabilities.use(config)
+        self.capabilities.use(config)
         self._admission.limit_rate()
         self._access.use(config)
         self.addresses.producers.window = config.session.producer_window_size

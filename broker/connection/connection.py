@@ -259,10 +259,17 @@ class Connection(ClientSocket):
                 self.write(answer)
             self.close(reason=error.message, reason_sent=answer != b"")
 
-    def close(self, reason_code: int = reason_codes.SUCCESS, reason: str = "", reason_sent: bool = False) -> None:
+    def close(
+        self,
+        reason_code: int = reason_codes.SUCCESS,
+        reason: str = "",
+        reason_sent: bool = False,
+        server_reference: str = "",
+    ) -> None:
         """Write what is left, for MQTT 5 also DISCONNECT unless the reason is success, and close.
 
-        The session is detached at once. `reason_sent`: the reason has been written already.
+        The session is detached at once. `reason_sent`: the reason has been written already. `server_reference`: where
+        the client is to go.
         """
         if self.closing:
             return
@@ -273,7 +280,7 @@ class Connection(ClientSocket):
         self.flush()
         self.begin_closing()
         if reason_code != reason_codes.SUCCESS and self.session is not None and self.session.version == 5:
-            packet = disconnect(reason_code, reason, self.maximum_packet_size)
+            packet = disconnect(reason_code, reason, self.maximum_packet_size, server_reference)
             if packet:
                 self.handlers.totals.disconnects_sent += 1
                 self.write(packet)

@@ -72,9 +72,10 @@ def connack(error: MQTTError, version: int, limit: int) -> bytes:
     return b""
 
 
-def disconnect(reason_code: int, reason: str, limit: int) -> bytes:
+def disconnect(reason_code: int, reason: str, limit: int, server_reference: str = "") -> bytes:
     """The DISCONNECT of MQTT 5; empty if the shortest one is too large for the client [MQTT-3.1.2-24]."""
-    for properties in (_explained({}, reason), None):  # [MQTT-3.14.2-3]
+    needed: Properties = {props.SERVER_REFERENCE: server_reference} if server_reference else {}
+    for properties in (_explained(needed, reason), needed, None):  # [MQTT-3.14.2-3]
         packet = Disconnect(reason_code, properties).encode(5)
         if fits(packet, limit):
             return packet

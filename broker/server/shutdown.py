@@ -8,6 +8,7 @@ from protocol import reason_codes
 if TYPE_CHECKING:
     from broker.addresses.policy import Addresses
     from broker.clients import Clients
+    from broker.connection.capabilities import Capabilities
     from broker.connection.connection import Connection
     from broker.connection.connections import Connections
 
@@ -18,9 +19,12 @@ DELIVERIES_TIMEOUT: Final = 6 * SECOND
 """Microseconds after which sessions make no more passes: overlapping subscriptions can multiply the deliveries."""
 
 
-def disconnect_all(connections: "Connections", clients: "Clients", addresses: "Addresses", now: int) -> int:
-    """Close every connection, in MQTT 5 with 0x8B, and publish all wills; returns how many wills were lost.
+def disconnect_all(
+    connections: "Connections", clients: "Clients", addresses: "Addresses", capabilities: "Capabilities", now: int
+) -> int:
+    """Close every connection, and publish all wills; returns how many wills were lost.
 
+    Clients of MQTT 5 are told by 0x8B, or by 0x9C or 0x9D where to go, if `mqtt.redirect_to` names another server.
     Packets that have been received and wait, because reading is paused, are handled before.
     A will is published when its client's connection is closed [MQTT-3.1.2-8], so connections with a will are closed
     first. Delayed wills are published too, at the latest when the session ends (MQTT 5, 3.1.3.2.2), unless the journal
@@ -37,7 +41,7 @@ def disconnect_all(connections: "Connections", clients: "Clients", addresses: "A
         if connection.will is None:
             continue
         if monotonic_us() < until:
-            _close(connection, now, now + DELIVERIES_TIMEOUT)
+            _close(connection, capabilities, now, now + DELIVERIES_TIMEOUT)
             continue
         connection.will = None
         if connection.client is not None and connection.client.kept is not None:
@@ -53,11 +57,11 @@ def disconnect_all(connections: "Connections", clients: "Clients", addresses: "A
             client.will = None
             lost += 1
     for connection in everyone:
-        _close(connection, now, now + DELIVERIES_TIMEOUT)
+        _close(connection, capabilities, now, now + DELIVERIES_TIMEOUT)
     return lost
 
 
-def _close(connection: "Connection", now: int, until: int) -> None:
+def _close(connection: "Connection", capabilities: "Capabilities", now: int, until: int) -> None:
     """Run passes until the session's mailbox is empty, or end the session at `until`; then close the connection."""
     session = connection.session
     if session is not None:
@@ -72,4 +76,6 @@ def _close(connection: "Connection", now: int, until: int) -> None:
             if left >= waiting:
                 break  # the pass has failed and aborted the connection
             waiting = left
-    connection.close(reason_codes.SERVER_SHUTTING_DOWN, "the server is stopping")
+    elsewhere = capabilities.server_reference
+    code = capabilities.redirection if elsewhere else reason_codes.SERVER_SHUTTING_DOWN
+    connection.close(code, "the server is stopping", server_reference=elsewhere)

@@ -83,5 +83,9 @@ def test_will_when_the_broker_stops() -> None:
         quiet = subscriber(local, 0)
         with_will(local, 12)
         broker = local.broker
-        local.run(lambda: disconnect_all(broker.connections, broker.clients, broker.addresses, monotonic_us()))
+        local.run(
+            lambda: disconnect_all(
+                broker.connections, broker.clients, broker.addresses, broker.capabilities, monotonic_us()
+            )
+        )
         assert numbers(quiet.received()) == [12]

@@ -108,7 +108,11 @@ def test_what_came_before_the_broker_stops() -> None:
         scene.hold_back()
         scene.publisher.send(Publish(b"other", b"before"), Disconnect())
         parts = local.broker
-        local.run(lambda: disconnect_all(parts.connections, parts.clients, parts.addresses, monotonic_us()))
+        local.run(
+            lambda: disconnect_all(
+                parts.connections, parts.clients, parts.addresses, parts.capabilities, monotonic_us()
+            )
+        )
         assert watcher.gone
         assert [bytes(message.payload) for message in drain(watcher)] == [b"before"]
 

@@ -17,9 +17,9 @@ from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsubscribe import Unsubscribe
 from tests.broker.quotas.conftest import RunQuotas
-from tests.broker.server.test_reload import reload
 from tests.support.broker.local import LocalBroker, LocalClient
 from tests.support.broker.quotas import QUOTA_EXCEEDED, client
+from tests.support.broker.reloads import reload
 from tests.support.broker.stored import KEPT, broker_on, on_disk, say
 from tests.support.process import BrokerProcess
 from tests.support.wire import connected

@@ -19,8 +19,9 @@ from protocol.packet import Packet
 from protocol.properties import Properties
 from protocol.publish import Publish
 from tests.broker.conftest import Start
-from tests.support.broker.events import events
+from tests.support.broker.events import events, wait_for_event
 from tests.support.broker.metrics import read_rows
+from tests.support.broker.reloads import reload, rewrite
 from tests.support.brokers import SLUICE, Listener
 from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
@@ -44,6 +45,26 @@ def will(topic: str, qos: int = 1, delay: int = 0) -> Will:
 def topics(packets: list[Packet]) -> list[str]:
     """The topics of the PUBLISHes among these."""
     return [packet.topic.decode() for packet in packets if isinstance(packet, Publish)]
+
+
+# -- what clients are told
+
+
+def test_another_server(start: Start) -> None:
+    """With `mqtt.redirect_to`, which a reload has set, new clients go there at once, and the others when it stops."""
+    with start(sections={"admin": {"socket": "a.sock"}}) as broker:
+        wait_for_event(broker, "admin_socket")
+        with connected(broker.address(), 5) as client, connected(broker.address(), 4) as old:
+            rewrite(broker, mqtt={"redirect_to": "other:1883"})
+            assert reload(broker).json["changed"] == ["mqtt.redirect_to"]
+            with WireClient(broker.address(), 5) as new:
+                refused = new.connect()
+            broker.ask_to_end()
+            told = client.expect(Disconnect)
+            old.expect_close()
+        for answer in (refused, told):
+            assert answer.reason_code == reason_codes.USE_ANOTHER_SERVER
+            assert (answer.properties or {})[props.SERVER_REFERENCE] == "other:1883"
 
 
 # -- wills
