@@ -102,8 +102,7 @@ class Listeners:
         """A listener with its sockets. `closing`: those that make room for it. Raises OSError, which names it."""
         try:
             one = OpenListener(self._broker, listener)
-            sockets, unix = await self._sockets(listener, closing)
-            await one.bind(sockets, unix)
+            await one.bind(*await self._sockets(listener, closing))
         except OSError as error:
             raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error
         return one

@@ -69,9 +69,13 @@ class OpenListener:
         # asyncio's own loop also accepts up to `backlog` connections in one turn, and before Python 3.13 it does
         # not stop at the first EMFILE: it would report each attempt.
         tries = 1 if isinstance(loop, asyncio.SelectorEventLoop) else BACKLOG
-        for sock in sockets:
-            listen = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
-            self._servers.append(await listen(self._accept, sock=sock, backlog=tries, start_serving=False))
+        try:
+            for sock in sockets:
+                listen = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
+                self._servers.append(await listen(self._accept, sock=sock, backlog=tries, start_serving=False))
+        except OSError:
+            self.close()
+            raise
 
     async def serve(self) -> None:
         """Accept connections."""

@@ -9,20 +9,27 @@ from pathlib import Path
 import pytest
 
 from broker.server.activation import passed_on, sockets_named
+from broker.server.listener_plan import SYSTEMD
+from tests.support.broker.reloads import reload
 from tests.support.brokers import sluice_config
 from tests.support.process import Address, BrokerProcess, clean_environment, free_port
-from tests.support.wire import WireClient
+from tests.support.wire import WireClient, connected
 
+NEW = {"name": "new", "bind": "systemd:another"}
 ACTIVATE = shutil.which("systemd-socket-activate")
 
 
 @pytest.mark.skipif(ACTIVATE is None, reason="systemd-socket-activate is not installed (Debian: apt install systemd)")
 def test_activated(tmp_path: Path) -> None:
-    """The broker serves a port that was opened before it began, and the client that has made it begin."""
+    """The broker serves a port that was opened before it began, and the client that has made it begin.
+
+    A reload does not close it, nor does it open another; it says so.
+    """
     port = free_port("127.0.0.1")
     listeners = [{"name": "tcp", "bind": "systemd:mqtt"}, {"name": "other", "bind": "127.0.0.1:0"}]
     file = tmp_path / "sluice.yaml"
-    file.write_text(sluice_config((), {"listeners": listeners}))
+    sections = {"admin": {"socket": "a.sock"}}
+    file.write_text(sluice_config((), sections | {"listeners": listeners}))
     environment = clean_environment(XDG_RUNTIME_DIR=str(tmp_path))
     passed = [f"--setenv={name}" for name in environment]
     command = [str(ACTIVATE), f"--listen=127.0.0.1:{port}", "--fdname=mqtt", *passed, sys.executable, "-m", "broker"]
@@ -33,6 +40,12 @@ def test_activated(tmp_path: Path) -> None:
             client.subscribe("t")
             client.publish("t", b"x")
             assert client.receive_message().payload == b"x"
+            file.write_text(sluice_config((), sections | {"listeners": [listeners[1], NEW]}))
+            answer = reload(broker).json
+            assert (answer["opened"], answer["closed"]) == ([], [])
+            assert answer["restart"] == {"listeners (tcp)": SYSTEMD, "listeners[1].bind": SYSTEMD}
+            client.expect_nothing_more()
+            connected(Address("127.0.0.1", port)).close()
         broker.assert_healthy()
 
 
