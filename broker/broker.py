@@ -50,6 +50,13 @@ def open_authenticators(config: Config, connections: Connections) -> "Authentica
     return Authenticators(config, connections.close_users)
 
 
+def _limiting(config: Config) -> tuple[object, ...]:
+    """What each client has limits of its own from; without quotas all sessions have the same ones."""
+    own = config.quotas, config.memory_watermark, config.session.producer_max_rate
+    quotas = bool(config.quotas) or config.authentication.gives_limits
+    return (*own, config.session, config.mqtt) if quotas else own
+
+
 def _changed_users(before: Config, now: Config) -> set[str]:
     """The users of SCRAM who are removed, or have another password or other roles."""
     same = {user.username: user for user in now.authentication.scram}
@@ -177,7 +184,10 @@ class Broker:
         self._access.use(config)
         self.addresses.producers.window = config.session.producer_window_size
         self.events.debug = config.log.level == "debug"
-        self._use_quotas(config)
+        if _limiting(config) != _limiting(before):
+            self._use_quotas(config)
+        else:  # there may be very many clients
+            self.quotas.narrow(self.quotas.watermark.reached)
         if config.mqtt != before.mqtt:
             self.router.merge_overlapping(config.mqtt.overlapping_subscriptions == "merge")
         if config.authorization != before.authorization or config.denies_by_default != before.denies_by_default:
