@@ -255,14 +255,15 @@ class Segments:
 
     def check_place(self) -> None:
         """Raise StorageError if the journal is not in its place any more: the next start would not find it."""
-        if self._place is None:
+        place = self._place
+        if place is None:
             return
-        path, file = self._place
+        path, file = place
         try:
             is_there = os.path.samestat(path.stat(), file)
         except (FileNotFoundError, NotADirectoryError):
             is_there = False
-        if not is_there:
+        if not is_there and self._place is place:  # else the other thread has gone on meanwhile
             raise StorageError(f"{path}: it has been removed, moved or replaced")
 
 
