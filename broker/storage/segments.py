@@ -263,6 +263,8 @@ class Segments:
             is_there = os.path.samestat(path.stat(), file)
         except (FileNotFoundError, NotADirectoryError):
             is_there = False
+        except OSError as error:
+            raise StorageError(f"{path}: {unusable(error)}") from error
         if not is_there and self._place is place:  # else the other thread has gone on meanwhile
             raise StorageError(f"{path}: it has been removed, moved or replaced")
 

@@ -44,6 +44,8 @@ class Spares:
 
     def take(self, size: int) -> Path | None:
         """A file of so many bytes at least; None = there is no room. Raises OSError."""
+        if size <= SEGMENT and self._free:  # only this thread takes files, so it need not wait for one that is made
+            return self._free.pop(0)
         with self._making:
             if size <= SEGMENT and self._free:
                 return self._free.pop(0)
@@ -58,11 +60,10 @@ class Spares:
 
     def give(self, path: Path) -> None:
         """Use this file again, or remove it if it is not needed. Raises OSError."""
-        with self._making:
-            if len(self._free) < COUNT and path.stat().st_size == SEGMENT:
-                self._free.append(path)
-            else:
-                path.unlink()
+        if len(self._free) < COUNT and path.stat().st_size == SEGMENT:
+            self._free.append(path)
+        else:
+            path.unlink()
 
     def has_room(self) -> bool:
         """Whether all free segments are there, or will be, as far as is known. Begins to make what lacks.

@@ -100,8 +100,9 @@ def end(directory: Path) -> None:
         (directory / NAME).replace(directory / OLD)
         fsync.sync_names(directory)
     if folder.exists():
-        for path in names(folder):
-            path.replace(directory / path.name)
+        if (directory / OLD).exists():  # else it is not whole: the database has been moved away
+            for path in names(folder):
+                path.replace(directory / path.name)
         fsync.sync_names(directory)
         shutil.rmtree(folder)
     for name in _LEFT:

@@ -94,6 +94,15 @@ def test_killed_at_any_moment(old: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert killed > 10
 
 
+def test_a_conversion_that_is_not_whole_does_not_become_the_journal(tmp_path: Path) -> None:
+    """FC-27: if the database is moved away after a conversion has failed, its part is not taken for the journal."""
+    new = NewJournal(sqlite_journal.begin(tmp_path))
+    new.add([b"part"])
+    new.close()
+    convert(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

@@ -299,6 +299,21 @@ def test_no_room_in_the_midst_of_a_commit(tmp_path: Path, monkeypatch: pytest.Mo
     assert numbers(tmp_path) == [1, 2, 3]
 
 
+def test_a_place_that_cannot_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-29: a disk that answers with an error when the segment is looked for has failed."""
+    segments = Segments(tmp_path)
+    assert segments.append([[b"record"]])
+
+    def fails(_path: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", fails)
+        with pytest.raises(StorageError, match="Input/output error"):
+            segments.check_place()
+    segments.close()
+
+
 def test_a_write_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that writes less than it is asked for is asked again."""
     pwritev = os.pwritev

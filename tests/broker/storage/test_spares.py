@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,30 @@ def test_one_that_is_longer(tmp_path: Path) -> None:
     path = Spares(tmp_path, [], 0).take(5 * SIZE)
     assert path is not None
     assert path.stat().st_size == 5 * SIZE
+
+
+def test_nobody_waits_for_one_that_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a file is made on a slow disk, a free one is taken, and one that is free again is given, at once."""
+    free = Spares(tmp_path, [], 0)
+    path = free.take(SIZE)
+    assert path is not None
+    free.give(path)
+    slow, go_on = threading.Event(), threading.Event()
+    write = os.write
+
+    def waiting(file: int, content: bytes) -> int:
+        slow.set()
+        assert go_on.wait(10)
+        return write(file, content)
+
+    monkeypatch.setattr(os, "write", waiting)
+    free.has_room()
+    assert slow.wait(10)
+    assert free.take(SIZE) == path
+    free.give(path)
+    go_on.set()
+    free.wait()
+    assert free.has_room()
 
 
 def test_what_is_not_needed_is_removed(tmp_path: Path) -> None:
