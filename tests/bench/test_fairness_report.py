@@ -82,6 +82,18 @@ def test_spent(tmp_path: Path) -> None:
     assert spent.without(Spent(0.1, 0.2, 0)).cpu == pytest.approx(spent.cpu - 0.2)
 
 
+def test_spent_by_unwaited(tmp_path: Path) -> None:
+    """Processor time is counted too of processes that nobody waits for, as Spark's Python workers."""
+    burn = "import time\nwhile time.process_time() < 1: pass"
+    leave = (
+        "import signal, subprocess, sys\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        f"subprocess.Popen([sys.executable, '-c', {burn!r}]).wait()"
+    )
+    spent = spend([sys.executable, "-c", leave], tmp_path / "log")
+    assert 0.5 <= spent.cpu < 1.9
+
+
 def test_command_that_fails(tmp_path: Path) -> None:
     """A command that fails is an error with the command's output."""
     with pytest.raises(CommandError, match="no such luck"):

@@ -1,9 +1,16 @@
-"""The cost of a command: time, processor time of its whole process tree, and memory."""
+"""The cost of a command: time, processor time of its whole process tree, and memory.
+
+A process that is waited for reports its processor time, and that of the children it has waited for. The daemon of Spark's
+Python workers ignores SIGCHLD, so nobody waits for them and no parent learns their times: these are read from /proc at each
+sample, and what such a process spends between its last sample and its end is missing. Spark keeps its workers until the
+session ends, when they have nothing to do.
+"""
 
 import ctypes
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,9 +25,10 @@ import psutil
 ROOT: Final = Path(__file__).resolve().parents[3]
 
 EVERY: Final = 0.25
-"""Seconds between two samples of the memory."""
+"""Seconds between two samples of the memory, and of the times that nobody waits for."""
 
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of Linux
+_IGNORED: Final = re.compile(r"^SigIgn:\s*([0-9a-f]+)$", re.MULTILINE)
 _COLLECTION: Final = re.compile(r"GC\(\d+\) Pause .* (\d+)M->(\d+)M\(\d+M\)")
 MIB: Final = 1 << 20
 
@@ -98,18 +106,22 @@ def _wait(started: subprocess.Popen[bytes], began: float) -> tuple[Spent, set[in
     cpu = wall = 0.0
     memory = driver = control = 0
     drivers: set[int] = set()
+    unwaited: dict[int, float] = {}
     while True:
         try:
             pid, status, usage = os.wait3(os.WNOHANG)
         except ChildProcessError:
-            return Spent(wall, cpu, memory, driver, control), drivers
+            return Spent(wall, cpu + sum(unwaited.values()), memory, driver, control), drivers
         if pid:
+            unwaited.pop(pid, None)  # its parent ended first
             cpu += usage.ru_utime + usage.ru_stime
             wall = time.monotonic() - began
             if pid == started.pid:
                 started.returncode = os.waitstatus_to_exitcode(status)
             continue
-        sizes = {process.pid: _size(process) for process in me.children(recursive=True)}
+        there = me.children(recursive=True)
+        unwaited |= {process.pid: spent for process in there if (spent := _unwaited(process)) is not None}
+        sizes = {process.pid: _size(process) for process in there}
         memory = max(memory, sum(size for size, _ in sizes.values()))
         java = {number: size for number, (size, is_driver) in sizes.items() if is_driver}
         drivers |= java.keys()
@@ -117,6 +129,17 @@ def _wait(started: subprocess.Popen[bytes], began: float) -> tuple[Spent, set[in
         own, _ = sizes.get(started.pid, (0, False))
         control = max(control, own + sum(java.values()))
         time.sleep(EVERY)  # from one sample to the next
+
+
+def _unwaited(process: psutil.Process) -> float | None:
+    """Processor time of a process for which its parent does not wait; None if it will."""
+    try:
+        ignored = _IGNORED.search(Path(f"/proc/{process.ppid()}/status").read_text())
+        if ignored is None or not int(ignored[1], 16) >> (signal.SIGCHLD - 1) & 1:
+            return None
+        return sum(process.cpu_times()[:4])  # its own, and of those that it has waited for
+    except (OSError, psutil.Error):
+        return None
 
 
 def _size(process: psutil.Process) -> tuple[int, bool]:
