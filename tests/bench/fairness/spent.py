@@ -1,9 +1,9 @@
 """The cost of a command: time, processor time of its whole process tree, and memory.
 
-A process that is waited for reports its processor time, and that of the children it has waited for. The daemon of Spark's
-Python workers ignores SIGCHLD, so nobody waits for them and no parent learns their times: these are read from /proc at each
-sample, and what such a process spends between its last sample and its end is missing. Spark keeps its workers until the
-session ends, when they have nothing to do.
+A process that is waited for reports its processor time, and that of the children it has waited for. The daemon of
+Spark's Python workers ignores SIGCHLD, so nobody waits for them and no parent learns their times: these are read from
+/proc at each sample, and what such a process spends between its last sample and its end is missing. Spark keeps its
+workers until the session ends, when they have nothing to do.
 """
 
 import ctypes
