@@ -1,8 +1,8 @@
 """The Spark session of the jobs: started with settings for one machine, or the session of spark-submit.
 
-The settings were measured (20 million rows on two cores): no others were faster than 2 GB for the driver, eight shuffle
-partitions and the parallel collector; adaptive execution must stay on; the session time zone is UTC. Spark's listening
-sockets are bound to loopback if the master is on this machine.
+Rows are read and aggregated by Python, see `compaction.stages`; Spark distributes the tasks and moves what they give.
+So its Java has little to do, and no setting of it changes a result. Spark's listening sockets are bound to loopback if
+the master is on this machine.
 """
 
 import logging
@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -24,53 +24,27 @@ from spark_jobs.java import find_java, make_java_home, stop_java
 from spark_jobs.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     SparkOf = Callable[[int | None], SparkSession | None]
 
 APP_NAME: Final = "sluice-report"
 DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and tracebacks
 LOOPBACK: Final = "127.0.0.1"
-FEW_ROWS: Final = 300_000  # below this, compiling the queries takes longer than running them without Spark
-VERY_FEW_ROWS: Final = 10_000
+FEW_ROWS: Final = 1_000_000
+"""Up to so many rows are compacted sooner without Spark."""
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_FOR_MANY_ROWS: Final = {_JVM_OPTIONS: "-XX:+UseParallelGC", "spark.sql.shuffle.partitions": "8"}
-FOR_FEW_ROWS: Final = {
-    _JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-}
-# For very few rows compiling single expressions is not worth it either. A compaction of two rows takes 7.5 s of Java's
-# processor time with it and 5 s without; with 20,000 rows both take the same.
-FOR_VERY_FEW_ROWS: Final = FOR_FEW_ROWS | {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-# Settings for the wide rows of the compaction, on every master.
-#
-# codegen.maxFields: Spark reads more columns than this row by row, and interprets the query; raw rows have some 130.
-# maxPartitionBytes: a task reads about 32 MB of compressed files, so that its sums, 2 kB for each session and hour, fit
-# into memory.
-# openCostInBytes: what a file counts in addition to its size. With Spark's 4 MB a task reads eight small files, and few
-# rows of one session meet in it; brokers that export often have thousands of them.
-# parallelPartitionDiscovery: below this number of files (a folder has thousands) they are listed without a job.
-_WIDE: Final = {
-    "spark.sql.codegen.maxFields": "5000",
-    "spark.sql.files.maxPartitionBytes": "32m",
-    "spark.sql.files.openCostInBytes": "128k",
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-}
-_NEEDED: Final = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
-"""Settings that the content of the store depends on."""
+_LITTLE_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # compiling for speed does not pay
 _SETTINGS: Final = {
-    **_WIDE,
-    **_NEEDED,
+    _JVM_OPTIONS: _LITTLE_JAVA,
+    "spark.executor.extraJavaOptions": _LITTLE_JAVA,
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # it records a stack trace for each expression
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
+    "spark.sql.codegen.wholeStage": "false",  # as above
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 # Spark does not log, so that the console shows only the report's progress; its exceptions are reported anyway. Under
@@ -131,7 +105,7 @@ def when_wanted(
         def spark_of(rows: int | None) -> "SparkSession | None":
             if not running and is_wanted(rows, master):
                 with progress.stage("starting Spark") as stage:
-                    started = stack.enter_context(session(master, rows=rows, settings=settings))
+                    started = stack.enter_context(session(master, settings))
                     stage.note = started.description
                 running.append(started.spark)
             return running[0] if running else None
@@ -142,14 +116,11 @@ def when_wanted(
 
 
 @contextmanager
-def session(
-    master: str | None = None, *, rows: int | None = None, settings: Mapping[str, str] | None = None
-) -> Iterator[Started]:
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Started]:
     """Start a session; afterwards stop it and remove its temporary files.
 
     Args:
         master: Spark's master URL; None: local[*], or the one of spark-submit.
-        rows: the number of rows to read, if known: for few rows less is compiled.
         settings: Spark settings that override those of this module.
 
     Raises:
@@ -169,16 +140,9 @@ def session(
         home = make_java_home(java, folder)
         with (
             _environment(chosen, home),
-            _stopping(_launch(chosen, folder, home, _for_rows(rows) | dict(settings or {})), home) as spark,
+            _stopping(_launch(chosen, folder, home, settings or {}), home) as spark,
         ):
             yield Started(spark, f"Spark {spark.version} on {chosen}, Java {java.version} ({java.source})")
-
-
-def _for_rows(rows: int | None) -> dict[str, str]:
-    """The settings for this number of rows; None: unknown."""
-    if rows is None or rows > FEW_ROWS:
-        return _FOR_MANY_ROWS
-    return FOR_FEW_ROWS if rows > VERY_FEW_ROWS else FOR_VERY_FEW_ROWS
 
 
 def _silence_loggers() -> None:
@@ -211,24 +175,6 @@ def _stopping(spark: "SparkSession", home: Path | None) -> Iterator["SparkSessio
 
 
 @contextmanager
-def cached(*frames: "DataFrame") -> Iterator[None]:
-    """Unpersist these frames after the block, unless Ctrl-C ends it: that breaks the protocol with Java, which is then
-    stopped."""
-    try:
-        yield
-    except BaseException as error:
-        if not was_interrupted(error):
-            _free(frames)
-        raise
-    _free(frames)
-
-
-def _free(frames: "Sequence[DataFrame]") -> None:
-    for frame in frames:
-        frame.unpersist()
-
-
-@contextmanager
 def _environment(master: str, java_home: Path) -> Iterator[None]:
     """Set the environment variables that pyspark passes to the JVM; restore them afterwards."""
     import pyspark
@@ -252,7 +198,7 @@ def _environment(master: str, java_home: Path) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _launch(master: str, folder: Path, home: Path, settings: dict[str, str]) -> "SparkSession":
+def _launch(master: str, folder: Path, home: Path, settings: Mapping[str, str]) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     for tool in ("bash", "chmod", "dirname"):
@@ -260,16 +206,15 @@ def _launch(master: str, folder: Path, home: Path, settings: dict[str, str]) -> 
             raise ReportError(f"Spark needs {tool}, which is not on PATH: install it, or add its folder to PATH")
     log = folder / "log4j2.properties"
     log.write_text(_LOG4J.replace("{level}", _log_level()), encoding="utf-8")
-    jvm_options = settings.pop(_JVM_OPTIONS, "")
+    jvm_options = {**_SETTINGS, **settings}[_JVM_OPTIONS]
     options = f"{jvm_options} -Dlog4j2.configurationFile={log.as_uri()} -Dderby.system.home={folder}"
     builder = SparkSession.builder.appName(APP_NAME).master(master)
     local = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} if is_local(master) else {}
     own = {
-        _JVM_OPTIONS: options,
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
     }
-    for name, value in {**_SETTINGS, **local, **own, **settings}.items():
+    for name, value in {**_SETTINGS, **local, **own, **settings, _JVM_OPTIONS: options}.items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
@@ -297,16 +242,8 @@ def _log_level() -> str:
 
 
 def _adopt(master: str | None) -> "SparkSession":
-    """The session of spark-submit, with the settings that it has.
-
-    Raises:
-        ReportError: one that results depend on is missing.
-    """
+    """The session of spark-submit, with the settings that it has."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    spark = (builder.master(master) if master else builder).getOrCreate()
-    for name, wanted in _NEEDED.items():
-        if (found := spark.conf.get(name)) != wanted:
-            raise ReportError(f"{name} is {found}; expected {wanted}: spark-submit --conf {name}={wanted}")
-    return spark
+    return (builder.master(master) if master else builder).getOrCreate()

@@ -51,11 +51,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """One session for all tests of a process: one processor, one shuffle partition, nothing compiled for speed."""
+    """One session for all tests of a process: one processor."""
     pytest.importorskip("pyspark", reason="needs the extra `report`")
     from spark_jobs.spark import session
 
-    with session("local[1]", rows=0) as started:
+    with session("local[1]") as started:
         yield started.spark
 
 

@@ -5,17 +5,19 @@ old ones (`store.delta`). So a run that is killed leaves the old state or the ne
 commit starts again from what the first has committed.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from spark_jobs.compaction import plan
+from spark_jobs.compaction.aggregate import usual_interval
 from spark_jobs.compaction.clocks import off_clocks
-from spark_jobs.compaction.footers import damage_of, damaged
-from spark_jobs.compaction.hour_builder import Engine, HourBuilder
+from spark_jobs.compaction.damage import damaged_among
+from spark_jobs.compaction.engine import Engine
+from spark_jobs.compaction.hour_builder import HourBuilder
 from spark_jobs.compaction.known import Known
 from spark_jobs.compaction.plan import Hour, batches
 from spark_jobs.compaction.slots import choose_slot, format_slot
@@ -163,7 +165,7 @@ class _Compaction:
                 break
             except (pa.ArrowException, OSError, *spark_errors()) as error:
                 _require_space(self.store, error)
-                bad = self._damaged(found, str(error))
+                bad = damaged_among(self.metrics, found.good)
                 if not bad:
                     raise
                 for file in bad:
@@ -207,11 +209,15 @@ class _Compaction:
     def _beside(self, found: Survey) -> list[FileRecord]:
         """The unchanged files that have rows of the same hours as new files, and are still there."""
         before = by_name(file for ledger in self.ledgers.values() for file in ledger.files)
+        brokers: dict[str, set[str]] = defaultdict(set)
+        for ledger in self.ledgers.values():
+            for file in ledger.files:
+                brokers[file.name].update(file.brokers)
         folders = {name.rpartition("/")[0] for name in before}
         there = {(entry.name, entry.size, entry.modified_us) for each in folders for entry in self.metrics.files(each)}
         other = by_name((*found.good, *found.skipped))
         return [
-            _as_found(file)
+            _as_found(file, brokers[name])
             for name, file in before.items()
             if name not in other and (name, file.size, file.modified_us) in there
         ]
@@ -223,13 +229,13 @@ class _Compaction:
         hours = plan.plan(found.good, ledgers | self.made, options.start_us, options.end_us)
         if not hours:
             return
-        engine, most_rows = self._engine(sum(int(hour.rows) for hour in hours))
+        engine = Engine(self.spark_of(sum(int(hour.rows) for hour in hours)), self.metrics)
         if self.snapshot is None:
-            slot_us = options.slot_us or options.default_slot_us or self._usual_slot(engine, hours)
+            slot_us = options.slot_us or options.default_slot_us or self._usual_slot(hours)
             self.snapshot = create(self.store, slot_us)
             _same_slot(options, self.snapshot)
         watermarks = watermarks_of(self.snapshot.arrow(BROKERS))
-        for batch in batches(hours, most_rows):
+        for batch in batches(hours):
             earlier = watermarks_of(self.snapshot.arrow(BROKERS))
             builder = HourBuilder(engine, self.snapshot, watermarks, earlier, before, self.progress)
             built = builder.build(batch)
@@ -237,35 +243,12 @@ class _Compaction:
             self.ledgers |= built.ledgers
             self.made |= built.ledgers
 
-    def _engine(self, rows: int) -> tuple[Engine, int]:
-        """What aggregates so many rows, and how many of them at once."""
-        spark = self.spark_of(rows)
-        if spark is None:
-            from spark_jobs.compaction.arrow_engine import BATCH_ROWS, ArrowEngine
-
-            return ArrowEngine(self.metrics), BATCH_ROWS
-        from spark_jobs.compaction.spark_engine import SparkEngine
-
-        return SparkEngine(spark, self.metrics), plan.BATCH_ROWS
-
-    def _usual_slot(self, engine: Engine, hours: Iterable[Hour]) -> int:
+    def _usual_slot(self, hours: Iterable[Hour]) -> int:
         names = sorted({file.name for hour in hours for file in hour.files})
         with self.progress.stage("measuring the usual interval") as stage:
-            slot_us = choose_slot(engine.usual_interval(names))
+            slot_us = choose_slot(usual_interval(self.metrics, names))
             stage.note = f"slots of {format_slot(slot_us)}"
         return slot_us
-
-    def _damaged(self, found: Survey, error: str) -> list[FileRecord]:
-        """Files with a valid footer that cannot be read; searched after a job has failed.
-
-        No checksum covers a page's header: Spark may reject a file that pyarrow can read. Its error names the file.
-        """
-        from spark_jobs.compaction.raw import refused
-
-        with ThreadPoolExecutor(4) as pool:
-            bad = [bad for bad in pool.map(lambda file: damage_of(self.metrics, file), found.good) if bad is not None]
-        name, why = refused(error) or ("", "")
-        return bad or [damaged(file, why) for file in found.good if file.name == name]
 
     def _note_skipped(self, found: Survey) -> None:
         """Keep the list of skipped files, also of those that are missing now, and name wrong clocks."""
@@ -306,7 +289,7 @@ def _hours_of(files: Iterable[FileRecord]) -> set[int]:
     return {hour_us for file in files for hour_us in file.hours}
 
 
-def _as_found(file: FileRecord) -> FileRecord:
+def _as_found(file: FileRecord, brokers: Iterable[str]) -> FileRecord:
     """The record of a file as the survey made it, without the values for one hour."""
     plain = file.status in (READ, OLDER, NEWER)
     return replace(
@@ -316,7 +299,7 @@ def _as_found(file: FileRecord) -> FileRecord:
         rows_here=0,
         dropped=0,
         late=False,
-        brokers=(),
+        brokers=tuple(sorted(brokers)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Validates raw files by their footers, before Spark reads them, on any storage.
+"""Validates raw files by their footers, before their rows are read, on any storage.
 
 A Parquet file ends with its footer, so a truncated file is detected without reading it.
 """
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.compaction.thrift import Chunk, row_groups
-from spark_jobs.compaction.values import extents, impossible
+from spark_jobs.compaction.values import brokers_of, extents, impossible
 from spark_jobs.metrics import FIRST_VERSION, HISTOGRAM_TYPE, READABLE, SCHEMA, fields_of
 from spark_jobs.storage import Entry, Storage, StorageError
 from spark_jobs.store.taken import NEWER, OLDER, READ, FileRecord
@@ -25,7 +25,7 @@ IMPOSSIBLE: Final = "impossible"
 DAMAGED: Final = "is damaged"  # prefix of the reason for a file with a valid footer
 
 _TAIL: Final = 8  # bytes after the footer: its length, and PAR1
-_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})  # included in Spark
+_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})
 
 _ARROW_TYPES: Final = {
     "string": pa.string(),
@@ -51,7 +51,7 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
     if entry.size == 0:
         return judged(EMPTY, "is zero bytes long")
     if not is_text(entry.name):
-        return judged(UNREADABLE, "cannot be read: its name is not UTF-8, so Java cannot open it; rename it")
+        return judged(UNREADABLE, "cannot be read: its name is not UTF-8, so no table can have it; rename it")
     try:
         with storage.open(entry.name) as source, pq.ParquetFile(source) as file:
             metadata, schema = file.metadata, file.schema_arrow
@@ -62,14 +62,17 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
             if foreign := _foreign_codec(groups):
                 return judged(UNREADABLE, foreign)
             found = extents(file, groups)
+            wrong = impossible(found)
+            brokers = () if wrong else brokers_of(file, groups)
     except pa.ArrowInvalid as error:
         return judged(*_broken(storage, entry, error))
     except Exception as error:  # pyarrow raises many types for a damaged footer
         return judged(UNREADABLE, f"cannot be read: {_first_line(error)}")
-    if wrong := impossible(found):
+    if wrong:
         return replace(judged(IMPOSSIBLE, wrong), rows=metadata.num_rows)
     ends = found["interval_end"]
-    return replace(judged(status, why), rows=metadata.num_rows, first_us=ends.low, last_us=ends.high)
+    good = judged(status, why)
+    return replace(good, rows=metadata.num_rows, first_us=ends.low, last_us=ends.high, brokers=brokers)
 
 
 def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
@@ -142,7 +145,7 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
 
 
 def _same_name(names: list[str]) -> str:
-    """Two names that Spark, which ignores case, cannot tell apart; empty if there are none."""
+    """Two names that SQL, which ignores case, cannot tell apart; empty if there are none."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
@@ -157,10 +160,10 @@ def _groups(source: BinaryIO, metadata: pq.FileMetaData) -> list[list[Chunk]]:
 
 
 def _foreign_codec(groups: list[list[Chunk]]) -> str:
-    """The reason why Spark cannot decompress a file; empty if it can."""
+    """The reason why a file is not decompressed; empty if it is."""
     foreign = sorted({chunk.codec for chunks in groups for chunk in chunks} - _CODECS)
     expected = "expected zstd, snappy, gzip, lz4 or none"
-    return f"cannot be read: Spark has no codec {foreign[0]}; {expected}" if foreign else ""
+    return f"cannot be read: its codec is {foreign[0]}; {expected}" if foreign else ""
 
 
 def _same_type(got: pa.DataType, right: pa.DataType) -> bool:

@@ -1,9 +1,9 @@
-"""Builds the files and the ledgers of a few hours; an engine, in Spark or in Arrow, aggregates their rows."""
+"""Builds the files and the ledgers of a few hours; an engine aggregates their rows."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from deltalake.transaction import AddAction
 
@@ -21,6 +21,9 @@ from spark_jobs.store.taken import (
     records_table,
     watermarks_table,
 )
+
+if TYPE_CHECKING:
+    from spark_jobs.compaction.engine import Engine
 
 
 @dataclass(frozen=True)
@@ -50,18 +53,6 @@ class Aggregated:
     dropped: Mapping[tuple[str, int], int]
 
 
-class Engine(Protocol):
-    """Aggregates raw rows."""
-
-    def aggregate(self, hours: Sequence[Hour], snapshot: Snapshot, progress: Progress) -> Aggregated:
-        """Aggregate several hours from raw files, or one hour that is added to its compacted rows."""
-        ...
-
-    def usual_interval(self, names: Sequence[str]) -> int:
-        """The median length of an interval in microseconds, of active sessions if there are any."""
-        ...
-
-
 @dataclass(frozen=True)
 class BuiltHours:
     """Hours that are written but not committed: the changes of the tables, and the ledger of each hour."""
@@ -83,7 +74,7 @@ class HourBuilder:
         progress: prints each step.
     """
 
-    engine: Engine
+    engine: "Engine"
     snapshot: Snapshot
     watermarks: Mapping[str, int]
     earlier: Mapping[str, int]
@@ -94,7 +85,7 @@ class HourBuilder:
         """Compact several hours from raw files, or one hour that is added to its compacted rows."""
         made = self.engine.aggregate(hours, self.snapshot, self.progress)
         ledgers = self._ledgers(hours, made)
-        changes = {dataset: Change(list(files)) for dataset, files in made.added.items()}
+        changes = {dataset: Change(list(made.added.get(dataset, ()))) for dataset in DATASETS}
         storage = self.snapshot.storage
         changes[FILES] = Change(
             [add_rows(storage, FILES, records_table(ledger.files), hour_us) for hour_us, ledger in ledgers.items()]

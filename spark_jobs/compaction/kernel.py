@@ -1,7 +1,6 @@
 """Aggregates raw rows to the rows of the compacted datasets, in Arrow and NumPy: for as many rows as fit into memory.
 
-`aggregation` does the same in Spark, for any number of rows; its module says what starved and inverted mean. A test
-compares both on a generated fleet.
+The bench of the report compares the result with DuckDB's.
 """
 
 import re
@@ -51,6 +50,8 @@ from spark_jobs.store.schema import (
 TOLERANCE_US: Final = 1_000_000  # between the end of an interval and the start of the next one in a run
 _GROUP: Final = re.compile("^([^-_/.:]*)[-_/.:]")
 _SESSION: Final = ("broker", "client_id", "session_started_us")
+ROW_KEY: Final = (*_SESSION, "interval_end_us")
+"""Raw rows with the same key are duplicates."""
 _NONE: Final = np.iinfo(np.int64).max  # the lowest value of nothing
 _TYPES: Final = {
     "timestamp": pa.int64(),
@@ -77,13 +78,11 @@ INTERVAL_RAW: Final = pa.schema(
 
 
 def raw_rows(table: pa.Table) -> pa.Table:
-    """The rows of sessions in files, with the columns of RAW, and `file` if there is one.
+    """The rows of sessions in files, with the columns of RAW.
 
     Counters that an older file lacks, or has null, are 0.
     """
-    table = modern(table, BEFORE)
-    if OF_INTERVALS[0] in table.column_names:
-        table = table.filter(pc.not_equal(table["client_id"], NO_CLIENT))
+    table = of_sessions(modern(table, BEFORE))
     columns = []
     there = set(table.column_names)
     for field, wanted in zip(SCHEMA.fields, RAW, strict=True):
@@ -92,8 +91,14 @@ def raw_rows(table: pa.Table) -> pa.Table:
         if column.null_count and pa.types.is_integer(wanted.type):
             column = column.fill_null(0)
         columns.append(column)
-    rows = pa.Table.from_arrays(columns, schema=RAW)
-    return rows.append_column("file", table["file"]) if "file" in there else rows
+    return pa.Table.from_arrays(columns, schema=RAW)
+
+
+def of_sessions(table: pa.Table) -> pa.Table:
+    """Rows of files without those of broker and interval, which files before schema version 4 do not have."""
+    if OF_INTERVALS[0] not in table.column_names:
+        return table
+    return table.filter(pc.not_equal(table["client_id"], NO_CLIENT))
 
 
 def interval_rows(table: pa.Table) -> pa.Table:
@@ -114,12 +119,6 @@ def interval_rows(table: pa.Table) -> pa.Table:
         may_be_null = pa.types.is_list(wanted.type) or name.startswith("fair_min_")
         columns.append(column if may_be_null or not column.null_count else column.fill_null(0))
     return pa.Table.from_arrays(columns, schema=INTERVAL_RAW)
-
-
-def without_copies(intervals: pa.Table) -> pa.Table:
-    """Rows of broker and interval, each once."""
-    groups = Groups(intervals, ("broker", "interval_end_us"))
-    return intervals.take(pa.array(np.sort(groups.order[groups.starts])))
 
 
 def with_hour(rows: pa.Table) -> pa.Table:

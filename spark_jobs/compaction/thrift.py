@@ -11,6 +11,7 @@ from typing import Any, Final
 _TRUE: Final = 1  # numbers of the compact protocol's types
 _FALSE: Final = 2
 CODECS: Final = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+_BYTES: Final = 6  # the number of the physical type of texts
 _INTEGER_BYTES: Final = {1: 4, 2: 8}  # number of a physical type -> bytes of a value
 
 
@@ -27,6 +28,7 @@ class Chunk:
         values: number of values, nulls included.
         nulls: number of nulls; None if not stated.
         low, high: of whole numbers and times, as stored; None if not stated, and for other types.
+        only: of texts the one that all rows have; None if not stated, and for other types.
     """
 
     codec: str
@@ -34,6 +36,7 @@ class Chunk:
     nulls: int | None
     low: int | None
     high: int | None
+    only: bytes | None = None
 
 
 def row_groups(footer: bytes) -> list[list[Chunk]]:
@@ -53,9 +56,11 @@ def _chunk(fields: dict[int, Any]) -> Chunk:
     """From ColumnMetaData."""
     number, stated = fields[4], fields.get(12, {})
     length = _INTEGER_BYTES.get(fields[1])
-    ends = [_integer(stated.get(place, stated.get(older)), length) for place, older in ((6, 2), (5, 1))]
+    bounds = [stated.get(place, stated.get(older)) for place, older in ((6, 2), (5, 1))]
+    ends = [_integer(bound, length) for bound in bounds]
+    only = bounds[0] if fields[1] == _BYTES and bounds[0] == bounds[1] else None
     codec = CODECS[number] if 0 <= number < len(CODECS) else str(number)
-    return Chunk(codec, fields[5], stated.get(3), ends[0], ends[1])
+    return Chunk(codec, fields[5], stated.get(3), ends[0], ends[1], only)
 
 
 def _integer(data: bytes | None, length: int | None) -> int | None:

@@ -30,6 +30,7 @@ MOST_US: Final = 1 << 48
 MOST_SQUARES: Final = 1 << 52  # of 450,000 delivery ratios; 2,000 intervals of an hour may reach it
 MOST_VERSION: Final = 255  # one byte in MQTT's CONNECT
 
+_BROKER: Final = "broker"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_US: Final = 1_000_000
 _HOUR_US: Final = 3600 * _SECOND_US
@@ -96,6 +97,23 @@ def extents(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> dict[str
                 stated = _stated(chunks[places[field.name]], field)
                 found[field.name] |= stated or _read(file, group, field)
     return found
+
+
+def brokers_of(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> tuple[str, ...]:
+    """The brokers of a file's rows; the column is read only if the footer does not state one.
+
+    Raises:
+        OSError, pa.ArrowException, UnicodeDecodeError: it cannot be read.
+    """
+    metadata = file.metadata
+    place = [metadata.schema.column(number).path for number in range(metadata.num_columns)].index(_BROKER)
+    found: set[str] = set()
+    for number, chunks in enumerate(groups):
+        if (only := chunks[place].only) is not None:
+            found.add(only.decode())
+        else:
+            found.update(file.read_row_group(number, columns=[_BROKER])[_BROKER].unique().to_pylist())
+    return tuple(sorted(found))
 
 
 def impossible(found: Mapping[str, Extent]) -> str:

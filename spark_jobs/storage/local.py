@@ -12,7 +12,7 @@ from spark_jobs.storage.storage import Entry, Storage, StorageError, is_hidden
 
 
 class LocalStorage(Storage):
-    """A folder on this machine; file://PATH for Spark."""
+    """A folder on this machine."""
 
     def __init__(self, root: Path, shown: str = "") -> None:
         self.root = root.absolute()

@@ -45,6 +45,6 @@ def open_storage(uri: str) -> Storage:
     """
     if is_local(uri):
         return LocalStorage(local_path(uri), uri)
-    from spark_jobs.storage.objects import ObjectStorage  # workers with a shared folder need no deltalake
+    from spark_jobs.storage.objects import ObjectStorage  # a folder on this machine needs no deltalake
 
     return ObjectStorage(uri)

@@ -9,7 +9,6 @@ from typing import BinaryIO, Final
 from spark_jobs.errors import ReportError
 
 _HIDDEN: Final = ("_", ".")
-_WILDCARDS: Final = frozenset("{}[]*?\\^")
 
 
 class StorageError(ReportError):
@@ -43,12 +42,8 @@ class Storage(ABC):
     uri: str
     shown: str
 
-    def spark_path(self, *names: str) -> str:
-        """The URI of a file or folder for Spark, with wildcard characters escaped."""
-        return "".join(f"\\{letter}" if letter in _WILDCARDS else letter for letter in self.uri_of(*names))
-
     def uri_of(self, *names: str) -> str:
-        """The URI of a file or folder, for Spark's writers and for messages."""
+        """The URI of a file or folder, for messages."""
         return "/".join([self.uri, *[name for name in names if name]])
 
     @abstractmethod

@@ -78,6 +78,23 @@ class Change:
 
 
 @dataclass(frozen=True)
+class HourFiles:
+    """The files of some tables for one hour of a snapshot: this part of it can be sent to other processes.
+
+    Attributes:
+        storage: the store's folder.
+        tables: name -> files.
+    """
+
+    storage: Storage
+    tables: Mapping[str, Sequence[StoredFile]]
+
+    def files(self, name: str, _start_us: int | None = None, _end_us: int | None = None) -> list[StoredFile]:
+        """The files of a table."""
+        return list(self.tables[name])
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """One state of a store; later commits do not change it.
 
@@ -228,26 +245,20 @@ def added(path: str, size: int, rows: int, hour_us: int | None) -> AddAction:
     return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps({"numRecords": rows}))
 
 
-def added_below(storage: Storage, name: str, folder: str) -> list[AddAction]:
-    """The entries for the files that Spark has written to a folder of a table."""
-    entries = []
-    for entry in storage.files(f"{name}/{folder}"):
-        if entry.name.endswith(".parquet"):
-            with storage.open(entry.name) as source:
-                rows = pq.read_metadata(source).num_rows
-            path = entry.name.removeprefix(f"{name}/")
-            entries.append(added(path, entry.size, rows, _stored(path).hour_us))
-    return entries
-
-
 def add_rows(storage: Storage, name: str, rows: pa.Table, hour_us: int | None = None) -> AddAction:
     """Write rows as one file of a table, of one hour if the table has hours."""
+    path, size = write_rows(storage, name, rows, hour_us)
+    return added(path, size, rows.num_rows, hour_us)
+
+
+def write_rows(storage: Storage, name: str, rows: pa.Table, hour_us: int | None) -> tuple[str, int]:
+    """The same without an entry; returns the file's path below the table's folder, and its size."""
     data = BytesIO()
     pq.write_table(rows, data, compression="zstd")
     values = partition_of(hour_us) if hour_us is not None else {}
     path = "/".join([new_folder(), *[f"{key}={value}" for key, value in values.items()], "rows.parquet"])
     storage.write(f"{name}/{path}", data.getvalue())
-    return added(path, len(data.getvalue()), rows.num_rows, hour_us)
+    return path, len(data.getvalue())
 
 
 def _settled(snapshot: Snapshot, name: str) -> DeltaTable:

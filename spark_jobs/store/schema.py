@@ -41,7 +41,7 @@ class How(Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a compacted dataset: its name, Spark SQL type, and aggregation."""
+    """One column of a compacted dataset: its name, SQL type, and aggregation."""
 
     name: str
     type: str
@@ -162,17 +162,6 @@ def earlier_name(name: str) -> str | None:
     if name.startswith("pressed_") and (before := BEFORE.get(name.removeprefix("pressed_"))):
         return f"pressed_{before}"
     return BEFORE.get(name)
-
-
-def ddl(dataset: str) -> str:
-    """The dataset's columns as Spark SQL, with times in microseconds."""
-    return ", ".join(f"`{column.name}` {column.type}" for column in DATASETS[dataset])
-
-
-def stored_ddl(dataset: str) -> str:
-    """The dataset's columns in the store as Spark SQL, without the partition columns."""
-    named = ((TIMES.get(c.name, c.name), "timestamp" if c.name in TIMES else c.type) for c in DATASETS[dataset])
-    return ", ".join(f"`{name}` {kind}" for name, kind in named)
 
 
 def arrow_types(dataset: str) -> "dict[str, pa.DataType]":

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from spark_jobs.errors import ReportError
 from spark_jobs.histograms import modern
 from spark_jobs.storage import Storage, open_storage
-from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, Snapshot, open_snapshot
+from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, HourFiles, Snapshot, open_snapshot
 from spark_jobs.store.schema import (
     DATASETS,
     HOUR_US,
@@ -56,7 +56,7 @@ ALL: Final = Selection()
 class StoredRows:
     """The rows of one dataset in a selection, with times in microseconds. Counters newer than an hour are 0 there."""
 
-    snapshot: Snapshot
+    snapshot: Snapshot | HourFiles
     dataset: str
     selection: Selection
 

@@ -86,16 +86,12 @@ def test_a_cluster_compacts_as_this_machine_does(
     from spark_jobs.bundle import write_bundle
     from spark_jobs.compaction.compact import Options, compact
     from spark_jobs.progress import Progress
-    from spark_jobs.spark import FOR_VERY_FEW_ROWS
 
     raw = tmp_path / "raw"
     write_metrics(raw, [row(name, 60 * n, 60, offered_qos1=2, sent_qos1=2) for name in "ab" for n in range(1, 70)])
     compact(Options(str(raw), str(tmp_path / "here"), 60_000_000), lambda _: spark, Progress(quiet=True))
     archive, main = write_bundle(str(tmp_path / "jobs"))
     submit = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", master, "--driver-memory", "1g"]
-    timestamps = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
-    for setting, value in {**FOR_VERY_FEW_ROWS, **timestamps}.items():  # set automatically with --master
-        submit += ["--conf", f"{setting}={value}"]
     commands = {
         "master": [sys.executable, "-m", "spark_jobs", "compact", "--master", master],
         "submit": [*submit, "--py-files", archive, main, "compact"],

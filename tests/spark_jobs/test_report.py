@@ -142,7 +142,6 @@ def test_spark_submit_needs_nothing_but_the_bundle(tmp_path: Path) -> None:
     command = [str(submit), "--master", "local[1]", "--driver-java-options", "-XX:TieredStopAtLevel=1"]
     for setting in ("ui.enabled=false", "driver.host=127.0.0.1", "driver.bindAddress=127.0.0.1"):
         command += ["--conf", f"spark.{setting}"]
-    command += ["--conf", "spark.sql.shuffle.partitions=1", "--conf", "spark.sql.codegen.wholeStage=false"]
     command += [
         "--py-files",
         str(tmp_path / "jobs" / "spark_jobs.zip"),

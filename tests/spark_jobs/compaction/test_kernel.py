@@ -193,5 +193,3 @@ def test_the_row_of_an_interval_is_the_timeline_of_its_rows() -> None:
     assert kernel.timeline_of(kernel.interval_rows(both), SLOT_US).to_pylist() == expected.to_pylist()
     made = kernel.datasets(kernel.with_hour(kernel.raw_rows(both)), SLOT_US)
     assert (made[TIMELINE].num_rows, made[SESSIONS].num_rows) == (0, 40)
-    twice = pa.concat_tables([kernel.interval_rows(both)] * 2)
-    assert kernel.without_copies(twice).num_rows == 1

@@ -45,7 +45,7 @@ def test_interrupted_while_it_writes(tmp_path: Path) -> None:
     write_metrics(metrics, [row("a", 60, 60, offered_qos0=1, sent_qos0=1)])
     process = started(metrics, store, TMPDIR=str(scratch))
     try:
-        running = f"{SESSIONS}/*/_temporary"
+        running = f"{SESSIONS}/*/date=*"
         wait_until(lambda: any(store.glob(running)) or process.poll() is not None, "something written", 120)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -63,7 +63,7 @@ def test_killed_while_it_writes(run: Run, two_hours: tuple[Path, Path]) -> None:
     write_file(metrics / NEXT / "c.parquet", minutes(62))
     process = started(metrics, store)
     try:
-        running = f"{SESSIONS}/*/_temporary"
+        running = f"{SESSIONS}/*/date=*"
         wait_until(lambda: any(store.glob(running)) or process.poll() is not None, "something written", 120)
     finally:
         os.killpg(process.pid, signal.SIGKILL)

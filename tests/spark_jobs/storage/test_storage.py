@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,9 +10,6 @@ import pytest
 
 from spark_jobs.storage import Storage, StorageError, is_local, local_path, open_storage
 from spark_jobs.storage.objects import ObjectStorage
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.once
 
@@ -96,14 +92,6 @@ def test_footers_are_read_from_anywhere(opened: Storage) -> None:
     with opened.open("x.parquet") as file, pq.ParquetFile(file) as parquet:
         assert parquet.metadata.num_rows == 100_000
         assert parquet.read().column("x").to_pylist()[-1] == 99_999
-
-
-@pytest.mark.spark
-def test_spark_reads_the_place_that_is_meant(opened: Storage, spark: "SparkSession") -> None:
-    """Hadoop's wildcard characters are escaped."""
-    name = "odd {a,b} [1] *?.txt"
-    opened.write(name, b"hello")
-    assert [row.value for row in spark.read.text(opened.spark_path(name)).collect()] == ["hello"]
 
 
 def test_errors_name_the_place(opened: Storage) -> None:

@@ -1,0 +1,47 @@
+"""Rows of files in several batches, and hours in several parts: the store is the same."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.compaction import aggregate, engine, packing
+from spark_jobs.store.schema import SESSIONS, STARVATION, TIMELINE
+from spark_jobs.store.store import open_store
+from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, tables
+from tests.support.spark.metrics_files import write_file
+
+pytestmark = pytest.mark.once
+
+
+def write_days(raw: Path) -> None:
+    """Twenty sessions of two hours in three files, and a copy of one file."""
+    clients = [f"client-{number}" for number in range(20)]
+    for folder, name, there in ((HOUR, "a", (1, 2)), (HOUR, "b", (3, 4)), (NEXT, "c", (61, 62))):
+        rows = [made for client in clients for made in minutes(*there, client=client, sent_qos1=0)]
+        write_file(raw / folder / f"{name}.parquet", rows)
+    shutil.copy(raw / HOUR / "b.parquet", raw / HOUR / "copy.parquet")
+
+
+@pytest.mark.parametrize("rows", [1, 7, 40])
+def test_the_size_of_batches_tasks_and_parts_changes_no_row(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Rows of a session that meet late are put together as those that meet at once, also those added to an hour."""
+    raw = tmp_path / "raw"
+    write_days(raw)
+    whole = run(raw, tmp_path / "whole")
+    monkeypatch.setattr(aggregate, "BATCH_ROWS", rows)
+    monkeypatch.setattr(packing.packed, "__defaults__", (rows,))
+    monkeypatch.setattr(engine, "PART_ROWS", rows)
+    assert run(raw, tmp_path / "pieces") == whole
+    assert tables(tmp_path / "pieces") == tables(tmp_path / "whole")
+    snapshot = open_store(str(tmp_path / "pieces")).snapshot
+    assert all(len(snapshot.files(name)) > 2 for name in (SESSIONS, STARVATION))
+    assert len(snapshot.files(TIMELINE)) == 2
+    (raw / HOUR / "a.parquet").unlink()
+    write_file(raw / HOUR / "late.parquet", minutes(1, 5, client="client-1"))
+    for store in ("pieces", "whole"):
+        done = run(raw, tmp_path / store)
+        assert (done.hours, done.duplicates) == (1, 41)  # of the copy, and one that was there
+    assert tables(tmp_path / "pieces") == tables(tmp_path / "whole")

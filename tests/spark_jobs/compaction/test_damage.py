@@ -1,0 +1,54 @@
+"""Files that end the process that reads them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.compaction import compact as compaction
+from spark_jobs.compaction.damage import damaged_among
+from spark_jobs.compaction.survey import inspected_here
+from spark_jobs.storage import Storage, open_storage
+from spark_jobs.store.store import open_store
+from tests.support.damage import spoil
+from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of
+from tests.support.spark.deadly import DEADLY, DeadlyStorage
+from tests.support.spark.metrics_files import write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_each_damaged_file_is_named(tmp_path: Path) -> None:
+    """Among sound files, one with garbage in its pages and one that ends the process are found."""
+    for number in range(5):
+        write_file(tmp_path / HOUR / f"{number}.parquet", minutes(number + 1))
+    write_file(tmp_path / HOUR / DEADLY, minutes(9))
+    spoil(write_file(tmp_path / HOUR / "garbage.parquet", minutes(*range(10, 60))))
+    storage = DeadlyStorage(tmp_path)
+    files = inspected_here(storage, list(storage.files()))
+    found = {file.name: file.why for file in damaged_among(storage, files)}
+    assert found.keys() == {f"{HOUR}/{DEADLY}", f"{HOUR}/garbage.parquet"}
+    assert found[f"{HOUR}/{DEADLY}"] == "is damaged: the process that reads it ends"
+    assert damaged_among(storage, []) == []
+
+
+@pytest.mark.spark
+def test_a_worker_that_dies_costs_one_file(
+    spark: "SparkSession", run_spark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file on which Spark's workers die is named and left out; the next run leaves it out at once."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "a.parquet", minutes(1, 2))
+    write_file(raw / NEXT / DEADLY, minutes(61))
+
+    def opened(uri: str) -> Storage:
+        return DeadlyStorage(Path(uri)) if uri == str(raw) else open_storage(uri)
+
+    monkeypatch.setattr(compaction, "open_storage", opened)
+    done = run_spark(raw, store)
+    assert (done.hours, done.rows, done.skipped) == (1, 2, 1)
+    [skipped] = open_store(str(store)).skipped()
+    assert (skipped.name, skipped.why) == (f"{NEXT}/{DEADLY}", "is damaged: the process that reads it ends")
+    assert [made["rows"] for made in rows_of(open_store(str(store)).sessions())] == [2]
+    assert run_spark(raw, store, idle=True).skipped == 1
