@@ -70,6 +70,7 @@ class Options:
         start_us, end_us: only hours that overlap this range; None: open.
         default_slot_us: None: chosen by the usual interval of the rows.
         rebuild: build the hours of the range again from the raw files that exist.
+        apart: without Spark, rows are aggregated by a process of its own, which damaged files may end.
     """
 
     metrics: str
@@ -79,6 +80,7 @@ class Options:
     end_us: int | None = None
     default_slot_us: int | None = None
     rebuild: bool = False
+    apart: bool = True
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,8 @@ class _Compaction:
         hours = plan.plan(found.good, ledgers | self.made, options.start_us, options.end_us)
         if not hours:
             return
-        engine = Engine(self.spark_of(sum(int(hour.rows) for hour in hours)), self.metrics)
+        spark = self.spark_of(sum(int(hour.rows) for hour in hours))
+        engine = Engine(spark, self.metrics, options.apart)
         if self.snapshot is None:
             slot_us = options.slot_us or options.default_slot_us or self._usual_slot(hours)
             self.snapshot = create(self.store, slot_us)

@@ -1,4 +1,4 @@
-"""Aggregates raw rows to files of the store: in this process, or with Spark in any number of others."""
+"""Aggregates raw rows to files of the store: in a process of its own, or with Spark in any number of them."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from deltalake.transaction import AddAction
 
 from spark_jobs.compaction import aggregate
 from spark_jobs.compaction.aggregate import Aggregation
+from spark_jobs.compaction.apart import apart
 from spark_jobs.compaction.hour_builder import Aggregated, FileHour, named
 from spark_jobs.compaction.packing import packed
 from spark_jobs.compaction.plan import Hour
@@ -31,12 +32,14 @@ class Engine:
     """Aggregates raw rows.
 
     Attributes:
-        spark: the session; None: rows are aggregated in this process.
+        spark: the session; None: rows are aggregated on this machine.
         metrics: the folder of the files.
+        apart: whether a process of its own does that then; else this one.
     """
 
     spark: "SparkSession | None"
     metrics: Storage
+    apart: bool = True
 
     def aggregate(self, hours: Sequence[Hour], snapshot: Snapshot, progress: Progress) -> Aggregated:
         """Aggregate several hours from raw files, or one hour that is added to its compacted rows."""
@@ -56,13 +59,18 @@ class Engine:
     def _run(self, stages: Stages, tasks: pa.Table) -> pa.Table:
         """Both stages."""
         if self.spark is None:
-            batches = list(stages.written(stages.aggregated(tasks.to_batches())))
-            return pa.Table.from_batches(batches, schema=WRITTEN)
+            return apart(_run_here, stages, tasks) if self.apart else _run_here(stages, tasks)
         first: Any = stages.aggregated
         second: Any = stages.written
         frame = self.spark.createDataFrame(tasks).repartitionById(tasks.num_rows, "task")
         pieces = frame.mapInArrow(first, _ddl(PIECES)).repartitionById(stages.targets, "target")
         return pieces.mapInArrow(second, _ddl(WRITTEN)).toArrow()
+
+
+def _run_here(stages: Stages, tasks: pa.Table) -> pa.Table:
+    """Both stages in this process."""
+    batches = stages.written(stages.aggregated(tasks.to_batches()))
+    return pa.Table.from_batches(batches, schema=WRITTEN)
 
 
 def _before(hour: Hour, snapshot: Snapshot) -> HourFiles | None:

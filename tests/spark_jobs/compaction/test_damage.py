@@ -1,7 +1,6 @@
 """Files that end the process that reads them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +13,6 @@ from tests.support.damage import spoil
 from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of
 from tests.support.spark.deadly import DEADLY, DeadlyStorage
 from tests.support.spark.metrics_files import write_file
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def test_each_damaged_file_is_named(tmp_path: Path) -> None:
@@ -33,12 +29,9 @@ def test_each_damaged_file_is_named(tmp_path: Path) -> None:
     assert damaged_among(storage, []) == []
 
 
-@pytest.mark.spark
-def test_a_worker_that_dies_costs_one_file(
-    spark: "SparkSession", run_spark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file on which Spark's workers die is named and left out; the next run leaves it out at once."""
-    raw, store = tmp_path / "raw", tmp_path / "store"
+def without_deadly(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that ends the process is named and left out, and the next run leaves it out at once."""
+    raw, store = folder / "raw", folder / "store"
     write_file(raw / HOUR / "a.parquet", minutes(1, 2))
     write_file(raw / NEXT / DEADLY, minutes(61))
 
@@ -46,9 +39,20 @@ def test_a_worker_that_dies_costs_one_file(
         return DeadlyStorage(Path(uri)) if uri == str(raw) else open_storage(uri)
 
     monkeypatch.setattr(compaction, "open_storage", opened)
-    done = run_spark(raw, store)
+    done = run(raw, store, apart=True)
     assert (done.hours, done.rows, done.skipped) == (1, 2, 1)
     [skipped] = open_store(str(store)).skipped()
     assert (skipped.name, skipped.why) == (f"{NEXT}/{DEADLY}", "is damaged: the process that reads it ends")
     assert [made["rows"] for made in rows_of(open_store(str(store)).sessions())] == [2]
-    assert run_spark(raw, store, idle=True).skipped == 1
+    assert run(raw, store, idle=True).skipped == 1
+
+
+def test_a_process_that_dies_costs_one_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file on which the process of a compaction dies does not stop it."""
+    without_deadly(run, tmp_path, monkeypatch)
+
+
+@pytest.mark.spark
+def test_a_worker_that_dies_costs_one_file(run_spark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file on which Spark's workers die does not stop a compaction."""
+    without_deadly(run_spark, tmp_path, monkeypatch)

@@ -31,14 +31,14 @@ def write_two_hours(raw: Path) -> None:
 
 
 def runner(spark: "SparkSession | None" = None) -> Run:
-    """A function that compacts, by Spark if there is a session; with `idle`, there must be nothing to do."""
+    """A function that compacts, by Spark if there is a session, else here; with `idle`, there must be nothing to do."""
 
     def run_it(metrics: Path | str, store: Path | str, *, idle: bool = False, **options: Any) -> Compacted:
         def spark_of(_rows: int | None) -> "SparkSession | None":
             assert not idle, "there is nothing to do"
             return spark
 
-        asked = Options(str(metrics), str(store), **{"slot_us": 60_000_000} | options)
+        asked = Options(str(metrics), str(store), **{"slot_us": 60_000_000, "apart": False} | options)
         return compact(asked, spark_of, Progress(quiet=True))
 
     return run_it
