@@ -8,12 +8,14 @@ commit starts again from what the first has committed.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from spark_jobs.compaction import plan
 from spark_jobs.compaction.aggregate import usual_interval
+from spark_jobs.compaction.apart import apart
 from spark_jobs.compaction.clocks import off_clocks
 from spark_jobs.compaction.damage import damaged_among
 from spark_jobs.compaction.engine import Engine
@@ -70,7 +72,7 @@ class Options:
         start_us, end_us: only hours that overlap this range; None: open.
         default_slot_us: None: chosen by the usual interval of the rows.
         rebuild: build the hours of the range again from the raw files that exist.
-        apart: without Spark, rows are aggregated by a process of its own, which damaged files may end.
+        apart: what Spark does not do is done by a process of its own, which damaged files may end.
     """
 
     metrics: str
@@ -249,7 +251,8 @@ class _Compaction:
     def _usual_slot(self, hours: Iterable[Hour]) -> int:
         names = sorted({file.name for hour in hours for file in hour.files})
         with self.progress.stage("measuring the usual interval") as stage:
-            slot_us = choose_slot(usual_interval(self.metrics, names))
+            measure = partial(apart, usual_interval) if self.options.apart else usual_interval
+            slot_us = choose_slot(measure(self.metrics, names))
             stage.note = f"slots of {format_slot(slot_us)}"
         return slot_us
 

@@ -39,12 +39,12 @@ def without_deadly(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return DeadlyStorage(Path(uri)) if uri == str(raw) else open_storage(uri)
 
     monkeypatch.setattr(compaction, "open_storage", opened)
-    done = run(raw, store, apart=True)
+    done = run(raw, store, apart=True, slot_us=None)
     assert (done.hours, done.rows, done.skipped) == (1, 2, 1)
     [skipped] = open_store(str(store)).skipped()
     assert (skipped.name, skipped.why) == (f"{NEXT}/{DEADLY}", "is damaged: the process that reads it ends")
     assert [made["rows"] for made in rows_of(open_store(str(store)).sessions())] == [2]
-    assert run(raw, store, idle=True).skipped == 1
+    assert run(raw, store, idle=True, slot_us=None).skipped == 1
 
 
 def test_a_process_that_dies_costs_one_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
