@@ -32,7 +32,7 @@ APP_NAME: Final = "sluice-report"
 DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and tracebacks
 LOOPBACK: Final = "127.0.0.1"
 FEW_ROWS: Final = 2_000_000
-"""Up to so many rows are compacted sooner without Spark: one process takes 15 s for them, as long as Spark's start."""
+"""Up to so many are compacted without Spark: 15 s of processor time; with Spark 18, and 10 to start it."""
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LITTLE_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # compiling for speed does not pay
