@@ -3,8 +3,10 @@
 import asyncio
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 from broker.admin.socket import OpenSocket
@@ -19,6 +21,9 @@ from config.models import Listener, WebSocket
 
 CERTIFICATE: Final = ("certfile", "keyfile")
 """Keys of `tls` that say who the broker is."""
+
+KEEP_FILE: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+"""From 3.13 on event loops remove the file of a socket that they close: it may be systemd's, or taken over."""
 
 
 class Secured(NamedTuple):
@@ -71,7 +76,8 @@ class OpenListener:
         tries = 1 if isinstance(loop, asyncio.SelectorEventLoop) else BACKLOG
         try:
             for sock in sockets:
-                listen = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
+                unix_socket = sock.family == socket.AF_UNIX
+                listen: Any = partial(loop.create_unix_server, **KEEP_FILE) if unix_socket else loop.create_server
                 self._servers.append(await listen(self._accept, sock=sock, backlog=tries, start_serving=False))
         except OSError:
             self.close()
