@@ -37,8 +37,8 @@ class Segments:
         """Free, but somebody may read them."""
         self._reading = threading.Lock()
         """While a frame is looked up and read, no segment becomes free."""
-        self._place: tuple[Path, os.stat_result] | None = None
-        """The last segment, to notice if it is not in its place any more."""
+        self._place: _Place | None = None
+        """That of the last segment."""
         try:
             _make(directory)
             _check_kinds(directory)
@@ -89,7 +89,7 @@ class Segments:
         self._segments = found.segments
         if found.segments:
             path = found.segments[-1].path
-            self._place = (path, path.stat())
+            self._place = _Place(path)
         self.oldest = found.oldest
         """The first frame that is needed."""
         self.next = found.next
@@ -163,7 +163,7 @@ class Segments:
                     last.close()
                     self._held.append(self._segments.pop().path)
             self._segments.append(new)
-        self._place = (new.path, new.path.stat())
+        self._place = _Place(new.path)
 
     def _fits(self, segment: Segment, content: bytes, position: int) -> bool:
         try:
@@ -256,17 +256,26 @@ class Segments:
     def check_place(self) -> None:
         """Raise StorageError if the journal is not in its place any more: the next start would not find it."""
         place = self._place
-        if place is None:
-            return
-        path, file = place
+        if place is not None and not place.has_file() and self._place is place:  # else the other thread has gone on
+            raise StorageError(f"{place.path}: it has been removed, moved or replaced")
+
+
+@final
+class _Place:
+    """Where a file is, to notice if it is not there any more."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.stat()
+
+    def has_file(self) -> bool:
+        """Whether the file is still there. Raises StorageError if that cannot be found out."""
         try:
-            is_there = os.path.samestat(path.stat(), file)
+            return os.path.samestat(self.path.stat(), self._file)
         except (FileNotFoundError, NotADirectoryError):
-            is_there = False
+            return False
         except OSError as error:
-            raise StorageError(f"{path}: {unusable(error)}") from error
-        if not is_there and self._place is place:  # else the other thread has gone on meanwhile
-            raise StorageError(f"{path}: it has been removed, moved or replaced")
+            raise StorageError(f"{self.path}: {unusable(error)}") from error
 
 
 def _first_of(segment: Segment) -> int:

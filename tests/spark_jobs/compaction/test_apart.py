@@ -7,6 +7,8 @@ import pytest
 from spark_jobs.compaction.apart import apart
 from spark_jobs.errors import ReportError
 
+pytestmark = pytest.mark.once
+
 
 def refuse(name: str) -> None:
     """Raise an error."""

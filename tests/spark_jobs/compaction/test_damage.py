@@ -14,6 +14,8 @@ from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of
 from tests.support.spark.deadly import DEADLY, DeadlyStorage
 from tests.support.spark.metrics_files import write_file
 
+pytestmark = pytest.mark.once
+
 
 def test_each_damaged_file_is_named(tmp_path: Path) -> None:
     """Among sound files, one with garbage in its pages and one that ends the process are found."""
