@@ -216,7 +216,7 @@ def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progre
         raise ReportError(f"--client {options.client}: had no session in the requested range")
     if options.hash_key is not None:
         results = [hashed(result, options.hash_key) for result in results]
-    return results if len(results) == 1 else [results[0], with_comparison(results[0], results[1])]
+    return results if len(results) == 1 else [results[0], with_comparison(results[0], results[1], options.zone)]
 
 
 def _common_window(frames: "Sequence[StoreFrames]", asked: int | None) -> int | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 from typing import Final
 
 import pyarrow as pa
@@ -44,9 +45,14 @@ class _Tested:
     effect: Effect | None
 
 
-def compare(baseline: Result, run: Result) -> pa.Table:
-    """The table, one row for each of `measured.MEASURED`; `run` is the label of the run, not of the baseline."""
-    tested = [_test(measured, baseline, run) for measured in MEASURED]
+def compare(baseline: Result, run: Result, zone: tzinfo = UTC) -> pa.Table:
+    """The table, one row for each of `measured.MEASURED`; `run` is the label of the run, not of the baseline.
+
+    Args:
+        baseline, run: what is compared.
+        zone: whose weekdays and times of the day are paired.
+    """
+    tested = [_test(measured, baseline, run, zone) for measured in MEASURED]
     decided = [test.verdict.p_value for test in tested if test.verdict.p_value is not None]
     corrected = iter(significance.holm(decided))
     rows = []
@@ -56,16 +62,16 @@ def compare(baseline: Result, run: Result) -> pa.Table:
     return table("comparison", run.label, rows)
 
 
-def with_comparison(baseline: Result, run: Result) -> Result:
+def with_comparison(baseline: Result, run: Result, zone: tzinfo = UTC) -> Result:
     """The run with the table `comparison` added."""
-    return replace(run, tables={**run.tables, "comparison": compare(baseline, run)})
+    return replace(run, tables={**run.tables, "comparison": compare(baseline, run, zone)})
 
 
-def _test(measured: Measured, baseline: Result, run: Result) -> _Tested:
+def _test(measured: Measured, baseline: Result, run: Result, zone: tzinfo) -> _Tested:
     """Test pairs of hours; without them, the sums of windows; or the series of hours or windows."""
     before, after = _hourly(measured, baseline), _hourly(measured, run)
     amounts = measured.unit in _AMOUNTS
-    if pairs := paired(before, after, amounts):
+    if pairs := paired(before, after, amounts, zone):
         verdict = signed_rank(pairs.differences)
         if verdict.p_value is not None:
             return _Tested(measured, PAIRED, pairs.of, verdict, effect_of_pairs(pairs))

@@ -20,6 +20,7 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
 from statistics import fmean, median
 from typing import Final
 
@@ -53,28 +54,38 @@ class Pairs:
     relative: bool
 
 
-def paired(baseline: Mapping[int, float | None], run: Mapping[int, float | None], amounts: bool) -> Pairs | None:
+def paired(
+    baseline: Mapping[int, float | None], run: Mapping[int, float | None], amounts: bool, zone: tzinfo = UTC
+) -> Pairs | None:
     """Pair hours by the longest cycle that gives enough pairs; None if there is none.
 
     Args:
         baseline, run: start of the hour -> value.
         amounts: whether values above 0 are to be compared by their ratio.
+        zone: whose weekdays and times they are: people keep theirs when the clocks change.
     """
+    places = {time_us: _local(time_us, zone) for values in (baseline, run) for time_us in values}
     known = [value for values in (baseline, run) for value in values.values() if value is not None]
     relative = amounts and all(value > 0 for value in known)
     for cycle_us, of in CYCLES:
         same: dict[int, list[float]] = defaultdict(list)
         for time_us, value in baseline.items():
             if value is not None:
-                same[time_us % cycle_us].append(math.log(value) if relative else value)
+                same[places[time_us] % cycle_us].append(math.log(value) if relative else value)
         found = {
-            time_us: (math.log(value) if relative else value) - fmean(same[time_us % cycle_us])
+            time_us: (math.log(value) if relative else value) - fmean(same[places[time_us] % cycle_us])
             for time_us, value in run.items()
-            if value is not None and time_us % cycle_us in same
+            if value is not None and places[time_us] % cycle_us in same
         }
         if len(found) >= FEWEST:
             return Pairs(without_gaps(found, HOUR_US), of, relative)
     return None
+
+
+def _local(time_us: int, zone: tzinfo) -> int:
+    """A time by the clocks of a zone, in microseconds."""
+    offset = datetime.fromtimestamp(time_us // 1_000_000, zone).utcoffset() or timedelta()
+    return time_us + offset // timedelta(microseconds=1)
 
 
 def without_gaps(values: Mapping[int, float | None], step_us: int) -> list[float | None]:

@@ -21,10 +21,13 @@ from spark_jobs.measures import evenness
 from spark_jobs.measures.evenness import GOODPUT_SCALE, RATIO_SCALE, Evenness
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
+from spark_jobs.measures.why import away
 
 ALL: Final = "all"
 OTHERS: Final = "(others)"
 GROUPED_BY: Final = ("broker", "listener", "topic_group")
+WELL_SERVED: Final = 0.95
+"""A session with a lower delivery ratio is poorly served, unless its client was away."""
 MOST_NAMES: Final = 30  # brokers, listeners, and topic groups, with their own rows
 RATIO: Final = "delivery_ratio"
 GOODPUT: Final = "goodput"
@@ -53,6 +56,13 @@ def values_of(
     }
 
 
+def poorly_served(sessions: pa.Table, qos: str = ALL_QOS) -> Mask:
+    """Which sessions were sent less than WELL_SERVED of what they were offered, although their clients were there."""
+    offered, sent = (ints(sessions, of_qos(name, qos)) for name in ("offered", "sent"))
+    found: Mask = (sent < offered * WELL_SERVED) & ~away(sessions)
+    return found
+
+
 def largest_groups(sessions: pa.Table) -> dict[str, list[str]]:
     """The brokers, listeners and topic groups with most sessions, largest first, at most MOST_NAMES each."""
     found = {}
@@ -73,12 +83,16 @@ def fairness(sessions: pa.Table, interval_us: int, groups: Mapping[str, Sequence
     connected = ints(sessions, "connected_us")
     flows = {qos: [ints(sessions, of_qos(name, qos)) for name in ("offered", "sent")] for qos in EACH_QOS}
     values = {qos: values_of(offered, sent, connected, interval_us) for qos, (offered, sent) in flows.items()}
+    poor = {qos: poorly_served(sessions, qos) for qos in EACH_QOS}
     rows = []
     for scope, name, inside in _scopes(sessions, groups):
         for qos in EACH_QOS:
             ratio, rate = (Evenness.of(x[inside[which]]) for which, x in values[qos].values())
             if ratio.n or scope == ALL:
-                rows.append({"scope": scope, "name": name, "qos": qos, **_indices(ratio, rate)})
+                number = int((poor[qos] & inside).sum())
+                rows.append(
+                    {"scope": scope, "name": name, "qos": qos, "poorly_served": number, **_indices(ratio, rate)}
+                )
     return rows
 
 

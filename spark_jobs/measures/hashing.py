@@ -29,7 +29,7 @@ def hashed(result: Result, key: str) -> Result:
         _digest(row["example"], key) if row["kind"] in NAME_CLIENTS else row["example"] for row in quality.to_pylist()
     ]
     tables |= {"fairness": _replaced(fairness, "name", groups), "quality": _replaced(quality, "example", examples)}
-    return replace(result, tables=tables)
+    return replace(result, facts=replace(result.facts, hashed=True), tables=tables)
 
 
 def _replaced(table: pa.Table, name: str, texts: list[str | None]) -> pa.Table:

@@ -82,7 +82,7 @@ LAYOUTS: Final = {
     "fairness": Layout(
         "Fairness over sessions: all, by broker, by listener and by topic group, for each QoS",
         _columns(
-            "scope,name,qos:text sessions,goodput_sessions,left_out:int"
+            "scope,name,qos:text sessions,goodput_sessions,left_out,poorly_served:int"
             " jain_delivery_ratio,jain_goodput,maxmin_goodput,lowest_delivery_ratio,gini_goodput,"
             "gini_delivery_ratio,mean_goodput,lowest_goodput:float"
         ),

@@ -33,6 +33,7 @@ class Facts:
         files: status -> number of files.
         asked_from_us, asked_to_us: the requested range in whole hours; None: open.
         broker: the requested broker; None: all.
+        hashed: whether client ids are digests.
     """
 
     label: str
@@ -52,6 +53,7 @@ class Facts:
     asked_from_us: int | None = None
     asked_to_us: int | None = None
     broker: str | None = None
+    hashed: bool = False
 
     @property
     def first(self) -> datetime:

@@ -1,9 +1,9 @@
 """The report for other programs: OUT/summary.json, small, with stable names.
 
-Format 3. `findings` are those at the top of the page, each with its grade (good, note, watch, unfair), what to do about
-it, and the section of MEASURES.md that defines it; `grade` is the worst of them. `thresholds` are the limits that were
-set. The figures are those of the result tables (`measures.layout`), with the same names. Tables that name sessions or
-grow with time (timeline, hours, curves, the worst) are in OUT/tables only.
+Format 3, described by summary_schema.json. `findings` are those at the top of the page, each with its grade
+(good, note, watch, unfair), what to do about it, and the section of MEASURES.md that defines it; `grade` is the worst
+of them. `thresholds` are the limits that were set. The figures are those of the result tables (`measures.layout`), with
+the same names. Tables that name sessions or grow with time (timeline, hours, curves, the worst) are in OUT/tables only.
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_jobs.arrays import Mask, ints
+from spark_jobs.measures.fairness import poorly_served
 from spark_jobs.measures.numbers import per_second, ratio
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sessions import KEY
@@ -57,8 +58,9 @@ def _orders(sessions: pa.Table) -> dict[str, tuple[Mask, list[npt.NDArray[Any]]]
 
     reports = of("stalled_window") + of("slow_consumer")
     full = share("window_full_us", "duration_us")
+    poor_first = ~poorly_served(sessions)
     return {
-        WORST: (of("offered") > 0, [share("sent", "offered"), -of("dropped"), -of("offered")]),
+        WORST: (of("offered") > 0, [poor_first, share("sent", "offered"), -of("dropped"), -of("offered")]),
         INVERTED: (of("inverted_qos0") > 0, [-of("inverted_qos0")]),
         HEAD_OF_LINE: (of("window_full_us") > 0, [-full, -of("window_full_us")]),
         STALLED: (reports > 0, [-reports, -of("stalled_window")]),

@@ -2,6 +2,10 @@
 
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.arrays import Mask, ints
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.sessions import CLOCKS
 from spark_jobs.metrics import DROP_REASONS
@@ -11,6 +15,8 @@ BACKLOG: Final = "backlog"
 OVERFLOW: Final = "queue_full"
 OVERFLOW_PACED: Final = "queue_full_paced"
 """The same although publishers were paced (FC-16): patience was used up, or nothing was drained."""
+AWAY: Final = frozenset({OFFLINE, "offline_qos0", "session_ended"})
+"""Reasons on the client's side only."""
 LEAST: Final = 0.05  # minimum share of its time for a cause
 
 
@@ -33,6 +39,18 @@ def why(row: dict[str, Any]) -> str:
     if row[f"dropped_{reason}"]:
         return OVERFLOW_PACED if reason == OVERFLOW and row["paced_for_us"] else reason
     return BACKLOG if row["mqueue_max"] else ""
+
+
+def away(sessions: pa.Table) -> Mask:
+    """Whether `why` is one of AWAY, for each row of `sessions.per_session`."""
+    whole = ints(sessions, "duration_us")
+    offline = whole - ints(sessions, "connected_us")
+    longest = np.max([offline, *[ints(sessions, f"{clock}_us") for clock in CLOCKS]], axis=0)
+    known = (whole > 0) & (longest >= LEAST * whole)
+    drops = np.stack([ints(sessions, f"dropped_{reason}") for reason in DROP_REASONS])
+    client = np.array([reason in AWAY for reason in DROP_REASONS])[np.argmax(drops, axis=0)] & (drops.max(axis=0) > 0)
+    found: Mask = np.where(known, offline == longest, client)
+    return found
 
 
 def why_starved(row: dict[str, Any]) -> str:

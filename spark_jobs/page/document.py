@@ -15,7 +15,7 @@ from spark_jobs.page.closing import quality_section
 from spark_jobs.page.differences import changes
 from spark_jobs.page.evenness import evenness_section
 from spark_jobs.page.finding import Grade
-from spark_jobs.page.findings import findings
+from spark_jobs.page.findings import findings, is_few
 from spark_jobs.page.markup import Html
 from spark_jobs.page.named_sessions import order_section, starvation_section, worst_section
 from spark_jobs.page.publishers import publishers_section
@@ -53,6 +53,7 @@ def render(results: Sequence[Result]) -> str:
         contents=_contents(results),
         sections=_sections(results),
         definitions=WORDS["definitions"],
+        definition_ids={name: f"definition-{place}" for place, name in enumerate(WORDS["definitions"], 1)},
         tables=_tables(results),
         schema=f"{SCHEMA.name} version {SCHEMA.version}",
         zone=formats.zone_name(),
@@ -82,9 +83,10 @@ def _tiles(result: Result) -> list[tuple[str, str, bool]]:
         return []
     fair = result.maybe("fairness", scope="all", qos="all") or {}
     starved = result.maybe("starvation", length="all") or {}
+    number = starved.get("sessions", 0)
     pressed = total["pressure_seconds"] / total["seconds"] if total["seconds"] else None
     return [
-        (formats.count(starved.get("sessions", 0)), "sessions starved", bool(starved.get("sessions"))),
+        (formats.count(number), "sessions starved", bool(number) and not is_few(result)),
         (formats.index(fair.get("jain_delivery_ratio")), "Jain’s fairness index", False),
         (formats.short(total["offered"]), "deliveries offered", False),
         (formats.percent(total["delivery_ratio"]), "of them sent", False),

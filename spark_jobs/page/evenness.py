@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_jobs import formats
+from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result
 from spark_jobs.page import grids
 from spark_jobs.page.grids import FOLDED, Cell, Column, folded, grid
@@ -26,6 +27,7 @@ _INDICES: Final = (
     Column("sessions"),
     Column("Jain, delivery ratio", title="1: the delivery ratio of all sessions is the same"),
     Column("lowest delivery ratio"),
+    Column("poorly served", title=f"sessions sent less than {WELL_SERVED:.0%} of what was offered, though connected"),
     Column("Jain, goodput", title="also low if the demand of sessions differs"),
     Column("min/mean goodput", title="lowest goodput / mean: 1 = all equal"),
     Column("Gini, goodput", title="0 = all equal"),
@@ -87,6 +89,7 @@ def _scopes(results: Sequence[Result]) -> Html:
                     grids.number(row["sessions"]),
                     grids.index(row["jain_delivery_ratio"]),
                     grids.share(row["lowest_delivery_ratio"]),
+                    grids.number(row["poorly_served"]),
                     grids.index(row["jain_goodput"]),
                     grids.index(row["maxmin_goodput"]),
                     grids.index(row["gini_goodput"]),

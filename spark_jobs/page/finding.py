@@ -1,9 +1,15 @@
 """A finding of a report: plain text without markup, for the page and summary.json."""
 
+import shlex
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, Final
 
 from spark_jobs.page.words import WORDS
+
+CLIENT: Final = "CLIENT"
+"""What a command has in place of a client id that cannot be typed."""
+_LONGEST: Final = 60  # letters of a client id in a command
 
 
 class Grade(IntEnum):
@@ -16,29 +22,69 @@ class Grade(IntEnum):
 
 
 @dataclass(frozen=True)
+class Knob:
+    """A key of the configuration, and its rule in FLOW-CONTROL.md; empty if it has none."""
+
+    key: str
+    rule: str
+
+
+@dataclass(frozen=True)
 class Finding:
-    """One finding: its severity, its subject in a word or two, and a text."""
+    """One finding.
+
+    Attributes:
+        grade: its severity.
+        subject: a word or two.
+        text: what was found.
+        why: the reason that most of the sessions have, which decides the keys; empty if it is not about sessions.
+        client: the id of the session that the command asks about; empty if it is not about sessions.
+    """
 
     grade: Grade
     subject: str
     text: str
+    why: str = ""
+    client: str = ""
 
     @property
     def act(self) -> str:
-        """What to do about it, with the key of the configuration or the command; empty if nothing has to be done."""
-        return WORDS["acts"].get(self.subject, "") if self.grade > Grade.GOOD else ""
+        """What to do about it; empty if nothing has to be done."""
+        return self._words("acts")
+
+    @property
+    def knobs(self) -> list[Knob]:
+        """The keys that change it, by its reason if that is known."""
+        known = self._words("knobs_by_reason", self.why) or self._words("knobs", self.subject)
+        return [Knob(*each.split(" ")) if " " in each else Knob(each, "") for each in known.split(", ") if each]
+
+    @property
+    def command(self) -> str:
+        """The command that shows more of it; empty if there is none."""
+        typed = self.client.isprintable() and 0 < len(self.client) <= _LONGEST
+        return self._words("commands").replace(CLIENT, shlex.quote(self.client) if typed else CLIENT)
+
+    @property
+    def definition(self) -> str:
+        """The definition on the page of what is measured; empty if there is none."""
+        return WORDS["defined"].get(self.subject, "")
 
     @property
     def see(self) -> str:
         """The section of MEASURES.md that defines the measure; empty if there is none."""
         return WORDS["sections"].get(self.subject, "")
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         """For summary.json."""
         return {
             "grade": self.grade.name.lower(),
             "subject": self.subject,
             "text": self.text,
             "act": self.act,
+            "knobs": [{"key": knob.key, "rule": knob.rule} for knob in self.knobs],
+            "command": self.command,
             "see": self.see,
         }
+
+    def _words(self, about: str, name: str | None = None) -> str:
+        return WORDS[about].get(self.subject if name is None else name, "") if self.grade > Grade.GOOD else ""

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_jobs import formats
+from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page.finding import Finding, Grade
-from spark_jobs.page.trouble import WELL_SERVED, because, poorly_served, starvation, usual_reason
+from spark_jobs.page.trouble import because, poorly_served, starvation, usual_reason
 
 ALIKE: Final = 0.99  # from this Jain's index of the delivery ratio on, sessions count as treated equally
 NEARLY_ALL: Final = 0.8  # a property of this share of the sessions is typical
 LESS: Final = f"{WELL_SERVED * 100:.0f}{formats.NARROW_SPACE}%"
-FEW: Final = 1 / 2000  # a smaller share of the sessions with trouble does not make a day unfair
+FEW: Final = 1 / 2000  # a smaller share of the sessions, or of QoS 1 and 2, does not make a day unfair
 _HARMLESS: Final = frozenset({"older", "appears_once", "awkward_id"})  # findings that do not affect the figures
 _NAMED: Final = 2  # sessions that a sentence names
 _NAME_LENGTH: Final = 32
@@ -39,7 +40,7 @@ def _starved(result: Result) -> list[Finding]:
     intervals = result.facts.starved_after
     were = "sessions had" if trouble.several else "session had"
     text = (
-        f"{trouble.number} {were} deliveries waiting or offered and {'were' if trouble.several else 'was'} "
+        f"{trouble.number:,} {were} deliveries waiting or offered and {'were' if trouble.several else 'was'} "
         f"sent nothing for at least {intervals} intervals in a row{trouble.since}."
     )
     if trouble.rows:
@@ -49,8 +50,20 @@ def _starved(result: Result) -> list[Finding]:
             f"{formats.between(worst['first_us'], worst['last_us']).replace(' to ', ' and ')}"
             f"{_others(trouble.rows[1 : 1 + _NAMED])}."
         )
+    return [_of_sessions(result, "Starved", text, trouble.rows)]
+
+
+def _of_sessions(result: Result, subject: str, text: str, rows: Sequence[Row]) -> Finding:
+    """A finding about sessions that were treated unfairly."""
     grade = Grade.WATCH if is_few(result) else Grade.UNFAIR
-    return [Finding(grade, "Starved", f"{text}{_typical(trouble.rows)}{_reasons_of(trouble.rows)}")]
+    return Finding(
+        grade, subject, f"{text}{_typical(rows)}{_reasons_of(rows)}", usual_reason(rows), _client(result, rows)
+    )
+
+
+def _client(result: Result, rows: Sequence[Row]) -> str:
+    """The client to look at first; none if the report has digests of client ids."""
+    return rows[0]["client_id"] if rows and not result.facts.hashed else ""
 
 
 def is_few(result: Result) -> bool:
@@ -58,7 +71,7 @@ def is_few(result: Result) -> bool:
     starved = result.maybe("starvation", length="all") or {"sessions": 0}
     poor = poorly_served(result)
     least = FEW * result.facts.sessions
-    return bool(starved["sessions"] < least and (poor is None or len(poor.rows) < least))
+    return bool(starved["sessions"] < least and (poor is None or poor.number < least))
 
 
 def _named(row: Row) -> str:
@@ -84,6 +97,8 @@ def _typical(rows: Sequence[Row]) -> str:
 
 
 def _reasons_of(rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
     why = usual_reason(rows)
     if not why:
         held = "it" if len(rows) == 1 else "them"
@@ -101,14 +116,15 @@ def _poorly_served(result: Result) -> list[Finding]:
     trouble = poorly_served(result)
     if trouble is None:
         return []
-    worst = trouble.rows[0]
-    text = (
-        f"{trouble.number} got less than {LESS} of what was offered{trouble.since}. "
-        f"Least: {_named(worst)} with {formats.percent(worst['delivery_ratio'])}"
-        f"{_others(trouble.rows[1 : 1 + _NAMED])}."
-    )
-    grade = Grade.WATCH if is_few(result) else Grade.UNFAIR
-    return [Finding(grade, "Served less", f"{text}{_typical(trouble.rows)}{_reasons_of(trouble.rows)}")]
+    number = formats.counted(trouble.number, "session")
+    text = f"{number} got less than {LESS} of what was offered{trouble.since}."
+    if trouble.rows:
+        worst = trouble.rows[0]
+        text += (
+            f" Least: {_named(worst)} with {formats.percent(worst['delivery_ratio'])}"
+            f"{_others(trouble.rows[1 : 1 + _NAMED])}."
+        )
+    return [_of_sessions(result, "Served less", text, trouble.rows)]
 
 
 def _inverted(result: Result) -> list[Finding]:
@@ -124,7 +140,8 @@ def _inverted(result: Result) -> list[Finding]:
         f"{formats.counted(row['inverted_qos0'], 'QoS 0 delivery').replace('deliverys', 'deliveries')} overtook "
         f"waiting QoS 1 or 2, in {formats.counted(row['sessions'], 'session')}; the gate should prevent that."
     )
-    return [Finding(Grade.WATCH, "Order", text)]
+    grade = Grade.NOTE if row["sessions"] < FEW * result.facts.sessions else Grade.WATCH
+    return [Finding(grade, "Order", text, client=_client(result, result.rows_of("inverted_sessions")))]
 
 
 def _drops(result: Result) -> list[Finding]:
@@ -138,11 +155,14 @@ def _drops(result: Result) -> list[Finding]:
     for row in result.rows_of("reasons"):
         if row["what"] == "dropped":
             reasons[row["reason"]] += row["deliveries"]
-    guaranteed = sum(totals[qos]["dropped"] for qos in ("1", "2") if qos in totals)
+    guaranteed, asked = (
+        sum(totals[qos][name] for qos in ("1", "2") if qos in totals) for name in ("dropped", "offered")
+    )
     held = f"{guaranteed:,} of them at QoS 1 and 2" if guaranteed else "all of them at QoS 0"
     first = max(reasons, key=lambda name: (reasons[name], name)) if reasons else ""
     why = f"; the most frequent reason: {formats.reason(first)}" if first else ""
-    return [Finding(Grade.WATCH if guaranteed else Grade.NOTE, "Dropped", f"{dropped:,} deliveries, {held}{why}.")]
+    grade = Grade.WATCH if guaranteed and guaranteed >= FEW * asked else Grade.NOTE
+    return [Finding(grade, "Dropped", f"{dropped:,} deliveries, {held}{why}.", first)]
 
 
 def _pressure(result: Result) -> list[Finding]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_jobs import formats
+from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result, Row
+from spark_jobs.measures.why import AWAY
 
-WELL_SERVED: Final = 0.95  # a session with a lower delivery ratio is poorly served
 HOUR: Final = 3_600_000_000
-_AWAY: Final = frozenset({"offline", "offline_qos0", "session_ended"})  # reasons on the client's side only
 BACKLOG: Final = "backlog"
 
 # For one session, for several, and an interpretation.
@@ -41,13 +41,17 @@ _BECAUSE: Final = {
 
 @dataclass(frozen=True)
 class Trouble:
-    """Sessions that were treated unfairly: rows of the worst, their number as text, since when, and why."""
+    """Sessions that were treated unfairly: rows of the worst, the number of all, since when, and why."""
 
     rows: Sequence[Row]
-    number: str
-    several: bool
+    number: int
     since: str
     why: str
+
+    @property
+    def several(self) -> bool:
+        """Whether it is more than one."""
+        return self.number > 1
 
 
 def starvation(result: Result) -> Trouble | None:
@@ -56,8 +60,7 @@ def starvation(result: Result) -> Trouble | None:
     rows = result.rows_of("starved_worst")
     if total is None or not total["sessions"]:
         return None
-    several = total["sessions"] > 1
-    return Trouble(rows, f"{total['sessions']:,}", several, _when_starved(result, rows), _typical_reason(rows))
+    return Trouble(rows, total["sessions"], _when_starved(result, rows), _typical_reason(rows))
 
 
 def _when_starved(result: Result, rows: Sequence[Row]) -> str:
@@ -83,17 +86,15 @@ def _when(starts: Sequence[int], ends: Sequence[int], last_us: int) -> str:
 
 def poorly_served(result: Result) -> Trouble | None:
     """The sessions with a delivery ratio below WELL_SERVED; None without any."""
-    worst = result.rows_of("worst_sessions")
+    total = result.maybe("fairness", scope="all", qos="all")
+    if total is None or not total["poorly_served"]:
+        return None
     # Deliveries to an offline client were not withheld by the broker.
     rows = [
         row
-        for row in worst
-        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED and row["why"] not in _AWAY
+        for row in result.rows_of("worst_sessions")
+        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED and row["why"] not in AWAY
     ]
-    if not rows:
-        return None
-    more = "At least " if len(rows) == len(worst) and len(worst) < result.facts.sessions else ""
-    number = f"{more}{formats.counted(len(rows), 'session')}"
     hours = [
         row["hour_us"]
         for row in result.rows_of("worst_hours")
@@ -101,7 +102,8 @@ def poorly_served(result: Result) -> Trouble | None:
     ]
     first, last = result.facts.first_us, result.facts.last_us
     since = _when([max(hour, first) for hour in hours], [min(hour + HOUR, last) for hour in hours], last)
-    return Trouble(rows, number, len(rows) > 1, since, _typical_reason(rows))
+    number = total["poorly_served"]
+    return Trouble(rows, number, since, _typical_reason(rows))
 
 
 def usual_reason(rows: Sequence[Row]) -> str:

@@ -34,14 +34,14 @@ def _headline_of(result: Result) -> str:
     starved = starvation(result)
     if starved is not None:
         were = "were" if starved.several else "was"
-        of = f"{starved.number} of {formats.counted(result.facts.sessions, 'session')} {were} starved"
+        of = f"{starved.number:,} of {formats.counted(result.facts.sessions, 'session')} {were} starved"
         nearly = "Nearly all sessions were served well: " if is_few(result) else ""
         return f"{nearly}{of}{starved.since}{_mostly(starved)}."
     poor = poorly_served(result)
     if poor is not None:
-        were = "were" if poor.several else "was"
+        were = f"{formats.counted(poor.number, 'session')} {'were' if poor.several else 'was'}"
         nearly = "Nearly all sessions were served well: " if is_few(result) else ""
-        return f"{nearly}{poor.number} {were} sent less than {LESS} of what was offered{poor.since}{_mostly(poor)}."
+        return f"{nearly}{were} sent less than {LESS} of what was offered{poor.since}{_mostly(poor)}."
     row = result.maybe("fairness", scope="all", qos="all")
     if row is None or row["jain_delivery_ratio"] is None:
         return "None of the offered deliveries was sent."

@@ -2,7 +2,9 @@
 
 import math
 import random
+from datetime import datetime
 from itertools import product
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -17,7 +19,9 @@ from spark_jobs.comparison.pairs import (
     signed_rank,
     without_gaps,
 )
+from spark_jobs.measures.histogram import bucket_of, percentile
 from spark_jobs.measures.result import Result
+from spark_jobs.metrics import BUCKETS
 from tests.spark_jobs.comparison.test_compare import result_of_hours
 
 pytestmark = pytest.mark.once
@@ -26,14 +30,26 @@ WEEK = 7 * 24
 
 
 def week(rng: random.Random, *, worse: float = 1.0, start: int = 0, hours: int = WEEK) -> dict[int, float | None]:
-    """Hourly p99 of a week: three times as high by day as by night, lower on Sunday, with autocorrelated noise."""
+    """Hourly p99 of a week: three times as high by day as by night, lower on Sunday, with autocorrelated noise.
+
+    Each is the value of its bucket, as the report knows it.
+    """
     noise = 0.0
     found: dict[int, float | None] = {}
     for hour in range(start, start + hours):
         noise = 0.4 * noise + rng.gauss(0, 0.15)
         cycle = math.exp(0.55 * math.sin(2 * math.pi * hour / 24)) * (0.6 if hour // 24 % 7 == 3 else 1)
-        found[hour * HOUR_US] = 1000 * worse * cycle * math.exp(noise)
+        found[hour * HOUR_US] = in_bucket(1000 * worse * cycle * math.exp(noise))
     return found
+
+
+def in_bucket(value: float) -> float:
+    """The value that a histogram with nothing else has."""
+    counts = [0] * BUCKETS
+    counts[bucket_of(round(value))] = 1
+    found = percentile(counts, 990)
+    assert found is not None
+    return found.value
 
 
 def verdict(before: dict[int, float | None], after: dict[int, float | None]) -> str:
@@ -60,6 +76,7 @@ def test_a_worse_week_is_found_and_an_equal_one_is_not_accused() -> None:
         before, worse, same = (week(rng, worse=factor, start=at) for factor, at in ((1, 0), (1.2, WEEK), (1, 2 * WEEK)))
         found += verdict(before, worse) == SIGNIFICANT
         accused += verdict(before, same) != NOT_SIGNIFICANT
+    print(f"found {found} of 100; {accused} of 100 accused")
     assert found >= 95
     assert accused <= 5
 
@@ -124,6 +141,24 @@ def test_values_by_hand() -> None:
     # 1 to 8, only the 3 below 0: W = 33, mean 18, variance 51, z = 14.5 / 7.1414, p = 0.0423
     mixed = [item for value in (1, 2, -3, 4, 5, 6, 7, 8) for item in (float(value), None)]
     assert signed_rank(mixed).p_value == pytest.approx(0.0423, abs=2e-4)
+
+
+def test_pairs_follow_the_clocks_of_people() -> None:
+    """Clocks change on 25 October 2026 in Berlin: a daily cycle by its clocks stays the same, by UTC it shifts."""
+    berlin = ZoneInfo("Europe/Berlin")
+    start = int(datetime(2026, 10, 12, tzinfo=berlin).timestamp()) // 3600
+
+    def cycle(first: int) -> dict[int, float | None]:
+        """Hours of a week, with their local hour as value."""
+        moments = {hour * HOUR_US: datetime.fromtimestamp(hour * 3600, berlin) for hour in range(first, first + WEEK)}
+        return {time_us: 1.0 + moment.hour for time_us, moment in moments.items()}
+
+    before, after = cycle(start), cycle(start + 2 * WEEK + 1)  # the week between has an hour more
+    pairs, shifted = paired(before, after, True, berlin), paired(before, after, True)
+    assert pairs is not None
+    assert set(pairs.differences) == {0.0}
+    assert shifted is not None
+    assert 0.0 not in shifted.differences
 
 
 def test_pairs_are_of_the_same_weekday_and_time() -> None:

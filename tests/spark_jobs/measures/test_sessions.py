@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.measures import fairness, lorenz
 from spark_jobs.measures.sessions import of_hours, per_session
-from spark_jobs.measures.top import window_full
+from spark_jobs.measures.top import WORST, first_of_each, window_full
 from spark_jobs.store import schema
 from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, session_hour, table
 
@@ -109,3 +109,18 @@ def test_lorenz_curves() -> None:
     assert curves.keys() == set(lorenz.CURVES)
     assert all(len(curve) == 101 for curve in curves.values())
     assert (curves["goodput"][0.5], curves["delivery_ratio"][0.75], curves["offered"][0.5]) == (0, 0.5, 0.5)
+
+
+def test_all_poorly_served_sessions_are_counted() -> None:
+    """Those below 95 %, of all and of each broker; not those whose clients were away, and at 95 % nobody."""
+    rows = [q0(f"poor-{n}", 100, 94) for n in range(40)]
+    rows += [q0(f"other-{n}", 100, 0, broker="b2") for n in range(2)]
+    rows += [q0(f"away-{n}", 100, 10, connected_us=HOUR // 2) for n in range(30)]
+    rows += [session_hour("left", offered_qos0=9, sent_qos0=1, dropped_session_ended_qos0=8), q0("good", 100, 95)]
+    found = fair(rows)
+    assert found["all", "", "all"]["poorly_served"] == found["all", "", "0"]["poorly_served"] == 42
+    assert found["broker", "b1", "all"]["poorly_served"] == 40
+    assert found["broker", "b2", "all"]["poorly_served"] == 2
+    assert found["all", "", "1"]["poorly_served"] == 0
+    worst = first_of_each(sessions(rows))[WORST]
+    assert [row["client_id"][:5] for row in worst] == ["other"] * 2 + ["poor-"] * 18

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_jobs.measures.sessions import CLOCKS
-from spark_jobs.measures.why import why, why_starved
+from spark_jobs.measures.why import AWAY, away, why, why_starved
 from spark_jobs.metrics import DROP_REASONS
 
 pytestmark = pytest.mark.once
@@ -46,3 +49,18 @@ def test_starvation_is_explained_by_its_own_time() -> None:
     assert why(session(congested_us=9)) == ""
     assert why_starved(session(congested_us=9)) == "congested"
     assert why_starved(session(congested_us=4, mqueue_max=1)) == "backlog"
+
+
+TIMES = st.sampled_from([0, 49, 50, 300, 1000])
+SESSIONS = st.fixed_dictionaries(
+    {"duration_us": TIMES, "connected_us": TIMES, "mqueue_max": st.integers(0, 1)}
+    | {f"{clock}_us": TIMES for clock in CLOCKS}
+    | {f"dropped_{reason}": st.integers(0, 2) for reason in DROP_REASONS}
+)
+
+
+@given(st.lists(SESSIONS, min_size=1, max_size=4))
+def test_who_was_away_is_told_in_the_same_way_for_all(rows: list[dict[str, int]]) -> None:
+    """Of all sessions at once, as of each by itself."""
+    sessions = [session(**row) for row in rows]
+    assert away(pa.Table.from_pylist(sessions)).tolist() == [why(each) in AWAY for each in sessions]

@@ -1,17 +1,23 @@
 """The verdict: who was treated unfairly, since when, and why; and what changed."""
 
 import re
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from spark_jobs.comparison.compare import AMBIGUOUS, SIGNIFICANT, TOO_LITTLE
+from spark_jobs.measures.hashing import hashed
 from spark_jobs.measures.result import Result
+from spark_jobs.measures.sessions import CLOCKS
 from spark_jobs.page.differences import changes
-from spark_jobs.page.finding import Grade
+from spark_jobs.page.finding import Finding, Grade
 from spark_jobs.page.findings import findings
 from spark_jobs.page.trouble import starvation
 from spark_jobs.page.verdict import headline, sentences
+from spark_jobs.page.words import WORDS
 from tests.support.spark.sample_result import replaced, sample_comparison, sample_result, without
 from tests.support.spark.sample_story import HOUR, TROUBLE
 
@@ -75,24 +81,83 @@ def test_one_starved_session_is_told_in_the_singular(result: Result) -> None:
 def test_few_sessions_do_not_make_a_day_unfair(result: Result) -> None:
     """One starved session of 20,000 is named, but not graded as unfair, and the headline begins with the others."""
     one = with_first(result, "starvation", sessions=1)
-    fed = with_first(without(one, "worst_sessions"), "starved_worst")
+    fed = with_first(with_rows(without(one, "worst_sessions"), "fairness", poorly_served=0), "starved_worst")
     assert headline([fed]).startswith("Nearly all sessions were served well: 1 of 20,000 sessions was starved")
     assert max(finding.grade for finding in findings(fed)) == Grade.WATCH
 
 
-def test_every_finding_says_what_to_do(result: Result) -> None:
-    """Each finding says what to do, with a section of MEASURES.md that exists."""
-    from importlib.resources import files
+def test_all_poorly_served_sessions_are_counted(result: Result) -> None:
+    """More than the worst that are listed: their share of the sessions decides the grade, not that of the list."""
+    many = with_rows(with_rows(result, "starvation", sessions=0), "fairness", poorly_served=1_234)
+    assert plain(headline([many])).startswith("1,234 sessions were sent less than 95 %")
+    assert next(each.grade for each in findings(many) if each.subject == "Served less") == Grade.UNFAIR
+    few = with_rows(many, "fairness", poorly_served=9)
+    assert next(each.grade for each in findings(few) if each.subject == "Served less") == Grade.WATCH
 
+
+def test_drops_and_order_are_graded_by_share(result: Result) -> None:
+    """A few QoS 1 of millions, and one session of 20,000, are a note; one in a thousand is to be watched."""
+    grades = {finding.subject: finding.grade for finding in findings(with_rows(result, "totals", dropped=7))}
+    assert grades["Dropped"] == grades["Order"] == Grade.NOTE
+    worse = with_rows(with_rows(result, "totals", dropped=1_000, offered=1_000_000), "inversion", sessions=20)
+    grades = {finding.subject: finding.grade for finding in findings(worse)}
+    assert grades["Dropped"] == grades["Order"] == Grade.WATCH
+
+
+def all_findings(result: Result) -> list[Finding]:
+    """Findings with every reason, and those about invalid input."""
+    reasons = [row["reason"] for row in result.rows_of("reasons") if row["what"] == "dropped"]
+    states = [*CLOCKS, "queue_full_paced", "offline", "", *reasons]
+    of_reasons = [each for why in states for each in findings(with_rows(result, "starved_worst", why=why))]
+    return [*of_reasons, *findings(with_rows(result, "books", rows_off=3))]
+
+
+def test_every_finding_says_what_to_do(result: Result) -> None:
+    """A sentence, keys of the configuration, a command, a definition on the page, and a section of MEASURES.md."""
     headings = {
         re.sub(r"[^\w\- ]", "", line.removeprefix("## ").lower()).replace(" ", "-")
         for line in (files("spark_jobs") / "MEASURES.md").read_text(encoding="utf-8").splitlines()
         if line.startswith("## ")
     }
-    for finding in findings(result):
-        assert finding.act or finding.grade == Grade.GOOD, finding.subject
+    for finding in all_findings(result):
         assert finding.see.removeprefix("MEASURES.md#") in headings, finding.see
+        assert finding.definition in WORDS["definitions"], finding.subject
         assert finding.to_json()["grade"] in {"good", "note", "watch", "unfair"}
+        if finding.grade > Grade.GOOD:
+            assert finding.act, finding.subject
+            assert finding.command.startswith("sluice "), finding.subject
+            assert finding.knobs or finding.subject == "Order"
+
+
+def test_the_keys_exist() -> None:
+    """Each key that a finding names is one of the configuration, and its rule is one of FLOW-CONTROL.md."""
+    root = Path(__file__).parents[3]
+    text = (root / "session" / "FLOW-CONTROL.md").read_text(encoding="utf-8")
+    rules = re.findall(r"^\*\*(FC-\d+),", text, re.MULTILINE)
+    known = yaml.safe_load((root / "config" / "default.yaml").read_text(encoding="utf-8")) | {"node_name": ""}
+    for named in (*WORDS["knobs"].values(), *WORDS["knobs_by_reason"].values()):
+        for each in named.split(", "):
+            key, _, rule = each.partition(" ")
+            at = known
+            for part in key.split("."):
+                assert part in at, key
+                at = at[part]
+            assert not rule or rule in rules, rule
+
+
+def test_the_command_names_the_client_if_it_can_be_typed(result: Result) -> None:
+    """The longest starved session, quoted; not an id with unprintable letters, a very long one, or a digest."""
+
+    def command(client: str, *, hidden: bool = False) -> str:
+        named = with_first(result, "starved_worst", client_id=client)
+        of = hashed(named, "key") if hidden else named
+        return next(each.command for each in findings(of) if each.subject == "Starved")
+
+    assert command("pump-7") == "sluice ctl session pump-7"
+    assert command("a b'; rm -rf /") == "sluice ctl session 'a b'\"'\"'; rm -rf /'"
+    for cannot in ("line\nend", "x" * 61, "\u202eabc"):
+        assert command(cannot) == "sluice ctl session CLIENT"
+    assert command("pump-7", hidden=True) == "sluice ctl session CLIENT"
 
 
 def test_starvation_until_the_end(result: Result) -> None:
@@ -121,20 +186,21 @@ def test_sessions_that_got_less_without_being_starved(result: Result) -> None:
     """Without starvation the headline names sessions with less than 95 %; their start is known by the hour."""
     fed = with_rows(without(result, "starved_worst"), "starvation", sessions=0)
     assert plain(headline([fed])) == (
-        "At least 20 sessions were sent less than 95 % of what was offered from 21 Nov 14:00 to 20:00, "
+        "31 sessions were sent less than 95 % of what was offered from 21 Nov 14:00 to 20:00, "
         "mostly because their windows were full."
     )
 
 
 def test_sessions_that_were_away_are_not_treated_unfairly(result: Result) -> None:
     """Deliveries to an offline client are not withheld by the broker."""
-    away = with_rows(result, "worst_sessions", why="offline")
+    away = with_rows(with_rows(result, "worst_sessions", why="offline"), "fairness", poorly_served=0)
     assert "Served less" not in told(away)
 
 
 def test_no_session_treated_unfairly(result: Result) -> None:
     """Equal, with the lowest share; unequal; nothing sent; nothing offered."""
     fair = with_rows(without(result, "starved_worst", "worst_sessions"), "starvation", sessions=0)
+    fair = with_rows(fair, "fairness", poorly_served=0)
     well = with_rows(fair, "fairness", jain_delivery_ratio=0.999, lowest_delivery_ratio=0.97)
     assert plain(headline([well])).startswith("No session was treated unfairly: each was sent at least 97.0 %")
     assert "Sessions were treated unequally: Jain’s index is 0.969." in headline([fair])

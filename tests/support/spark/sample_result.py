@@ -155,6 +155,7 @@ def _over_sessions(dice: random.Random, trouble: float) -> dict[str, Rows]:
                     "sessions": 20_000 if scope == "all" else dice.randrange(40, 9000),
                     "goodput_sessions": 19_990,
                     "left_out": 10,
+                    "poorly_served": (31 if trouble == 1 else 5) if scope == "all" else 3,
                     "jain_delivery_ratio": 1 - 0.031 * bad,
                     "jain_goodput": 0.523,
                     "maxmin_goodput": 0.0041,
