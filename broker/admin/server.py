@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
+from broker.admin.connection import REQUEST_TIMEOUT, AdminConnection
 from broker.admin.links import Grant, Links
-from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, peer_uid, place
+from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
 from broker.runtime.clock import monotonic_us
 from broker.server.listening import open_sockets, server_context
 from config.admin import CHOSEN, Admin
@@ -26,24 +27,16 @@ if TYPE_CHECKING:
     from broker.admin.managed import Managed
 
 MOST_CONNECTIONS: Final = 64
-"""Of each kind, Unix and TCP; further connections are refused."""
+"""Of each kind, Unix and TCP; further connections are refused, if no other makes room."""
 
-REQUEST_TIMEOUT: Final = 10.0
-"""Seconds that a peer has to send a request, with its body, and before it for the TLS handshake. Who sends nothing, or
-a byte now and then, must not keep the others out."""
-
-REFUSAL_TIMEOUT: Final = 1.0
-"""Seconds that a refused connection has to send its request."""
+PATIENCE: Final = 1.0
+"""Seconds for which a peer may keep the broker waiting although there is no room for another."""
 
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds after which the thread that loads the application must release the interpreter."""
 
 ANY_LOOPBACK: Final = "127.0.0.1:0"
 """Where the dashboard is served without `admin.listen`: only this machine reaches it, and only links let anybody in."""
-
-_REFUSAL: Final = (
-    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n{body}"
-)
 
 
 class AdminServer:
@@ -139,11 +132,22 @@ class AdminServer:
         if trusted and not is_trusted(uid):
             self._log.warning("admin_refused", uid=uid)
             return f"user {uid} is not allowed to ask: only the broker's user and root are"
-        if sum(each.trusted is trusted for each in self.connections) > MOST_CONNECTIONS:
+        if not self._has_room([each for each in self.connections if each.trusted is trusted and not each.refused]):
             return f"{MOST_CONNECTIONS} others are connected, which is the most: try again later"
         return ""
 
-    def serve(self, connection: "AdminConnection") -> None:
+    def _has_room(self, connections: list[AdminConnection]) -> bool:
+        """Whether there are not too many; the one whose peer has kept the broker waiting longest makes room."""
+        if len(connections) <= MOST_CONNECTIONS:
+            return True
+        slowest = max(connections, key=AdminConnection.waited)
+        if slowest.waited() < PATIENCE:
+            return False
+        self.connections.discard(slowest)
+        slowest.abort()
+        return True
+
+    def serve(self, connection: AdminConnection) -> None:
         """Hand a connection to uvicorn, as soon as the application is loaded."""
         if self._state is not None:
             connection.begin(self._protocol(connection))
@@ -154,7 +158,7 @@ class AdminServer:
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
-    def _protocol(self, connection: "AdminConnection") -> asyncio.Protocol:
+    def _protocol(self, connection: AdminConnection) -> asyncio.Protocol:
         config, state = self._config, self._state
         assert config is not None  # loaded
         assert state is not None
@@ -187,107 +191,6 @@ class AdminServer:
         from broker.admin.api.load import load
 
         return load(self._managed, self.links, self.dashboard)
-
-
-class AdminConnection(asyncio.Protocol):
-    """A connection until uvicorn has it: who is there, and whether they are served."""
-
-    def __init__(self, server: AdminServer, trusted: bool) -> None:
-        """`trusted`: by its socket, which only the broker's user and root may open."""
-        self.refused = False
-        self._server = server
-        self.trusted = trusted
-        self._uid: int | None = None
-        self._transport: asyncio.Transport | None = None
-        self._protocol: asyncio.Protocol | None = None
-        self._received = b""
-        self._deadline: asyncio.TimerHandle | None = None
-
-    def facts(self) -> dict[str, object]:
-        """What each request's `state` has."""
-        return {"trusted": self.trusted, "uid": self._uid, "connection": self}
-
-    def expect_request(self) -> None:
-        """The peer has REQUEST_TIMEOUT to send the next request."""
-        self.has_request()
-        if self in self._server.connections:
-            self._deadline = asyncio.get_running_loop().call_later(REQUEST_TIMEOUT, self.abort)
-
-    def has_request(self) -> None:
-        """It has sent it whole."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse, or wait for the application."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._server.connections.add(self)
-        if self.trusted:
-            self._uid = peer_uid(transport.get_extra_info("socket"))
-        why = self._server.refusal(self.trusted, self._uid)
-        if why:
-            self.refused = True
-            status = "403 Forbidden" if "not allowed" in why else "503 Service Unavailable"
-            body = f'{{"detail": "{why}"}}\n'
-            self._transport.write(_REFUSAL.format(status=status, size=len(body), body=body).encode())
-            # Closed before its request is there, the peer might see an error in place of the answer.
-            asyncio.get_running_loop().call_later(REFUSAL_TIMEOUT, self._transport.close)
-            return
-        self.expect_request()
-        self._server.serve(self)
-
-    def begin(self, protocol: asyncio.Protocol) -> None:
-        """From now on uvicorn handles what comes."""
-        assert self._transport is not None  # `connection_made` comes first
-        self._protocol = protocol
-        protocol.connection_made(self._transport)
-        if self._received:
-            self.expect_request()
-            protocol.data_received(self._received)
-            self._transport.resume_reading()
-
-    def data_received(self, data: bytes) -> None:
-        """Part of a request."""
-        if self._protocol is not None:
-            self._protocol.data_received(data)
-        elif self.refused:
-            self.close()
-        elif self._transport is not None:
-            self._received = data  # it is for uvicorn, when the application is loaded
-            self.has_request()  # and that it is not yet is not the peer's fault
-            self._transport.pause_reading()
-
-    def eof_received(self) -> bool | None:
-        """The peer has closed its side: it may still wait for the answer."""
-        return self._protocol.eof_received() if self._protocol is not None else None
-
-    def pause_writing(self) -> None:
-        """The peer reads too slowly."""
-        if self._protocol is not None:
-            self._protocol.pause_writing()
-
-    def resume_writing(self) -> None:
-        """It has read enough."""
-        if self._protocol is not None:
-            self._protocol.resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended."""
-        self.has_request()
-        self._server.connections.discard(self)
-        if self._protocol is not None:
-            self._protocol.connection_lost(exc)
-
-    def close(self) -> None:
-        """Close when everything is written."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
 
 
 async def start_admin(managed: "Managed", dashboard: bool = False) -> AdminServer | None:

@@ -14,6 +14,7 @@ from typing import Protocol
 from tests.bench import earlier, peers
 from tests.bench.peers import Candidate, output_of
 from tests.bench.told_peers import TOLD, Told
+from tests.bench.watched import SECTIONS, watched
 from tests.support.brokers import HOST, TCP_ONLY, Listener, start_sluice
 from tests.support.cache import ROOT, cache_folder
 from tests.support.certificates import make_certificates
@@ -47,6 +48,8 @@ class Sources:
     prototype: Path | None = None
     programs: Mapping[str, str | None] = field(default_factory=dict)
     """Of brokers of `told_peers`, by name; looked for on PATH if it does not say."""
+    watched: bool = False
+    """Whether Sluice is measured once more, while operators look at it."""
 
 
 @dataclass
@@ -79,6 +82,8 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
         "sluice": lambda scratch: find_sluice(sources.sluice or sys.executable),
         "sluice-interpreted": find_sluice_sources,
     }
+    if sources.watched:
+        finders["sluice-watched"] = lambda scratch: find_watched(sources.sluice or sys.executable)
     if sources.before:
         finders["sluice-before"] = lambda scratch: find_before(sources.before or "")
     if sources.prototype:
@@ -116,6 +121,11 @@ def find_sluice(
         return start_sluice(folder, on, own, command=command)
 
     return Candidate(name, f"Sluice {version}, {how}", start, partial(_over_tls, start))
+
+
+def find_watched(python: str) -> Candidate:
+    """The same with an open dashboard, and scrapes."""
+    return watched(find_sluice(python, "sluice-watched", lambda folder: SECTIONS))
 
 
 def find_before(name: str, sections: Callable[[Path], Mapping[str, object]] | None = None) -> Candidate:

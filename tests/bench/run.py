@@ -67,6 +67,9 @@ def main(
     before: Annotated[
         str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
     ] = None,
+    watched: Annotated[
+        bool, typer.Option("--watched", help="Also measure Sluice with an open dashboard, scraped by Prometheus.")
+    ] = False,
     amqtt: Annotated[str | None, typer.Option(help="Python of an environment that has amqtt.")] = None,
     flashmq: Annotated[str | None, typer.Option(help="FlashMQ's program, if it is not on PATH.")] = None,
     nanomq: Annotated[str | None, typer.Option(help="NanoMQ's program, if it is not on PATH.")] = None,
@@ -79,7 +82,8 @@ def main(
 ) -> None:
     """Measure brokers side by side."""
     chosen = chosen_loads(loads)
-    sources = candidates.Sources(sluice, before, amqtt, prototype, {"flashmq": flashmq, "nanomq": nanomq, "emqx": emqx})
+    programs = {"flashmq": flashmq, "nanomq": nanomq, "emqx": emqx}
+    sources = candidates.Sources(sluice, before, amqtt, prototype, programs, watched)
     wanted = chosen_brokers(brokers, sources)
     out, err = Console(), Console(stderr=True)
     not_counted = instructions.why_not()

@@ -61,6 +61,17 @@ class Published(BaseModel):
     matched: bool
 
 
+async def _named(
+    client_id: str,
+    of_query: Annotated[str, Query(alias="id", description="The client id, if the path ends before it.")] = "",
+) -> str:
+    """The client id, whatever it is: a browser takes `.` and `..` in a path for steps, also as %2e."""
+    return client_id or of_query
+
+
+Named = Annotated[str, Depends(_named)]
+
+
 def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) -> APIRouter:
     """The endpoints of clients, sessions and addresses; `changed` is called after each action."""
     router = APIRouter(tags=["actions"])
@@ -68,7 +79,7 @@ def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) 
     Log = Annotated[Audit, Depends(operator_audit(find))]  # noqa: N806 - a type, whose dependency is known only here
 
     @router.delete("/clients/{client_id:any}", responses=refusals(404))
-    async def disconnect(client_id: str, audit: Log) -> Done:
+    async def disconnect(client_id: Named, audit: Log) -> Done:
         """Disconnect a client, in MQTT 5 with 0x98; its session lasts as long as it would without this."""
         client = broker.clients.get(client_id)
         if client is None or client.connection is None:
@@ -79,7 +90,7 @@ def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) 
         return Done(result="disconnected")
 
     @router.delete("/sessions/{client_id:any}", responses=refusals(404))
-    async def end_session(client_id: str, audit: Log) -> Done:
+    async def end_session(client_id: Named, audit: Log) -> Done:
         """End a session with its subscriptions and what waits in it; its client is disconnected."""
         client = broker.clients.get(client_id)
         if client is None:

@@ -1,7 +1,6 @@
 """The admin server: when it loads the application, how many it serves, and peers that do not wait."""
 
-import socket
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from broker.admin import client
 from broker.admin.client import AdminError
 from tests.broker.conftest import Start
-from tests.support.broker.admin import request
+from tests.support.broker.admin import HEALTH, peer, refused, request
 from tests.support.broker.events import wait_for_event
 from tests.support.brokers import start_sluice
 from tests.support.certificates import Certificates
@@ -18,8 +17,6 @@ from tests.support.waiting import wait_until
 from tests.support.wire import connected
 
 pytestmark = pytest.mark.once
-
-HEALTH = b"GET /health HTTP/1.1\r\nHost: sluice\r\n\r\n"
 
 
 @pytest.fixture
@@ -34,14 +31,6 @@ def broker(start: Start) -> BrokerProcess:
 def path(broker: BrokerProcess) -> Path:
     """Its socket."""
     return broker.folder / "a.sock"
-
-
-def peer(path: Path) -> socket.socket:
-    """A connection."""
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(20)
-    connection.connect(str(path))
-    return connection
 
 
 def test_several_at_once_before_it_is_loaded(path: Path) -> None:
@@ -61,8 +50,12 @@ def test_large_request_before_it_is_loaded(path: Path) -> None:
         assert early.recv(12) == b"HTTP/1.1 200"
 
 
-def test_connections_are_bounded(broker: BrokerProcess, path: Path) -> None:
+def test_connections_are_bounded(start: Start, tmp_path: Path) -> None:
     """The broker refuses a 65th connection until one of the 64 has ended."""
+    patient = "import broker.admin.server as server; server.PATIENCE = 60.0"
+    broker = start(sections={"admin": {"socket": "a.sock"}}, prepare=patient)
+    wait_for_event(broker, "admin_socket")
+    path = tmp_path / "a.sock"
     assert request(path, "/health").status == 200
     with ExitStack() as stack:
         peers = [stack.enter_context(peer(path)) for _ in range(64)]
@@ -71,13 +64,6 @@ def test_connections_are_bounded(broker: BrokerProcess, path: Path) -> None:
             client.ask(path, "/sessions")
         peers[0].close()
         wait_until(lambda: not refused(path), "there is room")
-
-
-def refused(path: Path) -> bool:
-    """Whether another connection is refused."""
-    with suppress(ConnectionError):
-        return request(path, "/health").status == 503
-    return True
 
 
 def test_wrong_http(path: Path) -> None:
@@ -103,37 +89,6 @@ def test_mqtt_during_a_flood(broker: BrokerProcess, path: Path) -> None:
         flood.sendall(b"GET /api/v1/sessions HTTP/1.1\r\nHost: sluice\r\n\r\n" * 1_000)
         for _ in range(100):
             publisher.publish("t", b"x", 1)
-
-
-PARTS = [
-    b"",
-    b"GET /hea",
-    HEALTH + b"GET /hea",
-    b"POST /api/v1/publish HTTP/1.1\r\nHost: sluice\r\nContent-Length: 20\r\n\r\n{",
-    b"POST /api/v1/nothing HTTP/1.1\r\nHost: sluice\r\nContent-Length: 20\r\n\r\n{",
-]
-
-
-def test_silent_peers(path: Path) -> None:
-    """Who does not send a whole request within ten seconds is disconnected, also after an earlier request."""
-    with ExitStack() as stack:
-        peers = [stack.enter_context(peer(path)) for _ in PARTS]
-        for silent, sent in zip(peers, PARTS, strict=True):
-            silent.sendall(sent)
-        for silent in peers:
-            with suppress(ConnectionError):
-                while silent.recv(65_536):
-                    pass
-
-
-def test_slow_answers(path: Path) -> None:
-    """Who waits for an answer is not disconnected, however long it takes: here a stream."""
-    with peer(path) as patient:
-        patient.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: sluice\r\n\r\n")
-        patient.settimeout(30)
-        received = b""
-        while received.count(b"data: ") < 12:
-            received += patient.recv(65_536)
 
 
 def test_tls(tmp_path: Path, certificates: Certificates) -> None:

@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 import ssl
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ from tests.support.process import Address
 Row = dict[str, Any]
 
 TIMEOUT = 20.0
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: sluice\r\n\r\n"
 
 
 class Answer(NamedTuple):
@@ -81,3 +83,18 @@ def ask(path: Path, what: str = "sessions", sort: str = "mqueue", limit: int = 2
     """The items of a list."""
     items: list[Row] = listed(path, what, f"sort={sort}&limit={limit}")["items"]
     return items
+
+
+def peer(path: Path) -> socket.socket:
+    """A connection to the Unix socket, for a peer that does not do what HTTP says."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(TIMEOUT)
+    connection.connect(str(path))
+    return connection
+
+
+def refused(path: Path) -> bool:
+    """Whether another connection is refused."""
+    with suppress(ConnectionError):
+        return request(path, "/health").status == 503
+    return True

@@ -14,7 +14,7 @@ export function actions(id) {
     onclick: async () => {
       if (!(await confirmed(title, id, effect))) return;
       try {
-        say(result, (await ask(path + encodeURIComponent(id), { method: "DELETE" })).result);
+        say(result, (await ask(`${path}?${new URLSearchParams({ id })}`, { method: "DELETE" })).result);
       } catch (error) {
         say(result, error.message);
       }

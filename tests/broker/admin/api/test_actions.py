@@ -60,7 +60,7 @@ def test_disconnect(broker: BrokerProcess, path: Path, name: str) -> None:
         assert last.reason_code == reason_codes.ADMINISTRATIVE_ACTION
         assert name in names(path)
         assert request(path, target, "DELETE").status == 404
-    assert request(path, f"/api/v1/sessions/{quote(name, safe='')}", "DELETE").status == 200
+    assert request(path, f"/api/v1/sessions/?id={quote(name, safe='')}", "DELETE").status == 200
 
 
 @pytest.mark.parametrize("online", [True, False])

@@ -196,11 +196,12 @@ def test_by_keyboard(browser: "Browser", broker: BrokerProcess, tcp: Address) ->
         wait_until(lambda: "window full" in text(seen, "#why"), "its page again")
 
 
-def test_an_operator_acts(browser: "Browser", broker: BrokerProcess, tcp: Address) -> None:
+@pytest.mark.parametrize("name", ["a/b", "..", "%2e"])
+def test_an_operator_acts(browser: "Browser", broker: BrokerProcess, tcp: Address, name: str) -> None:
     """An operator is asked first, and then the client is disconnected; who cancels changes nothing."""
     with ExitStack() as stack:
-        client = stack.enter_context(connected(broker.address(), 5, client_id="a/b"))
-        seen = stack.enter_context(entered(browser, tcp, OPERATOR, f"#/session/{quote('a/b', safe='')}"))
+        client = stack.enter_context(connected(broker.address(), 5, client_id=name))
+        seen = stack.enter_context(entered(browser, tcp, OPERATOR, f"#/session/{quote(name, safe='')}"))
         button = seen.page.get_by_role("button", name="Disconnect")
         button.click()
         seen.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
