@@ -19,6 +19,7 @@ from broker.clients import Client
 from broker.connection.connection import Connection
 from broker.connection.replies import shortened
 from broker.routing.receivers import Receivers
+from broker.runtime.clock import SECOND
 from broker.sessions import DetachedHost
 from broker.telemetry.slices import STEP, Slices
 from protocol.errors import MQTTError
@@ -104,6 +105,7 @@ class Trace:
     async def lines(self, seconds: float) -> AsyncGenerator[str, None]:
         """Each line, until the time or the number of lines is used up; empty ones in between."""
         looking = asyncio.get_running_loop().create_task(self._run(seconds))
+        looking.add_done_callback(lambda _: self._news.set())
         try:
             while self.active or self._pending or not looking.done():
                 if not self._pending:
@@ -131,7 +133,7 @@ class Trace:
             await self._begin()
             while self.active and time.monotonic() < end:
                 await asyncio.sleep(min(LOOK, max(end - time.monotonic(), 0)))
-                self._look()
+                await self._look()
                 self._check_share(time.monotonic())
             if self.active:
                 self._tell(None, "ended", text="the time is over")
@@ -243,17 +245,28 @@ class Trace:
         except MQTTError:
             return None
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
+        """Tell what has been decided since the last look, in slices: there may be MOST_WATCHED sessions."""
+        clients = self._broker.clients
         if self.wanted.client_id is not None and self.wanted.client_id not in self._watched:
-            client = self._broker.clients.get(self.wanted.client_id)
+            client = clients.get(self.wanted.client_id)
             if client is not None:
                 self.watch(client)
-        for client_id, watched in list(self._watched.items()):
+        slices = Slices()
+        for number, (client_id, watched) in enumerate(list(self._watched.items()), 1):
             for event, text in watched.look():
                 self._tell(client_id, event, text=text)
-        for tap in [each for each in islice(self._taps, MOST_WATCHED) if each.told]:
+            if not clients.knows(watched.client) and self._watched.get(client_id) is watched:
+                del self._watched[client_id]  # the session has ended: others can be watched
+            if number % STEP == 0:
+                await slices.breathe()
+        for number, tap in enumerate([each for each in islice(self._taps, MOST_WATCHED) if each.told], 1):
             for event, text in tap.reading.look():
                 self.tell(tap, event, text=text)
+            if number % STEP == 0:
+                await slices.breathe()
+        await slices.pause()
+        self.took += slices.us / SECOND
 
     # -- lines
 

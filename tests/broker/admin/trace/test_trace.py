@@ -1,5 +1,6 @@
 """What bounds a trace: how many connections it looks at, and how much of the time it takes."""
 
+import asyncio
 import json
 from contextlib import aclosing
 from typing import Any
@@ -45,3 +46,36 @@ def test_its_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     began, ended = traced(monkeypatch, 1e9, 2)
     assert (began["event"], ended["event"]) == ("began", "ended")
     assert "of the broker's time: name a client, or fewer topics" in ended["text"]
+
+
+def test_it_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its time is over the answer ends, too; it does not wait for what shows that a quiet trace still runs."""
+    monkeypatch.setattr(traces, "QUIET", 3600.0)
+    with LocalBroker() as local:
+        trace = Trace(local.broker, Wanted(client_id="nobody"), 10, payload=False)
+
+        async def read() -> list[Any]:
+            return [json.loads(line) async for line in trace.lines(0.01)]
+
+        found = local.loop.run_until_complete(asyncio.wait_for(read(), 60))
+        assert [each["text"] for each in found] == ["0 connections", "the time is over"]
+
+
+def test_ended_sessions_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions that have ended are watched no longer, so that those that come later are."""
+    monkeypatch.setattr(traces, "MOST_WATCHED", 1)
+    with LocalBroker() as local:
+        clients = {name: local.client() for name in ("first", "second")}
+        for name, client in clients.items():
+            client.connect(name)
+        first, second = (local.broker.clients.by_id[name] for name in clients)
+        trace = Trace(local.broker, Wanted(client_id="nobody"), 10, payload=False)
+        assert (trace.watch(first) is not None, trace.watch(second)) == (True, None)
+        clients["first"].drop()
+
+        async def read() -> None:
+            async for _ in trace.lines(0.01):
+                pass
+
+        local.loop.run_until_complete(read())
+        assert trace.watch(second) is not None
