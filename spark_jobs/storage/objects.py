@@ -5,7 +5,6 @@ asked: its file systems are Java's, which only private attributes of pyspark can
 """
 
 import io
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Final, cast
@@ -15,11 +14,10 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileInfo, FileSelector, FileType, PyFileSystem
 
-from spark_jobs.storage.storage import Entry, Storage, StorageError, is_hidden
+from spark_jobs.storage.storage import Entry, Storage, StorageError, is_hidden, reason_of
 
 _BLOCK: Final = 1 << 20  # bytes read, or written, at once
 _PIECE: Final = 1 << 16  # bytes; pieces shorter than a block reach deltalake as bytes, which is all that it writes
-_ARROW: Final = re.compile(r"\s*\x1b\[\d+m↳\x1b\[0m\s*")  # between the lines of a message: what failed, and why
 
 
 class ObjectStorage(Storage):
@@ -96,5 +94,4 @@ class ObjectStorage(Storage):
         try:
             yield
         except (OSError, pa.ArrowException, DeltaError) as error:
-            why = ": ".join(part for part in _ARROW.split(str(error).strip())[:3] if part)
-            raise StorageError(f"{self.uri_of(name)} cannot be {what}: {why}") from error
+            raise StorageError(f"{self.uri_of(name)} cannot be {what}: {reason_of(error)}") from error

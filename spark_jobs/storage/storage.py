@@ -1,5 +1,6 @@
 """The interface to a folder on any file system."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from typing import BinaryIO, Final
 from spark_jobs.errors import ReportError
 
 _HIDDEN: Final = ("_", ".")
+_ARROW: Final = re.compile(r"\s*\x1b\[\d+m↳\x1b\[0m\s*")
+"""What deltalake has between the lines of a message: what failed, and why."""
 
 
 class StorageError(ReportError):
@@ -92,3 +95,8 @@ class Storage(ABC):
 def is_hidden(name: str) -> bool:
     """Whether the last part of a name begins with _ or a dot: unfinished files, or not data."""
     return name.rpartition("/")[2].startswith(_HIDDEN)
+
+
+def reason_of(error: Exception) -> str:
+    """What an error of deltalake or Arrow says, in one line."""
+    return ": ".join(part for part in _ARROW.split(str(error).strip())[:3] if part).partition("\n")[0]

@@ -28,6 +28,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from spark_jobs.errors import ReportError
 from spark_jobs.storage import Storage, StorageError
 from spark_jobs.storage.local import LocalStorage
+from spark_jobs.storage.storage import reason_of
 from spark_jobs.store.schema import DATASETS, HOUR_US, PARTITIONS, SESSIONS, stored_schema
 from spark_jobs.store.taken import (
     BROKERS_SCHEMA,
@@ -169,11 +170,12 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
             if version > newest:
                 raise StorageError(f"{storage.shown}: has no version {version}; its newest one is {newest}")
             sessions.load_as_version(version)
-        if _SLOT not in sessions.metadata().configuration:
-            raise StorageError(f"{storage.shown}: {SESSIONS} is a Delta table, but not one of Sluice; use a new folder")
+        _require_own(storage, SESSIONS, sessions)
         others = {
             name: DeltaTable(_uri(storage, name), version=sessions.transaction_version(name) or 0) for name in OTHERS
         }
+        for name, table in others.items():
+            _require_own(storage, name, table)
         return Snapshot(storage, {SESSIONS: sessions, **others})
 
 
@@ -181,8 +183,12 @@ def create(storage: Storage, slot_us: int) -> Snapshot:
     """Create the tables of a new store; those that exist are kept.
 
     Raises:
-        StorageError: they cannot be written.
+        StorageError: they cannot be written, or one of them is of another program.
     """
+    with _delta_errors(storage):
+        for name in SCHEMAS:
+            if DeltaTable.is_deltatable(uri := _uri(storage, name)):
+                _require_own(storage, name, DeltaTable(uri))
     configuration = {_SLOT: str(slot_us), "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours"}
     for name in (*OTHERS, SESSIONS):
         if isinstance(storage, LocalStorage):
@@ -307,6 +313,12 @@ def _properties(table: DeltaTable, named: Iterable[Transaction] = ()) -> CommitP
     return CommitProperties(max_commit_retries=0, app_transactions=[Transaction(_COMMITS, number), *named])
 
 
+def _require_own(storage: Storage, name: str, table: DeltaTable) -> None:
+    """Raise StorageError for a table that `create` has not made."""
+    if _SLOT not in table.metadata().configuration:
+        raise StorageError(f"{storage.shown}: {name} is a Delta table, but not one of Sluice; use a new folder")
+
+
 def _partitions(name: str) -> list[str]:
     return [column for column in PARTITIONS if column in SCHEMAS[name].names]
 
@@ -337,5 +349,4 @@ def _delta_errors(storage: Storage) -> Iterator[None]:
     except CommitFailedError as error:
         raise ConflictError from error
     except (DeltaError, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        raise StorageError(f"{storage.shown}: {reason}") from error
+        raise StorageError(f"{storage.shown}: {reason_of(error)}") from error

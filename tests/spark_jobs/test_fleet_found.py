@@ -9,12 +9,15 @@ from typing import Any, Final
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from spark_jobs.compaction.compact import Compacted
 from spark_jobs.measures.measure import measure
 from spark_jobs.measures.result import Result
+from spark_jobs.metrics import QOS
 from spark_jobs.progress import Progress
 from spark_jobs.sources import frames_of
+from spark_jobs.store.schema import SESSIONS
 from spark_jobs.store.store import Selection, open_store
 from tests.support.broker.metrics import metrics_files
 from tests.support.spark.compacting import Run, tables
@@ -217,3 +220,28 @@ def test_totals(found: Found) -> None:
             assert row[what] == sum(planted.totals[f"{what}_qos{qos}"] for qos in wanted)
     assert found[1].facts.rows == planted.rows
     assert found[1].facts.sessions == planted.sessions
+
+
+def test_other_programs_get_the_sums_of_the_report(fleet: Fleet, found: Found) -> None:
+    """DuckDB and Polars, which read Delta tables: deliveries by QoS, rows and sessions."""
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    place = str(fleet.store / SESSIONS)
+    names = [f"{what}_qos{qos}" for what in ("offered", "sent", "dropped") for qos in QOS]
+    expected = {
+        f"{what}_qos{row['qos']}": row[what]
+        for row in table(found, "totals")
+        if row["qos"] != "all"
+        for what in ("offered", "sent", "dropped")
+    } | {"rows": found[1].facts.rows}
+
+    store = polars.scan_delta(place)
+    assert store.select(polars.col(*names, "rows").sum()).collect().to_dicts() == [expected]
+    key = ("broker", "client_id", "session_started")
+    assert store.select(key).unique().collect().height == found[1].facts.sessions
+
+    sessions = DeltaTable(place).to_pyarrow_dataset()  # which DuckDB finds by its name
+    assert sessions.count_rows() > 0
+    sums = ", ".join(f"sum({name})::bigint" for name in (*names, "rows"))
+    count = f"count(DISTINCT ({', '.join(key)}))"
+    [row] = duckdb.sql(f"SELECT {count}, {sums} FROM sessions").fetchall()
+    assert row == (found[1].facts.sessions, *[expected[name] for name in (*names, "rows")])

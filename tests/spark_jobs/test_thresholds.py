@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from spark_jobs import cli
 from spark_jobs.errors import ReportError
@@ -63,9 +64,13 @@ def test_the_starved_are_a_share_of_all_sessions() -> None:
 
 
 def test_figures_are_open_metrics() -> None:
-    """One TYPE line for each measure, the runs as labels, letters escaped, and EOF at the end."""
+    """Each measure has its type and meaning, the runs as labels, letters escaped; Prometheus' own parser reads it."""
     results = [sample_result("before"), sample_result('a "b"\\\n', better=True)]
     lines = open_metrics(results, check(results[1], {"delivery_ratio": 0.5})).splitlines()
+    parsed = {family.name: family for family in text_string_to_metric_families("\n".join([*lines, ""]))}
+    assert parsed["sluice_report_ack_qos1_p99"].documentation.endswith("in microseconds.")
+    assert parsed["sluice_report_starved_share"].samples[0].labels == {"run": "before"}
+    assert all(family.documentation for family in parsed.values())
     assert lines[-1] == "# EOF"
     assert "# TYPE sluice_report_jain_delivery_ratio gauge" in lines
     of = [line for line in lines if line.startswith("sluice_report_jain_delivery_ratio{")]

@@ -101,7 +101,7 @@ class Rounds:
         if longest:
             kill([*writers, *readers], random.Random(f"{SEED} {number}"), longest)
         for process in (*writers, *readers):
-            _, said = process.communicate(timeout=200)
+            _, said = process.communicate(timeout=600)
             assert process.returncode in {0, -signal.SIGKILL}, said
             self.killed += process.returncode != 0
         took = time.monotonic() - began

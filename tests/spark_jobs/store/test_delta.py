@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from spark_jobs.errors import ReportError
 from spark_jobs.storage import StorageError
 from spark_jobs.storage.local import LocalStorage
+from spark_jobs.storage.storage import reason_of
 from spark_jobs.store import delta
 from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, Change, ConflictError, Snapshot
 from spark_jobs.store.schema import HOUR_US, SESSIONS, TIMELINE, stored_schema
@@ -203,3 +204,18 @@ def test_what_cannot_be_a_store_is_named(tmp_path: Path) -> None:
         delta.open_snapshot(LocalStorage(tmp_path))
     with pytest.raises(ReportError, match="cannot be in a folder with % in its path"):
         delta.open_snapshot(LocalStorage(tmp_path / "%41"))
+
+
+def test_tables_of_another_program_are_not_joined(tmp_path: Path) -> None:
+    """A folder in which another table has the name of one of ours is refused before anything is made in it."""
+    DeltaTable.create(str(tmp_path / FILES), pa.schema([("a", pa.int64())]))
+    with pytest.raises(StorageError, match="files is a Delta table, but not one of Sluice; use a new folder"):
+        delta.create(LocalStorage(tmp_path), SLOT)
+    assert [path.name for path in tmp_path.iterdir()] == [FILES]
+
+
+def test_the_reason_of_an_error_is_told() -> None:
+    """The message of deltalake has what failed in its first line, and why in the next ones."""
+    arrow = "\n  \x1b[31m↳\x1b[0m "
+    error = OSError(f"Generic LocalFileSystem error{arrow}Unable to write{arrow}No space left on device\nat x")
+    assert reason_of(error) == "Generic LocalFileSystem error: Unable to write: No space left on device"
