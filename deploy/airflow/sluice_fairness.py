@@ -91,7 +91,7 @@ with DAG(
     tags=["sluice"],
     doc_md=__doc__,
 ) as report_daily:
-    # First the day's last files. If the hourly run is compacting, this task fails and is retried later.
+    # First the day's last files. If the hourly run compacts too, the second to commit starts again.
     compact = BashOperator(task_id="compact", bash_command=COMPACT, env=PLACES, append_env=True)
     report = BashOperator(task_id="report", bash_command=REPORT, env=DAY, append_env=True)
     compact >> report

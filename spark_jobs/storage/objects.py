@@ -34,10 +34,17 @@ class ObjectStorage(Storage):
         return ObjectStorage, (self.uri,)
 
     def files(self, name: str = "") -> Iterator[Entry]:
-        """See Storage."""
-        for found in sorted(self._listed(name, recursive=True), key=lambda found: found.path.split("/")):
-            if found.type == FileType.File and not any(map(is_hidden, found.path.split("/")[:-1])):
-                yield Entry(found.path, found.size, found.mtime_ns // 1000)
+        """See Storage. One folder after the other is listed, such as that of a date: memory does not grow with them."""
+        for found in sorted(self._listed(name, recursive=False), key=lambda found: found.path):
+            if found.type == FileType.File:
+                yield _entry(found)
+            elif not is_hidden(found.path):
+                below = sorted(self._listed(found.path, recursive=True), key=lambda each: each.path.split("/"))
+                yield from (
+                    _entry(each)
+                    for each in below
+                    if each.type == FileType.File and not any(map(is_hidden, each.path.split("/")[:-1]))
+                )
 
     def exists(self, name: str = "") -> bool:
         """See Storage."""
@@ -95,3 +102,7 @@ class ObjectStorage(Storage):
             yield
         except (OSError, pa.ArrowException, DeltaError) as error:
             raise StorageError(f"{self.uri_of(name)} cannot be {what}: {reason_of(error)}") from error
+
+
+def _entry(found: FileInfo) -> Entry:
+    return Entry(found.path, found.size, found.mtime_ns // 1000)

@@ -67,7 +67,8 @@ def test_figures_are_open_metrics() -> None:
     """Each measure has its type and meaning, the runs as labels, letters escaped; Prometheus' own parser reads it."""
     results = [sample_result("before"), sample_result('a "b"\\\n', better=True)]
     lines = open_metrics(results, check(results[1], {"delivery_ratio": 0.5})).splitlines()
-    parsed = {family.name: family for family in text_string_to_metric_families("\n".join([*lines, ""]))}
+    families = text_string_to_metric_families("\n".join([*lines, ""]))  # type: ignore[no-untyped-call]  # it has no types
+    parsed = {family.name: family for family in families}
     assert parsed["sluice_report_ack_qos1_p99"].documentation.endswith("in microseconds.")
     assert parsed["sluice_report_starved_share"].samples[0].labels == {"run": "before"}
     assert all(family.documentation for family in parsed.values())
