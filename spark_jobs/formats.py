@@ -135,19 +135,25 @@ def utc_offset(time_seconds: float) -> float:
 
 def moment(time: datetime) -> str:
     """A point in time to the second."""
-    return time.astimezone(_zone.get()).strftime("%Y-%m-%d %H:%M:%S")
+    return _shown(time.astimezone(_zone.get()), "%Y-%m-%d %H:%M:%S")
 
 
 def minute(time_us: int) -> str:
     """A point in time (microseconds since 1970) to the minute, without the year: 21 Nov 14:05."""
-    return local(time_us // 1_000_000).strftime("%-d %b %H:%M")
+    return _shown(local(time_us // 1_000_000), "%-d %b %H:%M")
 
 
 def between(start_us: int, end_us: int) -> str:
     """Two points in time; a common day is named once: 21 Nov 14:05 to 15:20."""
     start, end = (local(time // 1_000_000) for time in (start_us, end_us))
-    last = end.strftime("%H:%M") if start.date() == end.date() else minute(end_us)
+    last = _shown(end, "%H:%M") if start.date() == end.date() else minute(end_us)
     return f"{minute(start_us)} to {last}"
+
+
+def _shown(time: datetime, form: str) -> str:
+    """A local time; with its offset if the clocks show it twice, when they are set back."""
+    is_twice = time.replace(fold=0).utcoffset() != time.replace(fold=1).utcoffset()
+    return time.strftime(f"{form}%z" if is_twice else form)
 
 
 def listed(names: list[str]) -> str:

@@ -1,5 +1,7 @@
 """Formatting numbers and names."""
 
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from spark_jobs import formats
@@ -127,6 +129,22 @@ def test_moments_are_short() -> None:
     assert formats.minute(NOON) == "21 Nov 12:00"
     assert formats.between(NOON, NOON + 3_600_000_000) == "21 Nov 12:00 to 13:00"
     assert formats.between(NOON, NOON + 86_400_000_000) == "21 Nov 12:00 to 22 Nov 12:00"
+
+
+def test_a_time_that_comes_twice_has_its_offset() -> None:
+    """When clocks are set back, the hour from two to three; not the hours around it, nor when they are put forward."""
+    two = 1_792_886_400_000_000  # 25 October 2026, 02:00 in Berlin, still in summer
+    hour = 3_600_000_000
+    with formats.in_zone(ZoneInfo("Europe/Berlin")):
+        assert [formats.minute(two + hours * hour) for hours in (-1, 0, 1, 2)] == [
+            "25 Oct 01:00",
+            "25 Oct 02:00+0200",
+            "25 Oct 02:00+0100",
+            "25 Oct 03:00",
+        ]
+        assert formats.between(two - hour, two + hour) == "25 Oct 01:00 to 02:00+0100"
+        march = 1_774_746_000_000_000 - hour  # 29 March 2026, 01:00 UTC: 03:00 follows 02:00
+        assert "+" not in formats.minute(march) + formats.minute(march + hour)
 
 
 def test_lists_end_with_and() -> None:
