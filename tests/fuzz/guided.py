@@ -22,8 +22,10 @@ class Counted:
         with atheris.instrument_imports(include=["protocol", "session", "broker", "config", "websockets", "jwt"]):
             from tests.fuzz.quiet import be_quiet
             from tests.fuzz.targets import TARGETS
+            from tests.fuzz.watch import limited
         be_quiet()
         self._target = TARGETS[name]
+        self._limited = limited
         self._count = 0
         self._reported = time.monotonic()
 
@@ -34,7 +36,8 @@ class Counted:
         if now - self._reported > REPORT:
             self._reported = now
             print(f"tried {self._count}", file=sys.stderr)
-        self._target.check(data)
+        with self._limited():
+            self._target.check(data)
 
     def mutate(self, data: bytes, most: int, seed: int) -> bytes:
         """Change an input, now and then in libFuzzer's own ways."""
