@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from tests.bench import earlier, peers
+from tests.bench import earlier, peers, ruled
 from tests.bench.peers import Candidate, output_of
 from tests.bench.told_peers import TOLD, Told
 from tests.bench.watched import SECTIONS, watched
@@ -46,6 +46,8 @@ class Sources:
     before: str | None = None
     amqtt: str | None = None
     prototype: Path | None = None
+    rules: int = 0
+    """Of a second Sluice, which has so many, and a user for each client; 0: it is not wanted."""
     programs: Mapping[str, str | None] = field(default_factory=dict)
     """Of brokers of `told_peers`, by name; looked for on PATH if it does not say."""
     watched: bool = False
@@ -84,6 +86,8 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
     }
     if sources.watched:
         finders["sluice-watched"] = lambda scratch: find_watched(sources.sluice or sys.executable)
+    if sources.rules:
+        finders[ruled.NAME] = lambda scratch: find_ruled(sources.sluice or sys.executable, sources.rules)
     if sources.before:
         finders["sluice-before"] = lambda scratch: find_before(sources.before or "")
     if sources.prototype:
@@ -126,6 +130,12 @@ def find_sluice(
 def find_watched(python: str) -> Candidate:
     """The same with an open dashboard, and scrapes."""
     return watched(find_sluice(python, "sluice-watched", lambda folder: SECTIONS))
+
+
+def find_ruled(python: str, rules: int) -> Candidate:
+    """The same Sluice with so many rules, and a user for each client."""
+    found = find_sluice(python, ruled.NAME, partial(ruled.sections, rules))
+    return replace(found, version=f"{found.version}, {rules:,} rules", arguments=("--users", ruled.USER))
 
 
 def find_before(name: str, sections: Callable[[Path], Mapping[str, object]] | None = None) -> Candidate:

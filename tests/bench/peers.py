@@ -34,6 +34,8 @@ class Candidate:
     version: str
     start: Callable[[Path, bool], BrokerProcess]
     start_tls: Callable[[Path, bool], BrokerProcess] | None = None
+    arguments: tuple[str, ...] = ()
+    """More of the generator's, for this broker."""
 
 
 def output_of(*command: str) -> str:

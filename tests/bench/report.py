@@ -8,6 +8,8 @@ from tests.bench.grids import Grid, rounded, short
 from tests.bench.loads import Load
 from tests.bench.machine import cores
 from tests.bench.rounds import Cell, Comparison, Timing
+from tests.bench.ruled import MOST as MOST_WITH_RULES
+from tests.bench.ruled import NAME as RULED
 
 NOTHING = "–"
 BUSY = 0.95
@@ -22,7 +24,7 @@ MOST_KB = 8.0
 
 def grids(comparison: Comparison) -> list[Grid]:
     """Return all tables that have rows."""
-    made = [_cpu(comparison), _counted(comparison), _rates(comparison), _connections(comparison), _targets(comparison)]
+    made = [each(comparison) for each in (_cpu, _counted, _rates, _connections, _targets, _rules)]
     return [grid for grid in made if grid.rows]
 
 
@@ -151,9 +153,23 @@ def _targets(comparison: Comparison) -> Grid:
     return grid
 
 
+def _rules(comparison: Comparison) -> Grid:
+    """What many rules and a user for each client cost, as the ratio to Sluice without; limits as above."""
+    grid = Grid("Rules and users", ["load", "µs without", "µs with", "÷ without", "at most", ""])
+    for load in _message_loads(comparison):
+        ratio = comparison.ratio(load, RULED, "sluice")
+        cells = [comparison.cell(load, name) for name in ("sluice", RULED)]
+        if ratio is not None:
+            bad = ratio > MOST_WITH_RULES
+            medians = [rounded(cell.median(load.unit.cpu)) for cell in cells if cell]
+            held = "missed" if bad else "held"
+            grid.add(load.title, *medians, f"{ratio:.3f}×", f"{MOST_WITH_RULES:.2f}×", held, bad=bad)
+    return grid
+
+
 def missed_targets(comparison: Comparison) -> int:
     """Return how many limits Sluice exceeds."""
-    return len(_targets(comparison).bad_rows)
+    return len(_targets(comparison).bad_rows) + len(_rules(comparison).bad_rows)
 
 
 def notes(comparison: Comparison) -> Iterator[str]:

@@ -120,7 +120,8 @@ def _measure(load: Load, candidate: Candidate, timing: Timing, cell: Cell) -> No
             return
         try:
             with pinned(places.generator):
-                result = drive(broker, [*times, *load.arguments], timing.event if load.unit.counted else "")
+                arguments = [*times, *load.arguments, *candidate.arguments]
+                result = drive(broker, arguments, timing.event if load.unit.counted else "")
             if result[load.unit.cpu]:
                 cell.results.append(result)
             else:

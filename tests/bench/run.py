@@ -70,6 +70,9 @@ def main(
     watched: Annotated[
         bool, typer.Option("--watched", help="Also measure Sluice with an open dashboard, scraped by Prometheus.")
     ] = False,
+    rules: Annotated[
+        int, typer.Option(min=0, help="Sluice with so many rules and a user for each client, too, as sluice-rules.")
+    ] = 0,
     amqtt: Annotated[str | None, typer.Option(help="Python of an environment that has amqtt.")] = None,
     flashmq: Annotated[str | None, typer.Option(help="FlashMQ's program, if it is not on PATH.")] = None,
     nanomq: Annotated[str | None, typer.Option(help="NanoMQ's program, if it is not on PATH.")] = None,
@@ -83,7 +86,7 @@ def main(
     """Measure brokers side by side."""
     chosen = chosen_loads(loads)
     programs = {"flashmq": flashmq, "nanomq": nanomq, "emqx": emqx}
-    sources = candidates.Sources(sluice, before, amqtt, prototype, programs, watched)
+    sources = candidates.Sources(sluice, before, amqtt, prototype, rules, programs, watched)
     wanted = chosen_brokers(brokers, sources)
     out, err = Console(), Console(stderr=True)
     not_counted = instructions.why_not()

@@ -74,6 +74,15 @@ def test_targets(sluice: float, mosquitto: float, prototype: float, missed: int)
     assert report.missed_targets(made) == missed
 
 
+@pytest.mark.parametrize(("without", "with_rules", "missed"), [(1.0, 1.02, 0), (1.0, 1.04, 1)])
+def test_rules_and_users(without: float, with_rules: float, missed: int) -> None:
+    """A row with rules and a user for each client is compared with the same without, and may cost 3 % more."""
+    made = comparison(sluice=[without], **{"sluice-rules": [with_rules]})
+    (grid,) = [grid for grid in report.grids(made) if grid.title == "Rules and users"]
+    assert cell(grid, 0, "÷ without") == f"{with_rules:.3f}×"
+    assert report.missed_targets(made) == missed
+
+
 def test_idle_connection_has_a_target_of_its_own() -> None:
     """The limit of idle connections is for memory, not for CPU time."""
     load = BY_NAME["idle"]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import run
-from tests.bench.generator import LoadError, build
+from tests.bench import ruled, run
+from tests.bench.generator import LoadError, build, drive
+from tests.support.brokers import TCP_ONLY, start_sluice
 
 pytestmark = pytest.mark.once
 
@@ -36,6 +37,22 @@ def test_one_load(tmp_path: Path) -> None:
     (measured,) = entry["rounds"]
     assert measured["received"][1] > 0
     assert measured["lost"] == 0
+
+
+def test_rules_and_users(tmp_path: Path) -> None:
+    """A broker with a thousand rules and a user for each client takes the same load as one without."""
+    try:
+        build()
+    except LoadError as error:
+        pytest.skip(str(error))
+    found = ruled.sections(1_000, tmp_path)
+    with start_sluice(tmp_path, TCP_ONLY, found) as broker:
+        options = ["--mode", "pair", "--publishers", "3", "--window", "10", "--seconds", "0.2", "--warmup", "0.1"]
+        measured = drive(broker, [*options, "--users", ruled.USER])
+        assert measured["received"][0] > 0
+        assert measured["lost"] == 0
+        with pytest.raises(LoadError):  # without a name nobody is let in
+            drive(broker, options)
 
 
 def test_unknown_load() -> None:

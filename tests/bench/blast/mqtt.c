@@ -44,7 +44,7 @@ static void put_packet(struct conn *c, uint8_t first, const uint8_t *body, size_
 
 void put_connect(struct conn *c) {
   char id[48];
-  uint8_t body[96] = {0, 4, 'M', 'Q', 'T', 'T', opt.version, opt.kept ? 0 : 2 /* clean start */, 0, 0 /* no keep alive */};
+  uint8_t body[160] = {0, 4, 'M', 'Q', 'T', 'T', opt.version, opt.kept ? 0 : 2 /* clean start */, 0, 0 /* no keep alive */};
   size_t n = 10;
   if (opt.version == 5) {
     body[n++] = (opt.kept ? 5 : 0) + (opt.aliases ? 3 : 0); /* length of the properties */
@@ -60,6 +60,12 @@ void put_connect(struct conn *c) {
   }
   snprintf(id, sizeof id, "blast-%d-%c%d", (int)getpid(), "pszwic"[c->role], c->index);
   n += put_text(body + n, id);
+  if (opt.users) {
+    body[7] |= 0xC0; /* user name, password */
+    snprintf(id, sizeof id, "%s%d", opt.users, (int)(c - conns));
+    n += put_text(body + n, id);
+    n += put_text(body + n, opt.users);
+  }
   put_packet(c, 0x10, body, n);
 }
 

@@ -47,6 +47,7 @@ static const char *usage =
     "                                 as `perf stat --control` does\n"
     "  --tls 0|1                      over TLS, without verifying the broker's certificate (0)\n"
     "  --prefix TEXT                  first level of the topics (b)\n"
+    "  --users TEXT                   clients log in, each with TEXT and its number as user name and TEXT as password (they do not)\n"
     "  --pid N[,N...]                 the broker's processes: measures their CPU time and memory\n";
 
 void fail(enum exit_code code, const char *format, ...) {
@@ -160,6 +161,7 @@ void parse_options(int argc, char **argv) {
     if (!strcmp(name, "--host")) opt.host = value;
     else if (!strcmp(name, "--port")) opt.port = value;
     else if (!strcmp(name, "--prefix")) opt.prefix = value;
+    else if (!strcmp(name, "--users")) opt.users = value;
     else if (!strcmp(name, "--mode")) opt.mode = mode_named(value);
     else if (!strcmp(name, "--cycle")) opt.cycle = cycle_named(value);
     else if (!strcmp(name, "--mix")) parse_mix(value);
@@ -167,6 +169,7 @@ void parse_options(int argc, char **argv) {
     else if (!parse_number(name, value)) fail(USAGE, "there is no option %s; --help lists them", name);
   }
   if (strlen(opt.prefix) > 32) fail(USAGE, "--prefix is to be at most 32 bytes");
+  if (opt.users && strlen(opt.users) > 16) fail(USAGE, "--users is to be at most 16 bytes");
   if (opt.mix[0] + opt.mix[1] + opt.mix[2]) opt.qos = 2;
   if (opt.subscription_qos < 0) opt.subscription_qos = opt.qos;
   if (opt.slow_qos < 0) opt.slow_qos = opt.subscription_qos;
