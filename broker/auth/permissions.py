@@ -15,6 +15,8 @@ QOS_RETAIN: Final = 0b111111
 
 Levels = list[bytes]
 
+_NO_TOPIC: Final = b"\0"
+"""Equals no topic [MQTT-1.5.4-2]."""
 _PLUS: Final = b"+"
 _HASH: Final = b"#"
 _WILDCARDS: Final = (_PLUS, _HASH)
@@ -48,7 +50,7 @@ class BoundRule:
 
     def equals(self, other: "BoundRule") -> bool:
         """Whether another rule says the same."""
-        return (
+        return self is other or (
             self.allow == other.allow
             and self.publish == other.publish
             and self.subscribe == other.subscribe
@@ -78,12 +80,19 @@ class Permissions:
         self._default = default
         """What applies where no rule matches."""
         self._decisions: dict[bytes, int] = {}
+        self._last: bytes = _NO_TOPIC
+        """The last topic to which it has published and may publish anything: most publish to one only."""
 
     def may_publish(self, topic: bytes, qos: int, retain: bool) -> bool:
         """Whether the client may publish on a topic."""
+        if topic == self._last:
+            return True
         decided = self._decisions.get(topic, -1)
         if decided < 0:
             decided = self._decide_publish(topic)
+        if decided == QOS_RETAIN:
+            self._last = topic
+            return True
         return decided >> (2 * qos + (1 if retain else 0)) & 1 == 1
 
     def equals(self, other: "Permissions") -> bool:

@@ -54,6 +54,10 @@ class Rule:
         self.publish = publish
         self.subscribe = subscribe
         self.filters = filters
+        self._named = any(_PLACEHOLDER.search(each) is not None for each in filters)
+        """Whether names are put into its filters."""
+        self._bound: BoundRule | None = None
+        """If not, what it is for all clients to which it applies: many rules and clients would fill the memory."""
         self.users = Names([])
         self.roles = Names([])
         self.client_ids = Names([])
@@ -100,10 +104,15 @@ class Rule:
         roles = [role for role in sorted(who.roles) if self.roles.hold(role)]
         if not self.roles.any and not roles:
             return None
+        if self._bound is not None:
+            return self._bound
         filters: list[Levels] = []
         for template in self.filters:
             filters += _filled(template, who, roles, self.pattern)
-        return BoundRule(self.allow, self.publish, self.subscribe, filters) if filters else None
+        bound = BoundRule(self.allow, self.publish, self.subscribe, filters) if filters else None
+        if not self._named:
+            self._bound = bound
+        return bound
 
 
 @final
