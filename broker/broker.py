@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 from broker.addresses.book import AddressBook
 from broker.addresses.policy import Addresses
 from broker.auth.access import SCRAM, Access
+from broker.auth.authenticators.guard import Guard
 from broker.auth.authorizer import Authorizer
 from broker.auth.rules import Rule
 from broker.auth.topic_rules import TopicRules
@@ -41,13 +42,13 @@ if TYPE_CHECKING:
     from broker.auth.authenticators.authenticators import Authenticators
 
 
-def open_authenticators(config: Config, connections: Connections) -> "Authenticators | None":
+def open_authenticators(config: Config, guard: Guard, connections: Connections) -> "Authenticators | None":
     """What decides about user names and passwords; None if nothing is configured for that. Raises OSError."""
     if not config.authentication.has_chain:
         return None
     from broker.auth.authenticators.authenticators import Authenticators
 
-    return Authenticators(config, connections.close_users)
+    return Authenticators(config, guard, connections.close_users)
 
 
 def _limiting(config: Config) -> tuple[object, ...]:
@@ -100,8 +101,9 @@ class Broker:
         self.connections = Connections()
         commits = journal.commits if journal is not None else None
         self._admission = admission = Admission(settings, capabilities, topic_rules, self.clients)
-        self.authenticators = open_authenticators(config, self.connections)
-        self._access = access = Access(config, None if self.authenticators is None else self.authenticators.chain)
+        guard = Guard.of(config.authentication.failed_logins)
+        self.authenticators = authenticators = open_authenticators(config, guard, self.connections)
+        self._access = access = Access(config, guard, None if authenticators is None else authenticators.chain)
         self.handlers = Handlers(
             settings,
             self.wheel,

@@ -99,6 +99,8 @@ class Authorization(Model):
     """What applies where no rule matches. None: deny if there are rules and users, or an ACL file."""
     wide_subscriptions: Literal["narrow", "refuse"] = "narrow"
     """Whether a subscription to more than its client may read is accepted, and delivers the rest, or is refused."""
+    foreign_sessions: Literal["end", "refuse"] = "end"
+    """When a client comes with the client id of another user's session: that session ends, or the client is refused."""
     deny_publish: list[TopicFilter] = Field(default_factory=list)
     """Topics that no client may publish to."""
     deny_subscribe: list[TopicFilter] = Field(default_factory=list)

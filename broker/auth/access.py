@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from broker.auth.authenticators.authenticator import Login
 from broker.auth.authenticators.chain import NAMELESS, Chain, Outcome
+from broker.auth.authenticators.guard import Guard
 from broker.auth.certificates import common_name, identity_of
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
@@ -26,8 +27,9 @@ SCRAM: Final = "scram"
 class Access:
     """The configured rules of authentication."""
 
-    def __init__(self, config: Config, chain: Chain | None = None) -> None:
-        """`chain`: None = user names and passwords are not looked at."""
+    def __init__(self, config: Config, guard: Guard, chain: Chain | None = None) -> None:
+        """`guard` counts failures; `chain`: None = user names and passwords are not looked at."""
+        self._guard = guard
         self._chain = chain
         self._secret = token_bytes(KEY_BYTES)
         """For SCRAM, also after a reload."""
@@ -40,6 +42,8 @@ class Access:
         """What makes a user name of a certificate, by listener."""
         self._certified: set[str] = set()
         """Listeners whose clients have to show a certificate."""
+        self.ends_foreign_sessions = True
+        """Whether a session ends when another user comes with its client id; else that user is refused."""
         self.use(config)
 
     def use(self, config: Config) -> None:
@@ -56,6 +60,7 @@ class Access:
         self._anonymous_on = {
             each.name: each.allow_anonymous for each in config.listeners if each.allow_anonymous is not None
         }
+        self.ends_foreign_sessions = config.authorization.foreign_sessions == "end"
         self._templates = {}
         for listener in config.listeners:
             for own in (listener.proxy_protocol, listener.tls):
@@ -81,7 +86,7 @@ class Access:
         """A user that SCRAM has authenticated."""
         return Identity(user, self._scram_roles.get(user, frozenset()), SCRAM)
 
-    def enhanced(self, connect: Connect) -> Authentication | None:
+    def enhanced(self, connect: Connect, listener: str, host: str) -> Authentication | None:
         """Return the authentication that the client asks for; None if it asks for none. Raises MQTTError to refuse."""
         name = (connect.properties or {}).get(props.AUTHENTICATION_METHOD)
         if name is None:
@@ -89,7 +94,7 @@ class Access:
         method = self._methods.get(str(name))
         if method is None:  # [MQTT-4.12.0-1]
             raise MQTTError(reason_codes.BAD_AUTHENTICATION_METHOD, f"CONNECT asks for authentication by {name!r:.80}")
-        return Authentication(method, connect)
+        return Authentication(method, connect, self._guard, Login("", None, connect.client_id, listener, host))
 
     def check(
         self, connect: Connect, listener: str, transport: asyncio.Transport | None, origin: Origin | None

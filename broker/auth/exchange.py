@@ -1,7 +1,10 @@
 """The authentication of one connection: at CONNECT, and when the client re-authenticates."""
 
+from dataclasses import replace
 from typing import Final
 
+from broker.auth.authenticators.authenticator import Login
+from broker.auth.authenticators.guard import Guard
 from broker.auth.method import Answer, Exchange, Method
 from broker.connection.replies import fits
 from protocol import properties as props
@@ -17,19 +20,24 @@ _NOTHING: Final[Properties] = {}
 class Authentication:
     """The current exchange, if there is one, and the user that the last one has authenticated."""
 
-    def __init__(self, method: Method, connect: Connect) -> None:
+    def __init__(self, method: Method, connect: Connect, guard: Guard, client: Login) -> None:
+        """`guard` counts failures; `client`: what is known of the client beside its name."""
         self.connect: Connect | None = connect
         """The CONNECT that waits for the first exchange; None after that."""
         self.user: str | None = None
+        self.delay = 0
+        """By how many microseconds the refusal that has been raised is to be delayed."""
         self._method = method
+        self._guard = guard
+        self._client = client
         self._exchange: Exchange | None = None
 
-    def begin(self) -> Answer:
+    def begin(self, now: int) -> Answer:
         """Process the data of CONNECT. Like `go_on`, raises MQTTError if the client must be disconnected."""
         assert self.connect is not None  # set at creation
-        return self._step(self._method.begin(), self.connect.properties or _NOTHING)
+        return self._step(self._method.begin(), self.connect.properties or _NOTHING, now)
 
-    def go_on(self, packet: Auth) -> Answer:
+    def go_on(self, packet: Auth, now: int) -> Answer:
         """Process an AUTH: a step of the current exchange, or the start of a new one."""
         exchange = self._exchange
         if packet.reason_code == reason_codes.RE_AUTHENTICATE and exchange is None:
@@ -43,7 +51,7 @@ class Authentication:
             raise MQTTError(
                 reason_codes.BAD_AUTHENTICATION_METHOD, f"AUTH by {name!r:.80} after CONNECT by {self._method.name!r}"
             )
-        return self._step(exchange, properties)
+        return self._step(exchange, properties, now)
 
     def reply(self, answer: Answer, limit: int) -> bytes:
         """The AUTH that carries an answer [MQTT-4.12.0-2]. Raises MQTTError if it is larger than `limit`."""
@@ -57,16 +65,28 @@ class Authentication:
         """The properties that carry an answer in AUTH and CONNACK [MQTT-4.12.0-5]."""
         return {props.AUTHENTICATION_METHOD: self._method.name, props.AUTHENTICATION_DATA: answer.data}
 
-    def _step(self, exchange: Exchange, properties: Properties) -> Answer:
+    def _step(self, exchange: Exchange, properties: Properties, now: int) -> Answer:
         data = properties.get(props.AUTHENTICATION_DATA, b"")
         assert isinstance(data, bytes)  # the type that the codec decodes
-        answer = exchange.step(data)
+        guard = self._guard
+        try:
+            answer = exchange.step(data)
+        except MQTTError:
+            self.delay = guard.failed(self._login(exchange), now)
+            raise
+        login = self._login(exchange)
+        if refusal := guard.refusal(login, now):
+            raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, refusal)
         if answer.user is None:
             self._exchange = exchange
             return answer
         if self.user is not None and answer.user != self.user:
             # The session belongs to the user who opened it (section 4.12.1 leaves this to servers).
             raise MQTTError(reason_codes.NOT_AUTHORIZED, f"{self.user!r} has authenticated again as {answer.user!r}")
+        guard.succeeded(login)
         self._exchange = None
         self.user = answer.user
         return answer
+
+    def _login(self, exchange: Exchange) -> Login:
+        return replace(self._client, username=exchange.claimed)

@@ -16,6 +16,9 @@ class Answer(NamedTuple):
 class Exchange(ABC):
     """One exchange with one client."""
 
+    claimed: str = ""
+    """The user that the client says it is; empty until it has said so."""
+
     @abstractmethod
     def step(self, data: bytes) -> Answer:
         """Process the client's data. Raises MQTTError (0x87) if authentication fails; no step follows then."""

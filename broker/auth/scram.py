@@ -78,7 +78,7 @@ class _ScramExchange(Exchange):
     def __init__(self, method: Scram, mechanism: Any) -> None:
         self._method = method
         self._server: Any = mechanism.make_server(self._entry)
-        self._username: str | None = None
+        self._begun = False
 
     def step(self, data: bytes) -> Answer:
         """Check a message of the client and answer it."""
@@ -86,24 +86,25 @@ class _ScramExchange(Exchange):
             raise self._failed(f"a message of {len(data)} bytes")
         try:
             message = data.decode()
-            if self._username is None:
+            if not self._begun:
                 self._server.set_client_first(message)
                 return Answer(self._server.get_server_first().encode())
             self._server.set_client_final(message)
             server_final: str = self._server.get_server_final()
         except (ScramException, UnicodeDecodeError) as error:
             raise self._failed(str(error)) from error
-        if not self._method.knows(self._username):
+        if not self._method.knows(self.claimed):
             raise self._failed("there is no such user")
-        return Answer(server_final.encode(), self._username)
+        return Answer(server_final.encode(), self.claimed)
 
     def _entry(self, username: str) -> _Entry:
-        self._username = username
+        self._begun = True
+        self.claimed = username
         return self._method.entry(username)
 
     def _failed(self, reason: str) -> MQTTError:
         """The refusal. It may reach the client, so it does not tell whether the user exists."""
-        return MQTTError(reason_codes.NOT_AUTHORIZED, f"{NAME} has failed for {self._username or '?'!r:.80}: {reason}")
+        return MQTTError(reason_codes.NOT_AUTHORIZED, f"{NAME} has failed for {self.claimed or '?'!r:.80}: {reason}")
 
 
 def _entry(user: ScramUser) -> _Entry:

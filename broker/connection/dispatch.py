@@ -44,7 +44,7 @@ def _on_packet(connection: "Connection", session: Session, packet: Packet, now: 
         if connection.client is not None:
             connection.handlers.subscribing.unsubscribe(connection.client, packet)
     elif isinstance(packet, Auth):
-        connection.handlers.handshake.reauthenticate(connection, session, packet)
+        connection.handlers.handshake.reauthenticate(connection, session, packet, now)
     elif isinstance(packet, Disconnect):
         _on_disconnect(connection, packet)
     else:  # the decoder refuses a second CONNECT

@@ -1,5 +1,6 @@
 """CONNECT to CONNACK: admission, authentication, the session, CONNACK's properties."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 from uuid import uuid4
@@ -18,7 +19,7 @@ from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_connected
 from broker.connection.origin import certificate_of
 from broker.connection.replies import fits
-from broker.connection.timers import IdentityTimer
+from broker.connection.timers import IdentityTimer, RefusalTimer
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.endpoint import AUTHENTICATING
@@ -79,7 +80,7 @@ class Handshake:
         elif isinstance(packet, Auth):
             authentication = connection.authentication
             assert authentication is not None  # without it, CONNECT has been answered
-            self._go_on(connection, authentication, authentication.go_on(packet), now)
+            self._step(connection, authentication, partial(authentication.go_on, packet), now)
         elif isinstance(packet, Disconnect):
             connection.close(reason="DISCONNECT by the client before CONNACK")
         else:
@@ -91,10 +92,10 @@ class Handshake:
         connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
         self._admission.check_rate(connection, now)
         self._admission.check(packet)
-        authentication = self._access.enhanced(packet)
+        authentication = self._access.enhanced(packet, connection.listener, connection.host)
         if authentication is not None:
             connection.authentication = authentication
-            self._go_on(connection, authentication, authentication.begin(), now)
+            self._step(connection, authentication, authentication.begin, now)
             return
         certified = self._access.certified(packet, connection.listener, connection.transport, connection.origin)
         if certified is not None:
@@ -125,6 +126,20 @@ class Handshake:
             connection.close()
         else:
             connection.resume_reading(AUTHENTICATING)
+
+    def _step(
+        self, connection: "Connection", authentication: Authentication, step: Callable[[int], Answer], now: int
+    ) -> None:
+        """Take a step of the authentication exchange. Raises MQTTError to refuse; who fails often is refused later."""
+        try:
+            answer = step(now)
+        except MQTTError as error:
+            if not authentication.delay:
+                raise
+            connection.pause_reading(AUTHENTICATING, now)
+            connection.handlers.wheel.add(now + authentication.delay, RefusalTimer(connection, error))
+            return
+        self._go_on(connection, authentication, answer, now)
 
     def _go_on(self, connection: "Connection", authentication: Authentication, answer: Answer, now: int) -> None:
         """Answer a step of the authentication exchange: with AUTH, after the last step with CONNACK."""
@@ -221,9 +236,12 @@ class Handshake:
     ) -> tuple[Client, bool]:
         """The client's session, and whether it was kept [MQTT-3.2.2-2, -3]. An older connection is closed first.
 
-        The session of another user is not resumed: it may hold what this one must not receive.
+        The session of another user is not resumed: it may hold what this one must not receive. Raises MQTTError if it
+        must not end either.
         """
         client = self._clients.get(client_id)
+        if client is not None and not (self._access.ends_foreign_sessions or client.belongs_to(identity)):
+            raise MQTTError(reason_codes.NOT_AUTHORIZED, "the session with this client id is another user's")
         if client is not None and client.connection is not None:
             client.connection.read_to_end()  # it may have sent DISCONNECT
             client = self._clients.get(client_id)
@@ -248,12 +266,12 @@ class Handshake:
         asked = props.integer(packet.properties, props.SESSION_EXPIRY_INTERVAL)
         return min(asked, self._settings.max_session_expiry_interval)
 
-    def reauthenticate(self, connection: "Connection", session: Session, packet: Auth) -> None:
+    def reauthenticate(self, connection: "Connection", session: Session, packet: Auth, now: int) -> None:
         """Answer a step of re-authentication. Raises MQTTError if the connection must be closed [MQTT-4.12.1-2]."""
         authentication = connection.authentication
         if authentication is None:
             raise ProtocolError("AUTH from a client whose CONNECT had no Authentication Method")  # [MQTT-4.12.0-7]
-        answer = authentication.go_on(packet)
+        answer = authentication.go_on(packet, now)
         session.reply(authentication.reply(answer, connection.maximum_packet_size))
 
 

@@ -6,6 +6,7 @@ from broker.runtime.clock import SECOND, wall_us
 from broker.runtime.endpoint import MEMORY, RATE
 from broker.runtime.timers import TICK, Timer, Wheel
 from protocol import reason_codes
+from protocol.errors import MQTTError
 
 if TYPE_CHECKING:
     from broker.connection.client_socket import ClientSocket
@@ -107,6 +108,24 @@ class IdentityTimer(Timer):
             self.start(now)
         else:
             self.connection.close(reason_codes.NOT_AUTHORIZED, "the token has expired")
+
+
+@final
+class RefusalTimer(Timer):
+    """Refuses a client some time after its authentication has failed: trying passwords is slow."""
+
+    def __init__(self, connection: "Connection", error: MQTTError) -> None:
+        self.connection = connection
+        self._error = error
+
+    def wanted(self) -> bool:
+        """False once it is closing."""
+        return not self.connection.closing
+
+    def due(self, now: int) -> None:
+        """Refuse it."""
+        if self.wanted():
+            self.connection.fail(self._error)
 
 
 @final

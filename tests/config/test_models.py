@@ -205,6 +205,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Authorization, "plugins", [None, "opa", ["opa"], [{}], [{"name": "a"}, {"name": "a"}]]),
     (Authorization, "default", ["perhaps", 1, True]),
     (Authorization, "wide_subscriptions", ["drop", None, 1]),
+    (Authorization, "foreign_sessions", ["keep", None, True]),
     (Rule, "permit", ["perhaps", None, True]),
     (Rule, "topics", [None, [], "a", [5], [""], ["a#"], ["{user}"], ["$share/g/a"]]),
     (Rule, "action", ["read", None, 1]),

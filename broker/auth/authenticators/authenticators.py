@@ -12,14 +12,13 @@ from broker.auth.authenticators.guard import Guard
 from broker.auth.authenticators.hashing import HashingPool
 from broker.auth.authenticators.password_file import PasswordFile
 from broker.auth.watched_file import WatchedFile
-from broker.runtime.clock import SECOND
 from config.models import Config
 
 
 class Authenticators:
     """What decides about user names and passwords in one broker."""
 
-    def __init__(self, config: Config, close_users: Callable[[str, set[str]], None]) -> None:
+    def __init__(self, config: Config, guard: Guard, close_users: Callable[[str, set[str]], None]) -> None:
         """Open everything. `close_users` disconnects users of a source. Raises OSError."""
         own = config.authentication
         self._pool = HashingPool()
@@ -60,9 +59,7 @@ class Authenticators:
             plugins = [AuthenticatorPlugin(each, close_users) for each in own.plugins]
             self.jobs += [plugin.run for plugin in plugins]
             asked += plugins
-        failed = own.failed_logins
-        period = int(failed.period * SECOND)
-        self.chain = Chain(asked, Guard(failed.per_address, failed.per_user, period))
+        self.chain = Chain(asked, guard)
 
     def close(self) -> None:
         """Stop hashing."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from broker.auth.authenticators.authenticator import Login
 from broker.runtime.clock import SECOND
+from config.access import FailedLogins
 
 MOST_KEYS: Final = 10_000
 """Entries of each table, about 200 bytes each; past that the oldest goes."""
@@ -67,6 +68,11 @@ class Guard:
         self._pairs = Failures(per_user, period)
         self._known: dict[tuple[str, bytes], None] = {}
         """User and address of logins that have succeeded, oldest first."""
+
+    @staticmethod
+    def of(settings: FailedLogins) -> "Guard":
+        """The guard of a configuration."""
+        return Guard(settings.per_address, settings.per_user, int(settings.period * SECOND))
 
     def refusal(self, login: Login, now: int) -> str:
         """Why a login is refused without a look at its password; empty if it is not."""

@@ -1,5 +1,6 @@
 """Authentication by SCRAM-SHA-256 over sockets: who is accepted, and what stays unchanged during the exchange."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,6 +45,44 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
 def address(guarded: BrokerProcess) -> Address:
     """Where it is."""
     return guarded.address()
+
+
+# -- who has failed
+
+
+def test_failures_are_counted(start: Start) -> None:
+    """Past the limit of a user no exchange begins, by which method whoever has failed; who is known here is let in."""
+    failed = {"per_user": 4, "per_address": "infinity"}
+    own = {**GUARDED["authentication"], "failed_logins": failed}
+    address = start(sections={**GUARDED, "authentication": own}).address()
+    with authenticated(address, user=OTHER_USER):
+        for _ in range(4):
+            with WireClient(address, 5) as client:
+                wrong = Scram(password="x")
+                ask(client, wrong)
+                answer(client, wrong)
+                expect_refusal(client, reason_codes.NOT_AUTHORIZED)
+        with WireClient(address, 5) as client:
+            ask(client, Scram())
+            expect_refusal(client, reason_codes.CONNECTION_RATE_EXCEEDED)
+    with authenticated(address, user=OTHER_USER) as client:
+        client.expect_nothing_more()
+
+
+def test_failures_are_delayed(start: Start) -> None:
+    """From half of the limit on each failure is answered later, and others are served meanwhile."""
+    failed = {"per_user": 2, "per_address": "infinity"}
+    own = {**GUARDED["authentication"], "failed_logins": failed}
+    address = start(sections={**GUARDED, "authentication": own}).address()
+    began = time.monotonic()
+    for _ in range(2):
+        with WireClient(address, 5) as client, authenticated(address, user=OTHER_USER) as other:
+            wrong = Scram(password="x")
+            ask(client, wrong)
+            answer(client, wrong)
+            other.expect_nothing_more()
+            expect_refusal(client, reason_codes.NOT_AUTHORIZED)
+    assert time.monotonic() - began >= 0.25
 
 
 # -- who is let in

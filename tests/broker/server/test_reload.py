@@ -132,7 +132,7 @@ def test_certificates(start: Start, tmp_path: Path, certificates: Certificates) 
             {"max_packet_size": "2KiB", "max_connections": 5, "max_connection_rate": 1000, "connect_timeout": "1s"},
         ),
         ("mqtt", {"server_keep_alive": "10s", "response_information": "r", "overlapping_subscriptions": "each"}),
-        ("authorization", {"deny_publish": ["x"], "refused_subscribe": "not_authorized"}),
+        ("authorization", {"deny_publish": ["x"], "refused_subscribe": "not_authorized", "foreign_sessions": "refuse"}),
     ],
 )
 def test_live(broker: BrokerProcess, section: str, values: dict[str, object]) -> None:

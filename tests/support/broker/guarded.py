@@ -10,13 +10,14 @@ from protocol.connect import Connect, Will
 from protocol.disconnect import Disconnect
 from protocol.properties import Properties
 from tests.conformance.scram import CONTINUE, REAUTHENTICATE, USER, Scram, settings
+from tests.support.broker.logins import NO_LIMITS
 from tests.support.process import Address
 from tests.support.wire import WireClient
 
 OTHER_USER: Final = "ben"
 GUARDED: Final[dict[str, Any]] = {
     "allow_anonymous": None,
-    "authentication": {"scram": [*settings()["scram"], *settings(user=OTHER_USER)["scram"]]},
+    "authentication": {"scram": [*settings()["scram"], *settings(user=OTHER_USER)["scram"]], **NO_LIMITS},
 }
 """The sections of a configuration with two users, who have the same password."""
 

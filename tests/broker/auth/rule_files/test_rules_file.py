@@ -137,6 +137,31 @@ def test_session_of_another_user(start: Start, tmp_path: Path) -> None:
     assert [resume(user) for user in ("ann", "ann", "ben", "ann", "ann")] == [False, True, False, False, True]
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_session_of_another_user_stays(start: Start, tmp_path: Path, version: int) -> None:
+    """With foreign_sessions: refuse nobody ends the session of another user, who is connected or away."""
+    own = sections(write_users(tmp_path / "users"), authorization={"foreign_sessions": "refuse"})
+    address = start(sections=own).address()
+    kept: Properties = {props.SESSION_EXPIRY_INTERVAL: 100}
+    refused = reason_codes.NOT_AUTHORIZED if version == 5 else 5
+
+    def enter(client: WireClient, user: str, clean: bool = False) -> Connack:
+        own = kept if client.version == 5 else None
+        password = PASSWORDS[user].encode()
+        client.send(Connect("id", clean, username=user, password=password, properties=own, version=client.version))
+        return client.expect(Connack)
+
+    with WireClient(address, 5) as ann:
+        assert enter(ann, "ann").reason_code == 0
+        with WireClient(address, version) as ben:
+            assert enter(ben, "ben", clean=True).reason_code == refused
+        ann.expect_nothing_more()
+    with WireClient(address, version) as ben:
+        assert enter(ben, "ben").reason_code == refused
+    with WireClient(address, 5) as ann:
+        assert enter(ann, "ann").session_present
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
