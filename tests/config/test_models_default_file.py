@@ -169,16 +169,3 @@ def test_units_are_named(kind: str, word: str) -> None:
     for section, model in models:
         for key in re.findall(rf"^    (\w+): {kind} =", inspect.getsource(model), re.MULTILINE):
             assert word in documentation(section, key)
-
-
-def test_hardened_example_can_be_loaded(tmp_path: Path) -> None:
-    """The example of the security document has no mistakes, besides files that are not there."""
-    text = (Path(__file__).parents[2] / ".github" / "SECURITY.md").read_text()
-    (example_text,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    file = tmp_path / "sluice.yaml"
-    file.write_text(example_text)
-    assert {problem.path for problem in config.check(file)} == {
-        "listeners[0].tls.certfile",
-        "listeners[0].tls.keyfile",
-        "authentication.password_file",
-    }
