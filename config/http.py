@@ -5,7 +5,6 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from config import units
 from config.urls import is_safe
 from config.value_types import FiniteCount, FiniteDuration, Model, check_path
 
@@ -14,8 +13,11 @@ MOST_CACHED: Final = 1_000_000
 
 
 def _check_url(value: object) -> object:
-    if isinstance(value, str) and not is_safe(value):
-        raise ValueError(f"found {units.found(value)}: write an https address (http only on this machine)")
+    if isinstance(value, str) and not is_safe(value):  # it is not quoted: there may be a password in it
+        raise ValueError(
+            "write an https address (http only on this machine), without a user name or password: "
+            "header_file is for secrets"
+        )
     return value
 
 

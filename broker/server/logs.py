@@ -6,6 +6,7 @@ If systemd's journal reads standard error, lines that would be text go to it wit
 import logging
 import os
 import sys
+from io import StringIO
 from typing import Final, TextIO, cast
 
 import structlog
@@ -39,9 +40,7 @@ def configure(log: Log) -> None:
         rendering = [
             *_journal(),
             _printable,
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            ),
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_traceback),
         ]
     structlog.configure(
         processors=[
@@ -111,6 +110,14 @@ def _printable(_: object, __: str, event: structlog.types.EventDict) -> structlo
         if isinstance(value, str) and not value.isprintable() and key != "exception":
             event[key] = repr(value)
     return event
+
+
+def _traceback(target: TextIO, error: structlog.typing.ExcInfo) -> None:
+    """Write a traceback, indented and escaped: an error may quote what a client has sent, line ends too."""
+    text = StringIO()
+    structlog.dev.plain_traceback(text, error)
+    lines = (line if line.isprintable() else repr(line)[1:-1] for line in text.getvalue().splitlines())
+    target.write("".join(f"\n  {line}" for line in lines if line))
 
 
 class StandardError:

@@ -62,3 +62,12 @@ def test_no_key_is_left_out_of_the_rejections() -> None:
 def test_database_on_this_machine(host: str, local: bool) -> None:
     """A database is asked without TLS on this machine only."""
     assert Postgres.model_validate(BASE[Postgres] | {"host": host}).is_local == local
+
+
+def test_address_with_a_password_is_not_quoted() -> None:
+    """Who writes a password into the address of a service reads why not, but no log has the password."""
+    with pytest.raises(ValidationError) as caught:
+        Http.model_validate({"url": "https://ann:battery@login.example.com/"})
+    (error,) = caught.value.errors()
+    assert "header_file is for secrets" in error["msg"]
+    assert "battery" not in error["msg"]

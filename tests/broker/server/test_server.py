@@ -229,6 +229,20 @@ async def test_crash_is_a_log_line() -> None:
     assert isinstance(logs[0]["exc_info"], ZeroDivisionError)
 
 
+def test_tracebacks_forge_no_lines() -> None:
+    """What an error quotes of a client is indented and escaped, so that none of it begins a line of the log."""
+    code = (
+        "import structlog; from broker.server import logs; from config.models import Log; logs.configure(Log())\n"
+        "try: raise ValueError('a\\n2026-01-01 [info] audit\\r\\x1b[2J')\n"
+        "except ValueError as error: structlog.get_logger().error('crash', exc_info=error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, check=True)
+    first, *rest = done.stderr.removesuffix("\n").split("\n")
+    assert "crash" in first
+    assert "audit" in done.stderr
+    assert all(line.startswith("  ") and line.isprintable() for line in rest)
+
+
 def test_library_warnings_are_log_lines(start: Start) -> None:
     """Log records of asyncio and other libraries, and Python's warnings, have the log's format."""
     code = (
