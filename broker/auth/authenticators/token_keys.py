@@ -5,6 +5,7 @@ import json
 import ssl
 import urllib.request
 from collections.abc import Callable, Coroutine
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from jwt import PyJWK, PyJWKSet, PyJWTError
 from jwt.algorithms import get_default_algorithms
 
 from broker.auth.watched_file import WatchedFile
+from broker.connection.replies import shortened
 from config.tokens import Jwt
 
 KEY: Final = "authentication.jwt"
@@ -20,7 +22,9 @@ KEY: Final = "authentication.jwt"
 MOST_BYTES: Final = 1_048_576
 """The longest set of keys that is read."""
 TIMEOUT: Final = 10.0
-"""Seconds in which an address has to answer."""
+"""Seconds for which an address may say nothing."""
+LONGEST: Final = 30.0
+"""Seconds until its whole answer has to be there."""
 RETRY: Final = 30.0
 """Seconds after a failure until the next fetch; a token with an unknown key id leads to one, but not sooner."""
 
@@ -150,11 +154,12 @@ class TokenKeys:
     async def _fetch(self) -> None:
         self._fetched_at = asyncio.get_running_loop().time()
         try:
-            self._use(await asyncio.to_thread(self._download))
-        except (OSError, ValueError) as error:  # URLError is an OSError
+            self._use(await asyncio.wait_for(asyncio.to_thread(self._download), LONGEST))
+        except (OSError, ValueError, HTTPException) as error:  # URLError and TimeoutError are OSErrors
             if not self._failing:
                 self._failing = True
-                self._log.error("keys_not_fetched", key=f"{KEY}.jwks_url", detail=str(error))
+                detail = shortened(str(error)) or type(error).__name__
+                self._log.error("keys_not_fetched", key=f"{KEY}.jwks_url", detail=detail)
         else:
             if self._failing:
                 self._log.info("keys_fetched", key=f"{KEY}.jwks_url")

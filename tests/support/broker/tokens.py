@@ -61,6 +61,8 @@ class KeyServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer: tuple[int, bytes] = (503, b"")
         self.location = ""
+        self.raw = b""
+        """What it sends in place of an answer."""
         self.asked = 0
 
     @property
@@ -73,6 +75,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         assert isinstance(self.server, KeyServer)
         self.server.asked += 1
+        if self.server.raw:
+            self.wfile.write(self.server.raw)
+            self.close_connection = True
+            return
         code, body = self.server.answer
         self.send_response(code)
         if self.server.location:

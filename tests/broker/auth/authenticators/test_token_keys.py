@@ -18,12 +18,13 @@ from tests.support.broker.tokens import SECRET, key_server, key_set, make_key, t
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 
+HEAD = b"HTTP/1.1 200 OK\r\n"
 UNREADY, DENIED = reason_codes.SERVER_UNAVAILABLE, reason_codes.BAD_USER_NAME_OR_PASSWORD
 
 
-def with_tokens(start: Start, **own: Any) -> BrokerProcess:
+def with_tokens(start: Start, prepare: str = "", /, **own: Any) -> BrokerProcess:
     """A broker that takes tokens only."""
-    return start(sections={"allow_anonymous": None, "authentication": {"jwt": own, **NO_LIMITS}})
+    return start(sections={"allow_anonymous": None, "authentication": {"jwt": own, **NO_LIMITS}}, prepare=prepare)
 
 
 def code(broker: BrokerProcess, text: str) -> int:
@@ -74,6 +75,25 @@ def test_address_that_fails(start: Start, answer: tuple[int, bytes]) -> None:
         assert event["key"] == "authentication.jwt.jwks_url"
         assert code(broker, token(make_key("RS256"), "RS256", "one")) == UNREADY
         assert server.asked == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"hello\r\n\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", HEAD + b"a: b\r\n" * 500],
+    ids=["no HTTP", "chunks", "headers"],
+)
+def test_address_that_is_no_http(start: Start, raw: bytes) -> None:
+    """Whatever an address answers, it is asked again, and its keys count when they are there."""
+    key = make_key("RS256")
+    with key_server() as server:
+        server.raw = raw
+        server.answer = (200, json.dumps(key_set(one=(key, "RS256"))).encode())
+        prepare = "import broker.auth.authenticators.token_keys as keys; keys.RETRY = 0.2"
+        broker = with_tokens(start, prepare, algorithms=["RS256"], jwks_url=server.url)
+        wait_for_event(broker, "keys_not_fetched")
+        assert code(broker, token(key, "RS256", "one")) == UNREADY
+        server.raw = b""
+        wait_until(lambda: code(broker, token(key, "RS256", "one")) == 0, "the keys are there")
 
 
 @pytest.mark.parametrize(
