@@ -17,8 +17,8 @@ from tests.fuzz.target import Target, seeds, write_seed
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORK: Final = ROOT / ".cache" / "fuzz"
 """Inputs that have reached new code, from one run to the next."""
-FLAGS: Final = ("-timeout=1200", "-rss_limit_mb=2048", "-print_final_stats=0")
-"""The timeout is for what no signal of Python's interrupts: libFuzzer's clock goes on while the process is stopped."""
+FLAGS: Final = ("-timeout=1200", "-report_slow_units=1200", "-rss_limit_mb=2048", "-print_final_stats=0")
+"""The times are for what no signal of Python's interrupts: libFuzzer's clock goes on while the process is stopped."""
 
 
 def run(target: Target, seconds: float, seed: int) -> Path | None:
