@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.client import HTTPException
 from itertools import count
@@ -62,6 +62,8 @@ NAMES: Final = ("logins", "half-open", "quotas", "hostile")
 ALL: Final = "all"
 PATIENCE: Final = 120.0
 """Seconds within which a storm has to be at its full strength, and the pair has to end."""
+WARM_UP: Final = 10.0
+"""Seconds for which the pair runs before anything is measured, at most."""
 SAMPLE: Final = 0.1
 """Seconds between two samples of the broker's memory."""
 KNOWN: Final = "known"
@@ -240,7 +242,8 @@ def _measure(broker: BrokerProcess, scenario: Scenario, storm: str) -> Outcome:
     names = NAMES if storm == ALL else (storm,)
     numbers = count()
     wait_until(lambda: serves(broker), "the admin API", PATIENCE)  # once it is loaded, it takes memory
-    _pair(broker, scenario, outcome, Visits(), numbers)  # warm-up: afterwards KNOWN is known
+    shorter = replace(scenario, seconds=min(WARM_UP, scenario.seconds))
+    _pair(broker, shorter, outcome, Visits(), numbers)  # afterwards KNOWN is known
     outcome.rss_before = outcome.rss_most = broker.rss()
     for _ in range(scenario.rounds):
         outcome.alone.append(_pair(broker, scenario, outcome, outcome.visits_alone, numbers))
@@ -356,15 +359,12 @@ def main(
             if storm not in (*NAMES, ALL):
                 raise typer.BadParameter(f"--storms: there are {', '.join((*NAMES, ALL))}, not {storm}")
             status.update(storm)
-            outcomes[storm] = measure(sluice, scenario, storm)
+            outcomes[storm] = outcome = measure(sluice, scenario, storm)
+            print(f"{storm}: {json.dumps(outcome.done[-1])}; others {outcome.visits.codes}; reached {outcome.reached}")
+            for claim, holds in claims(outcome, scenario, storm).items():
+                print(f"  {claim}: {'yes' if holds else 'NO'}", flush=True)
     show_grids([table(outcomes, scenario)])
-    good = True
-    for storm, outcome in outcomes.items():
-        print(f"{storm}: {json.dumps(outcome.done[-1])}; others {outcome.visits.codes}; reached {outcome.reached}")
-        for claim, holds in claims(outcome, scenario, storm).items():
-            print(f"  {claim}: {'yes' if holds else 'NO'}")
-            good = good and holds
-    if not good:
+    if not all(all(claims(outcome, scenario, storm).values()) for storm, outcome in outcomes.items()):
         raise typer.Exit(1)
 
 
