@@ -80,18 +80,16 @@ class Permissions:
         self._default = default
         """What applies where no rule matches."""
         self._decisions: dict[bytes, int] = {}
-        self._last: bytes = _NO_TOPIC
+        self.last: bytes = _NO_TOPIC
         """The last topic to which it has published and may publish anything: most publish to one only."""
 
     def may_publish(self, topic: bytes, qos: int, retain: bool) -> bool:
         """Whether the client may publish on a topic."""
-        if topic == self._last:
-            return True
         decided = self._decisions.get(topic, -1)
         if decided < 0:
             decided = self._decide_publish(topic)
         if decided == QOS_RETAIN:
-            self._last = topic
+            self.last = topic
             return True
         return decided >> (2 * qos + (1 if retain else 0)) & 1 == 1
 

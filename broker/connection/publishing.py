@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, final
 
 from broker.addresses.policy import Addresses
 from broker.auth.authorizer import Authorizer
+from broker.auth.permissions import Permissions
 from broker.auth.topic_rules import TopicRules
 from broker.connection.capabilities import Capabilities, is_text
 from broker.connection.replies import PublishRefused, not_permitted, shortened
@@ -101,7 +102,10 @@ class Publishing:
         if self._selective or publish.properties is not None:
             self._check_message(publish)
         if self._authorizer is not None:
-            self._check_permission(connection, session, publish)
+            client = connection.client
+            permissions = None if client is None else client.permissions
+            if permissions is not None and publish.topic != permissions.last:
+                self._check_permission(permissions, session, publish)
         if self._guard is not None and publish.retain:
             refusal = self._guard.refusal(publish, self._messages.retained.get(publish.topic), connection.client)
             if refusal:
@@ -118,11 +122,9 @@ class Publishing:
                 raise MQTTError(reason_codes.PAYLOAD_FORMAT_INVALID, message)
             raise PublishRefused(reason_codes.PAYLOAD_FORMAT_INVALID, message)
 
-    def _check_permission(self, connection: "Connection", session: Session, publish: Publish) -> None:
+    def _check_permission(self, permissions: Permissions, session: Session, publish: Publish) -> None:
         """Raise PublishRefused if the rules do not allow it; a bridge's state of its own connection needs no rule."""
-        client = connection.client
-        permissions = None if client is None else client.permissions
-        if permissions is None or permissions.may_publish(publish.topic, publish.qos, publish.retain):
+        if permissions.may_publish(publish.topic, publish.qos, publish.retain):
             return
         if not self._topic_rules.may_publish_state(session.client_id, publish.topic, publish.payload, publish.retain):
             raise not_permitted(publish.topic)

@@ -70,9 +70,7 @@ def main(
     watched: Annotated[
         bool, typer.Option("--watched", help="Also measure Sluice with an open dashboard, scraped by Prometheus.")
     ] = False,
-    rules: Annotated[
-        int, typer.Option(min=0, help="Sluice with so many rules and a user for each client, too, as sluice-rules.")
-    ] = 0,
+    rules: Annotated[int, typer.Option(min=0, help="Also measure Sluice with so many rules, and users.")] = 0,
     amqtt: Annotated[str | None, typer.Option(help="Python of an environment that has amqtt.")] = None,
     flashmq: Annotated[str | None, typer.Option(help="FlashMQ's program, if it is not on PATH.")] = None,
     nanomq: Annotated[str | None, typer.Option(help="NanoMQ's program, if it is not on PATH.")] = None,

@@ -23,12 +23,15 @@ def bound(own: list[Rule], default: bool, who: Who) -> Permissions:
 @settings(max_examples=300)
 @given(RULES, st.booleans(), clients(), topics(), st.integers(0, 2), st.booleans())
 def test_publish(own: list[Rule], default: bool, who: Who, topic: str, qos: int, retain: bool) -> None:
-    """A PUBLISH is permitted as the reference says, the first time and from the kept decision."""
+    """A PUBLISH is permitted as the reference says, the first time, from the kept decision and by the last topic."""
     permissions = bound(own, default, who)
     expected = allowed(own, default, who, "publish", topic, qos, retain)
     assert permissions.may_publish(topic.encode(), qos, retain) == expected
     for other in range(3):
         permissions.may_publish(topic.encode(), other, not retain)
+    kinds = [(each, own_retain) for each in range(3) for own_retain in (False, True)]
+    open_to_all = all(allowed(own, default, who, "publish", topic, *kind) for kind in kinds)
+    assert (permissions.last == topic.encode()) == open_to_all
     assert permissions.may_publish(topic.encode(), qos, retain) == expected
 
 
