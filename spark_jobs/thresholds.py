@@ -38,7 +38,12 @@ class Checked:
 
     def __str__(self) -> str:
         what = "at least" if self.least else "at most"
-        return f"{self.measure} is {self.value:g}, {what} {self.limit:g} is allowed"
+        return f"{self.measure} is {_number(self.value)}, {what} {_number(self.limit)} is allowed"
+
+
+def _number(value: float | None) -> str:
+    """With six digits, but never with an exponent: 0.0123, 1,898,280."""
+    return "nothing" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
 def read_thresholds(path: str) -> dict[str, float]:

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from spark_jobs import cli
 from spark_jobs.errors import ReportError
 from spark_jobs.openmetrics import open_metrics
-from spark_jobs.thresholds import STARVED_SHARE, check, read_thresholds
+from spark_jobs.thresholds import STARVED_SHARE, Checked, check, read_thresholds
 from tests.spark_jobs.conftest import slow_and_fast
 from tests.support.spark.metrics_files import write_metrics
 from tests.support.spark.sample_result import sample_result
@@ -80,3 +80,11 @@ def test_figures_are_open_metrics() -> None:
         r'sluice_report_jain_delivery_ratio{run="a \"b\"\\\n"',
     ]
     assert r'sluice_report_threshold_exceeded{run="a \"b\"\\\n",measure="delivery_ratio"} 0' in lines
+
+
+def test_values_are_written_without_exponents() -> None:
+    """Microseconds can be millions."""
+    assert str(Checked("ack_qos1_p99", 250_000, False, 1_898_280.4, True)) == (
+        "ack_qos1_p99 is 1,898,280, at most 250,000 is allowed"
+    )
+    assert "is 0.5, at least 0.99" in str(Checked("jain_delivery_ratio", 0.99, True, 0.5, True))
