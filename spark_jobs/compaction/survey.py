@@ -15,11 +15,13 @@ from spark_jobs.compaction.footers import inspect
 from spark_jobs.compaction.known import NOTHING_KNOWN, Known
 from spark_jobs.errors import ReportError
 from spark_jobs.storage import Entry, Storage, is_hidden
+from spark_jobs.storage.local import LocalStorage
 from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.taken import USED, FileRecord, hour_name
 
 LAYOUT: Final = "date=YYYY-MM-DD/hour=HH/*.parquet"
-FOOTER_READERS: Final = 16  # threads; reading footers waits for the disk
+FOOTER_READERS: Final = 16
+"""Threads that read footers over a network. On this machine they would only compute, and each keeps memory."""
 NAMED_IN_ERROR: Final = 3
 MISPLACED: Final = "misplaced"
 DAY_US: Final = 24 * HOUR_US
@@ -57,6 +59,8 @@ class Survey:
 
 def inspected_here(storage: Storage, entries: Sequence[Entry]) -> list[FileRecord]:
     """Read and validate the footers of files in this process."""
+    if isinstance(storage, LocalStorage):
+        return [inspect(storage, entry) for entry in entries]
     with ThreadPoolExecutor(FOOTER_READERS) as pool:
         return list(pool.map(lambda entry: inspect(storage, entry), entries))
 
