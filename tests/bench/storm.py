@@ -110,7 +110,7 @@ class Scenario:
             # objects, and its queue of at most 1,000 deliveries that all groups hold together once.
             "hostile": 2 * MIB + self.groups * 16 * KIB,
         }
-        return ALLOWANCE + (sum(each.values()) if storm == ALL else each[storm])
+        return ALLOWANCE + sum(each[name] for name in names_of(storm))
 
 
 @dataclass
@@ -192,6 +192,11 @@ class Others(threading.Thread):
         self.join()
 
 
+def names_of(storm: str) -> tuple[str, ...]:
+    """The storms that blow at once."""
+    return NAMES if storm == ALL else tuple(storm.split("+"))
+
+
 def newcomer(number: int) -> str:
     """The name of a user who has not logged in yet."""
     return f"new-{number}"
@@ -239,7 +244,7 @@ def measure(python: str, scenario: Scenario, storm: str) -> Outcome:
 
 def _measure(broker: BrokerProcess, scenario: Scenario, storm: str) -> Outcome:
     outcome = Outcome()
-    names = NAMES if storm == ALL else (storm,)
+    names = names_of(storm)
     numbers = count()
     wait_until(lambda: serves(broker), "the admin API", PATIENCE)  # once it is loaded, it takes memory
     shorter = replace(scenario, seconds=min(WARM_UP, scenario.seconds))
@@ -320,7 +325,7 @@ def claims(outcome: Outcome, scenario: Scenario, storm: str) -> dict[str, bool]:
         "nobody else is refused": outcome.visits.refused == 0 and outcome.lost == 0,
         "memory is bounded": outcome.grown <= scenario.allowed(storm),
     }
-    if storm in ("quotas", ALL):
+    if "quotas" in names_of(storm):
         held["each quota is reached"] = outcome.reached.keys() >= REACHED
     return held
 
@@ -342,7 +347,7 @@ def table(outcomes: dict[str, Outcome], scenario: Scenario) -> Grid:
 
 def main(
     sluice: Annotated[str, typer.Option(help="Python of the environment where Sluice is installed.")] = sys.executable,
-    storms: Annotated[str, typer.Option(help="Storms, separated by commas.")] = ",".join((*NAMES, ALL)),
+    storms: Annotated[str, typer.Option(help="Storms, separated by commas; a+b: at once.")] = ",".join((*NAMES, ALL)),
     pair_rate: Annotated[float, typer.Option(min=1, help="Messages a second of the pair.")] = 500,
     seconds: Annotated[float, typer.Option(min=1, help="How long the pair runs, each time.")] = 20.0,
     rounds: Annotated[int, typer.Option(min=1, help="How often it runs alone and beside.")] = 3,
@@ -356,7 +361,7 @@ def main(
     outcomes: dict[str, Outcome] = {}
     with Console(stderr=True).status("") as status:
         for storm in storms.split(","):
-            if storm not in (*NAMES, ALL):
+            if not set(names_of(storm)) <= set(NAMES):
                 raise typer.BadParameter(f"--storms: there are {', '.join((*NAMES, ALL))}, not {storm}")
             status.update(storm)
             outcomes[storm] = outcome = measure(sluice, scenario, storm)

@@ -24,6 +24,7 @@ QUOTAS: list[dict[str, Any]] = [
     {
         "users": [BOB],
         "max_kept_sessions": 2,
+        "max_subscriptions": 1_000,
         "max_filter_levels": 4,
         "max_retained_bytes": "50KB",
         "producer_max_bytes": "100KB",
