@@ -73,6 +73,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Run tests that await on asyncio's own loop; those whose mark asks for both on uvloop's too."""
+    from broker.server.asyncio_transport import mend
+
+    mend()  # as a broker does that runs on asyncio's own loop
     loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.SelectorEventLoop}
     marker = item.get_closest_marker("asyncio")
     if marker is not None and "loop_factories" in marker.kwargs:

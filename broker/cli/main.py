@@ -150,6 +150,9 @@ def _serve(server: "Server") -> None:
     try:
         import uvloop
     except ImportError:
+        from broker.server.asyncio_transport import mend
+
+        mend()
         asyncio.run(server.run())
     else:
         uvloop.run(server.run())
