@@ -28,6 +28,8 @@ RELOADS: Final = 100
 MOST_GROWTH: Final = 1 << 20
 """Bytes by which the process may grow over RELOADS: several times more if each kept its configuration."""
 WINDOW: Final = 50
+AHEAD: Final = 500
+"""Messages by which the publisher may be ahead: fewer than an mqueue takes, so that only a reload could lose one."""
 
 
 def changed(number: int) -> dict[str, Any]:
@@ -50,7 +52,7 @@ class Load(threading.Thread):
     def __init__(self, broker: BrokerProcess) -> None:
         super().__init__(name="load")
         self.consumer = Consumer(broker.address(), "load/t")
-        self.producer = Producer(broker.address(), "load/t", 64, WINDOW, lambda _: True)
+        self.producer = Producer(broker.address(), "load/t", 64, WINDOW, self._may_go)
         self.failed: Exception | None = None
         self._loop = Loop([self.producer, self.consumer])
 
@@ -60,6 +62,9 @@ class Load(threading.Thread):
             self._loop.run(300, self._is_over)
         except Exception as error:
             self.failed = error
+
+    def _may_go(self, number: int) -> bool:
+        return number - len(self.consumer.numbers) < AHEAD
 
     def _is_over(self) -> bool:
         producer = self.producer
