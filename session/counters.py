@@ -26,28 +26,29 @@ class Counters:
     """One session's counts since `interval_start` (microseconds of the monotonic clock)."""
 
     # Attributes that each message updates come first, so that they share few cache lines.
+    received_qos0: int = 0
+    received_bytes: int = 0
     offered_qos0: int = 0
-    offered_qos1: int = 0
-    offered_qos2: int = 0
     sent_qos0: int = 0
-    sent_qos1: int = 0
-    sent_qos2: int = 0
     sent_bytes: int = 0
-    acknowledged_qos1: int = 0
-    acknowledged_qos2: int = 0
     mailbox_max: int = 0
     mailbox_samples: int = 0
     mailbox_busy_samples: int = 0
-    mailbox_buckets: Histogram | None = None
     wait_qos0_buckets: Histogram | None = None
-    wait_qos1_buckets: Histogram | None = None
-    wait_qos2_buckets: Histogram | None = None
-    ack_qos1_buckets: Histogram | None = None
-    ack_qos2_buckets: Histogram | None = None
-    received_qos0: int = 0
     received_qos1: int = 0
+    offered_qos1: int = 0
+    sent_qos1: int = 0
+    acknowledged_qos1: int = 0
+    wait_qos1_buckets: Histogram | None = None
+    ack_qos1_buckets: Histogram | None = None
     received_qos2: int = 0
-    received_bytes: int = 0
+    offered_qos2: int = 0
+    sent_qos2: int = 0
+    acknowledged_qos2: int = 0
+    wait_qos2_buckets: Histogram | None = None
+    ack_qos2_buckets: Histogram | None = None
+    mailbox_buckets: Histogram | None = None
+    """Without the samples of an empty mailbox until the interval ends."""
     interval_start: int = 0
 
     mqueue_max: int = 0
@@ -160,6 +161,10 @@ class Counters:
         Deliveries in the mailbox were offered in this interval, but a pass counts them as offered when it takes them.
         So this interval counts them, and the following one starts below zero by their number.
         """
+        if self.mailbox_samples:
+            if self.mailbox_buckets is None:
+                self.mailbox_buckets = Histogram()
+            self.mailbox_buckets.fill(self.mailbox_samples)
         gauges = self.begin_uncommon()
         gauges.window_len = len(window.entries)
         gauges.window_limit = window.limit

@@ -41,6 +41,14 @@ class Histogram:
         else:
             self._start_run(value)
 
+    def fill(self, total: int) -> None:
+        """Count zeros until it has counted `total` values."""
+        self._end_run()
+        zeros = total - sum(self._counts)
+        if zeros > 0:
+            self._start_run(0)
+            self._run = zeros
+
     def counts(self) -> dict[int, int]:
         """The counts so far by bucket, in ascending order; 0 where a bucket is missing."""
         self._end_run()

@@ -74,9 +74,10 @@ class Mailbox:
             counters.mailbox_busy_samples += 1
         if length > counters.mailbox_max:
             counters.mailbox_max = length
-        hist = counters.mailbox_buckets
-        if hist is None:
-            hist = counters.mailbox_buckets = Histogram()
-        hist.add(length)
+        if length:  # the counters know how often it was empty
+            hist = counters.mailbox_buckets
+            if hist is None:
+                hist = counters.mailbox_buckets = Histogram()
+            hist.add(length)
         self.sends_to_sample = qos0_gate.SENDS_PER_SAMPLE
         return length

@@ -1,11 +1,11 @@
 """The mqueue: one session's bounded queue of deliveries that may not be sent now (FC-4, FC-5)."""
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final, cast
 
 from protocol.publish import Publish
+from session.fifo import Fifo
 from session.holder import hold, is_blocking, release
 from session.journal import QueueJournal
 from session.limits import DROP_NEWCOMER, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
@@ -25,7 +25,7 @@ class MQueue:
     def __init__(self, weight: int = 0) -> None:
         """`weight`: of the topics of its deliveries (FC-12); 0 = it has topics of any weight."""
         self.weight = weight
-        self.deliveries: deque[Publish] = deque()
+        self.deliveries = Fifo()
         self.tail: Tail | None = None
         """FC-30: what comes after these deliveries and is on disk only; None = nothing."""
         self.length = 0
@@ -115,7 +115,7 @@ class MQueue:
 
     def push_front(self, publish: Publish) -> None:
         """Put back at the head what was taken earlier (FC-13)."""
-        self.deliveries.appendleft(publish)
+        self.deliveries.prepend(publish)
         self._joined(publish)
         if publish.qos == 0:
             self._first_qos0 = 0
@@ -124,11 +124,11 @@ class MQueue:
 
     def head(self) -> Publish:
         """The next delivery, if `is_ready`. Raises IndexError if there is none."""
-        return self.deliveries[0]
+        return self.deliveries.head()
 
     def pop(self) -> Publish:
         """Remove and return the head. Raises IndexError if there is none."""
-        publish = self.deliveries.popleft()
+        publish = self.deliveries.pop_head()
         self._left(publish)
         if self._first_qos0:
             self._first_qos0 -= 1
@@ -173,13 +173,12 @@ class MQueue:
     def _pop_oldest_qos0(self) -> Publish:
         deliveries = self.deliveries
         position = self._first_qos0
-        while position < len(deliveries) and deliveries[position].qos:
+        while position < len(deliveries) and deliveries.at(position).qos:
             position += 1
         if position == len(deliveries):
             publish = cast("Tail", self.tail).behind.popleft()  # QoS 0 only: all others are on disk
         else:
-            publish = deliveries[position]
-            del deliveries[position]
+            publish = deliveries.remove(position)
         self._first_qos0 = position
         self._left(publish)
         return publish

@@ -35,7 +35,7 @@ class Lane(MQueue):
 
     def _pop_newest(self) -> Publish:
         tail = self.tail
-        publish = self.deliveries.pop() if tail is None else tail.behind.pop()
+        publish = self.deliveries.pop_last() if tail is None else tail.behind.pop()
         self._left(publish)
         self._first_qos0 = min(self._first_qos0, len(self.deliveries))
         return publish

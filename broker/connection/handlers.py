@@ -47,7 +47,7 @@ class Handlers:
         self.commits = commits
         """FC-27; None = nothing survives the process."""
         self.wheel = wheel
-        self.known_topics = router.cache
+        self.known_topics = router.topics
         """Topics that need not be checked again."""
         self.settings = settings
         self.events = events

@@ -4,6 +4,7 @@
 
 from typing import Final, final
 
+from broker.routing.receivers import Receivers
 from broker.routing.shared_queues import SharedQueues
 from protocol.subscribe import Subscription
 from session.outbound import Outbound
@@ -18,8 +19,17 @@ class Subscribers:
     """The subscriptions to one topic filter. Millions of filters have one: only for more there are dictionaries."""
 
     def __init__(self) -> None:
+        # What a message to a topic of one session needs comes first: with millions of topics each cache line counts.
         self.only: Outbound | None = None
         """The session, if there is exactly one and never were more."""
+        self.alone_in = 0
+        """The router's generation in which a message to this topic is just to be offered to `only`; 0 = none."""
+        self.qos = 0
+        """Its subscription's, once it is alone."""
+        self.retain_as_published = False
+        """The same."""
+        self.receivers: Receivers | None = None
+        """The receivers of this topic, while the router has them cached."""
         self.subscription: Subscription | None = None
         """Its subscription."""
         self.sessions: dict[Outbound, Subscription] | None = None
@@ -107,6 +117,10 @@ class FilterTree:
 
     def __init__(self) -> None:
         self._root = Node()
+
+    def is_empty(self) -> bool:
+        """Whether there are no filters."""
+        return not self._root.children
 
     def at(self, topic_filter: bytes) -> Subscribers:
         """The subscribers of a filter; an entry is created if there is none."""

@@ -1,8 +1,10 @@
-"""Routing: finds the subscribers of a topic in a bounded cache, else in a dictionary and a filter tree.
+"""Routing: finds the subscribers of a topic in one dictionary, else in a filter tree.
 
-A topic in the cache costs least, but to find its receivers, to remember them and to forget others for them costs more
-than a delivery. So a message whose receivers are one or two sessions is offered to them as they are found, and of the
-topics for which this is done, one in CACHED_ONE_IN is cached: those with many messages soon are.
+The dictionary has the topics of all subscriptions without wildcards, and those whose receivers are cached, which is
+bounded. A topic that only one session gets, by a subscription to just that topic, needs no cache: the dictionary says
+so. Otherwise a cached topic costs least, but to find its receivers, to remember them and to forget others for them
+costs more than a delivery. So a message whose receivers are one or two sessions is offered to them as they are found,
+and of the topics for which this is done, one in CACHED_ONE_IN is cached: those with many messages soon are.
 """
 
 from itertools import islice
@@ -59,8 +61,10 @@ class Router:
         authorizer: Authorizer | None = None,
         cached_one_in: int = CACHED_ONE_IN,
     ) -> None:
+        self.topics: dict[bytes, Subscribers] = {}
+        """The topics that have subscriptions to just them, or are cached. They are valid names."""
         self.cache: dict[bytes, Receivers] = {}
-        """Receivers by topic name; a cached topic is a valid name."""
+        """The cached topics, oldest first."""
         self._max_topic_levels = max_topic_levels
         self._topic_rules = TopicRules() if topic_rules is None else topic_rules
         self.shared = SharedQueues() if shared is None else shared
@@ -75,8 +79,9 @@ class Router:
         self._direct = 0
         """Messages that have been routed without the cache since one was not."""
         self._cached_one_in = cached_one_in
-        self._exact: dict[bytes, Subscribers] = {}
         self._wildcard = FilterTree()
+        self._generation = 1
+        """A new one begins with each change after which any topic may have other receivers."""
 
     def route(self, publish: Publish, publisher: Outbound | None) -> int:
         """Offer `publish` to every session that is subscribed to its topic; returns NOBODY, MATCHED, FULL or CLOSED.
@@ -84,9 +89,15 @@ class Router:
         `publisher` is None for the broker itself, for which nothing is full or closed. Raises TopicNameInvalid for a
         topic with too many levels.
         """
-        receivers = self.cache.get(publish.topic)
+        subscribers = self.topics.get(publish.topic)
+        receivers: Receivers | None = None
+        if subscribers is not None:
+            if subscribers.alone_in == self._generation:
+                _offer_alone(publish, publisher, subscribers)
+                return MATCHED
+            receivers = subscribers.receivers
         if receivers is None:
-            verdict = self._route_directly(publish, publisher)
+            verdict = self._route_directly(publish, publisher, subscribers)
             if verdict != _LOOK_UP:
                 return verdict
             receivers = self._find(publish.topic)
@@ -113,22 +124,21 @@ class Router:
             return MATCHED if receivers.address is None or len(receivers) > 0 else NOBODY
         return MATCHED if routes else NOBODY
 
-    def _route_directly(self, publish: Publish, publisher: Outbound | None) -> int:
+    def _route_directly(self, publish: Publish, publisher: Outbound | None, exact: Subscribers | None) -> int:
         """Route without the cache, if all there is to do is to offer `publish`: NOBODY, MATCHED or _LOOK_UP."""
+        topic = publish.topic
+        is_open = self._is_open(topic)
+        matching = self._wildcard.match(topic) if is_open else []
+        if exact is not None and not exact.empty():
+            if is_open and not matching and self._leave_alone(topic, exact):
+                _offer_alone(publish, publisher, exact)
+                return MATCHED
+            matching.append(exact)
         self._direct += 1
         if self._direct >= self._cached_one_in:
             self._direct = 0
             return _LOOK_UP
-        topic = publish.topic
-        rules = self._topic_rules
-        if (
-            topic.count(b"/") >= self._max_topic_levels
-            or not (rules.may_publish(topic) and rules.may_receive(topic))
-            or self.address(topic) is not None
-        ):
-            return _LOOK_UP
-        matching = self._matching(topic)
-        if len(matching) > _MOST_DIRECT:
+        if not is_open or len(matching) > _MOST_DIRECT:
             return _LOOK_UP
         before: Outbound | None = None
         for subscribers in matching:
@@ -140,6 +150,32 @@ class Router:
             if self._offer(publish, publisher, subscribers):
                 verdict = MATCHED
         return verdict
+
+    def _is_open(self, topic: bytes) -> bool:
+        """Whether it is neither closed, hidden nor limited, and has not too many levels."""
+        rules = self._topic_rules
+        return (
+            topic.count(b"/") < self._max_topic_levels
+            and rules.may_publish(topic)
+            and rules.may_receive(topic)
+            and self.address(topic) is None
+        )
+
+    def _leave_alone(self, topic: bytes, subscribers: Subscribers) -> bool:
+        """From now on just offer each message to the only session of an open topic that no other filter matches.
+
+        Returns False if that is not all there is to do.
+        """
+        outbound, subscription = subscribers.only, subscribers.subscription
+        if not subscribers.is_simple() or outbound is None or subscription is None:
+            return False
+        authorizer = self._authorizer
+        if authorizer is not None and not authorizer.may_receive(outbound, topic, subscription.qos):
+            return False
+        subscribers.alone_in = self._generation
+        subscribers.qos = subscription.qos
+        subscribers.retain_as_published = subscription.retain_as_published
+        return True
 
     def _offer(self, publish: Publish, publisher: Outbound | None, subscribers: Subscribers) -> bool:
         """Offer `publish` to the only session of a filter; False if its client may not receive it."""
@@ -173,6 +209,7 @@ class Router:
 
     def restore_address(self, topic: bytes) -> Address:
         """The address of a topic that had pages before the process began (FC-26)."""
+        self._forget(topic)
         return self.addresses.restore(topic, self.cache)
 
     def subscribe(self, outbound: Outbound, subscription: Subscription) -> None:
@@ -182,17 +219,19 @@ class Router:
             self._wildcard.at(topic_filter).add(share, outbound, subscription, self.shared)
             self._forget_all()
             return
-        subscribers = self._exact.get(topic_filter)
+        self._forget(topic_filter)  # what is known of other topics stays valid
+        subscribers = self.topics.get(topic_filter)
         if subscribers is None:
-            subscribers = self._exact[topic_filter] = Subscribers()
+            subscribers = self.topics[topic_filter] = Subscribers()
         subscribers.add(share, outbound, subscription, self.shared)
-        self._forget(topic_filter)  # the cache entries of other topics stay valid
+        if self._wildcard.is_empty() and self._is_open(topic_filter):  # with wildcards its first message finds out
+            self._leave_alone(topic_filter, subscribers)
 
     def unsubscribe(self, outbound: Outbound, subscribed: str) -> None:
         """Remove the subscription with the filter `subscribed`; nothing happens if there is none."""
         share, topic_filter = split_share(subscribed)
         wildcard = is_wildcard(topic_filter)
-        subscribers = self._wildcard.get(topic_filter) if wildcard else self._exact.get(topic_filter)
+        subscribers = self._wildcard.get(topic_filter) if wildcard else self.topics.get(topic_filter)
         if subscribers is None:
             return
         subscribers.remove(share, outbound, self.shared)
@@ -201,8 +240,6 @@ class Router:
                 self._wildcard.forget(topic_filter)
             self._forget_all()
         else:
-            if subscribers.empty():
-                del self._exact[topic_filter]
             self._forget(topic_filter)
 
     def forget_topics(self) -> None:
@@ -238,7 +275,7 @@ class Router:
     def _matching(self, topic: bytes) -> list[Subscribers]:
         """The subscribers of every filter that matches a topic."""
         matching = self._wildcard.match(topic)
-        exact = self._exact.get(topic)
+        exact = self.topics.get(topic)
         if exact is not None:
             matching.append(exact)
         return matching
@@ -278,15 +315,43 @@ class Router:
                 self._forget(oldest)
         cache[topic] = receivers
         self._cached_weight += weight
+        subscribers = self.topics.get(topic)
+        if subscribers is None:
+            subscribers = self.topics[topic] = Subscribers()
+        subscribers.receivers = receivers
 
     def _forget(self, topic: bytes) -> None:
+        """Find the receivers of a topic anew with its next message."""
         receivers = self.cache.pop(topic, None)
         if receivers is not None:
             self._cached_weight -= _weight(topic, receivers)
+        self._forget_receivers(topic)
 
     def _forget_all(self) -> None:
+        self._generation += 1
+        for topic in self.cache:
+            self._forget_receivers(topic)
         self.cache.clear()
         self._cached_weight = 0
+
+    def _forget_receivers(self, topic: bytes) -> None:
+        subscribers = self.topics.get(topic)
+        if subscribers is None:
+            return
+        subscribers.alone_in = 0
+        subscribers.receivers = None
+        if subscribers.empty():
+            del self.topics[topic]
+
+
+def _offer_alone(publish: Publish, publisher: Outbound | None, subscribers: Subscribers) -> None:
+    """Offer `publish` to the only session that gets the messages of its topic."""
+    outbound = subscribers.only
+    assert outbound is not None  # it is alone
+    if subscribers.qos < publish.qos or publish.retain:
+        qos = min(subscribers.qos, publish.qos)
+        publish = publish.at(qos, publish.retain and subscribers.retain_as_published)
+    outbound.offer(publish, publisher)
 
 
 def _weight(topic: bytes, receivers: Receivers) -> int:

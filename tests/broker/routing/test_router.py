@@ -110,7 +110,7 @@ def test_tree_is_empty_again(subscribed: list[str]) -> None:
         subject.unsubscribe(receiver, "never/there")
         subject.unsubscribe(receiver, "$share/c/never/#")
     assert subject._wildcard._root.is_unused()
-    assert not subject._exact
+    assert not subject.topics
 
 
 @given(stored=st.lists(topics, max_size=15), removed=st.lists(topics, max_size=5), topic_filter=filters)

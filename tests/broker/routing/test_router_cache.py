@@ -62,9 +62,31 @@ def test_an_exact_subscription_leaves_other_topics_cached() -> None:
     assert not subject.route(Publish(b"a", b"x"), None)
 
 
+def test_a_topic_of_one_session_needs_no_cache() -> None:
+    """A topic that one session gets by a subscription to just that topic is not cached, until others get it too."""
+    subject, receivers = router(), [outbound() for _ in range(3)]
+    subject.subscribe(receivers[0], Subscription("t", 1))
+    assert subject.route(Publish(b"t", b"x", 2, retain=True), None)
+    assert cached(subject) == set()
+    assert received(receivers[0]) == [("t", 1)]
+    for receiver in receivers[1:]:
+        subject.subscribe(receiver, Subscription("t", 0))
+        assert subject.route(Publish(b"t", b"x"), None)
+        assert cached(subject) == {b"t"}
+    assert [len(received(receiver)) for receiver in receivers] == [2, 2, 1]
+
+
 def test_a_wildcard_subscription_is_seen_at_once() -> None:
-    """A new wildcard subscription takes effect on cached topics at once, and so does its end."""
-    subject, receiver = router(), outbound()
+    """A new wildcard subscription takes effect on known topics at once, and so does its end."""
+    subject, receiver, only = router(), outbound(), outbound()
+    subject.subscribe(only, Subscription("a/c", 0))
+    for topic_filter in ("a/+", "#"):
+        subject.subscribe(receiver, Subscription(topic_filter, 0))
+        assert subject.route(Publish(b"a/c", b"x"), None)
+        assert (len(received(receiver)), len(received(only))) == (1, 1)
+        subject.unsubscribe(receiver, topic_filter)
+        assert subject.route(Publish(b"a/c", b"x"), None)
+        assert (len(received(receiver)), len(received(only))) == (0, 1)
     assert not subject.route(Publish(b"a/b", b"x"), None)
     subject.subscribe(receiver, Subscription("a/+", 0))
     assert subject.route(Publish(b"a/b", b"x"), None)
@@ -72,14 +94,15 @@ def test_a_wildcard_subscription_is_seen_at_once() -> None:
     assert not subject.route(Publish(b"a/b", b"x"), None)
 
 
-def test_the_cache_stays_the_same_object() -> None:
-    """The cache is emptied and never replaced, because decoders keep a reference to it."""
+def test_the_topics_stay_the_same_object() -> None:
+    """The topics are emptied and never replaced, because decoders keep a reference to them."""
     subject, receiver = router(), outbound()
-    before = subject.cache
+    before = subject.topics
     subject.route(Publish(b"a", b"x"), None)
     subject.subscribe(receiver, Subscription("#", 0))
     subject.unsubscribe(receiver, "#")
-    assert subject.cache is before
+    assert subject.topics is before
+    assert not before
 
 
 def test_only_some_topics_are_cached() -> None:
@@ -129,3 +152,13 @@ def test_cache_is_bounded_by_what_it_holds(receivers: int, topic_bytes: int) -> 
     routing.subscribe(outbound(), Subscription("#"))  # empties it
     assert routing.route(Publish(b"t", b""), None)
     assert len(routing.cache) == 1
+
+
+def test_an_address_with_pages_is_seen_at_once() -> None:
+    """FC-26: a topic of one session that had pages before the process began is an address, even without a limit now."""
+    subject = router()
+    subject.subscribe(outbound(), Subscription("t", 0))
+    address = subject.restore_address(b"t")
+    publish = Publish(b"t", b"x")
+    assert subject.route(publish, None) == MATCHED
+    assert publish.holder is address
