@@ -18,7 +18,7 @@ from broker.runtime.timers import TICK
 from broker.server.handover import open_ahead
 from broker.server.listeners import Listeners
 from broker.server.logs import limit, set_level, tell_left_out
-from broker.server.memory import MemoryWatch
+from broker.server.memory import MemoryWatch, keep_freed
 from broker.server.notify import Notify
 from broker.server.reload import Changes, plan_reload
 from broker.server.shutdown import disconnect_all
@@ -90,6 +90,7 @@ class Server:
         loop.set_exception_handler(self._crashed)
         self._handle_signals(loop)
         raise_file_limit()
+        keep_freed()
         if self._persistence is not None:
             self._persistence.start(self.broker, self.stop)
         admin = self._admin = await self._open_all()

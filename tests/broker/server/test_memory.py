@@ -1,5 +1,7 @@
 """The memory watermark (FC-32) of a running broker: what is refused, what goes on, and how it ends."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,3 +141,16 @@ def test_taken_away(full: tuple[BrokerProcess, int], tmp_path: Path) -> None:
     wait_until(lambda: ready(broker)[0] == 200, "it is ready")
     with connected(broker.address(), 5) as sender:
         assert put(sender, "r", b"x", retain=True) in {0, 0x10}
+
+
+def test_freed_memory_is_kept() -> None:
+    """Blocks of the size of large packets are not paid for with page faults each time."""
+    code = (
+        "import resource as r; from broker.server.memory import keep_freed; keep_freed()\n"
+        "for number in range(50):\n"
+        "    if number == 2: before = r.getrusage(r.RUSAGE_SELF).ru_minflt\n"
+        "    blocks = [bytearray(1_000_000 + number) for _ in range(10)]; del blocks\n"
+        "print(r.getrusage(r.RUSAGE_SELF).ru_minflt - before)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 1_000
