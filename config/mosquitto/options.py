@@ -102,6 +102,7 @@ LEFT_OF_LISTENER: Final = {
     "disable_client_cert_date_checks": "the dates of certificates are always checked",
     "http_dir": "Sluice serves no files",
     "max_topic_alias_broker": "mqtt.max_topic_alias_out is for all listeners, and up to the client",
+    "mptcp": "Sluice takes TCP, which clients with Multipath TCP fall back to",
     "mount_point": "Sluice does not change topics; rules with `listeners` can keep clients of a listener to some",
     "proxy_protocol_v2_require_tls": "name the proxies in proxy_protocol.trusted, and have them require TLS",
     "psk_hint": _PSK,
