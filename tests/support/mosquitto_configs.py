@@ -73,7 +73,8 @@ SOUND: Final = {
     "allow_anonymous true\nenable_control_api true",
     "plugin of a listener": "per_listener_settings true\nlistener PORT\nplugin FOLDER/p.so\nlistener OTHER\n"
     "allow_anonymous true",
-    "mount point": f"{_OPEN}\nmount_point mount/\nmptcp true\nmax_topic_alias 5\nmax_qos 1\nuse_username_as_clientid true",
+    "mount point": f"{_OPEN}\nmount_point mount/\nmptcp true\nmax_topic_alias 5\nmax_qos 1\n"
+    "use_username_as_clientid true",
     "websockets": "listener PORT\nprotocol websockets\nallow_anonymous true\nhttp_dir FOLDER\n"
     "websockets_headers_size 2048\nwebsockets_log_level 0",
     "websockets, origins": "listener PORT\nprotocol websockets\nallow_anonymous true\n"
