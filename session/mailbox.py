@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i32, mypyc_attr
 
 from protocol.publish import Publish
 from session import qos0_gate
@@ -25,7 +25,7 @@ class Mailbox:
         """How many have been taken, and are still in the list until `sample` removes them."""
         self.busy = False
         """FC-3: whether it was too long when it was last sampled."""
-        self.sends_to_sample: int = qos0_gate.SENDS_PER_SAMPLE
+        self.sends_to_sample: i32 = qos0_gate.SENDS_PER_SAMPLE  # shares eight bytes with `busy`
 
     def length(self) -> int:
         """How many deliveries wait."""
