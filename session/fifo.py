@@ -18,55 +18,57 @@ class Fifo:
     """
 
     def __init__(self) -> None:
-        self._first: list[Publish] = []  # the head is its last one
-        self._then: list[Publish] = []
+        self.first: list[Publish] = []
+        """The first ones, turned round: its last one is the head. Unless it is empty, the head may be taken from it."""
+        self.then: list[Publish] = []
+        """What follows them; to be appended to."""
 
     def __len__(self) -> int:
-        return len(self._first) + len(self._then)
+        return len(self.first) + len(self.then)
 
     def __iter__(self) -> Iterator[Publish]:
-        return chain(reversed(self._first), self._then)
+        return chain(reversed(self.first), self.then)
 
     def append(self, publish: Publish) -> None:
         """Add a delivery at the end."""
-        self._then.append(publish)
+        self.then.append(publish)
 
     def extend(self, deliveries: Iterable[Publish]) -> None:
         """Add these at the end."""
-        self._then.extend(deliveries)
+        self.then.extend(deliveries)
 
     def prepend(self, publish: Publish) -> None:
         """Add a delivery at the head."""
-        self._first.append(publish)
+        self.first.append(publish)
 
     def head(self) -> Publish:
         """The first delivery. Raises IndexError if there is none."""
-        if not self._first:
+        if not self.first:
             self._turn_round()
-        return self._first[-1]
+        return self.first[-1]
 
     def pop_head(self) -> Publish:
         """Remove and return the first delivery. Raises IndexError if there is none."""
-        if not self._first:
+        if not self.first:
             self._turn_round()
-        return self._first.pop()
+        return self.first.pop()
 
     def pop_last(self) -> Publish:
         """Remove and return the last delivery. Raises IndexError if there is none."""
-        return self._then.pop() if self._then else self._first.pop(0)
+        return self.then.pop() if self.then else self.first.pop(0)
 
     def at(self, position: int) -> Publish:
         """The delivery with so many before it. Raises IndexError if there is none."""
-        behind = position - len(self._first)
-        return self._then[behind] if behind >= 0 else self._first[-1 - position]
+        behind = position - len(self.first)
+        return self.then[behind] if behind >= 0 else self.first[-1 - position]
 
     def remove(self, position: int) -> Publish:
         """Remove and return the delivery with so many before it. Raises IndexError if there is none."""
-        behind = position - len(self._first)
-        return self._then.pop(behind) if behind >= 0 else self._first.pop(-1 - position)
+        behind = position - len(self.first)
+        return self.then.pop(behind) if behind >= 0 else self.first.pop(-1 - position)
 
     def _turn_round(self) -> None:
-        used_up = self._first
-        self._first = self._then
-        self._first.reverse()
-        self._then = used_up
+        used_up = self.first
+        self.first = self.then
+        self.first.reverse()
+        self.then = used_up

@@ -58,7 +58,7 @@ class MQueue:
         """Add at the end. The caller has made room."""
         tail = self.tail
         if tail is None:
-            self.deliveries.append(publish)
+            self.deliveries.then.append(publish)
         elif tail.append(publish):
             self._count_joined(publish.qos, publish.size)  # no place in memory has it any more
             return
@@ -124,11 +124,13 @@ class MQueue:
 
     def head(self) -> Publish:
         """The next delivery, if `is_ready`. Raises IndexError if there is none."""
-        return self.deliveries.head()
+        first = self.deliveries.first
+        return first[-1] if first else self.deliveries.head()
 
     def pop(self) -> Publish:
         """Remove and return the head. Raises IndexError if there is none."""
-        publish = self.deliveries.pop_head()
+        first = self.deliveries.first
+        publish = first.pop() if first else self.deliveries.pop_head()
         self._left(publish)
         if self._first_qos0:
             self._first_qos0 -= 1
