@@ -12,6 +12,7 @@ from broker.storage import fsync
 from broker.storage.errors import REMEDY, ForeignError, StorageError, unusable
 from broker.storage.found import find, names, read
 from broker.storage.frame import HEAD_SIZE, SECTOR, encode, mark, padded
+from broker.storage.place import Place
 from broker.storage.records import DamagedError
 from broker.storage.segment import Segment
 from broker.storage.spares import NEW, Spares
@@ -37,7 +38,7 @@ class Segments:
         """Free, but somebody may read them."""
         self._reading = threading.Lock()
         """While a frame is looked up and read, no segment becomes free."""
-        self._place: _Place | None = None
+        self._place: Place | None = None
         """That of the last segment."""
         try:
             _make(directory)
@@ -88,7 +89,7 @@ class Segments:
             raise StorageError(f"{first}: the journal is damaged; {REMEDY}")
         self._segments = found.segments
         if found.segments:
-            self._place = _Place(found.segments[-1])
+            self._place = Place(found.segments[-1])
         self.oldest = found.oldest
         """The first frame that is needed."""
         self.next = found.next
@@ -155,7 +156,7 @@ class Segments:
         return written
 
     def _go_on_in(self, new: Segment) -> None:
-        self._place = _Place(new)  # before the file of the last one is closed: `check_place` may look at it meanwhile
+        self._place = Place(new)  # before the file of the last one is closed: `check_place` may look at it meanwhile
         with self._reading:
             if self._segments:
                 last = self._segments[-1]
@@ -257,30 +258,6 @@ class Segments:
         place = self._place
         if place is not None and not place.has_file() and self._place is place:  # else the other thread has gone on
             raise StorageError(f"{place.path}: it has been removed, moved or replaced")
-
-
-@final
-class _Place:
-    """Where an open file is, to notice if it is not there any more."""
-
-    def __init__(self, segment: Segment) -> None:
-        self.path = segment.path
-        self._link = Path(f"/proc/self/fd/{segment.open(os.O_RDWR)}")
-        self._at = self._link.readlink() if self._link.is_symlink() else None
-        self._file = self.path.stat()
-
-    def has_file(self) -> bool:
-        """Whether the file is still there. Raises StorageError if that cannot be found out."""
-        try:
-            if self._at is not None:
-                # Linux tells where an open file is. To ask for its status costs half a sync: from 6.13 on the next
-                # write then gets a time of its own, and so the inode is written with each commit.
-                return self._link.readlink() == self._at
-            return os.path.samestat(self.path.stat(), self._file)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError as error:
-            raise StorageError(f"{self.path}: {unusable(error)}") from error
 
 
 def _first_of(segment: Segment) -> int:
