@@ -35,11 +35,18 @@ HOURS = 7200
 Wrong = Callable[..., BrokerProcess]
 
 
+def set_clock(clock: Path, seconds: int) -> None:
+    """Set how wrong the clock is; a broker that reads the file meanwhile finds it whole."""
+    new = clock.with_name("clock.new")
+    new.write_text(str(seconds))
+    new.replace(clock)
+
+
 @pytest.fixture
 def clock(tmp_path: Path) -> Path:
     """How wrong the wall clock is, in seconds."""
     path = tmp_path / "clock"
-    path.write_text("0")
+    set_clock(path, 0)
     return path
 
 
@@ -74,7 +81,7 @@ def test_set_while_it_runs(run: Wrong, clock: Path, step: int) -> None:
     broker = run()
     leave(broker, "away", "t")
     publish(broker, b"before", expiry=3600)
-    clock.write_text(str(step))
+    set_clock(clock, step)
     publish(broker, b"after", expiry=3600)
     with come_back(run(), "away") as client:
         came = [client.expect(Publish), client.expect(Publish)]
@@ -88,7 +95,7 @@ def test_set_just_before_the_end(run: Wrong, clock: Path) -> None:
     broker = run()
     leave(broker, "away", "t")
     publish(broker, b"before", expiry=3600)
-    clock.write_text(str(HOURS))
+    set_clock(clock, HOURS)
     with come_back(run(), "away") as client:
         assert payloads(client, 1) == [b"before"]
 
@@ -100,7 +107,7 @@ def test_set_just_before_a_crash(run: Wrong, clock: Path, step: int) -> None:
     leave(broker, "away", "t")
     publish(broker, b"before", expiry=4000)  # so that nothing waits to be written
     with connected(broker.address(), 5) as publisher:
-        clock.write_text(str(step))
+        set_clock(clock, step)
         publisher.publish("t", b"long", 1, properties={props.MESSAGE_EXPIRY_INTERVAL: 3600})
         publisher.publish("t", b"short", 1, properties={props.MESSAGE_EXPIRY_INTERVAL: 1})
         published = time.monotonic()
@@ -116,7 +123,7 @@ def test_on_disk_only(run: Wrong, clock: Path) -> None:
     broker = run(memory="1B")
     leave(broker, "away", "t")
     publish(broker, *(b"%d" % number + bytes(2000) for number in range(30)), expiry=3600)
-    clock.write_text(str(HOURS))
+    set_clock(clock, HOURS)
     publish(broker, b"last", expiry=3600)
     with come_back(broker, "away") as client:
         assert len(payloads(client, 31)) == 31
@@ -126,9 +133,9 @@ def test_sessions_when_the_clock_is_set(run: Wrong, clock: Path) -> None:
     """A session does not expire because the clock has been set, also over two restarts."""
     broker = run()
     leave(broker, "away", "t")
-    clock.write_text(str(HOURS))
+    set_clock(clock, HOURS)
     run()
-    clock.write_text(str(2 * HOURS))
+    set_clock(clock, 2 * HOURS)
     come_back(run(), "away").close()
 
 
@@ -146,7 +153,7 @@ def test_behind_at_the_start(run: Wrong, clock: Path) -> None:
     leave(broker, "other", "other")  # its SUBACK has waited for the disk, and with it all that was before
     broker.ask_to_end(signal.SIGKILL)
     broker.stop()
-    clock.write_text(str(-HOURS))
+    set_clock(clock, -HOURS)
     broker = run()
     started = time.monotonic()
     wait_until(lambda: time.monotonic() > started + 1.2, "all intervals are over")
