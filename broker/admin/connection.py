@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from broker.admin.server import AdminServer
 
 REQUEST_TIMEOUT: Final = 10.0
-"""Seconds that a peer has to send a request, with its body, and before it for the TLS handshake. Who sends nothing, or
-a byte now and then, must not keep the others out."""
+"""Seconds that a peer has to send a request, with its body, and before it for the TLS handshake. A peer that sends
+nothing, or a byte now and then, must not keep others out."""
 
 READ_TIMEOUT: Final = 30.0
 """Seconds after which a peer that has read nothing of what waits for it is disconnected. It may look away for a while,
@@ -25,7 +25,7 @@ _REFUSAL: Final = (
 
 
 class AdminConnection(asyncio.Protocol):
-    """A connection until uvicorn has it: who is there, and whether they are served."""
+    """A connection until uvicorn takes it over: its peer is checked, and refused or served."""
 
     def __init__(self, server: "AdminServer", trusted: bool) -> None:
         """`trusted`: by its socket, which only the broker's user and root may open."""

@@ -137,7 +137,7 @@ class AdminServer:
         return ""
 
     def _has_room(self, connections: list[AdminConnection]) -> bool:
-        """Whether there are not too many; the one whose peer has kept the broker waiting longest makes room."""
+        """Whether all may stay; the one that has kept the broker waiting longest is closed, past PATIENCE."""
         if len(connections) <= MOST_CONNECTIONS:
             return True
         slowest = max(connections, key=AdminConnection.waited)

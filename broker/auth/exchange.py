@@ -26,7 +26,7 @@ class Authentication:
         """The CONNECT that waits for the first exchange; None after that."""
         self.user: str | None = None
         self.delay = 0
-        """By how many microseconds the refusal that has been raised is to be delayed."""
+        """Microseconds by which the refusal that was raised is delayed."""
         self._method = method
         self._guard = guard
         self._client = client

@@ -130,7 +130,7 @@ class Handshake:
     def _step(
         self, connection: "Connection", authentication: Authentication, step: Callable[[int], Answer], now: int
     ) -> None:
-        """Take a step of the authentication exchange. Raises MQTTError to refuse; who fails often is refused later."""
+        """Take a step of the authentication exchange. Raises MQTTError to refuse, or refuses after a delay."""
         try:
             answer = step(now)
         except MQTTError as error:

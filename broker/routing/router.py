@@ -1,10 +1,10 @@
 """Routing: finds the subscribers of a topic in one dictionary, else in a filter tree.
 
-The dictionary has the topics of all subscriptions without wildcards, and those whose receivers are cached, which is
-bounded. A topic that only one session gets, by a subscription to just that topic, needs no cache: the dictionary says
-so. Otherwise a cached topic costs least, but to find its receivers, to remember them and to forget others for them
-costs more than a delivery. So a message whose receivers are one or two sessions is offered to them as they are found,
-and of the topics for which this is done, one in CACHED_ONE_IN is cached: those with many messages soon are.
+The dictionary has the topics of all subscriptions without wildcards, and the cached topics, whose number is bounded. A
+topic that only one session gets, by a subscription to just that topic, needs no cache: the dictionary says so. Else
+a cached topic costs least, but to find its receivers, to remember them and to forget others for them costs more than a
+delivery. So a message whose receivers are one or two sessions is offered to them as they are found, and of the topics
+for which this is done, one in CACHED_ONE_IN is cached: those with many messages soon are.
 """
 
 from itertools import islice
