@@ -13,7 +13,7 @@ from broker.auth.rules import Rule
 from broker.auth.topic_rules import TopicRules
 from broker.auth.waiting import recheck_waiting
 from broker.auth.watched_file import WatchedFile
-from broker.clients import Clients
+from broker.clients import Client, Clients
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
 from broker.connection.connections import Connections
@@ -177,8 +177,11 @@ class Broker:
         self._guard = self.retained.guard = guard
         self.handlers.publishing.guard_retained(guard)
 
-    def use(self, config: Config, before: Config) -> None:
-        """A reload: everything is as in `config` from now on, which differs in nothing that needs a restart."""
+    async def use(self, config: Config, before: Config) -> None:
+        """A reload: everything is as in `config` from now on, which differs in nothing that needs a restart.
+
+        Clients that are there already have their new quotas and permissions when this returns.
+        """
         self.quotas.narrow(False)  # it changes the limits too
         self.settings.use(config)
         self.capabilities.use(config)
@@ -186,58 +189,60 @@ class Broker:
         self._access.use(config)
         self.addresses.producers.window = config.session.producer_window_size
         self.events.debug = config.log.level == "debug"
-        if _limiting(config) != _limiting(before):
-            self._use_quotas(config)
-        else:  # there may be very many clients
-            self.quotas.narrow(self.quotas.watermark.reached)
+        changed = _changed_users(before, config)
+        if changed:
+            self.connections.close_users(SCRAM, changed)
         if config.mqtt != before.mqtt:
             self.router.merge_overlapping(config.mqtt.overlapping_subscriptions == "merge")
         if config.authorization != before.authorization or config.denies_by_default != before.denies_by_default:
             self._topic_rules.use(config)
             if self.authorizer is not None:
                 self.authorizer.use(config)
-                self.renew_permissions()
+                await self.renew_permissions()
             self.router.forget_topics()
-        changed = _changed_users(before, config)
-        if changed:
-            self.connections.close_users(SCRAM, changed)
+        if _limiting(config) != _limiting(before):
+            self.quotas.use(config)
+            await self.clients.visit(self._renew_quota)
+            self.guard_retained()  # by then it is known whose they are
+        else:
+            self.quotas.narrow(self.quotas.watermark.reached)
 
-    def _use_quotas(self, config: Config) -> None:
-        """The quotas of the configuration, its watermark or rates may be others: they apply to all clients at once."""
-        self.quotas.use(config)
-        self.guard_retained()
-        now = monotonic_us()
-        for connection in self.connections.open:
-            if connection.session is not None:
-                connection.limit_rate(now)
+    def _renew_quota(self, client: Client) -> None:
+        """The quotas of the configuration, its watermark or rates may be others."""
+        self.quotas.renew(client)
+        if client.connection is not None:
+            client.connection.limit_rate(monotonic_us())
 
-    def use_rules(self, source: str, rules: list[Rule]) -> None:
-        """The rules of a source have changed."""
+    async def use_rules(self, source: str, rules: list[Rule]) -> None:
+        """The rules of a source have changed; when this returns, they apply to all sessions."""
         authorizer = self.authorizer
         assert authorizer is not None  # rules have a source only with it
         authorizer.put(source, rules)
-        self.renew_permissions()
+        await self.renew_permissions()
 
-    def renew_permissions(self) -> None:
-        """Rules have changed: all sessions have the new permissions at once, also for what waits.
+    async def renew_permissions(self) -> None:
+        """Rules have changed: when this returns, all sessions have the new permissions, also for what waits.
 
         Shared subscriptions that they do not allow end, and their clients are disconnected, so that they know.
         """
+        await self.clients.visit(self._renew_permissions)
+        self.router.forget_topics()
+
+    def _renew_permissions(self, client: Client) -> None:
         authorizer = self.authorizer
         assert authorizer is not None  # there are rules only with it
-        for client in self.clients.known():
-            if client.permissions is None:
-                continue
-            before = client.permissions
-            permissions = authorizer.permissions(before.who)
-            if before.equals(permissions):
-                continue
-            client.permissions = permissions
-            authorizer.attach(client.session.outbound, permissions, False)
-            if client.connection is None:
-                client.rights_changed = True
-            else:
-                recheck_waiting(client.session, permissions)
-            if self.handlers.subscribing.recheck(client) and client.connection is not None:
-                client.connection.close(reason_codes.NOT_AUTHORIZED, "a shared subscription is no longer permitted")
-        self.router.forget_topics()
+        before = client.permissions
+        if before is None:
+            return
+        permissions = authorizer.permissions(before.who)
+        if before.equals(permissions):
+            return
+        client.permissions = permissions
+        # With subscriptions topics are forgotten at once: nothing may be queued by the old rights once it is rechecked.
+        authorizer.attach(client.session.outbound, permissions, bool(client.session.subscriptions))
+        if client.connection is None:
+            client.rights_changed = True
+        else:
+            recheck_waiting(client.session, permissions)
+        if self.handlers.subscribing.recheck(client) and client.connection is not None:
+            client.connection.close(reason_codes.NOT_AUTHORIZED, "a shared subscription is no longer permitted")

@@ -1,6 +1,6 @@
 """The clients that have a session: for each client id the session, connection, expiry and delayed will."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr
@@ -10,6 +10,7 @@ from broker.auth.permissions import Permissions
 from broker.quotas.quota import Quota, Usage
 from broker.routing.retained_feed import RetainedFeed
 from broker.runtime.endpoint import Endpoint
+from broker.runtime.slices import STEP, Slices
 from broker.runtime.timers import Timer
 from broker.storage.kept_session import KeptSession
 from protocol import properties as props
@@ -162,6 +163,14 @@ class Clients:
             if client is not None:
                 yield client
             place += 1
+
+    async def visit(self, action: Callable[[Client], None]) -> None:
+        """Call `action` for all clients, in slices: for 100,000 it may take a second."""
+        slices = Slices()
+        for number, client in enumerate(self.each(), 1):
+            action(client)
+            if number % STEP == 0:
+                await slices.breathe()
 
     def knows(self, client: Client) -> bool:
         """Whether the client's session has not ended."""

@@ -1,7 +1,7 @@
 """Files that are read again when they change: of users, and of rules."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -18,7 +18,9 @@ _Signature = tuple[int, int, int, int]
 class WatchedFile(Generic[T]):
     """One file: `load` reads it, in a thread; `use` takes what it has returned, in the event loop."""
 
-    def __init__(self, key: str, path: Path, load: Callable[[Path], T], use: Callable[[T], None]) -> None:
+    def __init__(
+        self, key: str, path: Path, load: Callable[[Path], T], use: Callable[[T], Awaitable[None] | None]
+    ) -> None:
         """`key`: the configuration key that names the file, for the log."""
         self._key = key
         self.path = path
@@ -47,7 +49,9 @@ class WatchedFile(Generic[T]):
             else:
                 self._failing = False
                 if loaded is not None:
-                    self._use(loaded[0])
+                    used = self._use(loaded[0])
+                    if used is not None:
+                        await used
                     self._log.info("file_read", key=self._key, file=str(self.path))
 
     def _changed(self) -> tuple[T] | None:

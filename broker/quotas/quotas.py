@@ -70,17 +70,19 @@ class Quotas:
         self.watermark.high = config.memory_watermark
 
     def use(self, config: Config) -> None:
-        """The configuration has changed: all clients have the new quotas."""
+        """The configuration has changed: who connects has the new quotas, and the others by `renew`."""
         self.narrow(False)
         self._configure(config)
-        for client in self._clients.known():
-            if self.active:
-                self.join(client)
-            else:
-                self.leave(client)
-                client.quota = None
-                _use_limits(client.session, self._settings.limits)
         self.narrow(self.watermark.reached)
+
+    def renew(self, client: Client) -> None:
+        """Quotas have changed: the client has the new one."""
+        if self.active:
+            self.join(client)
+        else:
+            self.leave(client)
+            client.quota = None
+            _use_limits(client.session, self._settings.limits)
 
     # -- the quota of a client
 

@@ -55,6 +55,10 @@ class Endpoint(Host):
         """Clear a reason. If it was the last one, the run queue resumes reading."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
+    def limit_rate(self, now: int) -> None:
+        """The client's publish rate may have another limit now (FC-31)."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
     def handle_rest(self, now: int) -> None:
         """Handle the rest of the chunk."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

@@ -4,12 +4,17 @@ A timer is an object in the slot of its tick. Timers are not cancelled: the whee
 still wanted, which costs less than removing them.
 """
 
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
 TICK: Final = 100_000
 """Width of a slot in microseconds: a timer is called up to this much late, never early."""
+
+TURN: Final = 100
+"""Microseconds of a turn of the event loop for timers: thousands may come due at once. What they cause takes longer: a
+connection that they close ends in the next turn."""
 
 HORIZON: Final = 10_000_000
 """Microseconds. A timer that waits longer is asked this often whether it is still wanted: otherwise a client that
@@ -57,15 +62,18 @@ class Wheel:
         else:
             slot.append(timer)
 
-    def advance(self, now: int) -> None:
-        """Call the timers that are due at `now`.
+    def advance(self, now: int, clock: Callable[[], int] | None = None) -> bool:
+        """Call the timers that are due at `now`, with a `clock` for about TURN; returns whether some are left.
 
         An exception of a timer is passed on; the next call of `advance` continues after that timer.
         """
         self.now = now
         last = now // TICK
+        until = 0 if clock is None else clock() + TURN
         while self._calling or self._tick < last:
             while self._calling:
+                if clock is not None and clock() >= until:
+                    return True
                 timer = self._calling.pop()
                 if timer.at <= now:
                     timer.due(now)
@@ -77,3 +85,4 @@ class Wheel:
                 if slot is not None:
                     slot.reverse()
                     self._calling = slot
+        return False

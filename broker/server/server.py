@@ -77,6 +77,8 @@ class Server:
         self._stopping = asyncio.Event()
         self._serving = False
         self._exhausted_until = 0
+        self._due: asyncio.Handle | None = None
+        """Calls the timers that are due and have not been called yet."""
         self._tasks: list[asyncio.Task[None]] = []  # cancelled when the server stops
         self._reloading = asyncio.Lock()
         self._admin: AdminServer | None = None
@@ -158,7 +160,7 @@ class Server:
             except OSError:
                 prepared.discard()
                 raise
-            self.broker.use(plan.config, self.config)
+            await self.broker.use(plan.config, self.config)
             self.config, self.sources = plan.config, loaded.sources
             set_level(plan.config.log.level)
             limit(plan.config.log.max_lines)
@@ -227,7 +229,14 @@ class Server:
         if self._persistence is not None:
             self._persistence.journal.look_at_clock()
         tell_left_out()
-        self.broker.wheel.advance(now)
+        if self._due is None:
+            self._call_due(loop)
+
+    def _call_due(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Call timers that are due: very many of them in several turns of the event loop."""
+        self._due = None
+        if self.broker.wheel.advance(monotonic_us(), monotonic_us):
+            self._due = loop.call_soon(self._call_due, loop)
 
     def _crashed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log an unhandled exception of a callback. If it belongs to a connection, the loop has closed that."""

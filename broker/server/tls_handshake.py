@@ -24,9 +24,10 @@ from broker.settings import Settings
 HANDSHAKE_TIMEOUT: Final = 60 * SECOND
 """Microseconds that a handshake may take, even if `connect_timeout` is longer or not set."""
 
-BEGUN_IN_A_TURN: Final = 16
-"""Handshakes that begin in one turn of the event loop. When thousands of clients connect at once, the others wait: each
-that has begun takes 25 KB more until it is over, and the allocator does not give that back to the system."""
+TURN: Final = 500
+"""Microseconds of each turn of the event loop in which handshakes may begin, one at least. When thousands of clients
+connect at once, the others wait: those who are connected are not held up, and each handshake that has begun takes 25 KB
+more until it is over, which the allocator does not give back to the system."""
 
 MOST_HELD: Final = 16_384
 """Bytes of a handshake that can wait. A client that has sent more at once does not wait: holding it would cost more."""
@@ -57,8 +58,8 @@ class TlsListener:
         self.ongoing: set[TlsHandshake] = set()
         self.waiting: deque[TlsHandshake] = deque()
         """Those whose client has sent something, but which have not begun."""
-        self._begun = 0
-        """Handshakes that have begun in this turn of the event loop."""
+        self._until = 0
+        """When the last handshake of this turn of the event loop may begin; 0: none has begun in it."""
 
     @property
     def timeout(self) -> int:
@@ -76,22 +77,27 @@ class TlsListener:
 
     def may_begin(self, handshake: "TlsHandshake") -> bool:
         """Whether it may begin in this turn of the event loop; otherwise `begin` will be called in a later one."""
-        if self._begun == 0 and not self.waiting:
-            asyncio.get_running_loop().call_soon(self._next_turn)
-        if self._begun < BEGUN_IN_A_TURN and not self.waiting:
-            self._begun += 1
-            return True
+        if not self.waiting:
+            if self._until == 0:
+                asyncio.get_running_loop().call_soon(self._next_turn)
+                self._until = monotonic_us() + TURN
+                return True
+            if monotonic_us() < self._until:
+                return True
         self.waiting.append(handshake)
         return False
 
     def _next_turn(self) -> None:
         """Begin the next ones."""
-        self._begun = 0
-        if self.waiting:  # first, so that one that raises does not stop the others
-            asyncio.get_running_loop().call_soon(self._next_turn)
-        while self.waiting and self._begun < BEGUN_IN_A_TURN:
-            self._begun += 1
+        self._until = 0
+        if not self.waiting:
+            return
+        asyncio.get_running_loop().call_soon(self._next_turn)  # first, so that one that raises does not stop the others
+        self._until = monotonic_us() + TURN
+        while self.waiting:
             self.waiting.popleft().begin()
+            if monotonic_us() >= self._until:
+                break
 
     def close(self) -> None:
         """Abort all handshakes: the server stops."""

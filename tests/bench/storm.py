@@ -236,8 +236,7 @@ def measure(python: str, scenario: Scenario, storm: str) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
         folder = Path(name)
         own = sections(folder, make_certificates(folder))
-        with machine.pinned(places.broker):
-            broker = start_sluice(folder, (), own, command=(python, "-I", "-m", "broker"))
+        broker = start_sluice(folder, (), own, command=(python, "-I", "-m", "broker"))
         with broker, machine.pinned(places.generator):
             return _measure(broker, scenario, storm)
 

@@ -1,6 +1,7 @@
 """An authorizer of another package: it gives the rules of each client, which count like those of the configuration."""
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -45,12 +46,23 @@ class AuthorizerPlugin:
             self._log.info("authorizer_recovered", authorizer=self.name)
         return found
 
-    async def run(self, changed: Callable[[], None]) -> None:
-        """Do what the plugin does beside the broker, if anything; it calls `changed` when its rules have changed."""
+    async def run(self, renew: Callable[[], Awaitable[None]]) -> None:
+        """Do what the plugin does beside the broker, if anything; when its rules have changed, `renew` is called."""
         run = getattr(self._inner, "run", None)
         if run is None:
             return
-        try:
-            await run(changed)
-        except Exception as error:
-            self._log.error("plugin_ended", plugin=self.name, detail=where(error))
+        changed = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            renewing = group.create_task(_renew(changed, renew))
+            try:
+                await run(changed.set)
+            except Exception as error:
+                self._log.error("plugin_ended", plugin=self.name, detail=where(error))
+                renewing.cancel()
+
+
+async def _renew(changed: asyncio.Event, renew: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await changed.wait()
+        changed.clear()
+        await renew()

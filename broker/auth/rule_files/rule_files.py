@@ -1,6 +1,6 @@
 """The configured files of rules."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from config.models import Config
 
 
 def open_files(
-    config: Config, authorizer: Authorizer, use: Callable[[str, list[Rule]], None]
+    config: Config, authorizer: Authorizer, use: Callable[[str, list[Rule]], Awaitable[None]]
 ) -> list[WatchedFile[Any]]:
     """Read the files into the authorizer; when one changes, `use` is called with its key and its rules.
 

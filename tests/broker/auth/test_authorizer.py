@@ -179,7 +179,7 @@ def use(broker: LocalBroker, *own: dict[str, Any]) -> None:
 
 def use_parsed(broker: LocalBroker, own: list[Rule]) -> None:
     """Replace all rules."""
-    broker.run(lambda: broker.broker.use_rules("", [from_settings(each) for each in own]))
+    broker.complete(broker.broker.use_rules("", [from_settings(each) for each in own]))
 
 
 def test_change_applies_to_sessions() -> None:

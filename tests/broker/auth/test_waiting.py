@@ -1,5 +1,6 @@
 """Rules that change while deliveries wait: what is no longer allowed is not sent, wherever it waits."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ OPEN = [name for name in NAMES if not name.endswith("shut")]
 def use(local: LocalBroker, *own: dict[str, Any]) -> None:
     """Replace all rules."""
     parsed = [from_settings(Rule.model_validate(each)) for each in own]
-    local.run(lambda: local.broker.use_rules("", parsed))
+    local.complete(local.broker.use_rules("", parsed))
 
 
 def slow(local: LocalBroker) -> LocalClient:
@@ -91,6 +92,29 @@ def test_detached() -> None:
         client.send(Connect("x", False, 0, properties=KEPT, version=5))
         assert drain(client) == [*OPEN, "a/4"]
         assert drops(local) == {"dropped_not_permitted_qos1": 3}
+
+
+def test_published_meanwhile() -> None:
+    """New rules reach very many sessions in slices: nothing slips through that is published meanwhile."""
+    with LocalBroker(authorization={"rules": [ALL]}) as local:
+        others = [local.client() for _ in range(300)]
+        for number, other in enumerate(others):
+            other.connect(f"before-{number}")
+        client = slow(local)
+        publish(local, "a/0")
+        parsed = [from_settings(Rule.model_validate(each)) for each in SHUT]
+
+        async def publish_until_done() -> int:
+            using = asyncio.create_task(local.broker.use_rules("", parsed))
+            count = 0
+            while not using.done():
+                count += 1
+                local.broker.messages.publish_own(Publish(b"a/shut", b"", 1), 0)
+                await asyncio.sleep(0)
+            return count
+
+        assert local.complete(publish_until_done()) > 2
+        assert drain(client) == ["a/0"]
 
 
 def test_allowed_again_before_it_is_sent() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.runtime.timers import HORIZON, TICK, Timer, Wheel
+from broker.runtime.timers import HORIZON, TICK, TURN, Timer, Wheel
 from protocol import properties as props
 from protocol.connect import Connect, Will
 from protocol.properties import Properties
@@ -57,6 +57,44 @@ def test_called_once_and_never_early(waits: list[int], steps: list[int]) -> None
         assert all(now >= at for now in note.called)
         assert not in_time or note.called[0] <= in_time[0]
     assert len(wheel) == sum(not note.called for _, note in notes)
+
+
+@given(
+    waits=st.lists(st.integers(-TICK, 3 * TICK), min_size=1, max_size=30),
+    costs=st.lists(st.integers(0, TURN), min_size=1, max_size=30),
+)
+def test_many_in_several_turns(waits: list[int], costs: list[int]) -> None:
+    """With a clock, `advance` ends after about TURN; what is left is called by the next ones, in the same order."""
+    called: list[int] = []
+
+    @final
+    class Slow(Timer):
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def due(self, now: int) -> None:
+            called.append(self.number)
+            clock.now += costs[self.number % len(costs)]
+
+    class Clock:
+        now = 0
+
+        def __call__(self) -> int:
+            return self.now
+
+    clock = Clock()
+    at_once, in_turns = Wheel(START), Wheel(START)
+    for number, wait in enumerate(waits):
+        at_once.add(START + wait, Slow(number))
+        in_turns.add(START + wait, Slow(number))
+    end = START + 6 * TICK
+    assert not at_once.advance(end)
+    expected, called[:] = called[:], []
+    before = clock.now
+    while in_turns.advance(end, clock):
+        assert TURN <= clock.now - before < 2 * TURN
+        before = clock.now
+    assert called == expected
 
 
 def test_the_unwanted_are_let_go() -> None:

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from broker.broker import Broker
-from broker.runtime.clock import monotonic_us
+from broker.runtime.clock import SECOND, monotonic_us
 from broker.server import tls_handshake
 from broker.server.listening import server_context
 from config.models import Config
@@ -283,8 +283,9 @@ class Client:
 
 
 @pytest.fixture
-def listener(certificates: Certificates) -> tls_handshake.TlsListener:
-    """A listener without a socket."""
+def listener(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> tls_handshake.TlsListener:
+    """A listener without a socket, where each turn of the event loop has time for one handshake."""
+    monkeypatch.setattr(tls_handshake, "TURN", 0)
     broker = Broker(Config(), monotonic_us())
     context = server_context(Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile))
     return tls_handshake.TlsListener(
@@ -300,11 +301,10 @@ def hello(certificates: Certificates) -> bytes:
 
 @pytest.mark.asyncio
 async def test_many_at_once(listener: tls_handshake.TlsListener, hello: bytes) -> None:
-    """A few handshakes begin in one turn of the event loop; the others are not read until it is theirs."""
-    each = tls_handshake.BEGUN_IN_A_TURN
-    clients = [Client(listener, hello) for _ in range(2 * each + 1)]
-    for begun in (each, 2 * each, 2 * each + 1):
-        assert [client.answered for client in clients] == [number < begun for number in range(len(clients))]
+    """When a turn's time is over, no more handshakes begin in it; the others are not read until it is theirs."""
+    clients = [Client(listener, hello) for _ in range(3)]
+    for begun in (1, 2, 3):
+        assert [client.answered for client in clients] == [number < begun for number in range(3)]
         assert [client.paused for client in clients] == [not client.answered for client in clients]
         await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -312,11 +312,28 @@ async def test_many_at_once(listener: tls_handshake.TlsListener, hello: bytes) -
 
 
 @pytest.mark.asyncio
+async def test_several_in_one_turn(
+    listener: tls_handshake.TlsListener, hello: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a turn has time, several handshakes begin in it, and later ones do not overtake those that wait."""
+    monkeypatch.setattr(tls_handshake, "TURN", 3600 * SECOND)
+    assert all(Client(listener, hello).answered for _ in range(3))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(tls_handshake, "TURN", 0)
+    clients = [Client(listener, hello) for _ in range(3)]
+    monkeypatch.setattr(tls_handshake, "TURN", 3600 * SECOND)
+    assert [client.answered for client in clients] == [True, False, False]
+    assert not Client(listener, hello).answered
+    await asyncio.sleep(0)
+    assert all(client.answered for client in clients)
+
+
+@pytest.mark.asyncio
 async def test_gone_before_the_handshake_begins(listener: tls_handshake.TlsListener, hello: bytes) -> None:
     """A client that has closed while it waited is skipped, and logged as others are."""
-    clients = [Client(listener, hello) for _ in range(tls_handshake.BEGUN_IN_A_TURN + 2)]
-    gone, last = clients[-2:]
+    _, gone, last = (Client(listener, hello) for _ in range(3))
     gone.handshake.connection_lost(None)
+    await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert (gone.answered, last.answered) == (False, True)
 
@@ -324,6 +341,6 @@ async def test_gone_before_the_handshake_begins(listener: tls_handshake.TlsListe
 @pytest.mark.asyncio
 async def test_too_much_to_wait(listener: tls_handshake.TlsListener, hello: bytes) -> None:
     """A client that sends more at once than is held does not wait: it is refused at once."""
-    clients = [Client(listener, hello) for _ in range(tls_handshake.BEGUN_IN_A_TURN + 1)]
-    assert not clients[-1].answered
+    _, waits = (Client(listener, hello) for _ in range(2))
+    assert not waits.answered
     assert Client(listener, hello + bytes(tls_handshake.MOST_HELD)).answered

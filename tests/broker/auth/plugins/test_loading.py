@@ -1,5 +1,6 @@
 """Plugins: a package that is really installed decides in a broker, and wrong ones are refused with the reason."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -231,6 +232,28 @@ def test_rules_that_fail(install: Install) -> None:
     assert [event["event"] for event in logged] == ["authorizer_failed", "authorizer_recovered"]
 
 
+async def unexpected() -> None:
+    """Nothing has changed."""
+    pytest.fail("no rules have changed")
+
+
+async def test_changes_after_run_has_returned(install: Install) -> None:
+    """A plugin may tell of changes from elsewhere, after its `run` has returned."""
+    install(
+        "import asyncio\n"
+        f"{MADE}    def rules(self, who): return []\n"
+        "    async def run(self, changed): asyncio.get_running_loop().call_later(0.01, changed)\n"
+    )
+    renewed = asyncio.Event()
+
+    async def renew() -> None:
+        renewed.set()
+
+    running = asyncio.create_task(AuthorizerPlugin(Plugin(name="mine")).run(renew))
+    await asyncio.wait_for(renewed.wait(), 10)
+    running.cancel()
+
+
 async def test_run_that_ends(install: Install) -> None:
     """What a plugin does beside the broker may fail: the log says where, and the broker goes on."""
     install(
@@ -240,6 +263,6 @@ async def test_run_that_ends(install: Install) -> None:
     )
     with capture_logs() as logged:
         await authenticator().run()
-        await AuthorizerPlugin(Plugin(name="mine")).run(lambda: None)
+        await AuthorizerPlugin(Plugin(name="mine")).run(unexpected)
     assert [event["event"] for event in logged] == ["plugin_ended"] * 2
     assert "hunter2" not in str(logged)
