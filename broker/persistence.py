@@ -81,7 +81,8 @@ class Persistence:
     def _changed_room(self, lacks_room: bool) -> None:
         """FC-29: there is no room for messages any more, or there is again."""
         if lacks_room:
-            end = "the disk has room" if self.journal.commits.full else "the journal is smaller than max_bytes"
+            full = self.journal.commits.full
+            end = self._storage.room_until() if full else "the journal is smaller than max_bytes"
             self._log.error("journal_full", detail=f"{_REFUSED} are refused until {end}")
         else:
             self._log.info("journal_has_room")

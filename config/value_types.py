@@ -105,6 +105,13 @@ def check_directory(value: object) -> object:
     """Refuse an empty path."""
     if value == "":
         raise ValueError("found an empty path: write a directory, or leave the key out")
+    return without_tilde(value)
+
+
+def without_tilde(value: object) -> object:
+    """Refuse a path that begins with `~`: a shell would replace that, but nobody does here."""
+    if str(value).startswith("~"):
+        raise ValueError(f"found {value}: write the whole path; ~ is not replaced")
     return value
 
 
@@ -112,7 +119,7 @@ def check_path(value: object) -> object:
     """Refuse an empty path of a file."""
     if value == "":
         raise ValueError("found an empty path: name a file, or leave the key out")
-    return value
+    return without_tilde(value)
 
 
 def check_factor(value: object) -> object:

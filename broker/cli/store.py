@@ -84,6 +84,7 @@ def backup(directory: Directory, copy: Copy) -> None:
 def salvage(directory: Directory, copy: Copy) -> None:
     """Copy what can be read of a damaged journal, and list what is lost."""
     lost = 0
+    saved = Saved()
     with reading(directory, damaged=True) as found, copying(copy) as new:
         for problem in found.damage:
             print(problem)
@@ -93,8 +94,12 @@ def salvage(directory: Directory, copy: Copy) -> None:
                 lost += piece.count()
             else:  # they are numbered anew: a gap would be damage
                 new.add([piece.content[frame.HEAD_SIZE :]])
+                saved.read(new.count, piece.content)
         if not new.count:
             raise StorageError(f"{directory} has no frame that can be read")
     print(f"{new.count} frames are in {copy}, {f'at least {lost}' if found.damage else lost} are lost")
+    orphans = saved.orphans()
+    if orphans:
+        print(f"{orphans} deliveries in them are lost too: the sessions that they are for were in what is lost")
     if lost or found.damage:
         raise typer.Exit(DAMAGED)

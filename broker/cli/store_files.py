@@ -51,7 +51,7 @@ def reading(directory: Path, damaged: bool = False) -> Iterator[Found]:
     except DamagedError as damage:
         refuse(directory, f"{damage}: the journal is damaged; {REMEDY}")
     except OSError as error:
-        refuse(directory, text_of(error))
+        refuse(directory, error.strerror if error.filename == str(directory) else text_of(error))
 
 
 @contextmanager
@@ -91,6 +91,8 @@ def copying(copy: Path) -> Iterator[NewJournal]:
 
     Ends the command with a message if the copy cannot be written.
     """
+    if copy == Path():
+        refuse(copy, "name a directory for the copy")
     unfinished = copy / _UNFINISHED
     try:
         copy.mkdir(mode=0o700, parents=True)

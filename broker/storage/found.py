@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, final
 
 from broker.storage import tail
-from broker.storage.errors import ForeignError
+from broker.storage.errors import PASSING, ForeignError, UnreadableError
 from broker.storage.frame import SECTOR
 from broker.storage.records import DamagedError
 from broker.storage.segment import PREFIX, Segment, read_head
@@ -23,9 +23,11 @@ _NAME: Final = re.compile(rf"{PREFIX}([1-9][0-9]*)")
 class Damage:
     """Something that is wrong with a journal."""
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path, what: str, error: OSError | None = None) -> None:
+        """`error`: why the file cannot be opened."""
         self.path = path
         self.what = what
+        self.error = error
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}"
@@ -75,7 +77,7 @@ def find(directory: Path) -> Found:
         _miss(found, used[0].path, found.oldest, first - 1)
     for segment, following in pairwise(used):
         if segment.next == segment.first:  # else it has been walked to find the oldest frame
-            tail.walk(segment)
+            _walk(segment, found)
         if segment.next < following.first:
             _miss(found, segment.path, segment.next, following.first - 1)
         elif segment.next > following.first:
@@ -101,9 +103,18 @@ def _read_heads(directory: Path, found: Found) -> list[Segment]:
     used: list[Segment] = []
     for path in names(directory):
         found.highest = max(found.highest, int(path.name.removeprefix(PREFIX)))
-        with path.open("rb", buffering=0) as file:
-            sector = file.read(SECTOR)
-            size = os.fstat(file.fileno()).st_size
+        if not path.is_file():  # to open a pipe would wait for whoever writes to it
+            found.damage.append(Damage(path, "it is not a file" if path.exists() else "it is a link to nothing"))
+            continue
+        try:
+            with path.open("rb", buffering=0) as file:
+                sector = file.read(SECTOR)
+                size = os.fstat(file.fileno()).st_size
+        except OSError as error:
+            if error.errno in PASSING:
+                raise
+            found.damage.append(Damage(path, f"it cannot be read: {error.strerror}", error))
+            continue
         try:
             head = read_head(sector)
         except ForeignError as error:
@@ -128,7 +139,7 @@ def _in_order(used: list[Segment], found: Found) -> list[Segment]:
         if other is segment:
             continue
         for each in (other, segment):
-            tail.walk(each)
+            _walk(each, found)
         if other.next > other.first and segment.next > segment.first:
             what = f"it begins with frame {segment.first}, as {other.path.name} does"
             found.damage.append(Damage(segment.path, what))
@@ -141,17 +152,31 @@ def _in_order(used: list[Segment], found: Found) -> list[Segment]:
 def _find_end(used: list[Segment], found: Found) -> None:
     """Find the end of the journal, and the oldest frame that it needs."""
     last = used[-1]
-    oldest = tail.walk(last)
     try:
+        oldest = tail.walk(last)
         found.torn = tail.end(last)
     except DamagedError as damage:
-        found.damage.append(Damage(last.path, str(damage)))
-        oldest = max(head.oldest for _, head in last.heads_from(last.end))
+        found.damage.append(Damage(last.path, _without_name(damage, last)))
+        oldest = max([head.oldest for _, head in last.heads_that_can_be_read(SECTOR)], default=0)
     index = len(used) - 1
     while not oldest and index:  # its first commit is torn: the one before it knows
         index -= 1
-        oldest = tail.walk(used[index])
+        oldest = _walk(used[index], found)
     found.oldest = max(oldest, 1)
+
+
+def _walk(segment: Segment, found: Found) -> int:
+    """Find its frames, as far as the disk gives them."""
+    try:
+        return tail.walk(segment)
+    except UnreadableError as error:
+        found.damage.append(Damage(segment.path, _without_name(error, segment)))
+        return max([head.oldest for _, head in segment.heads_that_can_be_read(SECTOR)], default=0)
+
+
+def _without_name(damage: DamagedError, segment: Segment) -> str:
+    """What is wrong; `Damage` names the file."""
+    return str(damage).removeprefix(f"{segment.path.name}: ")
 
 
 def _miss(found: Found, path: Path, first: int, last: int) -> None:

@@ -5,8 +5,11 @@ import os
 from pathlib import Path
 from typing import Final
 
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
-"""Errors that mean that there is no room: on the disk, in a quota, or for another open file. There may be later."""
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
+"""Errors that mean that there is no room, on the disk, in a quota, or for another open file. There may be later."""
+
+NO_FILE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+"""Errors that mean that no file can be made."""
 
 _PIECE: Final = 64 * 1024
 

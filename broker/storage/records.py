@@ -14,6 +14,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from broker.storage.owner import Owner
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -68,6 +70,7 @@ _ANY_ID: Final = b"\0\1"  # the placeholder for a packet id
 HEAD_SIZE: Final[int] = _HEAD.size
 
 
+@mypyc_attr(native_class=False)  # one of its subclasses is an OSError too
 class DamagedError(Exception):
     """What is read is not what was written."""
 

@@ -58,7 +58,7 @@ def _places(found: Found) -> tuple[dict[int, tuple[Segment, int, Head]], int, in
     oldest, end = found.oldest, 1
     for segment in found.segments:
         with segment.kept_open():
-            heads = segment.heads_from(SECTOR)
+            heads = segment.heads_that_can_be_read(SECTOR)
         for position, head in heads:
             oldest = max(oldest, head.oldest)
             end = max(end, head.last + 1 if head.size else head.number)

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, final
 from zlib import crc32
 
 from broker.storage import frame
-from broker.storage.errors import ForeignError
+from broker.storage.errors import PASSING, ForeignError, UnreadableError
 from broker.storage.frame import HEAD_SIZE, SECTOR, Head, padded
 from broker.storage.records import DamagedError
 
@@ -141,7 +141,7 @@ class Segment:
         index = number - self.first
         return (self._sectors[index + 1] - self._sectors[index]) * SECTOR
 
-    # -- its file; all of these raise OSError
+    # -- its file; all of these raise OSError, those that read UnreadableError if the disk does not give a part of it
 
     def open(self, flags: int = os.O_RDONLY) -> int:
         """Open the file until `close`; returns its descriptor."""
@@ -168,13 +168,18 @@ class Segment:
 
     def pread(self, size: int, position: int) -> bytes:
         """Bytes of the file. May be called in any thread."""
-        if self._file >= 0:
-            return os.pread(self._file, size, position)
-        file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        was_open = self._file >= 0
+        file = self._file if was_open else os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(file, size, position)
+        except OSError as error:
+            if error.errno in PASSING:
+                raise
+            where = f"bytes {position} to {position + size - 1} cannot be read"
+            raise UnreadableError(f"{self.path.name}: {where}: {error.strerror}") from error
         finally:
-            os.close(file)
+            if not was_open:
+                os.close(file)
 
     def read(self, number: int, offset: int, size: int) -> bytes:
         """Bytes of a frame that it has, from `offset` on; may be called in any thread. Raises DamagedError, too."""
@@ -209,9 +214,26 @@ class Segment:
             content = self.pread(_LOOK, position)
             if not content:
                 break
-            for start in range(0, len(content), SECTOR):
-                head = frame.head_at(content, start, self.use)
-                if head is not None:
-                    found.append((position + start, head))
+            found += self._heads_in(content, position)
             position += _LOOK
         return found
+
+    def heads_that_can_be_read(self, position: int, end: int = 0) -> list[tuple[int, Head]]:
+        """The same, but for those in parts of the file that the disk does not give. `end`: 0 = the end of the file."""
+        end = end or self.length
+        found: list[tuple[int, Head]] = []
+        while position < end:
+            size = min(_LOOK, end - position)
+            try:
+                found += self._heads_in(self.pread(size, position), position)
+            except UnreadableError:
+                if size > SECTOR:
+                    middle = position + padded(size // 2)
+                    found += self.heads_that_can_be_read(position, middle)
+                    found += self.heads_that_can_be_read(middle, position + size)
+            position += size
+        return found
+
+    def _heads_in(self, content: bytes, position: int) -> list[tuple[int, Head]]:
+        heads = [(start, frame.head_at(content, start, self.use)) for start in range(0, len(content), SECTOR)]
+        return [(position + start, head) for start, head in heads if head is not None]

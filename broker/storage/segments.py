@@ -1,5 +1,6 @@
 """The journal's files: a directory of segments, to which commits are appended (FC-27)."""
 
+import errno
 import fcntl
 import os
 import threading
@@ -76,6 +77,8 @@ class Segments:
                 self._use_again(found.segments, found.torn)
                 fsync.sync_names(directory)
                 self._spares = Spares(directory, found.free, found.highest)
+                if not found.segments:
+                    self._spares.make_first()
         except ForeignError as foreign:
             raise StorageError(f"{directory}: {foreign}") from foreign
         except DamagedError as damage:
@@ -86,6 +89,8 @@ class Segments:
             raise StorageError(f"{failure.filename or directory}: {unusable(failure)}") from failure
         if found.damage:
             first = found.damage[0]
+            if isinstance(first.error, PermissionError):
+                raise StorageError(f"{first.path}: {unusable(first.error)}")
             raise StorageError(f"{first}: the journal is damaged; {REMEDY}")
         self._segments = found.segments
         if found.segments:
@@ -179,6 +184,10 @@ class Segments:
         self._give_back()
         return self._spares.has_room()
 
+    def room_until(self) -> str:
+        """What has to be before there is room again, if there is none. May be called in any thread."""
+        return self._spares.until
+
     def remove(self, number: int) -> bool:
         """Remove this frame and all before it; returns whether there was room to say so on disk."""
         self.oldest = max(self.oldest, number + 1)
@@ -265,11 +274,16 @@ def _first_of(segment: Segment) -> int:
 
 
 def _make(directory: Path) -> None:
-    """Make it, with its parents, and have a power cut not take their names away. Raises OSError."""
+    """Make it, with its parents, and have a power cut not take their names away.
+
+    Raises OSError, also if no files can be made in it: a segment will be needed later.
+    """
     new = [each for each in (directory, *directory.parents) if not each.exists()]
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for each in new:
         fsync.sync_names(each.parent)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _check_kinds(directory: Path) -> None:

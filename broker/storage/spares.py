@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, final
 
 from broker.storage import fsync
-from broker.storage.errors import StorageError
+from broker.storage.errors import DISK_FULL, StorageError, until
 from broker.storage.segment import PREFIX
 
 NEW: Final = "segment.new"
@@ -36,11 +36,21 @@ class Spares:
         self._free: list[Path] = []
         self._highest = highest
         self._lacks_room = False
+        self.until = DISK_FULL
+        """What has to be before there is room again, if there is none."""
         self._failure: OSError | None = None
         self._making = threading.Lock()
         self._maker: threading.Thread | None = None
         for path in free:
             self.give(path)
+
+    def make_first(self) -> None:
+        """Make one if there is room: without any, this tells whether the first commit has room. Raises OSError."""
+        if not self._free:
+            with self._making:
+                path = self._make(SEGMENT)
+            if path is not None:
+                self._free.append(path)
 
     def take(self, size: int) -> Path | None:
         """A file of so many bytes at least; None = there is no room. Raises OSError."""
@@ -112,10 +122,11 @@ class Spares:
         except FileNotFoundError:
             raise StorageError("it has been removed, moved or replaced") from None
         except OSError as error:
-            if error.errno not in fsync.NO_ROOM:
+            if error.errno in fsync.NO_ROOM:
+                new.unlink(missing_ok=True)
+            elif error.errno not in fsync.NO_FILE:
                 raise
-            new.unlink(missing_ok=True)
-            self._lacks_room = True
+            self._lacks_room, self.until = True, until(error)
             return None
         self._highest += 1
         self._lacks_room = False

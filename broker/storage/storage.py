@@ -85,6 +85,10 @@ class Storage:
         """Prepare the files for commits, while the broker starts."""
         self.journal.commits.check_room()
 
+    def room_until(self) -> str:
+        """What has to be before there is room again, if the disk has none."""
+        return self._segments.room_until()
+
     async def content(self, number: int) -> bytes:
         """The content of a frame. Raises StorageError if the disk fails; then the journal has failed (FC-29)."""
         try:

@@ -4,6 +4,7 @@ There is one commit at a time, and it is synced: a power cut can have torn the l
 there. Whatever follows it has been written later: then it was on disk, and has been damaged since.
 """
 
+from broker.storage.errors import UnreadableError
 from broker.storage.frame import HEAD_SIZE, padded
 from broker.storage.records import DamagedError
 from broker.storage.segment import Segment
@@ -13,7 +14,7 @@ def walk(segment: Segment) -> int:
     """Add all frames of a segment that come one after the other, by their heads; a commit is added whole or not at all.
 
     Returns the oldest frame that the journal needs, as the last head of a whole commit says; 0 = there is none. Raises
-    OSError.
+    UnreadableError, and OSError.
     """
     with segment.kept_open():
         return _walk(segment)
@@ -82,5 +83,7 @@ def _cut_torn(segment: Segment) -> None:
     try:
         for number in range(head.first, last + 1):
             segment.content(number)
+    except UnreadableError:
+        raise  # what cannot be read may be whole
     except DamagedError:
         segment.cut(head.first)

@@ -198,6 +198,23 @@ def test_a_disk_that_is_full(start: Start, tmp_path: Path) -> None:
         assert client.receive_message().payload == b"goes on"
 
 
+def test_a_disk_that_is_full_from_the_beginning(start: Start, tmp_path: Path) -> None:
+    """A broker that cannot make its first file says so before anybody connects, and refuses what it could not keep."""
+    full = tmp_path / "full"
+    full.touch()
+    command = (SLUICE[0], "-c", LIMITED.format(full=str(full)))
+    broker = start(sections=sections(tmp_path / "journal"), command=command)
+    wait_until(lambda: "journal_full" in broker.stderr, "journal_full")
+    with WireClient(broker.address(), 5) as client:
+        client.send(Connect("kept", False, 0, properties=KEPT, version=5))
+        assert client.expect(Connack).reason_code == 0x97
+    full.unlink()
+    wait_until(lambda: "journal_has_room" in broker.stderr, "journal_has_room")
+    with connected(broker.address(), 5, clean_start=False, properties=KEPT) as client:
+        client.subscribe("t", qos=1)
+    assert broker.stop() == 0
+
+
 def test_no_more_than_max_bytes(start: Start, tmp_path: Path) -> None:
     """Past `max_bytes` the log says once what is refused and until when, and that there is room again."""
     own = {"directory": str(tmp_path / "journal"), "max_bytes": 20_000}

@@ -48,7 +48,8 @@ class KilledBroker:
             sections={
                 "listeners": [{"name": "tcp", "bind": f"127.0.0.1:{self._port}"}],
                 "persistence": {"directory": str(self._folder / "journal")},
-                "session": {"max_mqueue_len": "infinity"},
+                # A run that is stopped for minutes must not make the broker forget ids (FC-22): that is time, too.
+                "session": {"max_mqueue_len": "infinity", "await_rel_timeout": "infinity"},
             },
         )
 

@@ -53,6 +53,15 @@ def place_of(journal: Path, number: int) -> int:
     return next(position for position, head in segment.heads_from(SECTOR) if head.number == number)
 
 
+def test_deliveries_of_lost_sessions(journal: Path, tmp_path: Path) -> None:
+    """`salvage` says how many deliveries it has copied that no session will get."""
+    damage(journal, 1)
+    status, said = store("salvage", journal, tmp_path / "copy")
+    assert status == 1
+    assert "deliveries in them are lost too: the sessions that they are for were in what is lost" in said
+    assert "deliveries  0" in store("stats", tmp_path / "copy")[1]
+
+
 def test_of_a_running_broker(journal: Path, tmp_path: Path, start: Start) -> None:
     """`store` prints figures and makes a copy while the broker runs; a broker starts from the copy."""
     status, said = store("stats", journal)

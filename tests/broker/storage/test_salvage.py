@@ -1,13 +1,17 @@
 """Damaged journals: which frames can be read, and which are listed as lost."""
 
+import errno
+import os
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage import spares
+from broker.storage.errors import StorageError
 from broker.storage.found import find
 from broker.storage.frame import HEAD_SIZE, SECTOR
 from broker.storage.salvage import pieces
@@ -97,6 +101,69 @@ def test_a_torn_commit_is_not_lost(tmp_path: Path) -> None:
         assert segments.append([[record(number)] for number in (2, 3, 4)])
     overwrite(tmp_path / "segment-1", 3 * SECTOR + HEAD_SIZE, b"torn")
     assert read(tmp_path) == ([], [], [1])
+
+
+BLOCK = 2 * SECTOR
+"""A disk that cannot read a sector gives nothing of what is around it."""
+
+
+def break_disk(monkeypatch: pytest.MonkeyPatch, bad: Path, at: int) -> None:
+    """The disk does not give the block with this byte of the file `bad`."""
+    pread = os.pread
+    start = at // BLOCK * BLOCK
+
+    def broken(file: int, size: int, position: int) -> bytes:
+        if os.path.samestat(os.fstat(file), bad.stat()) and position < start + BLOCK and position + size > start:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return pread(file, size, position)
+
+    monkeypatch.setattr(os, "pread", broken)
+
+
+@pytest.mark.parametrize("number", [2, 4, 9, 12, 17, 33, 39, 40])
+def test_a_block_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """A sector that the disk does not give costs the frames in it; a start is refused, and says where it is."""
+    path, at = place_of(make(tmp_path, FRAMES), number)
+    block = at // BLOCK
+    gone = [each for each in range(1, FRAMES + 1) if place_of(tmp_path, each)[1] // BLOCK == block]
+    gone = [each for each in gone if (each - 1) // IN_EACH == (number - 1) // IN_EACH]
+    break_disk(monkeypatch, path, at)
+    said, lost, found = read(tmp_path)
+    assert found == [each for each in range(1, FRAMES + 1) if each not in gone]
+    assert any("Input/output error" in each for each in said)
+    assert len(lost) == (number < FRAMES)  # how many there were behind the last one that can be read is not known
+    with pytest.raises(StorageError, match=rf"{path.name}: .*Input/output error: the journal is damaged; .*salvage"):
+        Segments(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "link", "forbidden"])
+def test_a_segment_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """What has the name of a segment, but is no file that can be read, costs its frames only."""
+    path, _ = place_of(make(tmp_path, FRAMES), 12)
+    if kind == "forbidden":
+        opened = Path.open
+
+        def forbidden(self: Path, *arguments: Any, **options: Any) -> Any:
+            if self == path:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return opened(self, *arguments, **options)
+
+        monkeypatch.setattr(Path, "open", forbidden)  # root may read everything
+    else:
+        path.unlink()
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to("none")
+    said, lost, found = read(tmp_path)
+    reasons = {"link": "it is a link to nothing", "forbidden": "it cannot be read: Permission denied"}
+    assert said[0] == reasons.get(kind, "it is not a file")
+    assert lost == ["frames 10 to 18: missing or damaged"]
+    assert len(found) == FRAMES - IN_EACH
+    with pytest.raises(StorageError, match=f"{path.name}: "):
+        Segments(tmp_path)
 
 
 @given(st.data())

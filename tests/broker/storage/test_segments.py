@@ -159,7 +159,7 @@ def test_a_directory_in_the_way(tmp_path: Path, name: str) -> None:
 def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     """A file where the directory should be is refused, with what to do."""
     (tmp_path / "journal").touch()
-    with pytest.raises(StorageError, match="it has to be a directory, and there is a file in its way"):
+    with pytest.raises(StorageError, match="it has to be a directory, and something else is in its way"):
         Segments(tmp_path / "journal")
 
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,39 @@ def test_a_name_that_is_in_use(tmp_path: Path) -> None:
     (tmp_path / NEW).write_bytes(b"half")
     assert Spares(tmp_path, [], 0).take(SIZE) == tmp_path / "segment-1"
     assert not (tmp_path / NEW).exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "end"),
+    [
+        (errno.ENOSPC, "the disk has room"),
+        (errno.EMFILE, "another file can be opened"),
+        (errno.EFBIG, "another file can be made in the directory (File too large)"),
+        (errno.EACCES, "another file can be made in the directory (Permission denied)"),
+        (errno.EROFS, "another file can be made in the directory (Read-only file system)"),
+    ],
+)
+def test_what_has_to_be_before_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, end: str
+) -> None:
+    """A file that cannot be made is missing room, whatever forbids it; it says what has to change."""
+    free = Spares(tmp_path, [], 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", failing(number))
+        free.make_first()
+        assert not free.has_room()
+        assert end in free.until
+        free.wait()
+    assert free.take(SIZE) is not None
+    free.has_room()
+    free.wait()
+    assert free.has_room()
+
+
+def failing(number: int) -> Callable[..., int]:
+    """A call that fails with this error."""
+
+    def fail(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return fail
