@@ -24,7 +24,7 @@ from broker.settings import Settings
 HANDSHAKE_TIMEOUT: Final = 60 * SECOND
 """Microseconds that a handshake may take, even if `connect_timeout` is longer or not set."""
 
-TURN: Final = 500
+TURN: Final = 200
 """Microseconds of each turn of the event loop in which handshakes may begin, one at least. When thousands of clients
 connect at once, the others wait: those who are connected are not held up, and each handshake that has begun takes 25 KB
 more until it is over, which the allocator does not give back to the system."""

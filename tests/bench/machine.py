@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,3 +48,11 @@ def pinned(core: int) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def spread_threads(pid: int) -> None:
+    """Let all threads of a process but its first one run on any core."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        if int(thread.name) != pid:
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), range(os.cpu_count() or 1))
