@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
@@ -153,6 +154,11 @@ def _serve(server: "Server") -> None:
         from broker.server.asyncio_transport import mend
 
         mend()
-        asyncio.run(server.run())
+        run_on_loop = asyncio.run
     else:
-        uvloop.run(server.run())
+        run_on_loop = uvloop.run
+    try:
+        run_on_loop(server.run())
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # Python gives back others: one would replace the exit status
+            signal.signal(number, signal.SIG_IGN)

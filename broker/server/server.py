@@ -6,6 +6,7 @@ import gc
 import resource
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -127,8 +128,13 @@ class Server:
         self._log.info("stopped", connections=connections)
 
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Not by the loop: when it is closed it would give them back, and another one would replace the exit status.
+        def stop(*_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self.stop)
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.stop)
+            signal.signal(number, stop)
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` sets SIG_IGN
             loop.add_signal_handler(signal.SIGHUP, self._reload_soon)
 

@@ -6,9 +6,10 @@ import ssl
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from protocol import properties as props
@@ -263,3 +264,13 @@ def test_many_clients(start: Start) -> None:
             assert goodbye.reason_code == reason_codes.SERVER_SHUTTING_DOWN
         assert broker.stop() == 0
         assert events(broker, "stopped")[0]["connections"] == 200
+
+
+def test_asked_again_and_again(start: Start) -> None:
+    """A broker that is asked to end again while it ends does so with its own status."""
+    broker = start(command=(SLUICE[0], "-c", MAIN))
+    process = psutil.Process(broker.pid)
+    with suppress(psutil.NoSuchProcess):
+        while process.status() != psutil.STATUS_ZOMBIE:
+            process.terminate()
+    assert broker.stop() == 0
