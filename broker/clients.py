@@ -10,9 +10,9 @@ from broker.auth.permissions import Permissions
 from broker.quotas.quota import Quota, Usage
 from broker.routing.retained_feed import RetainedFeed
 from broker.runtime.endpoint import Endpoint
-from broker.runtime.slices import STEP, Slices
 from broker.runtime.timers import Timer
 from broker.storage.kept_session import KeptSession
+from broker.telemetry.slices import STEP, Slices
 from protocol import properties as props
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError

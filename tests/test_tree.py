@@ -84,7 +84,7 @@ TESTED_WITH: Final = {
     "broker/telemetry/collector": "broker/telemetry/test_exporter.py",
     "broker/telemetry/interval_row": "spark_jobs/compaction/test_kernel.py",
     "broker/telemetry/pending": "broker/telemetry/test_quarter.py",
-    "broker/runtime/slices": "broker/admin/test_scan.py",
+    "broker/telemetry/slices": "broker/admin/test_scan.py",
     "broker/listener_sums": "broker/telemetry/test_sys_topics_sums.py",
     "broker/telemetry/totals_walk": "broker/telemetry/test_sys_topics_sums.py",
     "broker/telemetry/wall": "broker/telemetry/test_schema.py",

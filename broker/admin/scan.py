@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 
 from broker.admin.listing import Listing, ListQuery
 from broker.runtime.clock import SECOND, monotonic_us, wall_us
-from broker.runtime.slices import STEP, Slices
+from broker.telemetry.slices import STEP, Slices
 
 T = TypeVar("T")
 

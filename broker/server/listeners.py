@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple
 
 from broker.admin.socket import OpenSocket
 from broker.broker import Broker
-from broker.runtime.slices import Slices
 from broker.server.activation import passed_on, sockets_named
 from broker.server.handover import Opened
 from broker.server.listener_plan import ListenerPlan, same_place
 from broker.server.listening import BACKLOG, open_sockets, prepare
 from broker.server.open_listener import OpenListener, Secured
 from broker.server.unix_socket import open_unix
+from broker.telemetry.slices import Slices
 from config.models import Listener
 from protocol import reason_codes
 

@@ -22,7 +22,7 @@ from prometheus_client.exposition import choose_encoder
 from broker import __version__
 from broker.listener_sums import ListenerSums
 from broker.runtime.clock import SECOND
-from broker.runtime.slices import Slices
+from broker.telemetry.slices import Slices
 from broker.telemetry.totals_walk import TotalsSnapshot, TotalsWalk
 from protocol import reason_codes
 

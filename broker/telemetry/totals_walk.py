@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.listener_sums import ListenerSums, add_some
-from broker.runtime.slices import STEP, Slices
+from broker.telemetry.slices import STEP, Slices
 from broker.totals import Sums
 
 if TYPE_CHECKING:

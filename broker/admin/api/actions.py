@@ -14,7 +14,7 @@ from broker.admin.api.who import Finder
 from broker.admin.managed import Managed
 from broker.routing.router import MATCHED
 from broker.runtime.clock import monotonic_us
-from broker.runtime.slices import STEP, Slices
+from broker.telemetry.slices import STEP, Slices
 from protocol import reason_codes
 from protocol.errors import MQTTError
 from protocol.publish import Publish

@@ -20,8 +20,8 @@ from broker.connection.connection import Connection
 from broker.connection.replies import shortened
 from broker.routing.receivers import Receivers
 from broker.runtime.clock import SECOND
-from broker.runtime.slices import STEP, Slices
 from broker.sessions import DetachedHost
+from broker.telemetry.slices import STEP, Slices
 from protocol.errors import MQTTError
 from protocol.packet import Packet
 from protocol.topics import matches
