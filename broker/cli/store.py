@@ -98,7 +98,7 @@ def salvage(directory: Directory, copy: Copy) -> None:
         if not new.count:
             raise StorageError(f"{directory} has no frame that can be read")
     print(f"{new.count} frames are in {copy}, {f'at least {lost}' if found.damage else lost} are lost")
-    orphans = saved.orphans()
+    orphans = sum(session.deliveries.length for session in saved.sessions.values() if not session.begun)
     if orphans:
         print(f"{orphans} deliveries in them are lost too: the sessions that they are for were in what is lost")
     if lost or found.damage:

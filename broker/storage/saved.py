@@ -215,10 +215,6 @@ class Saved:
             needed.update(session.deliveries.records())
         return sum(needed.values()) + sum(session.state_bytes() for session in self.sessions.values())
 
-    def orphans(self) -> int:
-        """How many deliveries are for sessions that have not been read. `finish` removes them."""
-        return sum(session.deliveries.length for session in self.sessions.values() if not session.begun)
-
     def finish(self) -> None:
         """All frames have been read: remove sessions that have ended, of which only late records were found."""
         self.sessions = {number: session for number, session in self.sessions.items() if session.begun}
