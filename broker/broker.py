@@ -189,6 +189,11 @@ class Broker:
         self._access.use(config)
         self.addresses.producers.window = config.session.producer_window_size
         self.events.debug = config.log.level == "debug"
+        limiting = _limiting(config) != _limiting(before)
+        if limiting:
+            self.quotas.use(config)
+        else:
+            self.quotas.narrow(self.quotas.watermark.reached)
         changed = _changed_users(before, config)
         if changed:
             self.connections.close_users(SCRAM, changed)
@@ -200,12 +205,9 @@ class Broker:
                 self.authorizer.use(config)
                 await self.renew_permissions()
             self.router.forget_topics()
-        if _limiting(config) != _limiting(before):
-            self.quotas.use(config)
+        if limiting:
             await self.clients.visit(self._renew_quota)
-            self.guard_retained()  # by then it is known whose they are
-        else:
-            self.quotas.narrow(self.quotas.watermark.reached)
+            self.guard_retained()  # last: a retained message counts for the user that its publisher has by now
 
     def _renew_quota(self, client: Client) -> None:
         """The quotas of the configuration, its watermark or rates may be others."""

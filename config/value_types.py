@@ -109,9 +109,9 @@ def check_directory(value: object) -> object:
 
 
 def without_tilde(value: object) -> object:
-    """Refuse a path that begins with `~`: a shell would replace that, but nobody does here."""
+    """Refuse a path that begins with `~`: only a shell expands that."""
     if str(value).startswith("~"):
-        raise ValueError(f"found {value}: write the whole path; ~ is not replaced")
+        raise ValueError(f"found {value}: write the whole path; ~ is not expanded")
     return value
 
 

@@ -70,7 +70,7 @@ class Quotas:
         self.watermark.high = config.memory_watermark
 
     def use(self, config: Config) -> None:
-        """The configuration has changed: who connects has the new quotas, and the others by `renew`."""
+        """The configuration has changed: clients that connect get the new quotas; `renew` gives them to the others."""
         self.narrow(False)
         self._configure(config)
         self.narrow(self.watermark.reached)

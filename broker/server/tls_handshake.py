@@ -26,8 +26,8 @@ HANDSHAKE_TIMEOUT: Final = 60 * SECOND
 
 TURN: Final = 200
 """Microseconds of each turn of the event loop in which handshakes may begin, one at least. When thousands of clients
-connect at once, the others wait: those who are connected are not held up, and each handshake that has begun takes 25 KB
-more until it is over, which the allocator does not give back to the system."""
+connect at once, the others wait: handshakes must not delay connected clients, and each that has begun takes 25 KB more
+until it is over, which the allocator does not give back to the system."""
 
 MOST_HELD: Final = 16_384
 """Bytes of a handshake that can wait. A client that has sent more at once does not wait: holding it would cost more."""

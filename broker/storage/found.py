@@ -103,7 +103,7 @@ def _read_heads(directory: Path, found: Found) -> list[Segment]:
     used: list[Segment] = []
     for path in names(directory):
         found.highest = max(found.highest, int(path.name.removeprefix(PREFIX)))
-        if not path.is_file():  # to open a pipe would wait for whoever writes to it
+        if not path.is_file():  # opening a pipe would block
             found.damage.append(Damage(path, "it is not a file" if path.exists() else "it is a link to nothing"))
             continue
         try:

@@ -1,11 +1,14 @@
 """Quotas (FC-31) over a restart, with wills, and when they change while clients are connected."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.quotas.watermark import LARGE_LEN
+from config.models import Config
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback
@@ -197,3 +200,28 @@ def test_thousands_of_groups() -> None:
         session = local.broker.clients.by_id["member"].session
         backlog = session.outbound.backlog
         assert backlog is None or backlog.sources is None or not backlog.sources.sources
+
+
+def test_memory_during_a_reload() -> None:
+    """FC-32: queues stay narrow above the watermark while new rules reach very many clients."""
+    rules = {"rules": [{"permit": "allow", "topics": ["#"]}]}
+    with LocalBroker(authorization=rules, memory_watermark="1GiB") as local:
+        for number in range(600):
+            local.client().connect(f"c-{number}")
+        broker = local.broker
+        broker.quotas.watermark.reached = True
+        broker.quotas.narrow(True)
+        before = Config.model_validate({"authorization": rules, "memory_watermark": "1GiB"})
+        after = before.model_copy(update={"authorization": before.authorization.model_copy(update={"rules": []})})
+
+        async def lengths_meanwhile() -> list[int]:
+            using = asyncio.create_task(broker.use(after, before))
+            lengths = []
+            while not using.done():
+                await asyncio.sleep(0)  # a turn of the loop
+                lengths.append(broker.settings.limits.max_mqueue_len)
+            return lengths
+
+        lengths = local.complete(lengths_meanwhile())
+        assert len(lengths) > 1
+        assert set(lengths) == {LARGE_LEN}
