@@ -258,6 +258,7 @@ class Connection(ClientSocket):
             if answer:
                 self.write(answer)
             self.close(reason=error.message, reason_sent=answer != b"")
+        error.__traceback__ = None  # the decoder keeps the error, and its frames keep the decoder: a cycle
 
     def close(
         self,

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import gc
 import resource
 import signal
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from broker.broker import Broker
 from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import TICK
+from broker.server.garbage import spare_what_is_old
 from broker.server.handover import open_ahead
 from broker.server.listeners import Listeners
 from broker.server.logs import limit, set_level, tell_left_out
@@ -106,7 +106,7 @@ class Server:
         self._start_sys_topics(loop)
         exporter = self._start_exporter()
         self._watch_files(loop)
-        gc.freeze()  # exclude what is loaded from collections: scanning it would only lengthen their pauses
+        spare_what_is_old(loop)
         self._tick(loop)
         self._serving = True
         self._notify.ready()

@@ -162,14 +162,14 @@ class TlsHandshake(Timer):
         """Handle what has been received, and answer it."""
         bios = self._listener.bios
         bios.incoming.write(data)
-        failure: ssl.SSLError | None = None
+        failure: tuple[str, str] | None = None  # in words: an exception that is kept is a cycle with this frame
         try:
             tls.do_handshake()
         except ssl.SSLWantReadError:
             self._send(tcp)
             return
         except ssl.SSLError as error:
-            failure = error
+            failure = why(error, self._first, self._listener.context.minimum_version), error.reason or ""
         except BaseException:
             bios.clear()
             raise
@@ -178,7 +178,7 @@ class TlsHandshake(Timer):
         if failure is None:
             self._begin(tcp, tls, rest)
         else:
-            self._fail(why(failure, self._first, self._listener.context.minimum_version), failure.reason or "")
+            self._fail(*failure)
             # Closing a socket that holds received bytes resets the connection: the client might not get the alert.
             with suppress(OSError):  # asyncio's own transport raises it if the client has gone
                 tcp.write_eof()

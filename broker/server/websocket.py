@@ -98,6 +98,8 @@ class WebSocketTransport:
         """The transport below is closed."""
         self._closing = True
         self._upper.connection_lost(error)
+        self._below = None  # which keeps this one
+        self._protocol.handshake_exc = self._protocol.parser_exc = None  # whose frames keep the protocol
 
     def pause_writing(self) -> None:
         """Pass it on: there is no buffer here."""

@@ -7,11 +7,11 @@ from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Response
-from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from broker.admin.api.actions import Count
 from broker.admin.api.audit import Audit, operator_audit
+from broker.admin.api.event_stream import EventStream
 from broker.admin.api.overview import SessionDetail, session_detail
 from broker.admin.api.problem import refusals
 from broker.admin.api.who import Asker, Finder, still_valid
@@ -115,18 +115,18 @@ def stream_router(managed: Managed, viewers: Viewers, find: Finder, links: Links
 
     schema: dict[int | str, dict[str, Any]] = {200: {"model": Moment | SessionMoment}, **refusals(404, 503)}
 
-    @router.get("/stream", response_class=StreamingResponse, responses=schema)
-    async def stream(asker: Who, client_id: str | None = None) -> StreamingResponse:
+    @router.get("/stream", response_class=EventStream, responses=schema)
+    async def stream(asker: Who, client_id: str | None = None) -> EventStream:
         """The broker, or one session, each second, as server-sent events: the data of each is JSON of this schema."""
         if viewers.full:
             raise HTTPException(503, f"{MOST_VIEWERS} others look, which is the most: try again later")
         valid = still_valid(asker, links)
         if client_id is None:
-            return StreamingResponse(_events(viewers.moments(), valid), media_type="text/event-stream")
+            return EventStream(_events(viewers.moments(), valid))
         if managed.broker.clients.get(client_id) is None:
             raise HTTPException(404, f"there is no session {client_id[:256]!r}")
         moments = viewers.each_second(lambda: _session(managed, client_id))
-        return StreamingResponse(_events(moments, valid), media_type="text/event-stream")
+        return EventStream(_events(moments, valid))
 
     return router
 

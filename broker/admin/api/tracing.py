@@ -6,10 +6,10 @@ from ipaddress import ip_address
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Query
-from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from broker.admin.api.audit import Audit, operator_audit
+from broker.admin.api.event_stream import EventStream
 from broker.admin.api.who import Finder, still_valid
 from broker.admin.links import Links
 from broker.admin.managed import Managed
@@ -85,7 +85,7 @@ def trace_router(tracing: Tracing, find: Finder, links: Links) -> APIRouter:
     Log = Annotated[Audit, Depends(operator_audit(find))]  # noqa: N806 - a type, whose dependency is known only here
     schema: dict[int | str, dict[str, object]] = {200: {"model": TraceLine}, 403: {}, 422: {}, 503: {}}
 
-    @router.get("/trace", response_class=StreamingResponse, responses=schema)
+    @router.get("/trace", response_class=EventStream, responses=schema)
     async def trace(
         audit: Log,
         client_id: _Text = None,
@@ -94,7 +94,7 @@ def trace_router(tracing: Tracing, find: Finder, links: Links) -> APIRouter:
         seconds: Annotated[float, Query(gt=0, le=LONGEST)] = 60,
         limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="Lines.")] = 1000,
         payload: Annotated[bool, Query(description="Show the first bytes of payloads.")] = False,
-    ) -> StreamingResponse:
+    ) -> EventStream:
         """Packets and decisions of a client, of a topic filter or of an IP address, live, as server-sent events."""
         _check(client_id, topic_filter, address)
         if tracing.busy:
@@ -107,7 +107,7 @@ def trace_router(tracing: Tracing, find: Finder, links: Links) -> APIRouter:
         audit.done("trace", target, f"{seconds:g} s, {limit} lines, {'with' if payload else 'without'} payloads")
         wanted = Wanted(client_id, topic_filter, address)
         events = tracing.events(wanted, seconds, limit, payload, still_valid(audit.who, links))
-        return StreamingResponse(events, media_type="text/event-stream")
+        return EventStream(events)
 
     return router
 

@@ -1,0 +1,160 @@
+"""Nothing that ends is left to the garbage collector, which does not search what lives long."""
+
+import json
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+
+from tests.support.broker.admin import Unix, request
+from tests.support.brokers import Listener, start_sluice
+from tests.support.certificates import Certificates
+from tests.support.process import Address, BrokerProcess
+from tests.support.waiting import wait_until
+from tests.support.wire import WireClient
+
+OFTEN = 10
+PREPARE = """
+import collections, gc, json, signal, sys
+
+def search(*_):
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    gc.set_debug(0)
+    found = collections.Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.garbage)
+    gc.garbage.clear()
+    print(json.dumps({"garbage": found}), file=sys.stderr, flush=True)
+
+gc.disable()
+gc.enable = lambda: None
+signal.signal(signal.SIGUSR1, search)
+"""
+"""The collector searches only when it is asked to, and says what it has found."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[BrokerProcess]:
+    """A broker that collects only when it is asked to; not on asyncio's own loop, whose transports are cycles."""
+    listeners = (
+        Listener(),
+        Listener("tls", certificates),
+        Listener("ws", websocket=True),
+        Listener("wss", certificates, websocket=True),
+    )
+    sections = {"admin": {"socket": "a.sock"}}
+    folder = tmp_path_factory.mktemp("broker")
+    with start_sluice(folder, listeners, sections, prepare=PREPARE) as broker:
+        look(broker, "list")  # which has the application loaded
+        yield broker
+
+
+def look(broker: BrokerProcess, _: object = None) -> None:
+    """List the sessions."""
+    answer = request(broker.folder / "a.sock", "/api/v1/sessions")
+    assert answer.status == 200, answer.text
+
+
+def garbage(broker: BrokerProcess) -> dict[str, int]:
+    """What a search finds now: how many objects of which type."""
+
+    def found() -> list[str]:
+        return [line for line in broker.stderr.splitlines() if line.startswith('{"garbage"')]
+
+    before = len(found())
+    os.kill(broker.pid, signal.SIGUSR1)
+    broker.wait_for_output(lambda _: len(found()) > before, "search")
+    types: dict[str, int] = json.loads(found()[-1])["garbage"]
+    return types
+
+
+def left_by(broker: BrokerProcess, act: Callable[[], object]) -> dict[str, int]:
+    """The garbage that is there when something has been done several times, and all its connections are closed."""
+    before = broker.open_files()
+    garbage(broker)
+    for _ in range(OFTEN):
+        act()
+    wait_until(lambda: broker.open_files() <= before, "all connections are closed")
+    return garbage(broker)
+
+
+def session(address: Address, transport: str, cafile: Path | None, version: MQTTProtocolVersion) -> None:
+    """Publish to oneself at each QoS."""
+    received: list[int] = []
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=version, transport=transport)  # type: ignore[arg-type]  # a Literal
+    if cafile is not None:
+        client.tls_set_context(ssl.create_default_context(cafile=cafile))
+    client.on_message = lambda *got: received.append(got[2].qos)
+    client.connect(*address)
+    client.loop_start()
+    wait_until(client.is_connected, "paho is connected")
+    client.subscribe("garbage/#", 2)
+    for qos in range(3):
+        client.publish(f"garbage/{qos}", b"x", qos)
+    wait_until(lambda: len(received) == 3, "three messages")
+    client.disconnect()
+    client.loop_stop()
+
+
+@pytest.mark.parametrize("listener", ["tcp", "tls", "ws", "wss"])
+@pytest.mark.parametrize("version", [MQTTProtocolVersion.MQTTv311, MQTTProtocolVersion.MQTTv5])
+def test_session(
+    running: BrokerProcess, certificates: Certificates, listener: str, version: MQTTProtocolVersion
+) -> None:
+    """Of an ordinary client's session and connection nothing is left, whatever the transport."""
+    cafile = certificates.cafile if listener in ("tls", "wss") else None
+    transport = "websockets" if listener.startswith("ws") else "tcp"
+    assert left_by(running, lambda: session(running.address(listener), transport, cafile, version)) == {}
+
+
+@pytest.mark.parametrize("listener", ["tcp", "tls", "ws", "wss"])
+@pytest.mark.parametrize("data", [b"", b"\x16\x03\x01", b"\x10\xff\xff\xff\xff\xff", b"GET / HTTP/1.0\r\n\r\n"])
+def test_not_mqtt(running: BrokerProcess, listener: str, data: bytes) -> None:
+    """Of a connection that is refused, or that ends before its handshake, nothing is left."""
+
+    def connect() -> None:
+        with closing(socket.create_connection(running.address(listener))) as sock:
+            sock.sendall(data)
+            sock.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionResetError):
+                while sock.recv(4096):
+                    pass
+
+    assert left_by(running, connect) == {}
+
+
+def test_taken_over(running: BrokerProcess) -> None:
+    """Of a connection that another one of the same client replaces, or that breaks, nothing is left."""
+
+    def connect() -> None:
+        with WireClient(running.address()) as first, WireClient(running.address()) as second:
+            for client in (first, second):
+                client.connect("twice")
+                client.subscribe("twice/#", qos=2)
+            second.publish("twice/1", b"x", 1)
+            second.reset()
+
+    assert left_by(running, connect) == {}
+
+
+@pytest.mark.parametrize("target", ["/", "/metrics", "/ready", "/api/v1/clients", "/api/v1/nothing"])
+def test_request(running: BrokerProcess, target: str) -> None:
+    """Of an answered request nothing is left."""
+    assert left_by(running, lambda: request(running.folder / "a.sock", target)) == {}
+
+
+def test_stream(running: BrokerProcess) -> None:
+    """Of a stream of the dashboard, which may last for minutes, nothing is left."""
+
+    def watch() -> None:
+        with closing(Unix(running.folder / "a.sock")) as connection:
+            connection.request("GET", "/api/v1/stream")
+            assert connection.getresponse().readline()
+
+    assert left_by(running, watch) == {}
