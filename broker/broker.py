@@ -167,13 +167,10 @@ class Broker:
     def guard_retained(self) -> None:
         """Have quotas and memory decide what may be retained, if there are such limits."""
         guard = self._guard
-        if self.quotas.active or self.quotas.watermark.high:
-            if guard is None:
-                guard = RetainedGuard(self.quotas, self.clients)
-            guard.count(self.retained)
-        elif guard is not None:
-            guard.count(self.retained)
+        if not (self.quotas.active or self.quotas.watermark.high):
             guard = None
+        elif guard is None:
+            guard = RetainedGuard(self.quotas, self.clients, self.retained)
         self._guard = self.retained.guard = guard
         self.handlers.publishing.guard_retained(guard)
 
@@ -207,7 +204,11 @@ class Broker:
             self.router.forget_topics()
         if limiting:
             await self.clients.visit(self._renew_quota)
-            self.guard_retained()  # last: a retained message counts for the user that its publisher has by now
+            counting = self._guard
+            self.guard_retained()
+            counting = self._guard or counting
+            if counting is not None:  # last: a retained message counts for the user that its publisher has by now
+                await counting.count()
 
     def _renew_quota(self, client: Client) -> None:
         """The quotas of the configuration, its watermark or rates may be others."""

@@ -7,6 +7,8 @@ from broker.admin.listing import Filter, Key, Listing, decoded, shortened
 from broker.admin.rows import LONGEST_PAYLOAD, RetainedRow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from broker.routing.retained import Retained
     from broker.routing.retained_message import RetainedMessage
 
@@ -29,9 +31,9 @@ class RetainedListing(Listing["RetainedMessage"]):
     def __init__(self, retained: "Retained") -> None:
         self._retained = retained
 
-    def items(self) -> list["RetainedMessage"]:
+    def items(self) -> "Iterator[RetainedMessage]":
         """The message of each topic."""
-        return self._retained.known()
+        return self._retained.each()
 
     def is_there(self, item: "RetainedMessage") -> bool:
         """Whether it is still the message of its topic."""

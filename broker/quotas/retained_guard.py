@@ -8,6 +8,7 @@ from broker.quotas.quotas import Quotas
 from broker.quotas.watermark import MEMORY
 from broker.routing.retained import Retained, RetainedPolicy
 from broker.routing.retained_message import RetainedMessage
+from broker.telemetry.slices import STEP, Slices
 from protocol.publish import Publish
 from session.parked import bytes_around, rest_of
 
@@ -37,12 +38,13 @@ class RetainedGuard(RetainedPolicy):
     A publisher that is not known, because its session has ended or the broker has started since, counts as anonymous.
     """
 
-    def __init__(self, quotas: Quotas, clients: Clients) -> None:
+    def __init__(self, quotas: Quotas, clients: Clients, retained: Retained) -> None:
         self._clients = clients
         self._quotas = quotas
         self._held: dict[bytes, Held] = {}
-        self._counts = False
-        """Whether what is retained is counted."""
+        self._retained = retained
+        self._counts = quotas.active and len(retained) == 0
+        """Whether what is retained is counted, from the first one on."""
 
     def refusal(self, publish: Publish, older: RetainedMessage | None, client: Client | None) -> str:
         """Why a message may not be retained, for its publisher; empty if it may. `older`: what it replaces."""
@@ -75,14 +77,22 @@ class RetainedGuard(RetainedPolicy):
         """Whether a message may be retained in place of an older one; `client_id`: of its publisher."""
         return self.refusal(publish, older, self._clients.get(client_id)) == ""
 
-    def count(self, retained: Retained) -> None:
-        """Quotas have been switched on or off: count what is retained already, or nothing."""
+    async def count(self) -> None:
+        """Quotas have been switched on or off: count what is retained already, or nothing, in slices."""
         if self._quotas.active == self._counts:
             return
         self._counts = self._quotas.active
-        for message in retained.known():
-            if message.client_id:  # else it is of the broker itself
-                self.put(message)
+        slices = Slices()
+        if self._counts:
+            for number, message in enumerate(self._retained.each(), 1):
+                if message.current and message.client_id:  # else it is of the broker itself
+                    self.put(message)
+                if number % STEP == 0:
+                    await slices.breathe()
+        while self._held and not self._counts:
+            for _ in range(min(STEP, len(self._held))):
+                self._release(self._held.popitem()[1])
+            await slices.breathe()
 
     def put(self, message: RetainedMessage) -> None:
         """A message is retained, in place of an older one."""
@@ -97,9 +107,12 @@ class RetainedGuard(RetainedPolicy):
         """The message of a topic is not retained any more."""
         held = self._held.pop(topic, None)
         if held is not None:
-            held.usage.retained_messages -= 1
-            held.usage.retained_bytes -= held.bytes
-            self._quotas.release(held.usage)
+            self._release(held)
+
+    def _release(self, held: Held) -> None:
+        held.usage.retained_messages -= 1
+        held.usage.retained_bytes -= held.bytes
+        self._quotas.release(held.usage)
 
     def _usage(self, client: Client | None) -> Usage:
         usage = None if client is None else client.usage

@@ -1,5 +1,6 @@
 """Retained messages: the last one of each topic, by topic name or topic filter [MQTT-3.3.1-5]."""
 
+from collections.abc import Iterator
 from typing import final
 
 from mypy_extensions import mypyc_attr
@@ -67,11 +68,17 @@ class Retained:
             level = child
         return level.message
 
-    def known(self) -> list[RetainedMessage]:
-        """A list of all messages at this moment, expired ones that have not been removed yet too."""
-        found: list[RetainedMessage] = []
-        _append(self._root, found)
-        return found
+    def each(self) -> Iterator[RetainedMessage]:
+        """All messages in turn, expired ones too; meanwhile others may come, and some of these may be replaced."""
+        waiting: list[_Level | RetainedMessage] = [self._root]
+        while waiting:
+            child = waiting.pop()
+            if isinstance(child, RetainedMessage):
+                yield child
+                continue
+            if child.message is not None:
+                yield child.message
+            waiting.extend(child.children.values())
 
     def store(self, publish: Publish, client_id: str) -> None:
         """Retain `publish`; an empty payload removes the topic's retained message [MQTT-3.3.1-6, -7].

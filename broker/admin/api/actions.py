@@ -179,7 +179,7 @@ async def _clear(managed: Managed, topic_filter: str) -> int:
     retained = managed.broker.retained
     slices = Slices()
     count = 0
-    for number, message in enumerate(retained.known(), 1):
+    for number, message in enumerate(retained.each(), 1):
         topic = message.topic.decode()
         hidden = topic.startswith("$") and topic_filter[0] in "+#"
         if not hidden and matches(topic_filter, topic) and message.current:
