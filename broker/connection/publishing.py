@@ -104,7 +104,9 @@ class Publishing:
         if self._authorizer is not None:
             client = connection.client
             permissions = None if client is None else client.permissions
-            if permissions is not None and publish.topic != permissions.last:
+            topic = publish.topic
+            # The decoder gives the same object for the same topic, and `is` costs less.
+            if permissions is not None and topic is not permissions.last and topic != permissions.last:
                 self._check_permission(permissions, session, publish)
         if self._guard is not None and publish.retain:
             refusal = self._guard.refusal(publish, self._messages.retained.get(publish.topic), connection.client)
