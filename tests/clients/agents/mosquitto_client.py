@@ -11,12 +11,12 @@ LINE = r"message %q %r %x %t"
 
 REFUSED = "Connection error: "
 CODES = {
-    "Connection Refused: bad user name or password.": 0x86,
-    "Connection Refused: not authorised.": 0x87,
+    "Connection Refused: bad user name or password": 0x86,
+    "Connection Refused: not authorised": 0x87,
     "Bad User Name or Password": 0x86,
     "Not authorized": 0x87,
 }
-"""What the commands print of a return code, or a reason code."""
+"""What the commands print of a return code, or a reason code; before release 2.1 with a full stop."""
 
 
 def _refused(said: str) -> RefusedError:
