@@ -94,9 +94,9 @@ def test_graceful_stop(start: Start, number: signal.Signals) -> None:
     """A signal ends the broker with status 0; MQTT 5 clients get the reason, 3.1.1 clients are closed."""
     with (
         start() as broker,
+        WireClient(broker.address()) as silent,  # accepted by the time that those after it are answered
         connected(broker.address(), 5) as new,
         connected(broker.address(), 4) as old,
-        WireClient(broker.address()) as silent,
     ):
         broker.ask_to_end(number)
         goodbye = new.expect_close()
