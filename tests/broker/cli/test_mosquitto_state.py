@@ -136,7 +136,9 @@ def test_sessions_without_user_name(tmp_path: Path) -> None:
             client, _ = entered(move.address, client_id, 5, user)
             client.subscribe("ann/#", "open/#", qos=1)
             client.disconnect()
-    assert "Mosquitto's file does not name the users of 1 sessions" in move.take_over().stdout
+    told = move.take_over().stdout
+    unknown = "Mosquitto's file does not name" in told  # the file of Mosquitto 2.0.11 does not, later ones do
+    assert unknown == ("Mosquitto's file does not name the users of 1 sessions" in told)
     with move.sluice():
         with back(move.address, "anns", 5, "ann") as ann, connected(move.address, 4) as publisher:
             publisher.publish("ann/x", b"secret", 1)
@@ -146,6 +148,8 @@ def test_sessions_without_user_name(tmp_path: Path) -> None:
             assert client.receive_message().topic == b"open/x"
             client.expect_nothing_more()
         with back(move.address, "also-nobodys", 5) as client, connected(move.address, 4) as publisher:
+            if not unknown:
+                assert client.receive_message().topic == b"open/x"
             client.expect_nothing_more()
             publisher.publish("open/y", b"open", 1)
             assert client.receive_message().topic == b"open/y"
