@@ -52,6 +52,7 @@ def tell(url: str, summary: Mapping[str, Any], out: str) -> None:
         with urlopen(request, timeout=TIMEOUT):  # noqa: S310
             pass
     except HTTPError as error:
+        error.close()  # it is the answer, too
         raise ReportError(f"--webhook {shown(url)}: answered {error.code} {error.reason}; {complete}") from error
     except (OSError, HTTPException, ValueError) as error:
         raise ReportError(f"--webhook {shown(url)}: {error}; {complete}") from error
