@@ -163,7 +163,8 @@ class MosquittoState:
         if not client_id or client.client_id in self.sessions or client.client_id in self.ended:
             raise FileError(f"byte {chunk.offset}: a client without an id, or for the second time: {_DAMAGED}")
         owner = self._owner(client)
-        if client.interval == 0 or (client.expires_at and client.expires_at <= self.now):
+        expired = client.expires_at and client.expires_at <= self.now
+        if client.interval == 0 or expired or _is_bridge(client):
             self.ended[client.client_id] = None
             return
         session = self.sessions[client.client_id] = KeptClient(client_id, client.interval, client.expires_at)
@@ -252,3 +253,11 @@ class MosquittoState:
         number = self._reader.retained(chunk)
         if self._is_live(number):
             self.retained[self._reader.message(self._places[number]).topic] = number
+
+
+def _is_bridge(client: ClientChunk) -> bool:
+    """Whether it is the session of a bridge of Mosquitto's own, which nobody will take up here.
+
+    Up to 2.0.11 it ends with its connection; later versions save it as lasting.
+    """
+    return client.port == 0 and client.client_id.startswith(b"local.")

@@ -28,11 +28,11 @@ def message(number: int, topic: bytes, payload: bytes, qos: int = 1, **more: int
 
 
 def client(name: bytes, user: bytes = b"", interval: int = 0xFFFFFFFF, expires_at: int = 0, **layout: int) -> bytes:
-    """A kept session; `version`, `padding`."""
+    """A kept session; `version`, `padding`, `port`."""
     fixed = struct.pack("<q", expires_at) + struct.pack(">IHH", interval, 0, len(name))
     if layout.get("version", 6) == 5:
         return chunk(6, fixed + name)
-    fixed += struct.pack(">HH", 1883, len(user)) + bytes(layout.get("padding", 4))
+    fixed += struct.pack(">HH", layout.get("port", 1883), len(user)) + bytes(layout.get("padding", 4))
     return chunk(6, fixed + name + user)
 
 

@@ -166,3 +166,11 @@ def test_long_frames(tmp_path: Path) -> None:
     content = b"".join(message(n, b"t/%d" % n, bytes(3_000_000), retain=1) + retained(n) for n in range(8))
     saved = journal(read(start() + content), tmp_path)
     assert (len(saved.retained), len(saved.frames) > 1) == (8, True)
+
+
+def test_bridges_of_later_versions() -> None:
+    """A bridge's own session is left out, though Mosquitto 2.0.21 saves it as lasting; a client may be called so."""
+    content = client(b"local.host.up", port=0) + client(b"local.meter") + client(b"old", port=0)
+    state = read(start() + content)
+    assert list(state.ended) == [b"local.host.up"]
+    assert [session.client_id for session in state.sessions.values()] == ["local.meter", "old"]
