@@ -55,6 +55,10 @@ KEPT_HOURS: Final = 24
 _COMMITS: Final = "sluice"  # transaction identifier: number of commits
 _VACUUMED: Final = "vacuumed"  # the same: when replaced files were last removed, in seconds since 1970
 _SLOT: Final = "sluice.slot_us"
+_CHECKPOINT: Final = "delta.checkpointInterval"
+_COMMITS_APART: Final = 10
+"""Commits from one checkpoint to the next. Whoever opens a table reads the log since the last one, each commit in a
+thread of its own: without checkpoints memory grows with each compacted hour."""
 _PATH: Final = re.compile(r"(?:[0-9a-f]{32}/)?(?:date=(?P<date>\d{4}-\d\d-\d\d)/hour=(?P<hour>\d\d?)/)?[^/]+\.parquet$")
 
 
@@ -189,7 +193,11 @@ def create(storage: Storage, slot_us: int) -> Snapshot:
         for name in SCHEMAS:
             if DeltaTable.is_deltatable(uri := _uri(storage, name)):
                 _require_own(storage, name, DeltaTable(uri))
-    configuration = {_SLOT: str(slot_us), "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours"}
+    configuration = {
+        _SLOT: str(slot_us),
+        "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
+        _CHECKPOINT: str(_COMMITS_APART),
+    }
     for name in (*OTHERS, SESSIONS):
         if isinstance(storage, LocalStorage):
             storage.make_folder(name)
@@ -229,8 +237,8 @@ def commit(snapshot: Snapshot, changes: Mapping[str, Change]) -> Snapshot:
             raise ConflictError
         named = [Transaction(_VACUUMED, now if due else before)]
         for name in OTHERS:
-            table = _write(_settled(snapshot, name), name, changes.get(name, Change()), ())
-            named.append(Transaction(name, table.version()))
+            version = _write(_settled(snapshot, name), name, changes.get(name, Change()), ())
+            named.append(Transaction(name, version))
         _write(sessions, SESSIONS, changes.get(SESSIONS, Change()), named)
         if due and before:
             for name in SCHEMAS:
@@ -270,6 +278,8 @@ def write_rows(storage: Storage, name: str, rows: pa.Table, hour_us: int | None)
 def _settled(snapshot: Snapshot, name: str) -> DeltaTable:
     """The newest version of a table, with the content that the snapshot has."""
     wanted, uri = snapshot.tables[name], _uri(snapshot.storage, name)
+    if not snapshot.storage.exists(f"{name}/_delta_log/{wanted.version() + 1:020}.json"):
+        return wanted  # opening it again would read its log again
     newest = DeltaTable(uri)
     if newest.version() == wanted.version() or set(newest.file_uris()) == set(wanted.file_uris()):
         return newest
@@ -278,11 +288,11 @@ def _settled(snapshot: Snapshot, name: str) -> DeltaTable:
     return DeltaTable(uri, version=restored)
 
 
-def _write(table: DeltaTable, name: str, change: Change, named: Iterable[Transaction]) -> DeltaTable:
-    """Commit a change as the version after this table's; returns the table at that version."""
+def _write(table: DeltaTable, name: str, change: Change, named: Iterable[Transaction]) -> int:
+    """Commit a change as the version after this table's; returns the table's version then."""
     named = list(named)
     if not change.added and not change.removed and not named:
-        return table
+        return table.version()
     table = _with_columns(table, name)
     written = table.version() + 1
     removed = [RemoveAction(file.path, True, int(time.time() * 1000)) for file in change.removed]
@@ -293,7 +303,7 @@ def _write(table: DeltaTable, name: str, change: Change, named: Iterable[Transac
         _partitions(name),
         commit_properties=_properties(table, named),
     )
-    return DeltaTable(table.table_uri, version=written)
+    return written
 
 
 def _with_columns(table: DeltaTable, name: str) -> DeltaTable:
