@@ -152,6 +152,24 @@ def test_replaced_files_are_removed_after_a_day(
     assert seen(delta.commit(after, change(after, "d", hour=2))) == (["b", "c", "d"],) * 2
 
 
+def test_a_table_is_opened_by_its_last_checkpoint(storage: LocalStorage) -> None:
+    """Opening reads few commits, however many there are, and has all hours."""
+    store = delta.create(storage, SLOT)
+    hours = delta._COMMITS_APART + 2
+    for hour in range(hours):
+        store = delta.commit(store, change(store, f"{hour:02}", hour))
+    names = [f"{hour:02}" for hour in range(hours)]
+    for name in (SESSIONS, TIMELINE):
+        log = storage.path(f"{name}/_delta_log")
+        (checkpoint,) = log.glob("*.checkpoint.parquet")
+        for entry in log.glob("*.json"):
+            if int(entry.stem) < int(checkpoint.name.partition(".")[0]):
+                entry.unlink()  # whatever reads it fails
+    assert seen(opened(storage)) == seen(store) == (names, names)
+    again = delta.commit(opened(storage), change(opened(storage), "more", hours))
+    assert seen(again) == ([*names, "more"], [*names, "more"])
+
+
 def test_a_column_that_has_come_is_added(
     storage: LocalStorage, store: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
