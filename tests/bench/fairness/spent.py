@@ -50,7 +50,8 @@ class Spent:
     driver: int = 0
     """Highest memory of the driver's Java process, bytes; 0 without one."""
     control: int = 0
-    """Highest memory of the command's own process and the driver's Java together, without workers, bytes."""
+    """Highest resident memory of the command's own process and the driver's Java together, without workers, bytes.
+    Shared libraries count as a whole: a part of them would depend on what else is running."""
     heap: int = 0
     """Highest heap of the driver's Java before a garbage collection, bytes."""
     live: int = 0
@@ -122,12 +123,12 @@ def _wait(started: subprocess.Popen[bytes], began: float) -> tuple[Spent, set[in
         there = me.children(recursive=True)
         unwaited |= {process.pid: spent for process in there if (spent := _unwaited(process)) is not None}
         sizes = {process.pid: _size(process) for process in there}
-        memory = max(memory, sum(size for size, _ in sizes.values()))
-        java = {number: size for number, (size, is_driver) in sizes.items() if is_driver}
+        memory = max(memory, sum(size.part for size in sizes.values()))
+        java = {number: size for number, size in sizes.items() if size.is_driver}
         drivers |= java.keys()
-        driver = max(driver, *java.values(), 0)
-        own, _ = sizes.get(started.pid, (0, False))
-        control = max(control, own + sum(java.values()))
+        driver = max(driver, *(size.part for size in java.values()), 0)
+        own = sizes.get(started.pid, _Size())
+        control = max(control, own.resident + sum(size.resident for size in java.values()))
         time.sleep(EVERY)  # from one sample to the next
 
 
@@ -142,16 +143,25 @@ def _unwaited(process: psutil.Process) -> float | None:
         return None
 
 
-def _size(process: psutil.Process) -> tuple[int, bool]:
-    """Bytes of a process, with its part of shared memory, and whether it is a driver's Java."""
+@dataclass(frozen=True)
+class _Size:
+    """The memory of a process: bytes with its part of shared memory, bytes with all of it."""
+
+    part: int = 0
+    resident: int = 0
+    is_driver: bool = False
+    """Whether it is a driver's Java."""
+
+
+def _size(process: psutil.Process) -> _Size:
     try:
         with process.oneshot():
-            size = int(process.memory_full_info().pss)
+            size = process.memory_full_info()
             words = process.cmdline()
     except psutil.Error:
-        return 0, False
+        return _Size()
     java = bool(words) and Path(words[0]).name == "java"
-    return size, java and any("SparkSubmit" in word for word in words)
+    return _Size(int(size.pss), int(size.rss), java and any("SparkSubmit" in word for word in words))
 
 
 def _heap(logs: Sequence[Path]) -> tuple[int, int]:
