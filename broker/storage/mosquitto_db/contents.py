@@ -256,8 +256,9 @@ class MosquittoState:
 
 
 def _is_bridge(client: ClientChunk) -> bool:
-    """Whether it is the session of a bridge of Mosquitto's own, which nobody will take up here.
+    """Whether the session belongs to one of Mosquitto's own bridges: no client of Sluice will resume it.
 
-    Up to 2.0.11 it ends with its connection; later versions save it as lasting.
+    Mosquitto 2.0.11 saves it with an expiry of 0, and 2.0.21 as one that does not expire. A file of version 5 has no
+    ports, so that the session of a client with such a name could not be told apart there.
     """
-    return client.port == 0 and client.client_id.startswith(b"local.")
+    return client.user is not None and client.port == 0 and client.client_id.startswith(b"local.")

@@ -174,3 +174,9 @@ def test_bridges_of_later_versions() -> None:
     state = read(start() + content)
     assert list(state.ended) == [b"local.host.up"]
     assert [session.client_id for session in state.sessions.values()] == ["local.meter", "old"]
+
+
+def test_clients_with_names_of_bridges() -> None:
+    """A file of version 5 names no ports: a session called like a bridge's may be a client's, and is taken over."""
+    state = read(start(5) + client(b"local.meter", version=5))
+    assert [session.client_id for session in state.sessions.values()] == ["local.meter"]
