@@ -10,9 +10,10 @@ import gc
 from typing import Final
 
 YOUNG: Final = 700
-"""New objects after which they are searched."""
+"""New objects, less freed ones, after which the new ones are searched."""
 MIDDLE: Final = 4
-"""Such searches after which the survivors are searched once more: some 3,000 objects, 1 ms at the most."""
+"""Such searches after which the survivors are searched once more. Python counts new objects less freed ones: where as
+many are replaced as made, as by a reload of rules, a search may meet very many."""
 NEVER: Final = 1_000_000_000
 
 
