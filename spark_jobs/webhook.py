@@ -49,7 +49,7 @@ def tell(url: str, summary: Mapping[str, Any], out: str) -> None:
     request = Request(url, data, {"Content-Type": "application/json"}, method="POST")  # noqa: S310 - see require_url
     complete = f"the report in {out} is complete"
     try:
-        with urlopen(request, timeout=TIMEOUT):  # noqa: S310
+        with urlopen(request, timeout=TIMEOUT):  # noqa: S310 - see require_url
             pass
     except HTTPError as error:
         error.close()  # it is the answer, too

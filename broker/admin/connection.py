@@ -149,7 +149,7 @@ class AdminConnection(asyncio.Protocol):
         self._look_at_peer()
         if self._protocol is not None:
             self._protocol.connection_lost(exc)
-        self._protocol = self._transport = None  # which keep this one
+        self._protocol = self._transport = None  # both refer to this object: break the cycles
 
     def close(self) -> None:
         """Close when everything is written."""

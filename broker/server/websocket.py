@@ -98,8 +98,9 @@ class WebSocketTransport:
         """The transport below is closed."""
         self._closing = True
         self._upper.connection_lost(error)
-        self._below = None  # which keeps this one
-        self._protocol.handshake_exc = self._protocol.parser_exc = None  # whose frames keep the protocol
+        # Break the cycles: the transport refers to this object, the frames of an exception to the protocol.
+        self._below = None
+        self._protocol.handshake_exc = self._protocol.parser_exc = None
 
     def pause_writing(self) -> None:
         """Pass it on: there is no buffer here."""

@@ -57,8 +57,8 @@ _VACUUMED: Final = "vacuumed"  # the same: when replaced files were last removed
 _SLOT: Final = "sluice.slot_us"
 _CHECKPOINT: Final = "delta.checkpointInterval"
 _COMMITS_APART: Final = 10
-"""Commits from one checkpoint to the next. Whoever opens a table reads the log since the last one, each commit in a
-thread of its own: without checkpoints memory grows with each compacted hour."""
+"""Commits between two checkpoints. To open a table, deltalake reads each commit since the last checkpoint in a thread
+of its own: with fewer checkpoints memory grows with each compacted hour."""
 _PATH: Final = re.compile(r"(?:[0-9a-f]{32}/)?(?:date=(?P<date>\d{4}-\d\d-\d\d)/hour=(?P<hour>\d\d?)/)?[^/]+\.parquet$")
 
 

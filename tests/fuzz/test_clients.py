@@ -102,7 +102,7 @@ class Clients(RuleBasedStateMachine):
                 raise
 
 
-# From Python 3.14 on Hypothesis does not find who keeps its own generator, once gc.freeze() has hidden that.
+# On Python 3.14 gc.freeze() hides the references to Hypothesis' own random generator, so that it warns.
 @pytest.mark.filterwarnings("ignore:It looks like `register_random`:hypothesis.errors.HypothesisWarning")
 @pytest.mark.usefixtures("in_peace")
 def test_clients_may_do_anything() -> None:

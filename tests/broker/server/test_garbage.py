@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Literal
 
 import paho.mqtt.client as mqtt
 import pytest
@@ -41,7 +42,7 @@ signal.signal(signal.SIGUSR1, search)
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[BrokerProcess]:
-    """A broker that collects only when it is asked to; not on asyncio's own loop, whose transports are cycles."""
+    """A broker whose collector runs on request only. It runs on uvloop: transports of asyncio's loop are cycles."""
     listeners = (
         Listener(),
         Listener("tls", certificates),
@@ -51,11 +52,11 @@ def running(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
     sections = {"admin": {"socket": "a.sock"}}
     folder = tmp_path_factory.mktemp("broker")
     with start_sluice(folder, listeners, sections, prepare=PREPARE) as broker:
-        look(broker, "list")  # which has the application loaded
+        look(broker)  # the first request loads the application
         yield broker
 
 
-def look(broker: BrokerProcess, _: object = None) -> None:
+def look(broker: BrokerProcess) -> None:
     """List the sessions."""
     answer = request(broker.folder / "a.sock", "/api/v1/sessions")
     assert answer.status == 200, answer.text
@@ -84,10 +85,12 @@ def left_by(broker: BrokerProcess, act: Callable[[], object]) -> dict[str, int]:
     return garbage(broker)
 
 
-def session(address: Address, transport: str, cafile: Path | None, version: MQTTProtocolVersion) -> None:
+def session(
+    address: Address, transport: Literal["tcp", "websockets"], cafile: Path | None, version: MQTTProtocolVersion
+) -> None:
     """Publish to oneself at each QoS."""
     received: list[int] = []
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=version, transport=transport)  # type: ignore[arg-type]  # a Literal
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=version, transport=transport)
     if cafile is not None:
         client.tls_set_context(ssl.create_default_context(cafile=cafile))
     client.on_message = lambda *got: received.append(got[2].qos)
@@ -109,7 +112,7 @@ def test_session(
 ) -> None:
     """Of an ordinary client's session and connection nothing is left, whatever the transport."""
     cafile = certificates.cafile if listener in ("tls", "wss") else None
-    transport = "websockets" if listener.startswith("ws") else "tcp"
+    transport: Literal["tcp", "websockets"] = "websockets" if listener.startswith("ws") else "tcp"
     assert left_by(running, lambda: session(running.address(listener), transport, cafile, version)) == {}
 
 

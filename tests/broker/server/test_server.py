@@ -222,7 +222,7 @@ async def test_crash_is_a_log_line() -> None:
     loop.set_exception_handler(Server(Config())._crashed)
     with capture_logs() as logs:
         loop.call_soon(lambda: 1 / 0)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         for _ in range(2):
             loop.call_exception_handler({"message": "accept", "exception": OSError(24, "Too many open files")})
     assert [log["event"] for log in logs] == ["crash", "cannot_accept"]

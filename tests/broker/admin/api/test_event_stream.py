@@ -17,7 +17,7 @@ class Peer:
         self.got: list[bytes] = []
 
     async def receive(self) -> dict[str, object]:
-        """The request, of which nothing is left, and then that the peer has left."""
+        """Wait until the peer leaves, and say so."""
         await self.left.wait()
         return {"type": "http.disconnect"}
 
