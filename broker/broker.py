@@ -138,6 +138,7 @@ class Broker:
             shared=SharedQueues(settings.limits, GroupsHost(self.events.log), journal),
             addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
             authorizer=authorizer,
+            wheel=self.wheel,
         )
         if authorizer is not None:
             authorizer.on_changed = router.forget_topics

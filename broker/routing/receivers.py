@@ -67,7 +67,9 @@ _NO_GROUPS: Final[list[SharedQueue]] = []
 class Receivers:
     """The sessions and groups that get the messages of one topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, found_in: int) -> None:
+        self.found_in = found_in
+        """The router's generation in which they were found; in another one they may be others."""
         self.routes: list[Route] = []
         """Plain routes: a delivery depends only on QoS and RETAIN."""
         self.others = False

@@ -16,6 +16,8 @@ from broker.auth.topic_rules import TopicRules
 from broker.routing.filter_tree import FilterTree, Subscribers
 from broker.routing.receivers import Receivers, Route
 from broker.routing.shared_queues import SharedQueues, split_share
+from broker.routing.stale_topics import EACH_CACHED, StaleTopics
+from broker.runtime.timers import Wheel
 from protocol.errors import TopicNameInvalid
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -60,11 +62,13 @@ class Router:
         addresses: AddressBook | None = None,
         authorizer: Authorizer | None = None,
         cached_one_in: int = CACHED_ONE_IN,
+        wheel: Wheel | None = None,
     ) -> None:
         self.topics: dict[bytes, Subscribers] = {}
         """The topics that have subscriptions to just them, or are cached. They are valid names."""
         self.cache: dict[bytes, Receivers] = {}
         """The cached topics, oldest first."""
+        self.stale = StaleTopics(self.topics, wheel)
         self._max_topic_levels = max_topic_levels
         self._topic_rules = TopicRules() if topic_rules is None else topic_rules
         self.shared = SharedQueues() if shared is None else shared
@@ -96,7 +100,7 @@ class Router:
                 _offer_alone(publish, publisher, subscribers)
                 return MATCHED
             receivers = subscribers.receivers
-        if receivers is None:
+        if receivers is None or receivers.found_in != self._generation:
             verdict = self._route_directly(publish, publisher, subscribers)
             if verdict != _LOOK_UP:
                 return verdict
@@ -261,7 +265,7 @@ class Router:
             raise TopicNameInvalid(
                 f"PUBLISH to a topic of {topic.count(b'/') + 1} levels; at most {self._max_topic_levels} are accepted"
             )
-        receivers = Receivers()
+        receivers = Receivers(self._generation)
         if not self._topic_rules.may_publish(topic):
             receivers.close()
         address = self.address(topic)
@@ -308,6 +312,7 @@ class Router:
 
     def _remember(self, topic: bytes, receivers: Receivers) -> None:
         cache = self.cache
+        self.stale.forget(EACH_CACHED)
         weight = _weight(topic, receivers)
         while cache and (len(cache) >= self._cached_topics or self._cached_weight + weight > self._most_weight):
             # Evict many at once: the search for a dictionary's first key passes all keys deleted before it.
@@ -329,9 +334,8 @@ class Router:
 
     def _forget_all(self) -> None:
         self._generation += 1
-        for topic in self.cache:
-            self._forget_receivers(topic)
-        self.cache.clear()
+        self.stale.add(self.cache)
+        self.cache = {}
         self._cached_weight = 0
 
     def _forget_receivers(self, topic: bytes) -> None:

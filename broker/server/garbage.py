@@ -12,8 +12,8 @@ from typing import Final
 YOUNG: Final = 700
 """New objects, less freed ones, after which the new ones are searched."""
 MIDDLE: Final = 4
-"""Such searches after which the survivors are searched once more. Python counts new objects less freed ones: where as
-many are replaced as made, as by a reload of rules, a search may meet very many."""
+"""Such searches after which the survivors are searched once more. Python counts new objects less freed ones: what
+replaces very many objects has to ask for searches meanwhile (broker/clients.py)."""
 NEVER: Final = 1_000_000_000
 
 

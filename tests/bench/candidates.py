@@ -14,7 +14,7 @@ from typing import Protocol
 from tests.bench import earlier, peers, ruled
 from tests.bench.peers import Candidate, output_of
 from tests.bench.told_peers import TOLD, Told
-from tests.bench.watched import SECTIONS, watched
+from tests.bench.watched import SECTIONS, scraped, watched
 from tests.support.brokers import HOST, TCP_ONLY, Listener, start_sluice
 from tests.support.cache import ROOT, cache_folder
 from tests.support.certificates import make_certificates
@@ -85,7 +85,8 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
         "sluice-interpreted": find_sluice_sources,
     }
     if sources.watched:
-        finders["sluice-watched"] = lambda scratch: find_watched(sources.sluice or sys.executable)
+        for how in (scraped, watched):
+            finders[f"sluice-{how.__name__}"] = partial(find_watched, sources.sluice or sys.executable, how)
     if sources.rules:
         finders[ruled.NAME] = lambda scratch: find_ruled(sources.sluice or sys.executable, sources.rules)
     if sources.before:
@@ -127,9 +128,9 @@ def find_sluice(
     return Candidate(name, f"Sluice {version}, {how}", start, partial(_over_tls, start))
 
 
-def find_watched(python: str) -> Candidate:
-    """The same with an open dashboard, and scrapes."""
-    return watched(find_sluice(python, "sluice-watched", lambda folder: SECTIONS))
+def find_watched(python: str, how: Callable[[Candidate], Candidate], scratch: Path) -> Candidate:
+    """The same Sluice while it is looked at; `how`: `scraped` or `watched`."""
+    return how(find_sluice(python, f"sluice-{how.__name__}", lambda folder: SECTIONS))
 
 
 def find_ruled(python: str, rules: int) -> Candidate:

@@ -68,7 +68,7 @@ def main(
         str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
     ] = None,
     watched: Annotated[
-        bool, typer.Option("--watched", help="Also measure Sluice with an open dashboard, scraped by Prometheus.")
+        bool, typer.Option("--watched", help="Also measure Sluice scraped by Prometheus, and with an open dashboard.")
     ] = False,
     rules: Annotated[int, typer.Option(min=0, help="Also measure Sluice with so many rules, and users.")] = 0,
     amqtt: Annotated[str | None, typer.Option(help="Python of an environment that has amqtt.")] = None,

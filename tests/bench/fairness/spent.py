@@ -119,6 +119,7 @@ def _wait(started: subprocess.Popen[bytes], began: float) -> tuple[Spent, set[in
             wall = time.monotonic() - began
             if pid == started.pid:
                 started.returncode = os.waitstatus_to_exitcode(status)
+                control = max(control, usage.ru_maxrss << 10)  # no sample may have been taken at its peak
             continue
         there = me.children(recursive=True)
         unwaited |= {process.pid: spent for process in there if (spent := _unwaited(process)) is not None}

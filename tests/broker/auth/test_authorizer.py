@@ -1,5 +1,6 @@
 """Rules in a whole broker: PUBLISH, SUBSCRIBE, retained messages, wills, shared subscriptions, rules that change."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -213,6 +214,16 @@ def test_change_ends_shared_subscriptions() -> None:
         for topic in ("a/secret", "a/secret", "a/open"):
             assert publish(boss, topic) == 0
         assert received(other) == ["a/secret", "a/secret", "a/open"]
+
+
+def test_change_leaves_no_young_objects() -> None:
+    """A change of rules for many sessions leaves the next search of the garbage collector hardly anything to do."""
+    with ruled(rule("allow", "#")) as broker:
+        for number in range(2_000):
+            connect(broker, f"x{number}", properties={props.SESSION_EXPIRY_INTERVAL: 100}).drop()
+        gc.collect()
+        use(broker, rule("allow", "a/#"), rule("allow", "b"))
+        assert len(gc.get_objects(0)) + len(gc.get_objects(1)) < 1_000
 
 
 def test_kept_session_with_other_rights() -> None:

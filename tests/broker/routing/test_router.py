@@ -80,8 +80,12 @@ def test_against_the_reference(steps: list[Change], published: list[str], cached
             held[session][topic_filter] = qos
             subject.subscribe(receivers[session], Subscription(topic_filter, qos))
         check()
+        assert len(subject.stale) <= cached
     check()
     assert len(subject.cache) <= cached
+    subject.stale.forget(len(subject.stale))
+    subscribed = {name for subscriptions in held for name in subscriptions if not is_wildcard(name.encode())}
+    assert {topic.decode() for topic in subject.topics} == subscribed | {topic.decode() for topic in subject.cache}
 
 
 @given(subscribed=st.lists(filters, max_size=20, unique=True), topic=topics)
