@@ -6,6 +6,7 @@ from typing import Final
 
 from broker.connection.handlers import Handlers
 from broker.connection.log import peer_of
+from broker.connection.newcomers import most_of_connect
 from broker.connection.origin import Origin
 from broker.connection.timers import AbortTimer, LingerTimer
 from broker.connection.transport import left_in_socket
@@ -35,7 +36,7 @@ class ClientSocket(Endpoint):
         # Attributes used for each chunk and packet come first: with many connections each cache line counts.
         self.handlers = handlers
         self.transport: asyncio.Transport | None = None
-        self.decoder = Decoder(handlers.settings.max_packet_size, handlers.known_topics)
+        self.decoder = Decoder(most_of_connect(handlers.settings), handlers.known_topics)
         self.session: Session | None = None
         """The session whose data is written; None before CONNACK, and when it is detached."""
         self.heard_at = 0
@@ -157,6 +158,11 @@ class ClientSocket(Endpoint):
                     self.handlers.run_queue.resume_when_idle(self)
                 else:
                     self.handlers.run_queue.resume_soon(self)
+
+    def held(self) -> int:
+        """Bytes received that no complete packet has come of, also those below this protocol."""
+        below = None if self.transport is None else self.transport.get_extra_info("held")
+        return self.decoder.buffered + (below if isinstance(below, int) else 0)
 
     @property
     def host(self) -> str:

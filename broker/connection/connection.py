@@ -53,7 +53,7 @@ class Connection(ClientSocket):
 
     # -- handling packets
 
-    def handle_packets(self, now: int) -> None:
+    def handle_packets(self, now: int) -> None:  # noqa: C901 - it runs for each chunk: calls would cost more
         """Handle up to READ_PACKETS packets; the run queue calls `handle_rest` for the rest."""
         self.heard_at = now
         count = 0
@@ -85,10 +85,13 @@ class Connection(ClientSocket):
             self._fail_in_turn(error)
         self.handlers.totals.packets_received += count
         session = self.session
-        if session is not None and session.outbound.backlog is not None and session.outbound.drain(now):
-            self.wake()
-        if session is not None and session.outbox.pieces:
-            self.flush()
+        if session is None:
+            self.handlers.newcomers.note(self)
+        else:
+            if session.outbound.backlog is not None and session.outbound.drain(now):
+                self.wake()
+            if session.outbox.pieces:
+                self.flush()
         more = count == READ_PACKETS and self.paused_because == 0
         if more or (published and self.handlers.run_queue.behind):  # or sessions do not keep up
             self._put_off(published, now)
@@ -236,6 +239,8 @@ class Connection(ClientSocket):
     def start(self, session: Session, keep_alive: int) -> None:
         """The handshake is done: run the session. Close after `keep_alive` microseconds without a packet; 0 = never."""
         self.session = session
+        self.decoder.maximum_packet_size = self.handlers.settings.max_packet_size
+        self.handlers.newcomers.remove(self)
         if keep_alive:
             self.handlers.wheel.add(self.heard_at + keep_alive, KeepAliveTimer(self, keep_alive))
         if self.transport is not None:
@@ -293,6 +298,7 @@ class Connection(ClientSocket):
     def on_opened(self) -> None:
         """The socket is open: CONNECT has to follow in time."""
         self.handlers.connections.add(self)
+        self.handlers.newcomers.add(self)
         timeout = self.handlers.settings.connect_timeout
         if timeout:
             self.handlers.handshakes.begin(self, self.heard_at + timeout)
@@ -303,6 +309,7 @@ class Connection(ClientSocket):
         if self.handlers.events.debug:
             log_disconnected(self)
         self.handlers.connections.remove(self)
+        self.handlers.newcomers.remove(self)
         self._held_back = None
 
     def _detach_session(self, now: int) -> None:

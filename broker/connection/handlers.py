@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, final
 
 from broker.addresses.policy import Addresses
 from broker.connection.handshake import Handshake
+from broker.connection.newcomers import Newcomers
 from broker.connection.publishing import Publishing
 from broker.connection.subscribing import Subscribing
 from broker.connection.timers import Handshakes
@@ -55,5 +56,6 @@ class Handlers:
         self.sessions = sessions
         self.connections = connections
         self.handshakes = Handshakes(wheel)
+        self.newcomers = Newcomers(settings)
         self.handshake = handshake
         self.subscribing = subscribing

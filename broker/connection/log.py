@@ -40,7 +40,9 @@ def log_refused(connection: "Connection", error: MQTTError) -> None:
     more: dict[str, object] = {}
     connection.handlers.totals.count_refused(connection.listener, error.reason_code)
     if isinstance(error, PacketTooLarge) and error.size:
-        more = {"size": error.size, "limit": error.limit, "key": "mqtt.max_packet_size"}
+        more = {"size": error.size, "limit": error.limit}
+        if error.limit == connection.handlers.settings.max_packet_size:
+            more["key"] = "mqtt.max_packet_size"
     connection.handlers.events.log.info(
         "client_refused",
         client_id=shortened(connection.client_id or error.client_id),

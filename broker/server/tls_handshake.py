@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from broker.connection.client_socket import LINGER
 from broker.connection.log import peer_of
+from broker.connection.newcomers import most_newcomers
 from broker.connection.origin import Origin
 from broker.connection.tls_transport import Bios, TlsTransport
 from broker.events import Events
@@ -55,7 +56,8 @@ class TlsListener:
         self.new_connection = new_connection
         self.bios = Bios()
         self._settings = settings
-        self.ongoing: set[TlsHandshake] = set()
+        self.ongoing: dict[TlsHandshake, None] = {}
+        """The oldest first."""
         self.waiting: deque[TlsHandshake] = deque()
         """Those whose client has sent something, but which have not begun."""
         self._until = 0
@@ -69,6 +71,13 @@ class TlsListener:
     def accept(self, origin: Origin | None) -> asyncio.Protocol:
         """The protocol of a new TCP connection; `origin`: of a client behind a proxy."""
         return cast("asyncio.Protocol", TlsHandshake(self, origin))
+
+    def begin(self, handshake: "TlsHandshake") -> None:
+        """A client has connected. Past the limit of clients without a session the oldest handshake is aborted."""
+        self.ongoing[handshake] = None
+        most = most_newcomers(self._settings)
+        if most and len(self.ongoing) > most:
+            next(iter(self.ongoing)).give_way()
 
     def failed(self, peer: str, reason: str, detail: str) -> None:
         """Log why a handshake has failed."""
@@ -126,7 +135,7 @@ class TlsHandshake(Timer):
         self._tcp = tcp
         # Now: it is not available after a reset.
         self._peer = peer_of(tcp) if self._origin is None else self._origin.peer
-        self._listener.ongoing.add(self)
+        self._listener.begin(self)
         self._listener.wheel.add(monotonic_us() + self._listener.timeout, self)
 
     def data_received(self, data: bytes) -> None:
@@ -211,6 +220,12 @@ class TlsHandshake(Timer):
         self._fail(f"not over within {self._listener.timeout / SECOND:g} s")
         self.abort()
 
+    def give_way(self) -> None:
+        """Abort the connection: others have come, and this one has had the longest time."""
+        self._fail("too many handshakes that do not end")
+        self.abort()
+        self._end()
+
     def abort(self) -> None:
         """Abort the connection."""
         self._failed = True
@@ -246,5 +261,5 @@ class TlsHandshake(Timer):
 
     def _end(self) -> None:
         """Release the TCP connection."""
-        self._listener.ongoing.discard(self)
+        self._listener.ongoing.pop(self, None)
         self._tcp = self._tls = None

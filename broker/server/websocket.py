@@ -80,7 +80,7 @@ class WebSocketTransport:
         payload, failure = _read_frames(self._protocol, data) if data else (b"", "")
         self._failure = self._failure or failure
         self._write_answers()
-        if payload:
+        if payload or self._protocol.reader.buffer:  # the protocol above looks at what is held, too
             self._upper.data_received(payload)
         if self._protocol.parser_exc is not None and not self._failure:
             self._failure = str(self._protocol.parser_exc)
@@ -98,8 +98,10 @@ class WebSocketTransport:
         """The transport below is closed."""
         self._closing = True
         self._upper.connection_lost(error)
-        # Break the cycles: the transport refers to this object, the frames of an exception to the protocol.
+        # Break the cycles: the transport refers to this object, the parser (a generator) and the frames of an exception
+        # refer to the protocol.
         self._below = None
+        self._protocol.parser.close()
         self._protocol.handshake_exc = self._protocol.parser_exc = None
 
     def pause_writing(self) -> None:
@@ -183,7 +185,12 @@ class WebSocketTransport:
             self._below.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """What has failed (`failure`), and information of the transport below; not the socket, which has frames."""
+        """What has failed (`failure`), bytes of an incomplete frame (`held`), and information of the transport below.
+
+        Not the socket, which has frames.
+        """
+        if name == "held":
+            return len(self._protocol.reader.buffer)
         if name == "failure" and self._failure:
             return self._failure
         if name == "socket" or self._below is None:

@@ -1,10 +1,13 @@
 """The request of a WebSocket handshake: what is behind it in the same bytes, and what cannot be answered as it is."""
 
 import socket
+import struct
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 
 import pytest
 
+from broker.connection.newcomers import MOST_HELD
 from protocol.connect import Connect
 from tests.broker.conftest import Start
 from tests.support.brokers import Listener
@@ -74,3 +77,21 @@ def test_request_that_is_none(start: Start) -> None:
     broker = start((Listener("ws", websocket=True),), sections={"log": {"level": "debug", "format": "json"}})
     assert answer(broker.address("ws"), b"GET /mqtt\r\n\r\n") == b""
     broker.wait_for_output(lambda lines: any("not a WebSocket handshake: invalid" in line for line in lines), "why")
+
+
+def test_frames_that_do_not_end(broker: BrokerProcess) -> None:
+    """What incomplete frames of clients without a session hold is bounded: past 16 MiB the oldest are closed."""
+    size = 100_000
+    beginning = bytes((0x82, 0xFF)) + struct.pack("!Q", 2 * size) + NO_MASK + bytes(size)
+    with ExitStack() as stack:
+        sockets = []
+        for _ in range(MOST_HELD // size + 2):
+            client = stack.enter_context(socket.create_connection(broker.address("ws"), timeout=SECONDS))
+            client.sendall(REQUEST)
+            assert client.recv(1_000).startswith(b"HTTP/1.1 101 ")
+            client.sendall(beginning)
+            sockets.append(client)
+        with suppress(ConnectionResetError):
+            while sockets[0].recv(100):
+                pass
+        assert answer(broker.address("ws"), REQUEST, frame(Connect("x", True, version=5).encode(5)), until=b"\x20")
