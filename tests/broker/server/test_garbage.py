@@ -1,12 +1,9 @@
 """Nothing that ends is left to the garbage collector, which does not search what lives long."""
 
-import json
-import os
-import signal
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal
@@ -16,38 +13,17 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from tests.support.broker.admin import Unix, request
+from tests.support.broker.garbage import PREPARE, left_by
 from tests.support.brokers import Listener, start_sluice
 from tests.support.certificates import Certificates
 from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient
 
-OFTEN = 10
 UPGRADE = (
     b"GET /mqtt HTTP/1.1\r\nHost: broker\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
 )
-PREPARE = """
-import collections, gc, json, signal, sys
-
-def types():
-    kinds = collections.Counter(type(each) for each in gc.get_objects())
-    del kinds[dict], kinds[tuple]  # the collector ceases to track those that refer to nothing it tracks
-    return collections.Counter({f"{kind.__module__}.{kind.__qualname__}": count for kind, count in kinds.items()})
-
-def search(*_):
-    before = types()  # not gc.garbage: it lacks what is freed when the collector closes a generator
-    gc.collect()
-    found = before - types()
-    print(json.dumps({"garbage": found}), file=sys.stderr, flush=True)
-
-gc.disable()
-gc.enable = lambda: None
-signal.signal(signal.SIGUSR1, search)
-"""
-"""The collector searches only when it is asked to, and says what it has found."""
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[BrokerProcess]:
     """A broker whose collector runs on request only. It runs on uvloop: transports of asyncio's loop are cycles."""
@@ -68,29 +44,6 @@ def look(broker: BrokerProcess) -> None:
     """List the sessions."""
     answer = request(broker.folder / "a.sock", "/api/v1/sessions")
     assert answer.status == 200, answer.text
-
-
-def garbage(broker: BrokerProcess) -> dict[str, int]:
-    """What a search finds now: how many objects of which type."""
-
-    def found() -> list[str]:
-        return [line for line in broker.stderr.splitlines() if line.startswith('{"garbage"')]
-
-    before = len(found())
-    os.kill(broker.pid, signal.SIGUSR1)
-    broker.wait_for_output(lambda _: len(found()) > before, "search")
-    types: dict[str, int] = json.loads(found()[-1])["garbage"]
-    return types
-
-
-def left_by(broker: BrokerProcess, act: Callable[[], object]) -> dict[str, int]:
-    """The garbage that is there when something has been done several times, and all its connections are closed."""
-    before = broker.open_files()
-    garbage(broker)
-    for _ in range(OFTEN):
-        act()
-    wait_until(lambda: broker.open_files() <= before, "all connections are closed")
-    return garbage(broker)
 
 
 def session(

@@ -1,0 +1,53 @@
+"""What a broker leaves to the garbage collector, which does not search what lives long."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+
+from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
+
+OFTEN = 10
+PREPARE = """
+import collections, gc, json, signal, sys
+
+def types():
+    kinds = collections.Counter(type(each) for each in gc.get_objects())
+    del kinds[dict], kinds[tuple]  # the collector ceases to track those that refer to nothing it tracks
+    return collections.Counter({f"{kind.__module__}.{kind.__qualname__}": count for kind, count in kinds.items()})
+
+def search(*_):
+    before = types()  # not gc.garbage: it lacks what is freed when the collector closes a generator
+    gc.collect()
+    found = before - types()
+    print(json.dumps({"garbage": found}), file=sys.stderr, flush=True)
+
+gc.disable()
+gc.enable = lambda: None
+signal.signal(signal.SIGUSR1, search)
+"""
+"""The collector searches only when it is asked to, and says what it has found."""
+
+
+def garbage(broker: BrokerProcess) -> dict[str, int]:
+    """What a search finds now: how many objects of which type."""
+
+    def found() -> list[str]:
+        return [line for line in broker.stderr.splitlines() if line.startswith('{"garbage"')]
+
+    before = len(found())
+    os.kill(broker.pid, signal.SIGUSR1)
+    broker.wait_for_output(lambda _: len(found()) > before, "search")
+    types: dict[str, int] = json.loads(found()[-1])["garbage"]
+    return types
+
+
+def left_by(broker: BrokerProcess, act: Callable[[], object]) -> dict[str, int]:
+    """The garbage that is there when something has been done several times, and all its connections are closed."""
+    before = broker.open_files()
+    garbage(broker)
+    for _ in range(OFTEN):
+        act()
+    wait_until(lambda: broker.open_files() <= before, "all connections are closed")
+    return garbage(broker)
