@@ -40,6 +40,7 @@ TESTED_WITH: Final = {
     "broker/auth/identity": "broker/auth/authenticators/test_chain.py",
     "broker/auth/permissions": "broker/auth/test_rules.py",
     "broker/auth/rule_files/rule_files": "broker/auth/rule_files/test_rules_file.py",
+    "broker/auth/authenticators/failures": "broker/auth/authenticators/test_guard.py",
     "broker/auth/method": "broker/auth/test_scram.py",
     "broker/connection/connections": "broker/server/test_shutdown.py",
     "broker/connection/handlers": "by everything that starts one",

@@ -8,6 +8,7 @@ from typing import Any, Final
 from broker.auth.authenticators.authenticator import Login
 from broker.auth.authenticators.chain import NAMELESS, Chain, Outcome
 from broker.auth.authenticators.guard import Guard
+from broker.auth.authenticators.turn import Turn
 from broker.auth.certificates import common_name, identity_of
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
@@ -120,12 +121,12 @@ class Access:
         host: str,
         certificate: dict[str, Any],
         done: Callable[[Outcome], None],
-    ) -> None:
-        """Ask the chain about a client for which `check` is true; `done` is called later."""
+    ) -> Turn:
+        """Ask the chain about a client for which `check` is true; `done` is called later. Returns the login's turn."""
         assert self._chain is not None  # else `check` is False
         name = common_name(certificate)
         login = Login(connect.username or "", connect.password, connect.client_id, listener, host, name)
-        self._chain.begin(login, self._accepts_anonymous(listener, certificate), done)
+        return self._chain.begin(login, self._accepts_anonymous(listener, certificate), done)
 
     def _accepts_anonymous(self, listener: str, certificate: dict[str, Any]) -> bool:
         """Whether a client that nobody knows is let in: by configuration, or by the certificate it has shown.

@@ -5,6 +5,7 @@ from typing import Final
 
 from broker.auth.authenticators.authenticator import Login
 from broker.auth.authenticators.guard import Guard
+from broker.auth.authenticators.turn import Turn
 from broker.auth.method import Answer, Exchange, Method
 from broker.connection.replies import fits
 from protocol import properties as props
@@ -37,8 +38,28 @@ class Authentication:
         assert self.connect is not None  # set at creation
         return self._step(self._method.begin(), self.connect.properties or _NOTHING, now)
 
-    def go_on(self, packet: Auth, now: int) -> Answer:
-        """Process an AUTH: a step of the current exchange, or the start of a new one."""
+    def turn(self, now: int) -> Turn | None:
+        """The turn of the next step; None if that is the first of an exchange, which tries no password."""
+        return None if self._exchange is None else self._guard.enter(self._login(self._exchange), now)
+
+    def go_on(self, packet: Auth, turn: Turn | None, now: int) -> Answer:
+        """Process an AUTH: a step of the current exchange, or the start of a new one. `turn`: that of `turn`."""
+        if turn is None:
+            return self._go_on(packet, now)
+        try:
+            if turn.waits:
+                raise MQTTError(reason_codes.SERVER_BUSY, "other logins of this user are being decided about")
+            if turn.refusal is not None:
+                raise turn.refusal  # unread: the answer does not tell whether the password was right
+            return self._go_on(packet, now)
+        finally:
+            self.leave(turn, now)
+
+    def leave(self, turn: Turn, now: int) -> None:
+        """Nobody waits for this turn any longer."""
+        self._guard.leave(turn, now)
+
+    def _go_on(self, packet: Auth, now: int) -> Answer:
         exchange = self._exchange
         if packet.reason_code == reason_codes.RE_AUTHENTICATE and exchange is None:
             exchange = self._method.begin()
@@ -75,7 +96,7 @@ class Authentication:
             self.delay = guard.failed(self._login(exchange), now)
             raise
         login = self._login(exchange)
-        if refusal := guard.refusal(login, now):
+        if self._exchange is None and (refusal := guard.refusal(login, now)):  # only now its user is known
             raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, refusal)
         if answer.user is None:
             self._exchange = exchange
@@ -83,7 +104,7 @@ class Authentication:
         if self.user is not None and answer.user != self.user:
             # The session belongs to the user who opened it (section 4.12.1 leaves this to servers).
             raise MQTTError(reason_codes.NOT_AUTHORIZED, f"{self.user!r} has authenticated again as {answer.user!r}")
-        guard.succeeded(login)
+        guard.succeeded(login, answer.user)
         self._exchange = None
         self.user = answer.user
         return answer

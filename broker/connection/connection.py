@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from broker.auth.authenticators.turn import Turn
 from broker.auth.exchange import Authentication
 from broker.clients import Client
 from broker.connection.client_socket import CONGESTED, ClientSocket
@@ -45,6 +46,8 @@ class Connection(ClientSocket):
         """From CONNECT, or assigned by the broker; empty before that."""
         self.authentication: Authentication | None = None
         """The authentication exchange; None without an Authentication Method, or before CONNECT."""
+        self.turn: Turn | None = None
+        """The turn of its login, while that is decided about or waits for it."""
         self.will: Will | None = None
         self.aliases: dict[int, bytes] | None = None
         """The client's topic aliases; None until the first."""
@@ -294,6 +297,13 @@ class Connection(ClientSocket):
         now = monotonic_us()
         self.close_socket(now, reason_sent)
         self._detach_session(now)
+
+    def begin_closing(self) -> None:
+        """Ignore further input; a login that waits for its turn does not wait any longer."""
+        super().begin_closing()
+        if self.turn is not None:
+            self.turn.give_up()
+            self.turn = None
 
     def on_opened(self) -> None:
         """The socket is open: CONNECT has to follow in time."""

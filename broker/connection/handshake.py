@@ -1,5 +1,6 @@
 """CONNECT to CONNACK: admission, authentication, the session, CONNACK's properties."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
@@ -7,6 +8,7 @@ from uuid import uuid4
 
 from broker.auth.access import Access
 from broker.auth.authenticators.chain import Outcome
+from broker.auth.authenticators.turn import Turn
 from broker.auth.authorizer import Authorizer
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
@@ -80,7 +82,13 @@ class Handshake:
         elif isinstance(packet, Auth):
             authentication = connection.authentication
             assert authentication is not None  # without it, CONNECT has been answered
-            self._step(connection, authentication, partial(authentication.go_on, packet), now)
+            turn = authentication.turn(now)
+            if turn is not None and turn.waiting is not None and turn.waits:
+                connection.pause_reading(AUTHENTICATING, now)
+                connection.turn = turn
+                turn.waiting.add_done_callback(partial(self._on_turn, connection, authentication, packet, turn))
+            else:
+                self._step(connection, authentication, partial(authentication.go_on, packet, turn), now)
         elif isinstance(packet, Disconnect):
             connection.close(reason="DISCONNECT by the client before CONNACK")
         else:
@@ -104,12 +112,14 @@ class Handshake:
             connection.pause_reading(AUTHENTICATING, now)
             certificate = certificate_of(connection.transport, connection.origin)
             on_answer = partial(self._on_answer, connection, packet)
-            self._access.ask(packet, connection.listener, connection.host, certificate, on_answer)
+            host = connection.host
+            connection.turn = self._access.ask(packet, connection.listener, host, certificate, on_answer)
         else:
             self._accept(connection, packet, {}, None, now)
 
     def _on_answer(self, connection: "Connection", packet: Connect, answer: Outcome) -> None:
         """Continue with a CONNECT about which the chain of authenticators has been asked."""
+        connection.turn = None
         if connection.closing:
             return  # by its client, or by `mqtt.connect_timeout`
         try:
@@ -120,6 +130,33 @@ class Handshake:
         except MQTTError as error:
             connection.fail(error)
             return
+        self._read_on(connection)
+
+    def _on_turn(
+        self,
+        connection: "Connection",
+        authentication: Authentication,
+        packet: Auth,
+        turn: Turn,
+        _: "asyncio.Future[None]",
+    ) -> None:
+        """Continue with an AUTH that had to wait for its turn."""
+        connection.turn = None
+        now = monotonic_us()
+        if connection.closing:
+            authentication.leave(turn, now)
+            return
+        try:
+            self._step(connection, authentication, partial(authentication.go_on, packet, turn), now)
+        except MQTTError as error:
+            connection.fail(error)
+            return
+        if not authentication.delay:  # else it is refused later, and nothing is read until then
+            self._read_on(connection)
+
+    @staticmethod
+    def _read_on(connection: "Connection") -> None:
+        """Read what is behind CONNECT or AUTH."""
         if connection.ended:  # the client has sent everything, and waits for the end
             connection.paused_because &= ~AUTHENTICATING
             connection.read_to_end()
@@ -271,7 +308,7 @@ class Handshake:
         authentication = connection.authentication
         if authentication is None:
             raise ProtocolError("AUTH from a client whose CONNECT had no Authentication Method")  # [MQTT-4.12.0-7]
-        answer = authentication.go_on(packet, now)
+        answer = authentication.go_on(packet, authentication.turn(now), now)
         session.reply(authentication.reply(answer, connection.maximum_packet_size))
 
 

@@ -9,6 +9,7 @@ import structlog
 from broker.auth.authenticators.authenticator import Answer, Authenticator, Busy, Login, No, Unavailable
 from broker.auth.authenticators.guard import Guard
 from broker.auth.authenticators.outage import where
+from broker.auth.authenticators.turn import Turn
 from broker.auth.identity import Identity
 from broker.runtime.clock import SECOND, monotonic_us
 from protocol import reason_codes
@@ -33,43 +34,51 @@ class Chain:
     ) -> None:
         """`guard`: None = passwords can be tried without a limit; `clock` in microseconds."""
         self._authenticators = authenticators
-        self._guard = guard
+        self._guard = Guard(0, 0, SECOND) if guard is None else guard
         self._clock = clock
         self._log = structlog.get_logger("sluice")
         self._asking: set[asyncio.Task[None]] = set()  # the loop itself keeps no reference to its tasks
         self.asked_about_nameless = any(each.asked_about_nameless for each in authenticators)
         """Whether there is anybody to ask about clients that send neither a user name nor a password."""
 
-    def begin(self, login: Login, anonymous: bool, done: Callable[[Outcome], None]) -> None:
-        """Ask; `done` is called later, in the event loop. `anonymous` as in `ask`."""
-        task = asyncio.get_running_loop().create_task(self._ask_for(login, anonymous, done))
+    def begin(self, login: Login, anonymous: bool, done: Callable[[Outcome], None]) -> Turn:
+        """Ask; `done` is called later, in the event loop. `anonymous` as in `ask`. Returns the login's turn."""
+        turn = self._guard.enter(login, self._clock())
+        task = asyncio.get_running_loop().create_task(self._ask_for(turn, anonymous, done))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
+        return turn
 
     async def ask(self, login: Login, anonymous: bool = False) -> Identity | None:
         """Return who it is; None if it is let in without a user name. Raises MQTTError with the code for CONNACK.
 
         `anonymous`: whether a client is let in that sends neither a user name nor a password, and that nobody knows.
         """
-        guard = self._guard
-        if guard is not None and (refusal := guard.refusal(login, self._clock())):
-            raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, refusal)
-        answer = await self._decide(login)
-        if answer is No.NOT_MINE and login.is_nameless:
-            if not anonymous:
-                raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
-            return None
-        if isinstance(answer, No):
-            if guard is not None and (delay := guard.failed(login, self._clock())):
-                await asyncio.sleep(delay / SECOND)
-            if login.is_nameless:
-                raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
-            # The same words whether the user is unknown or the password wrong.
-            name = "a token" if login.username.startswith("eyJ") else f"user name {login.username!r:.80}"
-            raise MQTTError(reason_codes.BAD_USER_NAME_OR_PASSWORD, f"{name} or its password is wrong")
-        if guard is not None:
-            guard.succeeded(login)
-        return answer if answer.user else None
+        return await self._ask(self._guard.enter(login, self._clock()), anonymous)
+
+    async def _ask(self, turn: Turn, anonymous: bool) -> Identity | None:
+        login = turn.login
+        delay = 0
+        try:
+            await turn.come()
+            answer = await self._decide(login)
+            if answer is No.NOT_MINE and login.is_nameless:
+                if not anonymous:
+                    raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
+                return None
+            if isinstance(answer, Identity):
+                self._guard.succeeded(login, answer.user)
+                return answer if answer.user else None
+            delay = self._guard.failed(login, self._clock())
+        finally:
+            self._guard.leave(turn, self._clock())
+        if delay:
+            await asyncio.sleep(delay / SECOND)
+        if login.is_nameless:
+            raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
+        # The same words whether the user is unknown or the password wrong.
+        name = "a token" if login.username.startswith("eyJ") else f"user name {login.username!r:.80}"
+        raise MQTTError(reason_codes.BAD_USER_NAME_OR_PASSWORD, f"{name} or its password is wrong")
 
     async def _decide(self, login: Login) -> Answer:
         """The first yes or no; `No.NOT_MINE` if nobody knows the client. Raises MQTTError if that cannot be told."""
@@ -90,9 +99,9 @@ class Chain:
                 return answer
         return No.NOT_MINE
 
-    async def _ask_for(self, login: Login, anonymous: bool, done: Callable[[Outcome], None]) -> None:
+    async def _ask_for(self, turn: Turn, anonymous: bool, done: Callable[[Outcome], None]) -> None:
         try:
-            answer: Outcome = await self.ask(login, anonymous)
+            answer: Outcome = await self._ask(turn, anonymous)
         except MQTTError as error:
             answer = error
         # Called by the loop, which reports what it raises.

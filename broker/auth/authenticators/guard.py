@@ -1,61 +1,33 @@
 """Slows those who try passwords: each failed login counts for its address, for its user, and for both together.
 
 From half of a limit on, the answer to a failed login is delayed; at the limit further logins are refused, unread, until
-`period` has passed without another failure. A user who has logged in from an address before is judged only by what has
-failed for this user from this address: so nobody is locked out by others who try passwords for the same name, or who
-share the address. A client without a user name is counted by its client id.
+`period` has passed without another failure. A login that is being decided about counts as one that has failed: at the
+limit the next one waits until it is known whether it has, so that trying many at once is no faster.
+
+A user who has logged in from an address before is judged only by what has failed for this user from this address: so
+nobody is locked out by others who try passwords for the same name, or who share the address. A client without a user
+name is counted by its client id, one without an IP address (by a Unix socket, or `PROXY UNKNOWN`) by its user only: a
+limit for all of these together would let one of them lock out the others.
 """
 
 from collections.abc import Hashable
 from typing import Final
 
 from broker.auth.authenticators.authenticator import Login
+from broker.auth.authenticators.failures import MOST_WAITING, Failures
+from broker.auth.authenticators.turn import Turn
 from broker.runtime.clock import SECOND
 from config.access import FailedLogins
+from protocol import reason_codes
+from protocol.errors import MQTTError
 
-MOST_KEYS: Final = 10_000
-"""Entries of each table, about 200 bytes each; past that the oldest goes."""
+MOST_KNOWN: Final = 50_000
+"""Users and addresses of logins that have succeeded, about 400 bytes each; past that the oldest goes."""
+MOST_PLACES: Final = 16
+"""Of these of one user: it takes no other user's room."""
 
-FIRST_DELAY: Final = SECOND // 4
-"""Microseconds. Each further failure doubles it."""
-LONGEST_DELAY: Final = 5 * SECOND
-
-
-class Failures:
-    """Failed logins by key: the last ones of each, without a longer pause than `period`."""
-
-    def __init__(self, limit: int, period: int) -> None:
-        """`limit`: 0 = none. `period` in microseconds."""
-        self._limit = limit
-        self._period = period
-        self._entries: dict[Hashable, tuple[int, int]] = {}  # number of failures, time of the last; oldest first
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def refused(self, key: Hashable, now: int) -> bool:
-        """Whether the limit is reached."""
-        return 0 < self._limit <= self._count(key, now)
-
-    def add(self, key: Hashable, now: int) -> int:
-        """Count a failure; returns by how many microseconds its answer is to be delayed."""
-        if self._limit == 0:
-            return 0
-        count = self._count(key, now) + 1
-        self._entries.pop(key, None)
-        if len(self._entries) >= MOST_KEYS:
-            del self._entries[next(iter(self._entries))]
-        self._entries[key] = (count, now)
-        beyond = count - self._limit // 2
-        return 0 if beyond <= 0 else min(LONGEST_DELAY, FIRST_DELAY << min(beyond - 1, 10))
-
-    def forget(self, key: Hashable) -> None:
-        """A login has succeeded."""
-        self._entries.pop(key, None)
-
-    def _count(self, key: Hashable, now: int) -> int:
-        count, at = self._entries.get(key, (0, 0))
-        return count if now < at + self._period else 0
+_Place = tuple[str, bytes]
+"""Whom a password was tried for, and the network."""
 
 
 class Guard:
@@ -66,44 +38,94 @@ class Guard:
         self._addresses = Failures(per_address, period)
         self._users = Failures(per_user, period)
         self._pairs = Failures(per_user, period)
-        self._known: dict[tuple[str, bytes], None] = {}
-        """User and address of logins that have succeeded, oldest first."""
+        self._known: dict[_Place, str] = {}
+        """Where logins have succeeded, and of which users; oldest first."""
+        self._places: dict[str, dict[_Place, None]] = {}
+        """The same by user."""
 
     @staticmethod
     def of(settings: FailedLogins) -> "Guard":
         """The guard of a configuration."""
         return Guard(settings.per_address, settings.per_user, int(settings.period * SECOND))
 
+    # -- turns
+
+    def enter(self, login: Login, now: int) -> Turn:
+        """The turn of a login. Whoever waits for it calls `leave` when the login is decided."""
+        turn = Turn(login)
+        self._place(turn, now)
+        return turn
+
+    def leave(self, turn: Turn, now: int) -> None:
+        """The login is decided, or nobody waits for it any longer: it is the turn of others."""
+        turn.give_up()
+        counted, turn.counted = turn.counted, []
+        for failures, key in counted:
+            failures.end(key)
+        for failures, key in counted:
+            while (waiting := failures.next(key, now)) is not None:
+                self._place(waiting, now)
+
+    def _place(self, turn: Turn, now: int) -> None:
+        """Decide whether a login is decided about now, waits or is refused."""
+        if refusal := self.refusal(turn.login, now):
+            turn.refuse(MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, refusal))
+            return
+        counted = self._counted(turn.login)
+        for failures, key in counted:
+            if failures.is_full(key, now):
+                if not failures.wait(key, turn):
+                    busy = f"{MOST_WAITING} logins of this user or from this address wait to be decided about"
+                    turn.refuse(MQTTError(reason_codes.SERVER_BUSY, busy))
+                return
+        for failures, key in counted:
+            failures.begin(key)
+        turn.begin(counted)
+
+    # -- failures
+
     def refusal(self, login: Login, now: int) -> str:
         """Why a login is refused without a look at its password; empty if it is not."""
-        address = login.network
-        pair = (login.claimed, address)
-        if self._pairs.refused(pair, now):
-            return "too many failed logins of this user from this address"
-        if pair in self._known:
-            return ""
-        if address and self._addresses.refused(address, now):
-            return "too many failed logins from this address"
-        if login.claimed and self._users.refused(login.claimed, now):
-            return "too many failed logins of this user"
+        for failures, key in self._counted(login):
+            if failures.refused(key, now):
+                if failures is self._pairs:
+                    return "too many failed logins of this user from this address"
+                return f"too many failed logins {'of this user' if failures is self._users else 'from this address'}"
         return ""
 
     def failed(self, login: Login, now: int) -> int:
         """Count a failed login; returns by how many microseconds its answer is to be delayed."""
-        address = login.network
-        pair = (login.claimed, address)
-        delay = self._pairs.add(pair, now)
-        if pair in self._known:
-            return delay
-        if address:
-            delay = max(delay, self._addresses.add(address, now))
-        return max(delay, self._users.add(login.claimed, now)) if login.claimed else delay
+        return max(failures.add(key, now) for failures, key in self._counted(login))
 
-    def succeeded(self, login: Login) -> None:
-        """Remember a login that has succeeded."""
-        pair = (login.claimed, login.network)
-        self._pairs.forget(pair)
-        self._known.pop(pair, None)
-        if len(self._known) >= MOST_KEYS:
-            del self._known[next(iter(self._known))]
-        self._known[pair] = None
+    def succeeded(self, login: Login, user: str) -> None:
+        """Remember where a login has succeeded; `user`: who it is, empty for nobody."""
+        place = (login.claimed, login.network)
+        self._pairs.forget(place)
+        if not user:
+            return
+        self._forget(place)
+        places = self._places.get(user, ())
+        if len(places) >= MOST_PLACES:
+            self._forget(next(iter(places)))
+        elif len(self._known) >= MOST_KNOWN:
+            self._forget(next(iter(self._known)))
+        self._known[place] = user
+        self._places.setdefault(user, {})[place] = None
+
+    def _forget(self, place: _Place) -> None:
+        user = self._known.pop(place, "")
+        if user:
+            del self._places[user][place]
+            if not self._places[user]:
+                del self._places[user]
+
+    def _counted(self, login: Login) -> list[tuple[Failures, Hashable]]:
+        """Where a login counts."""
+        claimed, address = login.claimed, login.network
+        counted: list[tuple[Failures, Hashable]] = [(self._pairs, (claimed, address))]
+        if (claimed, address) not in self._known:
+            if address:
+                counted.append((self._addresses, address))
+            if claimed:
+                counted.append((self._users, claimed))
+        return counted

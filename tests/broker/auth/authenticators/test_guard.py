@@ -5,7 +5,8 @@ import pytest
 from broker.auth.authenticators import guard as module
 from broker.auth.authenticators.authenticator import Answer, Login, No
 from broker.auth.authenticators.chain import Chain
-from broker.auth.authenticators.guard import FIRST_DELAY, LONGEST_DELAY, MOST_KEYS, Failures, Guard
+from broker.auth.authenticators.failures import FIRST_DELAY, LONGEST_DELAY, MOST_KEYS, Failures
+from broker.auth.authenticators.guard import MOST_PLACES, Guard
 from broker.auth.identity import Identity
 from protocol import reason_codes
 from protocol.errors import MQTTError
@@ -63,7 +64,7 @@ def test_address_is_refused(first: str, second: str, same: bool) -> None:
 def test_known_user_is_not_locked_out() -> None:
     """A user who has logged in from an address is let in from there, whoever fails elsewhere or beside it."""
     guard = Guard(4, 4, PERIOD)
-    guard.succeeded(login())
+    guard.succeeded(login(), "ann")
     fail(guard, login("ben"), 5)  # the same address
     fail(guard, login(host="10.9.9.9"), 5)  # the same user
     assert guard.refusal(login(), 0) == ""
@@ -72,7 +73,7 @@ def test_known_user_is_not_locked_out() -> None:
     assert guard.refusal(login(), 0) == "too many failed logins of this user from this address"
     assert guard.refusal(login(), PERIOD) == ""
     fail(guard, login(), 3, PERIOD)
-    guard.succeeded(login())
+    guard.succeeded(login(), "ann")
     fail(guard, login(), 3, PERIOD)
     assert guard.refusal(login(), PERIOD) == ""
 
@@ -93,12 +94,25 @@ def test_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     failures.add(MOST_KEYS, 0)
     assert failures.refused(MOST_KEYS, 0)
     assert not failures.refused(0, 0)
-    monkeypatch.setattr(module, "MOST_KEYS", 3)
+    monkeypatch.setattr(module, "MOST_KNOWN", 3)
     guard = Guard(1, 1, PERIOD)
     for number in range(4):
-        guard.succeeded(login(f"user{number}"))
+        guard.succeeded(login(f"user{number}"), f"user{number}")
     fail(guard, login("other"), 1)
     assert [guard.refusal(login(f"user{number}"), 0) == "" for number in range(4)] == [False, True, True, True]
+
+
+def test_a_user_takes_no_room_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many client ids and addresses one user logs in with, the others stay known, and its last ones."""
+    monkeypatch.setattr(module, "MOST_KNOWN", MOST_PLACES + 1)
+    guard = Guard(1, 1, PERIOD)
+    guard.succeeded(login(), "ann")
+    eves = [Login("", b"token", f"random{number}", "tcp", "10.0.0.1") for number in range(100)]
+    for eve in eves:
+        guard.succeeded(eve, "eve")
+    fail(guard, login("other"), 1)
+    assert guard.refusal(login(), 0) == ""
+    assert [guard.refusal(eve, 0) == "" for eve in eves] == [False] * (100 - MOST_PLACES) + [True] * MOST_PLACES
 
 
 def test_passwords_without_a_user_name() -> None:
