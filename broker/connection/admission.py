@@ -1,4 +1,4 @@
-"""Checks a CONNECT before authentication: rate, client id, will, number of connections."""
+"""Checks a CONNECT: before authentication rate, client id and number of connections, after it the will."""
 
 from typing import TYPE_CHECKING, final
 
@@ -54,8 +54,6 @@ class Admission:
                 reason_codes.CLIENT_IDENTIFIER_NOT_VALID,
                 f"client id of {len(client_id.encode())} bytes; at most {settings.max_clientid_len} are accepted",
             )
-        if packet.will is not None:
-            self._check_will(packet.will, client_id)
         if settings.max_connections and self._clients.online >= settings.max_connections:
             known = self._clients.get(client_id)
             if known is None or known.connection is None:  # a take-over adds no connection
@@ -64,15 +62,21 @@ class Admission:
                     f"{settings.max_connections} clients are connected, as many as mqtt.max_connections allows",
                 )
 
-    def _check_will(self, will: Will, client_id: str) -> None:
-        """Check the will like a PUBLISH, now: when it is published, its client is no longer connected."""
+    def check_will(self, packet: Connect) -> None:
+        """Check the will like a PUBLISH, now: when it is published, its client is no longer connected.
+
+        Raises MQTTError; only clients that are let in may know what is denied.
+        """
+        will = packet.will
+        if will is None:
+            return
         topic = will.topic
         most = self._settings.max_topic_levels
         if topic.count(b"/") >= most:
             raise TopicNameInvalid(f"will topic of {topic.count(b'/') + 1} levels; at most {most} are accepted")
         self._capabilities.check_message("will", will.qos, will.retain)
         if not self._topic_rules.may_publish(topic):
-            self.check_state(will, client_id)
+            self.check_state(will, packet.client_id)
         if self._capabilities.must_be_text(will.properties) and not is_text(will.payload):
             raise MQTTError(
                 reason_codes.PAYLOAD_FORMAT_INVALID,

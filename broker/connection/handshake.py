@@ -241,6 +241,7 @@ class Handshake:
 
     def _permissions(self, connection: "Connection", packet: Connect, owner: Owner) -> Permissions | None:
         """What the client may do; None without rules. Raises MQTTError if that does not include its will."""
+        self._admission.check_will(packet)
         authorizer = self._authorizer
         if authorizer is None:
             return None

@@ -292,6 +292,20 @@ def test_without_a_file(start: Start) -> None:
         other.expect_nothing_more()
 
 
+def test_denied_topics_are_no_strangers_business(start: Start, tmp_path: Path) -> None:
+    """Only clients that are let in are told that the topic of their will is denied; to others all wills are alike."""
+    path = write_users(tmp_path / "users")
+    address = start(sections=sections(path, authorization={"deny_publish": ["hidden/#"]})).address()
+    found: dict[bytes, list[int]] = {}
+    for topic in (b"hidden/x", b"open/x", b"/" * 1000):
+        for password in (ANN.encode(), b"wrong password"):
+            with WireClient(address, 5) as client:
+                client.send(Connect("x", True, username="ann", password=password, will=Will(topic, b"x"), version=5))
+                found.setdefault(password, []).append(client.expect(Connack).reason_code)
+    denied, invalid = reason_codes.NOT_AUTHORIZED, reason_codes.TOPIC_NAME_INVALID
+    assert found == {ANN.encode(): [denied, 0, invalid], b"wrong password": [BAD] * 3}
+
+
 # -- who tries passwords
 
 
