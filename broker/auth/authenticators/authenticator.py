@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from broker.auth.identity import Identity
 from broker.connection.connection_rate import network
@@ -72,4 +72,13 @@ class Authenticator(Protocol):
 
     async def authenticate(self, login: Login) -> Answer:
         """Return who it is, `No.DENIED` or `No.NOT_MINE`. Raises Busy and Unavailable."""
+        ...
+
+
+@runtime_checkable
+class Hashing(Authenticator, Protocol):
+    """Compares passwords with hashes, which takes time."""
+
+    async def waste(self, login: Login) -> None:
+        """Take the time of a wrong password, for a user name that it does not know. Raises Busy."""
         ...

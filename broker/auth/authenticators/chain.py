@@ -1,12 +1,12 @@
 """The chain: each authenticator is asked in turn, until one says yes or no."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 import structlog
 
-from broker.auth.authenticators.authenticator import Answer, Authenticator, Busy, Login, No, Unavailable
+from broker.auth.authenticators.authenticator import Answer, Authenticator, Busy, Hashing, Login, No, Unavailable
 from broker.auth.authenticators.guard import Guard
 from broker.auth.authenticators.outage import where
 from broker.auth.authenticators.turn import Turn
@@ -15,9 +15,14 @@ from broker.runtime.clock import SECOND, monotonic_us
 from protocol import reason_codes
 from protocol.errors import MQTTError
 
+T = TypeVar("T")
+
 NOT_NOW: Final = "authentication is not possible now"
 
 NAMELESS: Final = "CONNECT without authentication"
+
+GRID: Final = 0.1
+"""Seconds. Denials are answered at whole multiples of it, so that the time does not tell which authenticator denied."""
 
 Outcome = Identity | None | MQTTError
 """Who a client is; None for one that is let in without a user name; or why it is refused."""
@@ -61,6 +66,7 @@ class Chain:
         delay = 0
         try:
             await turn.come()
+            began = asyncio.get_running_loop().time()
             answer = await self._decide(login)
             if answer is No.NOT_MINE and login.is_nameless:
                 if not anonymous:
@@ -72,8 +78,7 @@ class Chain:
             delay = self._guard.failed(login, self._clock())
         finally:
             self._guard.leave(turn, self._clock())
-        if delay:
-            await asyncio.sleep(delay / SECOND)
+        await _sleep_to_grid(began, delay / SECOND)
         if login.is_nameless:
             raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
         # The same words whether the user is unknown or the password wrong.
@@ -82,22 +87,37 @@ class Chain:
 
     async def _decide(self, login: Login) -> Answer:
         """The first yes or no; `No.NOT_MINE` if nobody knows the client. Raises MQTTError if that cannot be told."""
+        unhashed: Hashing | None = None
         for authenticator in self._authenticators:
             if login.is_nameless and not authenticator.asked_about_nameless:
                 continue
-            try:
-                answer = await authenticator.authenticate(login)
-            except Busy as busy:
-                raise MQTTError(reason_codes.SERVER_BUSY, f"{authenticator.name}: {busy}") from None
-            except Unavailable:
-                raise MQTTError(reason_codes.SERVER_UNAVAILABLE, NOT_NOW) from None
-            except Exception as error:
-                # The error may quote what it was asked: only its type and place are logged.
-                self._log.error("authenticator_failed", authenticator=authenticator.name, detail=where(error))
-                raise MQTTError(reason_codes.SERVER_UNAVAILABLE, NOT_NOW) from None
-            if answer is not No.NOT_MINE:
+            answer = await self._try(authenticator, authenticator.authenticate(login))
+            if isinstance(answer, Identity):
                 return answer
-        return No.NOT_MINE
+            if isinstance(authenticator, Hashing):
+                if answer is No.DENIED:
+                    return answer
+                unhashed = unhashed or authenticator
+            elif answer is No.DENIED:
+                break
+        else:
+            answer = No.NOT_MINE
+        if unhashed is not None:  # a denial takes the time of one hash, whoever knows the name or does not
+            await self._try(unhashed, unhashed.waste(login))
+        return answer
+
+    async def _try(self, authenticator: Authenticator, asking: Coroutine[Any, Any, T]) -> T:
+        """What it says. Raises MQTTError if it says nothing."""
+        try:
+            return await asking
+        except Busy as busy:
+            raise MQTTError(reason_codes.SERVER_BUSY, f"{authenticator.name}: {busy}") from None
+        except Unavailable:
+            raise MQTTError(reason_codes.SERVER_UNAVAILABLE, NOT_NOW) from None
+        except Exception as error:
+            # The error may quote what it was asked: only its type and place are logged.
+            self._log.error("authenticator_failed", authenticator=authenticator.name, detail=where(error))
+            raise MQTTError(reason_codes.SERVER_UNAVAILABLE, NOT_NOW) from None
 
     async def _ask_for(self, turn: Turn, anonymous: bool, done: Callable[[Outcome], None]) -> None:
         try:
@@ -106,3 +126,9 @@ class Chain:
             answer = error
         # Called by the loop, which reports what it raises.
         asyncio.get_running_loop().call_soon(done, answer)
+
+
+async def _sleep_to_grid(began: float, delay: float) -> None:
+    """Sleep for `delay` and to the next multiple of GRID after `began`; all in seconds."""
+    passed = asyncio.get_running_loop().time() - began + delay
+    await asyncio.sleep(delay + GRID - passed % GRID)

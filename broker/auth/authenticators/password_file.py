@@ -43,15 +43,17 @@ class PasswordFile:
         """Return who it is. Raises Busy if too many passwords wait to be hashed."""
         user = self._users.get(login.username)
         if user is None:
-            # Hash like a user's password, always the same user's for one name: the time does not tell who exists.
-            like = self._likes[self._passwords.choice(login.username, len(self._likes))]
-            await self._passwords.waste(like.hash, login)
             return No.NOT_MINE
         if not await self._passwords.match(user.name, user.hash, login):
             return No.DENIED
         if self._users.get(user.name) != user:  # the file has changed meanwhile
             return No.DENIED
         return Identity(user.name, frozenset(user.roles), SOURCE)
+
+    async def waste(self, login: Login) -> None:
+        """Hash like a user's password, always the same user's for one name. Raises Busy."""
+        like = self._likes[self._passwords.choice(login.username, len(self._likes))]
+        await self._passwords.waste(like.hash, login)
 
     def update(self, contents: Contents) -> None:
         """Use what the file holds now."""

@@ -58,14 +58,13 @@ class PostgresAuthenticator:
         async with self._slots.of(login.network):
             row = await self._find(login)
         if row is None:
-            await self._passwords.waste(self._like, login)
             return No.NOT_MINE
         encoded = row[HASH]
         try:
             password_hash.check(encoded if isinstance(encoded, str) else "")
         except ValueError as error:
             self._mistake(login, str(error))
-            await self._passwords.waste(self._like, login)
+            await self.waste(login)
             return No.DENIED
         self._like = encoded
         if not await self._passwords.match(login.claimed, encoded, login):
@@ -77,6 +76,10 @@ class PostgresAuthenticator:
         except ValueError as error:
             self._mistake(login, str(error))
         return No.DENIED
+
+    async def waste(self, login: Login) -> None:
+        """Hash as for the last user that was found. Raises Busy."""
+        await self._passwords.waste(self._like, login)
 
     async def _find(self, login: Login) -> asyncpg.Record | None:
         """The row of a user; None if there is none. Raises Unavailable."""

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.auth.authenticators.authenticator import Answer, Busy, Login, No
-from broker.auth.authenticators.chain import Chain, Outcome
+from broker.auth.authenticators.chain import GRID, Chain, Outcome
 from broker.auth.authenticators.guard import Guard
 from broker.auth.identity import Identity
 from protocol import reason_codes
@@ -32,6 +32,17 @@ class Fixed:
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer
+
+
+class FixedHashing(Fixed):
+    """Compares passwords with hashes, or says so, and counts how often it has wasted the time of that."""
+
+    def __init__(self, answer: Answer | Exception) -> None:
+        super().__init__(answer, False)
+        self.wasted = 0
+
+    async def waste(self, _login: Login) -> None:
+        self.wasted += 1
 
 
 async def outcome(answers: Sequence[Answer | Exception]) -> tuple[Identity | int | None, list[bool]]:
@@ -67,6 +78,31 @@ async def outcome(answers: Sequence[Answer | Exception]) -> tuple[Identity | int
 async def test_chain(answers: Sequence[Answer | Exception], result: Identity | int, asked: list[bool]) -> None:
     """The first yes or no counts, unknown to all means no, and who fails is not passed over."""
     assert await outcome(answers) == (result, asked)
+
+
+@pytest.mark.parametrize(
+    ("answers", "wasted"),
+    [
+        ([No.DENIED, No.NOT_MINE], [0, 0]),
+        ([No.NOT_MINE, No.DENIED], [0, 0]),
+        ([No.NOT_MINE, No.NOT_MINE], [1, 0]),
+        ([No.NOT_MINE, ANN], [0, 0]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("service", [No.NOT_MINE, No.DENIED])
+async def test_one_hash_for_each_denial(answers: Sequence[Answer], wasted: list[int], service: No) -> None:
+    """A wrong password costs one hash, whoever knows the name or nobody: so the time does not tell who does."""
+    hashing = [FixedHashing(answer) for answer in answers]
+    chain = Chain([*hashing, Fixed(service)])
+    began = asyncio.get_running_loop().time()
+    if ANN in answers:
+        assert await chain.ask(LOGIN) == ANN
+    else:
+        with pytest.raises(MQTTError):
+            await chain.ask(LOGIN)
+        assert asyncio.get_running_loop().time() - began >= GRID - 0.01  # the loop's clock is coarse
+    assert [each.wasted for each in hashing] == wasted
 
 
 @pytest.mark.parametrize(
