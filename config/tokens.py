@@ -13,6 +13,11 @@ Algorithm = Literal[
 ]
 
 
+def _kind(algorithm: Algorithm) -> str:
+    """The kind of key that an algorithm takes; each ES has a curve of its own."""
+    return algorithm if algorithm.startswith("ES") else {"PS": "RS"}.get(algorithm[:2], algorithm[:2])
+
+
 class Jwt(Model):
     """Which tokens are accepted, and where the keys are that verify them."""
 
@@ -48,6 +53,10 @@ class Jwt(Model):
             raise ValueError("write one of key_file, jwks_file and jwks_url")
         if len({algorithm.startswith("HS") for algorithm in self.algorithms}) > 1:
             raise ValueError("write algorithms with a shared secret (HS) or others, not both")
+        kinds = {_kind(algorithm): algorithm for algorithm in reversed(self.algorithms)}
+        if self.key_file is not None and len(kinds) > 1:
+            each = " and ".join(reversed(kinds.values()))
+            raise ValueError(f"one key_file cannot serve {each}: write one of these algorithms, or jwks_file")
         if self.jwks_url is not None and not is_safe(self.jwks_url):
             raise ValueError("jwks_url: write an https address (http only on this machine)")
         return self

@@ -19,6 +19,8 @@ MOST_BYTES: Final = 16_384
 MOST_ROLES: Final = 100
 _LONGEST: Final = 255
 """Characters of the longest user name and role."""
+_LONGEST_LIFE: Final = 10 * 365 * 86_400
+"""Seconds for which a token counts at most: timers end somewhere."""
 
 
 class TokenAuthenticator:
@@ -41,13 +43,12 @@ class TokenAuthenticator:
         if len(token) > MOST_BYTES:
             return self._denied(login, f"longer than {MOST_BYTES} bytes")
         try:
-            header = jwt.get_unverified_header(token)
-            key = await self._keys.find(header.get("kid"))
+            key = await self._keys.find(_key_id(token))
             claims = await self._pool.run(lambda: self._verify(token, key), login.network)
         except UnknownKeyError:
             return self._denied(login, "signed by an unknown key")
-        except (jwt.PyJWTError, ValueError, OverflowError, RecursionError) as error:  # the text might quote a claim
-            return self._denied(login, type(error).__name__)
+        except _WrongTokenError as error:
+            return self._denied(login, str(error))
         user = claims.get(self._own.user_claim)
         if not isinstance(user, str) or not 0 < len(user) <= _LONGEST or not user.isprintable():
             return self._denied(login, f"without a user name in the claim {self._own.user_claim}")
@@ -57,18 +58,21 @@ class TokenAuthenticator:
         return Identity(user, self._roles(claims), SOURCE, expires_at)
 
     def _verify(self, token: bytes, key: Any) -> dict[str, Any]:
+        """The claims. Raises _WrongTokenError."""
         own = self._own
-        claims: dict[str, Any] = jwt.decode(
-            token,
-            key,
-            algorithms=list(own.algorithms),
-            audience=own.audience,
-            issuer=own.issuer,
-            leeway=own.leeway,
-            options={"require": ["exp"]},
-        )
-        if float(claims["exp"]) > time.time() + 10 * 365 * 86_400:
-            claims["exp"] = time.time() + 10 * 365 * 86_400  # timers end somewhere
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=list(own.algorithms),
+                audience=own.audience,
+                issuer=own.issuer,
+                leeway=own.leeway,
+                options={"require": ["exp"]},
+            )
+            claims["exp"] = min(float(claims["exp"]), time.time() + _LONGEST_LIFE)
+        except Exception as error:  # whatever a library thinks of it, its client has sent what is no token
+            raise _WrongTokenError(type(error).__name__) from None  # the text might quote a claim
         return claims
 
     def _roles(self, claims: dict[str, Any]) -> frozenset[str]:
@@ -83,6 +87,18 @@ class TokenAuthenticator:
         """Say why in the log: clients get the same answer for everything. No part of the token is in it."""
         self._log.info("token_refused", peer=login.host, listener=login.listener, reason=reason)
         return No.DENIED
+
+
+class _WrongTokenError(Exception):
+    """What a client has sent is no token that counts; the text quotes nothing of it."""
+
+
+def _key_id(token: bytes) -> Any:
+    """The `kid`. Raises _WrongTokenError."""
+    try:
+        return jwt.get_unverified_header(token).get("kid")
+    except Exception as error:  # as in `_verify`
+        raise _WrongTokenError(type(error).__name__) from None
 
 
 def looks_like_token(text: bytes) -> bool:

@@ -101,9 +101,11 @@ class TokenKeys:
         if b"PRIVATE KEY" in content:
             raise ValueError("a private key; the public one is enough to verify tokens")
         if b"-----BEGIN CERTIFICATE" in content:
+            from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
             from cryptography.x509 import load_pem_x509_certificate
 
-            return load_pem_x509_certificate(content).public_key()
+            public = load_pem_x509_certificate(content).public_key()
+            content = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         try:
             return get_default_algorithms()[first].prepare_key(content)
         except (PyJWTError, ValueError, TypeError):

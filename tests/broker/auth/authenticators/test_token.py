@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
+from structlog.testing import capture_logs
 
 from broker.auth.authenticators.authenticator import Login, No
 from broker.auth.authenticators.hashing import HashingPool
@@ -98,6 +100,22 @@ async def test_public_key_is_no_secret(tmp_path: Path) -> None:
 async def test_claims(tmp_path: Path, claims: dict[str, Any], more: dict[str, Any], expected: bool) -> None:
     """A token has to be for us, from whom we trust, valid now and not for ever, and has to name a user."""
     assert isinstance(await answer(secret(tmp_path, **more), token(SECRET, "HS256", **claims)), Identity) == expected
+
+
+async def test_failures_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a library raises about a token, its client is refused like any other that has failed."""
+    good = token(SECRET, "HS256")
+    for function in ("decode", "get_unverified_header"):
+        with monkeypatch.context() as broken, capture_logs() as logged:
+            broken.setattr(jwt, function, _broken)
+            assert await answer(secret(tmp_path), good) is No.DENIED
+        assert [event["event"] for event in logged] == ["token_refused"]
+        assert "secret" not in str(logged)
+    assert isinstance(await answer(secret(tmp_path), good), Identity)
+
+
+def _broken(*_: Any, **__: Any) -> None:
+    raise TypeError("secret")
 
 
 @pytest.mark.parametrize(

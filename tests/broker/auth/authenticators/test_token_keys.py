@@ -15,6 +15,7 @@ from tests.broker.conftest import Start
 from tests.support.broker.events import wait_for_event
 from tests.support.broker.logins import NO_LIMITS, log_in
 from tests.support.broker.tokens import SECRET, key_server, key_set, make_key, token
+from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 
@@ -115,6 +116,21 @@ def test_wrong_file(tmp_path: Path, algorithm: str, content: bytes, reason: str)
     assert content.decode() not in str(caught.value)
 
 
+def test_certificate(certificates: Certificates) -> None:
+    """A certificate whose key is of another kind than the algorithm keeps the broker from starting."""
+    own = {"key_file": str(certificates.server.certfile)}  # of P-256
+    TokenKeys(Jwt.model_validate({**own, "algorithms": ["ES256"]}))
+    for other in ("RS256", "ES384", "EdDSA"):
+        with pytest.raises(OSError, match=f"no public key in PEM form for {other}"):
+            TokenKeys(Jwt.model_validate({**own, "algorithms": [other]}))
+
+
+def test_algorithms_of_one_key() -> None:
+    """RS and PS go with one key, and a set has keys of any kinds."""
+    Jwt.model_validate({"algorithms": ["RS256", "RS512", "PS256"], "key_file": "a"})
+    Jwt.model_validate({"algorithms": ["RS256", "ES256", "EdDSA"], "jwks_file": "a"})
+
+
 def test_secrets_in_sets_count_for_secrets_only(tmp_path: Path) -> None:
     """A set without a key of the algorithm's kind is refused: a shared secret does not stand for a public key."""
     file = tmp_path / "keys.json"
@@ -133,6 +149,8 @@ def test_secrets_in_sets_count_for_secrets_only(tmp_path: Path) -> None:
         ({"algorithms": ["RS256"], "jwks_url": "https://ann:secret@example.com/"}, "https"),
         ({"algorithms": ["none"], "key_file": "a"}, "HS256"),
         ({"algorithms": [], "key_file": "a"}, "at least 1"),
+        ({"algorithms": ["RS256", "PS512", "ES256"], "key_file": "a"}, "cannot serve RS256 and ES256: write one"),
+        ({"algorithms": ["ES256", "ES384", "EdDSA"], "key_file": "a"}, "cannot serve ES256 and ES384 and EdDSA"),
     ],
 )
 def test_wrong_configuration(own: dict[str, Any], reason: str) -> None:
