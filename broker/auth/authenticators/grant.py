@@ -1,5 +1,6 @@
 """What a service or a database says of a user who is let in: user name, roles, limits."""
 
+import json
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -22,6 +23,12 @@ def _check_role(value: object) -> object:
     return value
 
 
+def _check_name(value: object) -> object:
+    if isinstance(value, str) and (not value.isprintable() or not 0 < len(value) <= MOST_NAME):
+        raise ValueError(f"write 1 to {MOST_NAME} printable characters")
+    return value
+
+
 def _check_limits(value: object) -> object:
     """The limits of an entry of `quotas`, in written form."""
     if not isinstance(value, dict):
@@ -35,11 +42,14 @@ def _check_limits(value: object) -> object:
 
 
 class UserGrant(BaseModel):
-    """A user who is let in. Unknown keys are mistakes: one that is not understood must not be passed over."""
+    """A user who is let in. Unknown keys are mistakes: one that is not understood must not be passed over.
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    So are values of another type: "no" is a text, and would be true.
+    """
 
-    username: Annotated[str | None, Field(min_length=1, max_length=MOST_NAME)] = None
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, strict=True)
+
+    username: Annotated[str | None, BeforeValidator(_check_name)] = None
     """None: the user name in CONNECT."""
     roles: list[Annotated[str, BeforeValidator(_check_role)]] = Field(default_factory=list, max_length=MOST_ROLES)
     superuser: bool = False
@@ -55,6 +65,38 @@ class UserGrant(BaseModel):
         roles = frozenset([*self.roles, SUPERUSER] if self.superuser else self.roles)
         limits = tuple(sorted((key, int(limit)) for key, limit in self.limits.items()))
         return Identity(user, roles, source, limits=limits)
+
+
+def parse(content: bytes) -> UserGrant:
+    """A grant in JSON; nothing is as an empty object. Raises ValueError, whose text does not quote the values."""
+    if not content.strip():
+        return UserGrant()
+    found = load(content.decode())
+    if not isinstance(found, dict):
+        raise ValueError("expected a JSON object")
+    try:
+        return UserGrant.model_validate(found)
+    except ValidationError as error:
+        raise ValueError(text(error)) from None
+
+
+def load(content: str) -> Any:
+    """What JSON stands for. Raises ValueError, also for a key that is there twice: one of them would be passed over."""
+    try:
+        return json.loads(content, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise ValueError("JSON with too many levels") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r:.80} is there more than once")
+    return found
 
 
 def text(error: ValidationError) -> str:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-from pydantic import ValidationError
 
 from broker.auth.authenticators.answer_cache import AnswerCache
 from broker.auth.authenticators.authenticator import Answer, Login, No
-from broker.auth.authenticators.grant import UserGrant, text
+from broker.auth.authenticators.grant import parse
 from broker.auth.authenticators.outage import Outage
 from broker.auth.authenticators.slots import Slots
 from broker.auth.watched_file import WatchedFile
@@ -73,10 +72,10 @@ class HttpAuthenticator:
             answer = _read(status, content, username)
         except TimeoutError:
             self._outage.failed(f"no answer within {self._own.timeout:g} s")
-        except ValidationError as error:
-            self._outage.failed(f"an answer with mistakes: {text(error)}")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (aiohttp.ClientError, OSError) as error:
             self._outage.failed(f"{type(error).__name__}: {error}"[:500])
+        except ValueError as error:
+            self._outage.failed(f"an answer with mistakes: {error}"[:500])
         self._outage.over()
         return answer
 
@@ -150,8 +149,7 @@ def _read(status: int, content: bytes, username: str) -> Answer:
         return No.NOT_MINE
     if status != 200:
         raise ValueError(f"status {status}; expected 200, 204, 401 or 403")
-    grant = UserGrant.model_validate_json(content) if content.strip() else UserGrant()
-    return grant.identity(username, SOURCE)
+    return parse(content).identity(username, SOURCE)
 
 
 def _read_secret(path: Path) -> str:

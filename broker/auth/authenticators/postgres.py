@@ -5,7 +5,6 @@ in time nobody is let in. Connections that the database has closed are opened ag
 """
 
 import asyncio
-import json
 import ssl
 from collections.abc import Callable, Coroutine
 from secrets import token_bytes
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 
 from broker.auth.authenticators import password_hash
 from broker.auth.authenticators.authenticator import Answer, Login, No
-from broker.auth.authenticators.grant import UserGrant, text
+from broker.auth.authenticators.grant import UserGrant, load, text
 from broker.auth.authenticators.hashing import HashingPool
 from broker.auth.authenticators.outage import Outage
 from broker.auth.authenticators.passwords import Passwords
@@ -154,5 +153,5 @@ def _grant(row: asyncpg.Record) -> UserGrant:
     if isinstance(given.get("roles"), str):
         given["roles"] = given["roles"].split()
     if isinstance(given.get("limits"), str):
-        given["limits"] = json.loads(given["limits"])  # as asyncpg returns JSON
+        given["limits"] = load(given["limits"])  # as asyncpg returns JSON
     return UserGrant.model_validate(given)

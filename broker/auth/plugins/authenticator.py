@@ -70,13 +70,23 @@ class AuthenticatorPlugin:
             raise _WrongAnswerError(f"`authenticate` has returned a {type(answer).__name__}; expected Identity or No")
         values: tuple[Any, ...] = tuple(answer)  # whatever the plugin has put there
         user, roles, _, expires_at, limits = values
-        if not isinstance(user, str) or not user:
-            raise _WrongAnswerError("an Identity without a user name")
-        if isinstance(roles, str) or not all(isinstance(role, str) and role for role in roles):
+        if not _is_name(user):
+            raise _WrongAnswerError("an Identity without a user name of printable characters")
+        if isinstance(roles, str) or not all(_is_name(role) for role in roles):
             raise _WrongAnswerError("an Identity whose roles are not names")
-        if not all(key in _LIMITS and isinstance(limit, int) and limit >= 0 for key, limit in limits):
+        if not all(key in _LIMITS and _is_count(limit) for key, limit in limits):
             raise _WrongAnswerError("an Identity whose limits are not keys of `quotas` with whole numbers")
-        return Identity(user, frozenset(roles), self._source, int(expires_at), tuple(sorted(limits)))
+        if not _is_count(expires_at):
+            raise _WrongAnswerError("an Identity whose expires_at is no whole number")
+        return Identity(user, frozenset(roles), self._source, expires_at, tuple(sorted(limits)))
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != "" and value.isprintable()
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 class _WrongAnswerError(Exception):

@@ -142,6 +142,27 @@ async def test_rows(database: PostgresServer) -> None:
     assert "hunter2" not in str(logged)
 
 
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ("'no' as superuser", "superuser: "),
+        ("1 as superuser", "superuser: "),
+        ("E'root\\n' as username", "username: "),
+        ("""'{"max_inflight": 1, "max_inflight": 9}'::json as limits""", "'max_inflight' is there more than once"),
+        ("'[1' as limits", "no JSON: "),
+    ],
+)
+async def test_columns_of_other_types(database: PostgresServer, column: str, reason: str) -> None:
+    """A column is what it says, or lets nobody in: the text `no` is neither true nor false."""
+    query = f"select password_hash, {column} from users where name = $1"
+    with capture_logs() as logged:
+        async with asking(database, query=query) as authenticator:
+            assert await authenticator.authenticate(login("ann")) is No.DENIED
+    (event,) = logged
+    assert event["event"] == "postgres_mistake"
+    assert reason in event["detail"]
+
+
 async def test_changes_count_at_once(database: PostgresServer) -> None:
     """Each login asks: another password, other roles and a user who is gone count for the next one."""
     database.sql(f"insert into users values ('new', '{fast_hash('first')}', '{{a}}')")
