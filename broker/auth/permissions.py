@@ -15,6 +15,9 @@ QOS_RETAIN: Final = 0b111111
 
 Levels = list[bytes]
 
+EVERYTHING: Final[Levels] = []
+"""Matches every topic, also those that begin with `$`, which `#` does not."""
+
 _NO_TOPIC: Final = b"\0"
 """Equals no topic [MQTT-1.5.4-2]."""
 _PLUS: Final = b"+"
@@ -152,6 +155,8 @@ class Permissions:
 
 def matches(own: Levels, topic: Levels) -> bool:
     """Whether a filter matches a topic (section 4.7.1)."""
+    if not own:
+        return True
     if topic[0].startswith(b"$") and own[0] in _WILDCARDS:  # [MQTT-4.7.2-1]
         return False
     count = len(topic)
@@ -167,6 +172,8 @@ def matches(own: Levels, topic: Levels) -> bool:
 
 def covers(own: Levels, topic_filter: Levels) -> bool:
     """Whether a filter matches every topic that another one matches."""
+    if not own:
+        return True
     if topic_filter[0].startswith(b"$") and own[0] in _WILDCARDS:
         return False
     if len(own) == 2 and own[0] == _PLUS and own[1] == _HASH:
@@ -187,6 +194,8 @@ def covers(own: Levels, topic_filter: Levels) -> bool:
 
 def intersects(own: Levels, topic_filter: Levels) -> bool:
     """Whether there is a topic that both filters match."""
+    if not own:
+        return True
     first, other_first = own[0], topic_filter[0]
     if first.startswith(b"$") and other_first in _WILDCARDS:
         return False

@@ -6,7 +6,7 @@ from re import Pattern
 from re import compile as compile_regex
 from typing import Final, final
 
-from broker.auth.permissions import QOS, QOS_RETAIN, BoundRule, Levels, Who
+from broker.auth.permissions import EVERYTHING, QOS, QOS_RETAIN, BoundRule, Levels, Who
 from config.rule import Rule as RuleSettings
 
 USERNAME: Final = "{username}"
@@ -66,8 +66,8 @@ class Rule:
         self.anonymous = False
         """Whether it is only about clients that have not authenticated."""
         self.pattern = False
-        """Whether it is one of Mosquitto's patterns: names that replace placeholders may have slashes, and clients with
-        a wildcard in their names are excepted."""
+        """Whether it is one of Mosquitto's patterns: also what allows is about names with slashes, and clients with a
+        wildcard in their names are excepted."""
 
     def bind_unknown(self, client_id: str) -> BoundRule | None:
         """The rule as it applies to a client of which nothing else is known; None if it does not.
@@ -84,9 +84,10 @@ class Rule:
         filters: list[Levels] = []
         for template in self.filters:
             if USERNAME not in template and ROLE not in template:
-                filters += _filled(template, nobody, [], self.pattern)
+                filters += self._filled(template, nobody, [])
             elif not self.allow:
-                filters += _filled(_widened(template, self.pattern), nobody, [], self.pattern)
+                widened = _widened(template)
+                filters += self._filled(widened, nobody, []) if widened else [EVERYTHING]
         return BoundRule(self.allow, self.publish, self.subscribe, filters) if filters else None
 
     def bind(self, who: Who, address: IPv4Address | IPv6Address | None) -> BoundRule | None:
@@ -108,11 +109,32 @@ class Rule:
             return self._bound
         filters: list[Levels] = []
         for template in self.filters:
-            filters += _filled(template, who, roles, self.pattern)
+            filters += self._filled(template, who, roles)
         bound = BoundRule(self.allow, self.publish, self.subscribe, filters) if filters else None
         if not self._named:
             self._bound = bound
         return bound
+
+    def _filled(self, template: str, who: Who, roles: list[str]) -> list[Levels]:
+        """The filters that a template stands for; none if a name that it needs is missing or would open too much.
+
+        A name with a wildcard would match topics of others, and is part of no topic. One with a slash may be the name
+        of others' topics, one that begins with `$` that of the broker's: neither opens anything, but what denies is
+        about them too. All names are replaced at once: one that looks like a placeholder stays as it is.
+        """
+        if "{" not in template:
+            return [template.encode().split(b"/")]
+        parts = _PLACEHOLDER.split(template)
+        slashes = self.pattern or not self.allow
+        filled: list[Levels] = []
+        for role in roles if ROLE in parts else [""]:
+            names: dict[str, str | None] = {USERNAME: who.user, CLIENT_ID: who.client_id, ROLE: role}
+            found = [names[part] for part in parts if part in names]
+            if all(name and _is_plain(name, slashes) for name in found):
+                own = "".join([names.get(part, part) or "" for part in parts])
+                if not self.allow or own.startswith("$") == template.startswith("$"):
+                    filled.append(own.encode().split(b"/"))
+        return filled
 
 
 @final
@@ -175,33 +197,16 @@ def _kinds(qos: list[int], retain: bool | None) -> int:
     return kinds & QOS_RETAIN
 
 
-def _filled(template: str, who: Who, roles: list[str], slashes: bool) -> list[Levels]:
-    """The filters that a template stands for; none if a name that it needs is missing, or is no part of one level.
+def _widened(template: str) -> str:
+    """A filter that matches what the template of a rule that denies does, whatever the user and roles; empty for all.
 
-    A name with a wildcard or slash in it would match topics of others. All names are replaced at once: one that looks
-    like a placeholder stays as it is.
+    Their names may have slashes.
     """
-    if "{" not in template:
-        return [template.encode().split(b"/")]
-    parts = _PLACEHOLDER.split(template)
-    filled: list[str] = []
-    for role in roles if ROLE in parts else [""]:
-        names: dict[str, str | None] = {USERNAME: who.user, CLIENT_ID: who.client_id, ROLE: role}
-        found = [names[part] for part in parts if part in names]
-        if all(name and _is_plain(name, slashes) for name in found):
-            filled.append("".join([names.get(part, part) or "" for part in parts]))
-    return [each.encode().split(b"/") for each in filled]
-
-
-def _widened(template: str, slashes: bool) -> str:
-    """A filter that matches what the template does, whatever the user and roles; `slashes`: they may have some."""
     levels = template.split("/")
     for position, level in enumerate(levels):
         if USERNAME in level or ROLE in level:
-            if slashes:
-                return "/".join([*levels[:position], "#"])
-            levels[position] = "+"
-    return "/".join(levels)
+            return "/".join([*levels[:position], "#"]) if position else ""
+    return template
 
 
 def _is_plain(name: str, slashes: bool) -> bool:

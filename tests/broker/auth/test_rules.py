@@ -101,6 +101,33 @@ def test_names_are_no_wildcards(name: str) -> None:
             assert not permissions.may_receive_some(topic.encode(), 0)
 
 
+@pytest.mark.parametrize("name", ["$SYS", "$share", "$x"])
+def test_names_are_not_the_brokers(name: str) -> None:
+    """A name that begins with $ opens no tree of that name, such as the broker's own; behind a level it is a name."""
+    who = Who(name, frozenset({name}), name, "", "")
+    own = [Rule(permit="allow", topics=["{username}/#", "{client_id}/#", "{role}", "{client_id}", "x/{username}"])]
+    permissions = bound(own, False, who)
+    assert not permissions.may_receive_some(f"{name}/#".encode(), 0)
+    assert not permissions.may_receive(f"{name}/a".encode(), 0)
+    assert not permissions.may_publish(name.encode(), 0, False)
+    assert permissions.may_publish(f"x/{name}".encode(), 0, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"), [("a/b", "boxes/a/b/seal"), ("/", "boxes///seal"), ("$x", "$x/seal"), ("a/b", "a/b/seal")]
+)
+def test_denied_whatever_the_name(name: str, topic: str) -> None:
+    """What denies is about names with slashes and those that begin with $ too, however much is allowed."""
+    own = [
+        Rule(permit="deny", topics=["boxes/{username}/seal", "{client_id}/seal"]),
+        Rule(permit="allow", topics=["#", "$x/#"]),
+    ]
+    permissions = bound(own, True, Who(name, frozenset(), name, "", ""))
+    assert not permissions.may_publish(topic.encode(), 0, False)
+    assert not permissions.may_receive(topic.encode(), 0)
+    assert permissions.may_publish(f"{topic}/open".encode(), 0, False)
+
+
 def test_placeholders_are_replaced_once() -> None:
     """A client id that looks like a placeholder is a name like others."""
     who = Who("ann", frozenset(), "{username}", "", "")

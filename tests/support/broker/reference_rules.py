@@ -12,7 +12,7 @@ from config.rule import Rule
 
 LEVELS = ("a", "b", "ann", "$x")
 PLACEHOLDER = re.compile(r"\{(username|client_id|role)\}")
-NAMES = ("ann", "ben", "a", "+", "a/b")
+NAMES = ("ann", "ben", "a", "+", "a/b", "$x", "b#")
 
 
 def allowed(rules: list[Rule], default: bool, who: Who, action: str, topic: str, qos: int, retain: bool) -> bool:
@@ -48,8 +48,10 @@ def filters(rule: Rule, who: Who) -> list[str]:
         for role in roles if "{role}" in template else [""]:
             names = {"username": who.user, "client_id": who.client_id, "role": role}
             used = [names[each] for each in PLACEHOLDER.findall(template)]
-            if all(name and not set(name) & set("+#/") for name in used):
-                found.append(PLACEHOLDER.sub(lambda match: str(names[match[1]]), template))  # noqa: B023 - used at once
+            filled = PLACEHOLDER.sub(lambda match: str(names[match[1]]), template)  # noqa: B023 - used at once
+            opens_more = any("/" in str(name) for name in used) or (filled[0] == "$" != template[0])
+            if all(name and not set(name) & set("+#") for name in used) and not (rule.permit == "allow" and opens_more):
+                found.append(filled)
     return found
 
 

@@ -278,3 +278,12 @@ def test_filters_that_are_not_text() -> None:
     ann = Who("ann", frozenset(), "x", "", "")
     permissions = Permissions(ann, RuleSet(rules).bind(ann), False)
     assert [permissions.may_publish(topic, 0, False) for topic in (b"a", b"b", b"\xfe/x")] == [True, False, False]
+
+
+def test_names_that_are_the_brokers() -> None:
+    """A pattern that allows does not give $SYS to a client that calls itself so, as Mosquitto's own would."""
+    rules = parse("pattern read %c/#\npattern read $SYS/%u\npattern deny odd/%c\npattern read odd/#\n")
+    odd = Who("$SYS", frozenset(), "$SYS", "", "")
+    permissions = Permissions(odd, RuleSet(rules).bind(odd), False)
+    topics = (b"$SYS/a", b"$SYS/$SYS", b"odd/$SYS", b"odd/a")
+    assert [permissions.may_receive(topic, 0) for topic in topics] == [False, True, False, True]
