@@ -79,6 +79,11 @@ class Authentication(Model):
         return self.password_file is not None or self.jwt is not None or self.gives_limits
 
     @property
+    def names_may_be_tokens(self) -> bool:
+        """Whether clients send tokens as user names."""
+        return self.jwt is not None and self.jwt.sent_as == "username"
+
+    @property
     def gives_limits(self) -> bool:
         """Whether a user may have limits that are not in the configuration."""
         return self.postgres is not None or self.http is not None or bool(self.plugins)

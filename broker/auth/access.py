@@ -41,6 +41,8 @@ class Access:
         """What listeners say about it themselves."""
         self._templates: dict[str, str] = {}
         """What makes a user name of a certificate, by listener."""
+        self._names_may_be_tokens: bool = False
+        """Whether clients send tokens as user names."""
         self._certified: set[str] = set()
         """Listeners whose clients have to show a certificate."""
         self.ends_foreign_sessions = True
@@ -62,6 +64,7 @@ class Access:
             each.name: each.allow_anonymous for each in config.listeners if each.allow_anonymous is not None
         }
         self.ends_foreign_sessions = config.authorization.foreign_sessions == "end"
+        self._names_may_be_tokens = config.authentication.names_may_be_tokens
         self._templates = {}
         for listener in config.listeners:
             for own in (listener.proxy_protocol, listener.tls):
@@ -81,7 +84,9 @@ class Access:
         if template is None:
             return None
         certificate = certificate_of(transport, origin)
-        return identity_of(certificate, template, connect.username) if certificate else None
+        if not certificate:
+            return None
+        return identity_of(certificate, template, connect.username, self._names_may_be_tokens)
 
     def scram_identity(self, user: str) -> Identity:
         """A user that SCRAM has authenticated."""
@@ -125,7 +130,8 @@ class Access:
         """Ask the chain about a client for which `check` is true; `done` is called later. Returns the login's turn."""
         assert self._chain is not None  # else `check` is False
         name = common_name(certificate)
-        login = Login(connect.username or "", connect.password, connect.client_id, listener, host, name)
+        username, may_be_token = connect.username or "", self._names_may_be_tokens
+        login = Login(username, connect.password, connect.client_id, listener, host, name, may_be_token)
         return self._chain.begin(login, self._accepts_anonymous(listener, certificate), done)
 
     def _accepts_anonymous(self, listener: str, certificate: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from re import compile as compile_regex
 from typing import Any, Final
 
+from broker.auth.claimed_name import shown
 from broker.auth.identity import Identity
 from protocol import reason_codes
 from protocol.errors import MQTTError
@@ -30,13 +31,15 @@ def user_of(certificate: dict[str, Any], template: str) -> str:
     return "".join(parts)
 
 
-def identity_of(certificate: dict[str, Any], template: str, username: str | None) -> Identity:
-    """Who a client with this certificate is. Raises MQTTError if CONNECT has another user name."""
+def identity_of(certificate: dict[str, Any], template: str, username: str | None, may_be_token: bool) -> Identity:
+    """Who a client with this certificate is. Raises MQTTError if CONNECT has another user name.
+
+    `may_be_token` as in `shown`.
+    """
     user = user_of(certificate, template)
     if username and username != user:
-        raise MQTTError(
-            reason_codes.NOT_AUTHORIZED, f"user name {username!r:.80} with the certificate of {user!r:.80}"
-        )
+        claimed = shown(username, may_be_token)
+        raise MQTTError(reason_codes.NOT_AUTHORIZED, f"user name {claimed} with the certificate of {user!r:.80}")
     return Identity(user, frozenset(), SOURCE)
 
 

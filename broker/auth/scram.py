@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from scramp import ScramException, ScramMechanism
 
+from broker.auth.claimed_name import shown
 from broker.auth.method import Answer, Exchange, Method
 from config.access import ScramUser
 from config.credentials import KEY_BYTES
@@ -104,7 +105,9 @@ class _ScramExchange(Exchange):
 
     def _failed(self, reason: str) -> MQTTError:
         """The refusal. It may reach the client, so it does not tell whether the user exists."""
-        return MQTTError(reason_codes.NOT_AUTHORIZED, f"{NAME} has failed for {self.claimed or '?'!r:.80}: {reason}")
+        return MQTTError(
+            reason_codes.NOT_AUTHORIZED, f"{NAME} has failed for {shown(self.claimed or '?', False)}: {reason}"
+        )
 
 
 def _entry(user: ScramUser) -> _Entry:

@@ -90,6 +90,8 @@ class Trace:
         self._broker = broker
         self._left = limit
         self._payload = payload
+        users = broker.authenticators
+        self._names_may_be_tokens = users is not None and users.names_may_be_tokens
         self._taps: set[Tap] = set()
         self._watched: dict[str, WatchedSession] = {}
         self._pending: deque[dict[str, object]] = deque()
@@ -275,7 +277,7 @@ class Trace:
         if isinstance(packet, str):
             self.tell(tap, event, text=packet)
             return
-        text = in_words(packet, self._payload)
+        text = in_words(packet, self._payload, self._names_may_be_tokens)
         self.tell(tap, event, name(packet), topic.decode(errors="replace"), text)
 
     def tell(self, tap: Tap, event: str, packet: str = "", topic: str = "", text: str = "") -> None:

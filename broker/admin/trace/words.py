@@ -1,7 +1,8 @@
-"""Packets in words: user names are shown, passwords never, payloads only if that is asked for."""
+"""Packets in words: no passwords, no user names that may be tokens, and payloads only if that is asked for."""
 
 from typing import Final
 
+from broker.auth.claimed_name import shown
 from broker.connection.replies import shortened
 from protocol import properties as props
 from protocol import reason_codes
@@ -31,12 +32,15 @@ def name(packet: Packet) -> str:
     return NAMES[packet.packet_type]
 
 
-def in_words(packet: Packet, payload: bool) -> str:
-    """What the packet says, without its name and topic. `payload`: with the first bytes of payloads."""
+def in_words(packet: Packet, payload: bool, names_may_be_tokens: bool) -> str:
+    """What the packet says, without its name and topic. `payload`: with the first bytes of payloads.
+
+    `names_may_be_tokens`: clients send tokens as user names.
+    """
     if isinstance(packet, Publish):
         return _publish(packet, payload)
     if isinstance(packet, Connect):
-        return _connect(packet)
+        return _connect(packet, names_may_be_tokens)
     if isinstance(packet, Connack):
         words = [_code(packet.reason_code, packet), "session present" if packet.session_present else ""]
     elif isinstance(packet, Puback | Pubrec | Pubrel | Pubcomp):
@@ -66,11 +70,11 @@ def _publish(packet: Publish, payload: bool) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _connect(packet: Connect) -> str:
+def _connect(packet: Connect, names_may_be_tokens: bool) -> str:
     words = [
         "MQTT 5.0" if packet.version == 5 else "MQTT 3.1.1",
         f"client id {shortened(packet.client_id)!r}",
-        "" if packet.username is None else f"user {shortened(packet.username)!r}",
+        "" if packet.username is None else f"user {shown(packet.username, names_may_be_tokens)}",
         "with a password" if packet.password is not None else "",
         "clean start" if packet.clean_start else "",
         f"keep-alive {packet.keep_alive} s",

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
+from broker.auth.claimed_name import shown
 from broker.auth.identity import Identity
 from broker.connection.connection_rate import network
 
@@ -23,6 +24,13 @@ class Login:
     """The IP address of the client."""
     common_name: str = ""
     """The common name of its certificate, if it has a verified one."""
+    name_may_be_token: bool = False
+    """Whether clients send tokens as user names."""
+
+    @property
+    def shown(self) -> str:
+        """The user name as it may be written."""
+        return shown(self.username, self.name_may_be_token)
 
     @property
     def network(self) -> bytes:

@@ -21,6 +21,8 @@ class Authenticators:
     def __init__(self, config: Config, guard: Guard, close_users: Callable[[str, set[str]], None]) -> None:
         """Open everything. `close_users` disconnects users of a source. Raises OSError."""
         own = config.authentication
+        self.names_may_be_tokens = own.names_may_be_tokens
+        """Whether clients send tokens as user names."""
         self._pool = HashingPool()
         self.files: list[WatchedFile[Any]] = []
         """What has to be read again when it changes."""

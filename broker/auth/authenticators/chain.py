@@ -82,8 +82,7 @@ class Chain:
         if login.is_nameless:
             raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
         # The same words whether the user is unknown or the password wrong.
-        name = "a token" if login.username.startswith("eyJ") else f"user name {login.username!r:.80}"
-        raise MQTTError(reason_codes.BAD_USER_NAME_OR_PASSWORD, f"{name} or its password is wrong")
+        raise MQTTError(reason_codes.BAD_USER_NAME_OR_PASSWORD, f"user name {login.shown} or its password is wrong")
 
     async def _decide(self, login: Login) -> Answer:
         """The first yes or no; `No.NOT_MINE` if nobody knows the client. Raises MQTTError if that cannot be told."""

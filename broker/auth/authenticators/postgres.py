@@ -14,6 +14,7 @@ import asyncpg
 import structlog
 from pydantic import ValidationError
 
+from broker.auth import claimed_name
 from broker.auth.authenticators import password_hash
 from broker.auth.authenticators.authenticator import Answer, Login, No
 from broker.auth.authenticators.grant import UserGrant, load, text
@@ -136,7 +137,9 @@ class PostgresAuthenticator:
         self._arguments = arguments
 
     def _mistake(self, login: Login, detail: str) -> None:
-        self._log.warning("postgres_mistake", user=login.username[:80], detail=detail)
+        may_be_shown = claimed_name.may_be_shown(login.username, login.name_may_be_token)
+        user = login.username[: claimed_name.MOST_SHOWN] if may_be_shown else claimed_name.HIDDEN
+        self._log.warning("postgres_mistake", user=user, detail=detail)
 
     async def _run(self) -> None:
         """Close the connections at the end."""

@@ -96,6 +96,19 @@ def test_user(start: Start, authority: Authority, template: str, name: str) -> N
                 assert user(client, "ann", "ben", "ann@example.org", "c-ann") == [name]
 
 
+def test_token_with_a_certificate(start: Start, authority: Authority) -> None:
+    """A token that is sent as a user name beside a certificate reaches neither CONNACK nor the log."""
+    broker = over_tls(start, authority, username="{cn}", require_client_certificate=True)
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2VjcmV0"
+    with WireClient(broker.address(), 5, tls=authority.client("ann")[0]) as client:
+        client.send(Connect("x", True, 0, username=token, version=5))
+        answer = client.expect(Connack)
+    assert answer.reason_code == reason_codes.NOT_AUTHORIZED
+    assert "certificate of 'ann'" in str(answer.properties)
+    wait_for_event(broker, "client_refused")
+    assert "eyJ" not in str(answer.properties) + broker.stderr
+
+
 def test_without_a_certificate(start: Start, authority: Authority) -> None:
     """Where certificates are not required, who has none has no name by it."""
     broker = over_tls(start, authority, username="{cn}")

@@ -17,6 +17,7 @@ from tests.broker.conftest import Start
 from tests.support.broker.admin import request
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.tokens import SECRET, public, token
 from tests.support.brokers import Listener
 from tests.support.certificates import Certificates
 from tests.support.process import Address, BrokerProcess
@@ -110,6 +111,24 @@ def test_client(watched: tuple[BrokerProcess, Path]) -> None:
     assert not [each for each in watcher.lines if each["client_id"] == "other" or "other" in each["text"]]
     assert "geheim" not in str(watcher.lines)
     assert "message" not in str(watcher.lines)
+    end(broker, watcher)
+
+
+def test_token_as_a_name(start: Start, tmp_path: Path) -> None:
+    """A token that is sent as the user name is in no line, also of a login that succeeds; whose it is is shown."""
+    key = public(SECRET, tmp_path / "key")
+    jwt = {"algorithms": ["HS256"], "key_file": str(key), "sent_as": "username"}
+    sections: dict[str, Any] = {"admin": {"socket": "a.sock"}, "authentication": {"jwt": jwt}, "allow_anonymous": None}
+    broker = start(sections=sections)
+    wait_for_event(broker, "admin_socket")
+    watcher = Watcher(tmp_path / "a.sock", client_id="pump")
+    with WireClient(broker.address(), 5) as client:
+        client.send(Connect("pump", True, username=token(SECRET, "HS256"), version=5))
+        assert client.expect(Connack).reason_code == 0
+        client.publish("c/d", b"message", 1)
+    watcher.told("received", "user (not shown: it may be a token)", "CONNECT")
+    assert {each["user"] for each in watcher.told("routed")} == {"ann"}
+    assert "eyJ" not in str(watcher.lines)
     end(broker, watcher)
 
 

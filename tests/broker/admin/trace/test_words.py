@@ -24,6 +24,7 @@ from protocol.unsubscribe import Unsubscribe
 pytestmark = pytest.mark.once
 
 SECRET = b"secret"
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2VjcmV0"
 LOGIN: Properties = {props.AUTHENTICATION_METHOD: "X", props.AUTHENTICATION_DATA: SECRET}
 PACKETS: list[tuple[Packet, str]] = [
     (
@@ -51,13 +52,21 @@ def test_words(packet: Packet, words: str) -> None:
     assert whole is not None
     decoded = decode(whole, 5)
     assert not isinstance(decoded, str)
-    assert in_words(decoded, False) == words
+    assert in_words(decoded, False, False) == words
+
+
+def test_names_that_may_be_tokens() -> None:
+    """Where clients send tokens as user names these are not shown; elsewhere not if they look like one."""
+    for username, sent_as_name in ((TOKEN, False), (f" {TOKEN}", False), ("ann", True)):
+        words = in_words(Connect("a", True, 5, username=username, version=5), False, sent_as_name)
+        assert "user (not shown: it may be a token)" in words
+        assert username not in words
 
 
 def test_payload() -> None:
     """Of a payload the first bytes are shown, if that is asked for."""
-    assert in_words(Publish(b"t", b"\0hello", 0), True).endswith("payload b'\\x00hello'")
-    assert in_words(Publish(b"t", b"x" * 65, 0), True).endswith("x'...")
+    assert in_words(Publish(b"t", b"\0hello", 0), True, False).endswith("payload b'\\x00hello'")
+    assert in_words(Publish(b"t", b"x" * 65, 0), True, False).endswith("x'...")
 
 
 @given(st.data())
@@ -81,7 +90,7 @@ def test_anything(data: bytes) -> None:
     for _, whole in parts:
         if whole is not None:
             found = decode(whole, 5)
-            assert isinstance(found, str) or in_words(found, True) is not None
+            assert isinstance(found, str) or in_words(found, True, False) is not None
 
 
 def test_large() -> None:
@@ -92,4 +101,4 @@ def test_large() -> None:
     assert len(whole) == KEPT
     found = decode(whole, 4)
     assert isinstance(found, Publish)
-    assert (found.topic, in_words(found, True)) == (b"t/1", "QoS 1, id 9, 200000 bytes")
+    assert (found.topic, in_words(found, True, False)) == (b"t/1", "QoS 1, id 9, 200000 bytes")

@@ -174,13 +174,16 @@ def test_in_a_broker(start: Start, tmp_path: Path) -> None:
         assert each.split(".")[1] not in broker.stderr
 
 
-def test_token_as_a_name_is_not_logged(start: Start, tmp_path: Path) -> None:
-    """A refused token is not in the log where the user name would be."""
+@pytest.mark.parametrize("before", ["", " ", '"', "Bearer "])
+def test_token_as_a_name_is_not_written(start: Start, tmp_path: Path, before: str) -> None:
+    """A refused token is neither in the log nor in CONNACK where the user name would be, mistyped ones as well."""
     own: dict[str, Any] = {"allow_anonymous": None, "authentication": {"jwt": secret(tmp_path, sent_as="username")}}
     broker = start(sections={**own, "log": {"level": "debug", "format": "json"}})
-    bad = token(b"x" * 64, "HS256")
-    with log_in(broker.address(), bad, None) as client:
-        assert client.expect(Connack).reason_code == DENIED
+    bad = before + token(b"x" * 64, "HS256")
+    with log_in(broker.address(), bad, "secret") as client:
+        answer = client.expect(Connack)
+        assert answer.reason_code == DENIED
+        assert "eyJ" not in str(answer.properties)
     assert "eyJ" not in broker.stderr
     with log_in(broker.address(), token(SECRET, "HS256"), None) as client:
         assert client.expect(Connack).reason_code == 0
