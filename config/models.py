@@ -64,7 +64,10 @@ class ProxyProtocol(Model):
     trusted: list[Network] = Field(min_length=1)
     """IP addresses or networks of the proxies; others are refused."""
     username: Annotated[str | None, BeforeValidator(check_template)] = None
-    """The user name of a client whose certificate the proxy has verified: a text with `{cn}`; None = none."""
+    """The user name of a client whose certificate the proxy has verified: a text with `{cn}`; None = none.
+
+    A user by `tls.username` comes first.
+    """
 
 
 class Listener(Model):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from secrets import token_bytes
-from typing import Any, Final
+from typing import Final
 
 from broker.auth.authenticators.authenticator import Login
 from broker.auth.authenticators.chain import NAMELESS, Chain, Outcome
@@ -13,7 +13,7 @@ from broker.auth.certificates import common_name, identity_of
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
 from broker.auth.method import Method
-from broker.connection.origin import Origin, certificate_of
+from broker.connection.origin import Origin, certificate_at_proxy, certificate_of
 from config.credentials import KEY_BYTES
 from config.models import Config
 from protocol import properties as props
@@ -40,7 +40,9 @@ class Access:
         self._anonymous_on: dict[str, bool] = {}
         """What listeners say about it themselves."""
         self._templates: dict[str, str] = {}
-        """What makes a user name of a certificate, by listener."""
+        """What makes a user name of a certificate that the broker has verified, by listener."""
+        self._proxy_templates: dict[str, str] = {}
+        """The same for those that a proxy has verified."""
         self._names_may_be_tokens: bool = False
         """Whether clients send tokens as user names."""
         self._certified: set[str] = set()
@@ -66,10 +68,13 @@ class Access:
         self.ends_foreign_sessions = config.authorization.foreign_sessions == "end"
         self._names_may_be_tokens = config.authentication.names_may_be_tokens
         self._templates = {}
+        self._proxy_templates = {}
         for listener in config.listeners:
-            for own in (listener.proxy_protocol, listener.tls):
-                if own is not None and own.username is not None:
-                    self._templates[listener.name] = own.username
+            tls, proxy = listener.tls, listener.proxy_protocol
+            if tls is not None and tls.username is not None:
+                self._templates[listener.name] = tls.username
+            if proxy is not None and proxy.username is not None:
+                self._proxy_templates[listener.name] = proxy.username
         self._certified = {
             listener.name
             for listener in config.listeners
@@ -80,13 +85,13 @@ class Access:
         self, connect: Connect, listener: str, transport: asyncio.Transport | None, origin: Origin | None
     ) -> Identity | None:
         """Who a client is by its certificate; None if that says nothing. Raises MQTTError to refuse."""
-        template = self._templates.get(listener)
-        if template is None:
-            return None
-        certificate = certificate_of(transport, origin)
-        if not certificate:
-            return None
-        return identity_of(certificate, template, connect.username, self._names_may_be_tokens)
+        for template, certificate in (
+            (self._templates.get(listener), certificate_of(transport)),
+            (self._proxy_templates.get(listener), certificate_at_proxy(origin)),
+        ):
+            if template is not None and certificate:
+                return identity_of(certificate, template, connect.username, self._names_may_be_tokens)
+        return None
 
     def scram_identity(self, user: str) -> Identity:
         """A user that SCRAM has authenticated."""
@@ -102,9 +107,7 @@ class Access:
             raise MQTTError(reason_codes.BAD_AUTHENTICATION_METHOD, f"CONNECT asks for authentication by {name!r:.80}")
         return Authentication(method, connect, self._guard, Login("", None, connect.client_id, listener, host))
 
-    def check(
-        self, connect: Connect, listener: str, transport: asyncio.Transport | None, origin: Origin | None
-    ) -> bool:
+    def check(self, connect: Connect, listener: str, transport: asyncio.Transport | None) -> bool:
         """Whether the chain has to be asked about a client without Authentication Method. Raises MQTTError to refuse.
 
         Who sends a user name or a password is asked about it, even where nobody would have to: the name may be used by
@@ -114,8 +117,7 @@ class Access:
         chain = self._chain
         if chain is not None and (connect.username or connect.password is not None or chain.asked_about_nameless):
             return True
-        certificate = certificate_of(transport, origin) if listener in self._certified else {}
-        if not self._accepts_anonymous(listener, certificate):
+        if not self._accepts_anonymous(listener, transport):
             raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
         return False
 
@@ -124,19 +126,22 @@ class Access:
         connect: Connect,
         listener: str,
         host: str,
-        certificate: dict[str, Any],
+        transport: asyncio.Transport | None,
+        origin: Origin | None,
         done: Callable[[Outcome], None],
     ) -> Turn:
         """Ask the chain about a client for which `check` is true; `done` is called later. Returns the login's turn."""
         assert self._chain is not None  # else `check` is False
-        name = common_name(certificate)
+        name = common_name(certificate_of(transport) or certificate_at_proxy(origin))
         username, may_be_token = connect.username or "", self._names_may_be_tokens
         login = Login(username, connect.password, connect.client_id, listener, host, name, may_be_token)
-        return self._chain.begin(login, self._accepts_anonymous(listener, certificate), done)
+        return self._chain.begin(login, self._accepts_anonymous(listener, transport), done)
 
-    def _accepts_anonymous(self, listener: str, certificate: dict[str, Any]) -> bool:
+    def _accepts_anonymous(self, listener: str, transport: asyncio.Transport | None) -> bool:
         """Whether a client that nobody knows is let in: by configuration, or by the certificate it has shown.
 
         It has shown none if it has connected before a reload asked for one.
         """
-        return self._anonymous_on.get(listener, self._anonymous) or (listener in self._certified and bool(certificate))
+        if self._anonymous_on.get(listener, self._anonymous):
+            return True
+        return listener in self._certified and bool(certificate_of(transport))

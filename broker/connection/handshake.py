@@ -19,7 +19,6 @@ from broker.clients import Client
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_connected
-from broker.connection.origin import certificate_of
 from broker.connection.replies import fits
 from broker.connection.timers import IdentityTimer, RefusalTimer
 from broker.events import Events
@@ -108,12 +107,11 @@ class Handshake:
         certified = self._access.certified(packet, connection.listener, connection.transport, connection.origin)
         if certified is not None:
             self._accept(connection, packet, {}, certified, now)
-        elif self._access.check(packet, connection.listener, connection.transport, connection.origin):
+        elif self._access.check(packet, connection.listener, connection.transport):
             connection.pause_reading(AUTHENTICATING, now)
-            certificate = certificate_of(connection.transport, connection.origin)
             on_answer = partial(self._on_answer, connection, packet)
-            host = connection.host
-            connection.turn = self._access.ask(packet, connection.listener, host, certificate, on_answer)
+            host, transport, origin = connection.host, connection.transport, connection.origin
+            connection.turn = self._access.ask(packet, connection.listener, host, transport, origin, on_answer)
         else:
             self._accept(connection, packet, {}, None, now)
 

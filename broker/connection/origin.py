@@ -15,9 +15,14 @@ class Origin(NamedTuple):
     """The CN of its certificate, if it has sent one to the proxy and the proxy has verified it."""
 
 
-def certificate_of(transport: asyncio.Transport | None, origin: Origin | None) -> dict[str, Any]:
-    """The client's verified certificate, as `SSLObject.getpeercert` returns it; empty if there is none."""
-    if origin is not None and origin.common_name:
-        return {"subject": ((("commonName", origin.common_name),),)}
+def certificate_of(transport: asyncio.Transport | None) -> dict[str, Any]:
+    """The certificate that the broker has verified, as `SSLObject.getpeercert` returns it; empty if there is none."""
     found: object = None if transport is None else transport.get_extra_info("peercert")
     return found if isinstance(found, dict) else {}
+
+
+def certificate_at_proxy(origin: Origin | None) -> dict[str, Any]:
+    """What is known of the one that the proxy has verified, in the same form."""
+    if origin is None or not origin.common_name:
+        return {}
+    return {"subject": ((("commonName", origin.common_name),),)}

@@ -1,6 +1,7 @@
 """Client certificates as users: names in them, revoked ones, and those that a proxy has verified."""
 
 import ssl
+import struct
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,46 @@ def test_verified_by_a_proxy(start: Start, authority: Authority, tmp_path: Path)
             with WireClient(proxy, 5, tls=context) as client:
                 assert client.connect().reason_code == 0
                 assert user(client, "ann", "ben") == names
+
+
+@pytest.mark.parametrize(
+    ("tls_name", "proxy_name", "certificate", "name"),
+    [
+        ("{cn}", None, True, "ann"),
+        ("{cn}", "{cn}", True, "ann"),
+        ("{cn}", "{cn}", False, "ben"),
+        ("{cn}", None, False, None),
+        (None, "{cn}", True, "ben"),
+        (None, None, True, None),
+    ],
+)
+def test_two_certificates(
+    start: Start,
+    authority: Authority,
+    tls_name: str | None,
+    proxy_name: str | None,
+    certificate: bool,
+    name: str | None,
+) -> None:
+    """Who the broker itself has verified is no one else by a proxy's word, which counts only if it is asked for."""
+    tls = {"certfile": str(authority.server), "cafile": str(authority.cafile), "username": tls_name}
+    proxied = {"trusted": ["127.0.0.1"], "username": proxy_name}
+    listener = {"name": "tcp", "bind": "127.0.0.1:0", "tls": tls, "proxy_protocol": proxied}
+    broker = start(sections={"listeners": [listener], "authorization": RULES, "allow_anonymous": True})
+    context = authority.client("ann")[0] if certificate else ssl.create_default_context(cafile=authority.cafile)
+    with WireClient(broker.address(), 5, first=header_with(b"ben"), tls=context) as client:
+        assert client.connect().reason_code == 0
+        assert user(client, "ann", "ben") == ([] if name is None else [name])
+
+
+def header_with(common_name: bytes) -> bytes:
+    """The header of a proxy that has verified a certificate with this common name."""
+
+    def tlv(kind: int, value: bytes) -> bytes:
+        return struct.pack("!BH", kind, len(value)) + value
+
+    body = bytes(12) + tlv(0x20, b"\x07" + bytes(4) + tlv(0x22, common_name))
+    return b"\r\n\r\n\0\r\nQUIT\n" + struct.pack("!BBH", 0x21, 0x11, len(body)) + body
 
 
 @pytest.mark.parametrize(
