@@ -23,6 +23,8 @@ OTHER_NAMES: Final = {
     "cafile": "listeners[].tls.cafile",
     "require_certificate": "listeners[].tls.require_client_certificate",
     "tls_version": "listeners[].tls.minimum_version",
+    "ciphers": "listeners[].tls.ciphers",
+    "ssl_ciphers": "listeners[].tls.ciphers",
     "log_type": "log.level",
     # VerneMQ
     "max_offline_messages": "session.max_mqueue_len",

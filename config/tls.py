@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
+from config.ciphers import check_ciphers, check_curve
 from config.value_types import Model, check_template, check_version
 
 
@@ -25,9 +26,15 @@ class Tls(Model):
     """Lists of revoked certificates, for each authority that has issued any; None = they are not looked at."""
     minimum_version: Annotated[Literal["1.2", "1.3"], BeforeValidator(check_version)] = "1.2"
     """The oldest TLS version accepted."""
+    ciphers: Annotated[str | None, BeforeValidator(check_ciphers)] = None
+    """The ciphers of TLS 1.2, as OpenSSL names them, the preferred ones first; None = Python's secure ones."""
+    curve: Annotated[str | None, BeforeValidator(check_curve)] = None
+    """The one curve of the key exchange; None = those that OpenSSL prefers."""
 
     @model_validator(mode="after")
     def _check_cafile(self) -> Self:
         if self.cafile is None and (self.username is not None or self.crlfile is not None):
             raise ValueError("username and crlfile are about client certificates: set cafile to their authorities")
+        if self.ciphers is not None and self.minimum_version == "1.3":
+            raise ValueError("ciphers are those of TLS 1.2: leave them out with minimum_version 1.3, which has its own")
         return self

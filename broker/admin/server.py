@@ -12,7 +12,7 @@ from broker.admin.connection import REQUEST_TIMEOUT, AdminConnection
 from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
 from broker.runtime.clock import monotonic_us
-from broker.server.listening import open_sockets, server_context
+from broker.server.listening import HTTP, open_sockets, server_context
 from config.admin import CHOSEN, Admin
 from config.bind_address import parse
 from config.models import Config
@@ -72,7 +72,7 @@ class AdminServer:
         Raises OSError.
         """
         bind = parse(config.listen or ANY_LOOPBACK)
-        context = self._context = server_context(config.tls) if config.tls is not None else None
+        context = self._context = server_context(config.tls, HTTP) if config.tls is not None else None
         handshake: dict[str, Any] = {} if context is None else {"ssl_handshake_timeout": REQUEST_TIMEOUT}
         loop = asyncio.get_running_loop()
         for sock in await open_sockets(bind.host, bind.port):
@@ -85,7 +85,7 @@ class AdminServer:
         """Use the certificate as it is now for new connections. Raises OSError, and goes on with the one before."""
         tls = self._managed.config.admin.tls
         if tls is not None and self._context is not None:
-            server_context(tls)  # whether all of it can be used
+            server_context(tls, HTTP)  # whether all of it can be used
             self._context.load_cert_chain(tls.certfile, tls.keyfile)
 
     async def dashboard(self) -> str:

@@ -29,6 +29,10 @@ PROBES: Final = 8
 _NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """The machine does not have this address or does not support its family."""
 
+MQTT: Final = "mqtt"
+HTTP: Final = "http/1.1"
+"""Names of protocols (ALPN). WebSocket begins as HTTP, and has no name of its own."""
+
 _MINIMUM: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -110,11 +114,19 @@ def _set_options(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def server_context(tls: Tls) -> ssl.SSLContext:
-    """The TLS context of a listener's configuration. Raises OSError, which names the file that is wrong."""
+def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
+    """The TLS context of a listener's configuration. Raises OSError, which names the file that is wrong.
+
+    `protocol`: what is spoken, for clients that ask for it (ALPN); the others are served all the same.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _MINIMUM[tls.minimum_version]
     context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1.1 allows it by default; compression is off
+    context.set_alpn_protocols([protocol])
+    if tls.ciphers is not None:
+        context.set_ciphers(tls.ciphers)
+    if tls.curve is not None:
+        context.set_ecdh_curve(tls.curve)
     try:
         context.load_cert_chain(tls.certfile, tls.keyfile)
     except (OSError, ssl.SSLError) as error:

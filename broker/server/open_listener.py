@@ -14,7 +14,7 @@ from broker.auth.watched_file import WatchedFile
 from broker.broker import Broker
 from broker.connection.connection import Connection
 from broker.connection.origin import Origin
-from broker.server.listening import BACKLOG, server_context
+from broker.server.listening import BACKLOG, HTTP, MQTT, server_context
 from broker.server.proxy_protocol import ProxiedListener
 from broker.server.tls_handshake import TlsListener
 from config.models import Listener, WebSocket
@@ -61,9 +61,10 @@ class OpenListener:
         own = settings.tls
         if own is None:
             return None
+        protocol = MQTT if settings.websocket is None else HTTP
         if own.crlfile is None:
-            return Secured(server_context(own), None)
-        file = WatchedFile("listeners[].tls.crlfile", own.crlfile, lambda _: server_context(own), self._renew)
+            return Secured(server_context(own, protocol), None)
+        file = WatchedFile("listeners[].tls.crlfile", own.crlfile, lambda _: server_context(own, protocol), self._renew)
         return Secured(file.read(), file)
 
     async def bind(self, sockets: list[socket.socket], unix: OpenSocket | None = None) -> None:

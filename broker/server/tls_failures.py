@@ -29,9 +29,9 @@ _CERTIFICATE: Final = {
 
 _REASONS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it sent no certificate, but one is required (require_client_certificate)",
-    "NO_SHARED_CIPHER": "no cipher in common",
-    "NO_SHARED_GROUPS": "no key exchange group in common",
-    "NO_SUITABLE_KEY_SHARE": "no key exchange group in common",
+    "NO_SHARED_CIPHER": "no cipher in common (ciphers)",
+    "NO_SHARED_GROUPS": "no key exchange group in common (curve)",
+    "NO_SUITABLE_KEY_SHARE": "no key exchange group in common (curve)",
     "NO_SUITABLE_SIGNATURE_ALGORITHM": "no signature algorithm in common",
     "NO_SHARED_SIGNATURE_ALGORITHMS": "no signature algorithm in common",
     "INAPPROPRIATE_FALLBACK": "it fell back to an older version of TLS than it supports",

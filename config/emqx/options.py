@@ -141,7 +141,7 @@ LEFT_OF_LISTENER: Final = {
     "messages_burst": "limits let a second's worth through at once",
     "mountpoint": "write authorization.rules with listeners instead",
     "proxy_protocol_timeout": "mqtt.connect_timeout holds for the header of a proxy too",
-    "ssl_options.ciphers": "Sluice takes the ciphers that OpenSSL considers secure",
+    "ssl_options.ciphers": "Sluice takes secure ciphers by default; tls.ciphers can name those of TLS 1.2",
     "ssl_options.enable_crl_check": "tls.crlfile has the lists of revoked certificates",
     "ssl_options.password": "the key has to be without a password: openssl pkey -in KEY -out NEW",
     "ssl_options": "Sluice leaves this to OpenSSL",

@@ -1,5 +1,6 @@
 """The admin server: when it loads the application, how many it serves, and peers that do not wait."""
 
+import socket
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -99,5 +100,9 @@ def test_tls(tmp_path: Path, certificates: Certificates) -> None:
         (event,) = wait_for_event(running, "admin_listening")
         address = Address("127.0.0.1", int(str(event["port"])))
         assert request(address, "/health", tls=certificates.client_context(with_certificate=False)).status == 200
+        browser = certificates.client_context(with_certificate=False)
+        browser.set_alpn_protocols(["h2", "http/1.1"])
+        with socket.create_connection(address) as plain, browser.wrap_socket(plain, server_hostname="127.0.0.1") as own:
+            assert own.selected_alpn_protocol() == "http/1.1"
         with pytest.raises(ConnectionError):
             request(address, "/health")

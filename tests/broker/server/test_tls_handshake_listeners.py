@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.listening import server_context
+from broker.server.listening import MQTT, server_context
 from config.tls import Tls
 from protocol.disconnect import Disconnect
 from tests.support.broker.collecting import collect
@@ -75,7 +75,9 @@ def test_old_versions(broker: BrokerProcess, certificates: Certificates) -> None
     with WireClient(broker.address("tls"), 5, tls=context) as client:
         exchange(client)
     assert (
-        server_context(Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile)).minimum_version
+        server_context(
+            Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile), MQTT
+        ).minimum_version
         == ssl.TLSVersion.TLSv1_2
     )
 
@@ -83,7 +85,7 @@ def test_old_versions(broker: BrokerProcess, certificates: Certificates) -> None
 def test_minimum_version(certificates: Certificates) -> None:
     """With minimum_version: "1.3" TLS 1.2 is refused."""
     tls = Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile, minimum_version="1.3")
-    assert server_context(tls).minimum_version == ssl.TLSVersion.TLSv1_3
+    assert server_context(tls, MQTT).minimum_version == ssl.TLSVersion.TLSv1_3
 
 
 @pytest.mark.parametrize("broken", ["certfile", "cafile"])
@@ -98,7 +100,7 @@ def test_unusable_files(certificates: Certificates, tmp_path: Path, broken: str)
         broken: junk,
     }
     with pytest.raises(OSError, match=r"junk\.pem"):
-        server_context(Tls.model_validate(files))
+        server_context(Tls.model_validate(files), MQTT)
 
 
 def test_hostile_handshakes(broker: BrokerProcess, certificates: Certificates) -> None:
