@@ -55,7 +55,7 @@ class WebSocket(Model):
     path: Annotated[str, Field(pattern=r"^/[!-~]*$", max_length=1000)] = "/mqtt"
     """The path of the URL."""
     origins: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
-    """The origins of pages that may connect, such as `https://example.com`; empty = any, and clients without one."""
+    """The origins that may connect, such as `https://example.com`, and clients without one; empty = any."""
 
 
 class ProxyProtocol(Model):

@@ -54,6 +54,13 @@ def log_refused(connection: "Connection", error: MQTTError) -> None:
     )
 
 
+def log_websocket_refused(connection: "Connection", reason: str) -> None:
+    """Log that a client's handshake of WebSocket is refused."""
+    connection.handlers.events.log.info(
+        "websocket_refused", listener=connection.listener, peer=_peer(connection), reason=shortened(reason)
+    )
+
+
 def log_connected(
     connection: "Connection", connect: Connect, identity: Identity | None, expiry: int, session_present: bool
 ) -> None:

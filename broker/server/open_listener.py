@@ -13,11 +13,12 @@ from broker.admin.socket import OpenSocket
 from broker.auth.watched_file import WatchedFile
 from broker.broker import Broker
 from broker.connection.connection import Connection
+from broker.connection.log import log_websocket_refused
 from broker.connection.origin import Origin
 from broker.server.listening import BACKLOG, HTTP, MQTT, server_context
 from broker.server.proxy_protocol import ProxiedListener
 from broker.server.tls_handshake import TlsListener
-from config.models import Listener, WebSocket
+from config.models import Listener
 
 CERTIFICATE: Final = ("certfile", "keyfile")
 """Keys of `tls` that say who the broker is."""
@@ -162,16 +163,16 @@ class OpenListener:
         return self._proxied.accept
 
     def _new_connection(self, origin: Origin | None) -> asyncio.Protocol:
+        connection = Connection(self._broker.handlers, self.settings.name, origin)
         # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
-        connection = cast("asyncio.Protocol", Connection(self._broker.handlers, self.settings.name, origin))
-        websocket = self.settings.websocket
-        return connection if websocket is None else self._over_websocket(websocket, connection)
-
-    def _over_websocket(self, settings: WebSocket, connection: asyncio.Protocol) -> asyncio.Protocol:
+        protocol = cast("asyncio.Protocol", connection)
+        if self.settings.websocket is None:
+            return protocol
         from broker.server.websocket import WebSocketTransport
 
+        refused = partial(log_websocket_refused, connection)
         size = self._broker.settings.max_packet_size
-        return cast("asyncio.Protocol", WebSocketTransport(settings, size, connection))
+        return cast("asyncio.Protocol", WebSocketTransport(self.settings.websocket, size, protocol, refused))
 
     def _renew(self, context: ssl.SSLContext) -> None:
         """For new connections the files of TLS are as this context has them."""

@@ -7,10 +7,11 @@ Compression is not offered: it costs memory for each connection, and time for ea
 
 import asyncio
 import struct
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, cast, final
 
-from websockets.exceptions import InvalidHandshake, InvalidMessage
+from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidOrigin
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import OPEN
@@ -40,9 +41,14 @@ _UNSUPPORTED: Final = 1003
 class WebSocketTransport:
     """Duck-typed on both sides, like Connection: native classes cannot inherit asyncio's."""
 
-    def __init__(self, settings: WebSocket, max_packet_size: int, upper: asyncio.Protocol) -> None:
+    def __init__(
+        self, settings: WebSocket, max_packet_size: int, upper: asyncio.Protocol, refused: Callable[[str], None]
+    ) -> None:
+        """`refused` is told why a handshake is."""
         self._settings = settings
-        origins = [Origin(origin) for origin in settings.origins] or None
+        self._refused = refused
+        # Who names no origin is no page in a browser, and could name any.
+        origins = [*map(Origin, settings.origins), None] if settings.origins else None
         self._protocol = ServerProtocol(
             origins=origins, subprotocols=SUBPROTOCOLS, max_size=max(LEAST_FRAME, max_packet_size)
         )
@@ -102,6 +108,7 @@ class WebSocketTransport:
         # refer to the protocol.
         self._below = None
         self._protocol.parser.close()
+        self._refused = _nobody
         self._protocol.handshake_exc = self._protocol.parser_exc = None
 
     def pause_writing(self) -> None:
@@ -238,7 +245,11 @@ class WebSocketTransport:
         if not self._open:
             reason = protocol.handshake_exc
             why = str(reason) if isinstance(reason, InvalidHandshake) else f"path {request.path!r:.100}"
+            if isinstance(reason, InvalidOrigin):
+                why += " is not among listeners[].websocket.origins"
             self._failure = f"WebSocket handshake refused with {response.status_code}: {why}"
+            if "Upgrade" in request.headers:  # a health check may ask for nothing
+                self._refused(f"{response.status_code}: {why}")
 
     def _wait_for_close(self, data: bytes) -> None:
         """Close when the client's close frame has come; nothing else counts any more."""
@@ -267,6 +278,10 @@ class WebSocketTransport:
         self._end_reported = True
         if not self._upper.eof_received():
             self.close()
+
+
+def _nobody(_: str) -> None:
+    """Nobody is told any more."""
 
 
 def _read_frames(protocol: ServerProtocol, data: bytes) -> tuple[bytes, str]:

@@ -189,7 +189,7 @@ def outcome(pieces: list[bytes], options: Options) -> Outcome:
     """What comes of a stream, up to the end of the connection."""
     settings = WebSocket(origins=["https://example.com"] if options.origins else [])
     below, above = Below(), Above(options)
-    transport = WebSocketTransport(settings, 1_000, cast("asyncio.Protocol", above))
+    transport = WebSocketTransport(settings, 1_000, cast("asyncio.Protocol", above), lambda _: None)
     transport.connection_made(cast("asyncio.Transport", below))
     for piece in pieces:
         if below.closed:

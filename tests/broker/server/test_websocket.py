@@ -287,20 +287,44 @@ def _refusals(broker: BrokerProcess) -> list[str]:
     return [line for line in broker.stderr.splitlines() if "WebSocket handshake refused" in line]
 
 
-@pytest.mark.parametrize(
-    ("origin", "accepted"), [("https://example.com", True), ("https://evil.example", False), (None, False)]
-)
-def test_origins(start: Start, origin: str | None, accepted: bool) -> None:
-    """With a list of origins only pages from there may connect."""
-    listeners = [{"name": "ws", "bind": "127.0.0.1:0", "websocket": {"origins": ["https://example.com"]}}]
-    address = start((Listener("ws"),), sections={"listeners": listeners}).address("ws")
+@pytest.mark.parametrize("origin", ["https://example.com", None])
+def test_origins(start: Start, origin: str | None) -> None:
+    """With a list of origins pages from there may connect, and clients that are no pages and name none."""
+    address = with_origins(start).address("ws")
     own = None if origin is None else Origin(origin)
-    if accepted:
-        connect(url(address), subprotocols=MQTT, origin=own).close()
-        return
+    connect(url(address), subprotocols=MQTT, origin=own).close()
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "https://example.com.evil.example"])
+def test_other_origins(start: Start, origin: str) -> None:
+    """Pages from elsewhere are refused, and the log says so."""
+    broker = with_origins(start)
     with pytest.raises(InvalidStatus) as caught:
-        connect(url(address), subprotocols=MQTT, origin=own)
+        connect(url(broker.address("ws")), subprotocols=MQTT, origin=Origin(origin))
     assert caught.value.response.status_code == 403
+    (event,) = wait_for_event(broker, "websocket_refused")
+    assert (event["listener"], event["level"]) == ("ws", "info")
+    reason = f"403: invalid Origin header: {origin} is not among listeners[].websocket.origins"
+    assert event["reason"] == reason
+
+
+def with_origins(start: Start) -> BrokerProcess:
+    """A broker with a list of origins."""
+    listeners = [{"name": "ws", "bind": "127.0.0.1:0", "websocket": {"origins": ["https://example.com"]}}]
+    return start((Listener("ws"),), sections={"listeners": listeners})
+
+
+# paho leaves the socket of a refused handshake to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+def test_paho_with_origins(start: Start) -> None:
+    """paho-mqtt names an origin of its own, and connects when it names one of the list."""
+    address = with_origins(start).address("ws")
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, transport="websockets")
+    with pytest.raises(mqtt.WebsocketConnectionError):
+        client.connect(*address)
+    client.ws_set_options(headers={"Origin": "https://example.com"})
+    assert client.connect(*address) == mqtt.MQTT_ERR_SUCCESS
+    client.disconnect()
 
 
 def test_time_limit(start: Start) -> None:
