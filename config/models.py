@@ -62,7 +62,7 @@ class ProxyProtocol(Model):
     """The PROXY protocol, versions 1 and 2, on one listener: each connection begins with a header."""
 
     trusted: list[Network] = Field(min_length=1)
-    """IP addresses or networks of the proxies; others are refused."""
+    """IP addresses or networks of the proxies; others are refused. On a Unix socket `mode` decides who is trusted."""
     username: Annotated[str | None, BeforeValidator(check_template)] = None
     """The user name of a client whose certificate the proxy has verified: a text with `{cn}`; None = none.
 

@@ -70,6 +70,10 @@ def _names(client: Client, part: str) -> bool:
     return part in client.session.client_id
 
 
+def _user(client: Client, wanted: str) -> bool:
+    return client.identity is not None and client.identity.user == wanted
+
+
 def _connected(client: Client, wanted: bool) -> bool:
     return client.session.connected is wanted
 
@@ -88,6 +92,7 @@ def _waits_for(client: Client, wanted: str) -> bool:
 
 _FILTERS: Final[dict[str, Filter[Client]]] = {
     "client_id": _names,
+    "user": _user,
     "connected": _connected,
     "listener": _listener,
     "protocol_version": _version,

@@ -63,6 +63,7 @@ class SessionsQuery(Paging):
         "mqueue", "name", "mailbox", "bytes", "window", "window_full", "sent", "drops", "patience"
     ] = "mqueue"
     client_id: str | None = Field(None, description="A part of the client id.")
+    user: str | None = Field(None, description="Whom its last connection has authenticated as.")
     connected: bool | None = None
     listener: str | None = None
     protocol_version: Literal[4, 5] | None = None

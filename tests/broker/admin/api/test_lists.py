@@ -14,10 +14,15 @@ from broker.admin.listing import Listing
 from broker.admin.retained import RetainedListing
 from broker.admin.sessions import SessionListing
 from broker.admin.subscriptions import SubscriptionListing
+from protocol.connack import Connack
+from protocol.connect import Connect
+from tests.broker.conftest import Start
 from tests.support.broker.admin import listed, request
+from tests.support.broker.events import wait_for_event
+from tests.support.broker.logins import PASSWORDS, sections, write_users
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
-from tests.support.wire import connected
+from tests.support.wire import WireClient, connected
 
 pytestmark = pytest.mark.once
 
@@ -57,6 +62,25 @@ def test_paging(broker: BrokerProcess, path: Path) -> None:
     for client in clients:
         client.close()
     wait_until(lambda: listed(path, "clients")["total"] == 0, "they have gone")
+
+
+def test_sessions_of_a_user(start: Start, tmp_path: Path) -> None:
+    """The sessions of a user are found and can be ended also when the user has been removed."""
+    users = write_users(tmp_path / "users")
+    own = sections(users, admin={"socket": "a.sock"})
+    broker = start(sections=own)
+    wait_for_event(broker, "admin_socket")
+    socket = tmp_path / "a.sock"
+    for user, client_id in (("ann", "kept"), ("ben", "other")):
+        with WireClient(broker.address(), 4) as client:
+            client.send(Connect(client_id, False, username=user, password=PASSWORDS[user].encode()))
+            assert client.expect(Connack).reason_code == 0
+    write_users(users, {"ben": PASSWORDS["ben"]})
+    wait_for_event(broker, "file_read")
+    found = listed(socket, "sessions", "user=ann")
+    assert [item["client_id"] for item in found["items"]] == ["kept"]
+    assert request(socket, "/api/v1/sessions/kept", "DELETE").status == 200
+    assert listed(socket, "sessions", "user=ann")["items"] == []
 
 
 def test_clients(broker: BrokerProcess, path: Path) -> None:
