@@ -1,16 +1,21 @@
 """Files that are read again when they change: of users, and of rules."""
 
 import asyncio
+import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 import structlog
 
+from broker.runtime.own_thread import in_own_thread
+
 T = TypeVar("T")
 
 INTERVAL: Final = 1.0
 """Seconds between two looks at a file."""
+SLOW: Final = 10.0
+"""Seconds after which a look that has not ended is reported: file systems of the network may hang."""
 
 _Signature = tuple[int, int, int, int]
 
@@ -27,12 +32,16 @@ class WatchedFile(Generic[T]):
         self._load = load
         self._use = use
         self._seen: _Signature | None = None
-        self._failing = False
+        self._mistake = ""
+        """Why the file is not read, as it was logged; empty = it is."""
         self._log = structlog.get_logger("sluice")
 
     def read(self) -> T:
-        """Read the file for the first time. Raises OSError; ValueError for mistakes in it."""
-        loaded = self._changed()
+        """Read the file for the first time. Raises OSError, which names key and file, also for mistakes in it."""
+        try:
+            loaded = self._changed()
+        except (OSError, ValueError) as error:
+            raise OSError(f"{self._key}: {self.path}: {_reason(error)}") from error
         assert loaded is not None  # nothing has been seen so far
         return loaded[0]
 
@@ -41,18 +50,33 @@ class WatchedFile(Generic[T]):
         while True:
             await asyncio.sleep(INTERVAL)
             try:
-                loaded = await asyncio.to_thread(self._changed)
+                loaded = await self._look()
             except (OSError, ValueError) as error:
-                if not self._failing:
-                    self._failing = True
-                    self._log.error("file_not_read", key=self._key, file=str(self.path), detail=str(error))
-            else:
-                self._failing = False
-                if loaded is not None:
-                    used = self._use(loaded[0])
-                    if used is not None:
-                        await used
-                    self._log.info("file_read", key=self._key, file=str(self.path))
+                self._report(_reason(error))
+                continue
+            self._mistake = ""
+            if loaded is not None:
+                used = self._use(loaded[0])
+                if used is not None:
+                    await used
+                self._log.info("file_read", key=self._key, file=str(self.path))
+
+    async def _look(self) -> tuple[T] | None:
+        """As `_changed`, in a thread. One that hangs is waited for: there is never more than one for each file."""
+        look = in_own_thread(self._changed, "watched file")
+        try:
+            ended, _ = await asyncio.wait((look,), timeout=SLOW)
+            if not ended:
+                self._report(f"the file system has not answered for {SLOW:g} s")
+            return await look
+        finally:
+            look.cancel()
+
+    def _report(self, mistake: str) -> None:
+        """Log a mistake, unless it is the one that was logged last."""
+        if mistake != self._mistake:
+            self._mistake = mistake
+            self._log.error("file_not_read", key=self._key, file=str(self.path), detail=mistake)
 
     def _changed(self) -> tuple[T] | None:
         """What the file holds if it has changed since the last call. Raises OSError; ValueError for mistakes in it."""
@@ -60,6 +84,16 @@ class WatchedFile(Generic[T]):
         signature = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         if signature == self._seen:
             return None
+        if not stat.S_ISREG(status.st_mode):  # to open a FIFO would wait for its writer
+            raise ValueError("is not a regular file")
+        if status.st_size == 0 and self._seen is not None and self._seen[2]:
+            # Editors empty a file before they write it, and a full disk leaves it so.
+            raise ValueError("has become empty: write a line, such as a comment, if nothing is to be in it")
         loaded = self._load(self.path)
         self._seen = signature
         return (loaded,)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Why a file cannot be read, without its name if that is all that the error adds."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -14,6 +14,7 @@ from broker.admin.server import AdminServer, start_admin
 from broker.broker import Broker
 from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.own_thread import in_own_thread
 from broker.runtime.timers import TICK
 from broker.server.garbage import spare_what_is_old
 from broker.server.handover import open_ahead
@@ -157,7 +158,7 @@ class Server:
         if self._again is None:
             raise OSError("there is no configuration to read again")
         async with self._reloading:  # so that what was read first is applied first
-            loaded = await asyncio.get_running_loop().run_in_executor(None, self._again)
+            loaded = await in_own_thread(self._again, "configuration")
             plan = plan_reload(loaded.config, self.config)
             prepared = await self.listeners.prepare(plan.listeners)
             try:

@@ -1,7 +1,6 @@
 """Writes exports to the disk, and a file for each quarter of an hour; in a thread, because disks may be slow."""
 
 import asyncio
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
+from broker.runtime.own_thread import in_own_thread
 from broker.telemetry.collector import Rows
 from broker.telemetry.pending import QUARTER_US, Pending, exports_in
 from broker.telemetry.quarter import write_quarter
@@ -80,7 +80,7 @@ class Writer:
         return unread
 
     async def _run(self, function: Callable[[], int], name: str) -> int:
-        running = _in_thread(function)
+        running = in_own_thread(function, "metrics")
         finished, _ = await asyncio.wait((running,), timeout=SLOW)
         if not finished:
             self._log.error("metrics_slow", detail=f"{name} is still being written after {SLOW:g} s")
@@ -97,38 +97,6 @@ class Writer:
         if self._failing:
             self._failing = False
             self._log.info("metrics_written_again", failed=self.failed)
-
-
-def _in_thread(function: Callable[[], int]) -> "asyncio.Future[int]":
-    """Run `function` in a daemon thread: a disk that hangs must not prevent the broker from stopping.
-
-    (The interpreter waits for the threads of a ThreadPoolExecutor when it exits.)
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[int] = loop.create_future()
-
-    def finish(result: int, error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        raised: Exception | None = None
-        result = 0
-        try:
-            result = function()
-        except Exception as error:
-            raised = error
-        try:
-            loop.call_soon_threadsafe(finish, result, raised)
-        except RuntimeError:
-            pass  # the loop is closed: the broker has stopped without this write
-
-    threading.Thread(target=run, name="metrics", daemon=True).start()
-    return done
 
 
 def partition_of(wall_us: int) -> str:

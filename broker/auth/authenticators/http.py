@@ -106,12 +106,8 @@ class HttpAuthenticator:
             return response.status, content
 
     def _follow(self, path: Path) -> None:
-        key = f"{self.name}.header_file"
-        file = WatchedFile(key, path, _read_secret, self._use_secret)
-        try:
-            self._use_secret(file.read())
-        except ValueError as error:
-            raise OSError(f"{key}: {path}: {error}") from error
+        file = WatchedFile(f"{self.name}.header_file", path, _read_secret, self._use_secret)
+        self._use_secret(file.read())
         self.files.append(file)
 
     def _use_secret(self, secret: str) -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import ssl
-import urllib.request
 from collections.abc import Callable, Coroutine
 from http.client import HTTPException
 from pathlib import Path
@@ -13,18 +11,14 @@ import structlog
 from jwt import PyJWK, PyJWKSet, PyJWTError
 from jwt.algorithms import get_default_algorithms
 
+from broker.auth.authenticators.key_download import MOST_BYTES, download
 from broker.auth.watched_file import WatchedFile
 from broker.connection.replies import shortened
+from broker.runtime.own_thread import in_own_thread
 from config.tokens import Jwt
 
 KEY: Final = "authentication.jwt"
 
-MOST_BYTES: Final = 1_048_576
-"""The longest set of keys that is read."""
-TIMEOUT: Final = 10.0
-"""Seconds for which an address may say nothing."""
-LONGEST: Final = 30.0
-"""Seconds until its whole answer has to be there."""
 RETRY: Final = 30.0
 """Seconds after a failure until the next fetch; a token with an unknown key id leads to one, but not sooner."""
 
@@ -80,10 +74,7 @@ class TokenKeys:
 
     def _follow(self, name: str, path: Path, load: Callable[[Path], Any], use: Callable[[Any], None]) -> None:
         file = WatchedFile(f"{KEY}.{name}", path, load, use)
-        try:
-            use(file.read())
-        except ValueError as error:
-            raise OSError(f"{KEY}.{name}: {path}: {error}") from error
+        use(file.read())
         self.files.append(file)
 
     def _read_key(self, path: Path) -> Any:
@@ -138,9 +129,13 @@ class TokenKeys:
 
     async def _renew(self) -> None:
         """Fetch the keys again and again, until cancelled."""
-        while True:
-            await self._fetch_now()
-            await asyncio.sleep(RETRY if self._failing else self._own.refresh)
+        try:
+            while True:
+                await self._fetch_now()
+                await asyncio.sleep(RETRY if self._failing else self._own.refresh)
+        finally:
+            if self._fetching is not None:
+                self._fetching.cancel()
 
     async def _fetch_again(self) -> None:
         """Fetch the keys, unless that was a moment ago."""
@@ -156,7 +151,8 @@ class TokenKeys:
     async def _fetch(self) -> None:
         self._fetched_at = asyncio.get_running_loop().time()
         try:
-            self._use(await asyncio.wait_for(asyncio.to_thread(self._download), LONGEST))
+            content = await download(self._own)
+            self._use(await in_own_thread(lambda: self._parse(content), "keys"))
         except (OSError, ValueError, HTTPException) as error:  # URLError and TimeoutError are OSErrors
             if not self._failing:
                 self._failing = True
@@ -168,17 +164,3 @@ class TokenKeys:
             self._failing = False
         finally:
             self._fetching = None
-
-    def _download(self) -> list[PyJWK]:
-        """Raises OSError, ValueError."""
-        context = ssl.create_default_context(cafile=self._own.jwks_cafile)
-        opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
-        with opener.open(str(self._own.jwks_url), timeout=TIMEOUT) as answer:
-            return self._parse(answer.read(MOST_BYTES + 1))
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Keys come from the configured address: an answer must not lead to another one, which need not be https."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Do not follow: the answer is an error."""

@@ -20,6 +20,9 @@ from broker.auth.authenticators import password_hash
 MOST_NAME: Final = 65_535
 """Bytes of the longest user name in CONNECT."""
 
+_NOBODY: Final = "# NAME:HASH, or NAME:HASH:ROLE,ROLE for each user\n"
+"""What a file without users has: one that has become empty is a mistake, which takes nobody out of use."""
+
 _ROLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -169,6 +172,8 @@ def _rewrite(path: Path, edit: Callable[[list[str]], None], create: bool) -> Non
                 raise
             status, lines = None, []
         edit(lines)
+        if not lines:
+            lines.append(_NOBODY)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:

@@ -27,9 +27,6 @@ def open_files(
         if path is None:
             continue
         file = WatchedFile(key, path, read, partial(use, key))
-        try:
-            authorizer.put(key, file.read())
-        except ValueError as error:
-            raise OSError(f"{key}: {path}: {error}") from error
+        authorizer.put(key, file.read())
         files.append(file)
     return files

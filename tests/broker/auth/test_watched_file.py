@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -20,13 +22,16 @@ class Reader:
     def __init__(self, path: Path) -> None:
         self.used: list[str] = []
         self.loads = 0
+        self.going_on = threading.Event()
+        self.going_on.set()
         self.file = WatchedFile("section.key", path, self._load, self.used.append)
 
     def _load(self, path: Path) -> str:
         self.loads += 1
+        self.going_on.wait(SECONDS)
         text = path.read_text()
         if "wrong" in text:
-            raise ValueError("line 1: wrong")
+            raise ValueError(f"line 1: {text.split()[-1]}")
         return text
 
     @contextlib.asynccontextmanager
@@ -41,6 +46,13 @@ class Reader:
         async with asyncio.timeout(SECONDS):
             while not condition():  # noqa: ASYNC110 - what happens in a thread sets no event
                 await asyncio.sleep(0.01)
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file at once, so that nobody finds it empty before."""
+    new = path.with_name("new")
+    new.write_text(text)
+    new.replace(path)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +79,7 @@ async def test_changes_are_used(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
-    """A file that is gone or has a mistake is reported once, and used again when it is right."""
+    """A file that is gone or has a mistake is reported once for each, and used again when it is right."""
     path = tmp_path / "file"
     path.write_text("one")
     reader = Reader(path)
@@ -76,15 +88,80 @@ async def test_what_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
         async with reader.watching():
             path.unlink()
             await reader.until(lambda: len(logged) == 1)
-            path.write_text("wrong")
+            put(path, "wrong")
             await reader.until(lambda: reader.loads > 3)
-            path.write_text("right")
+            put(path, "wrong again")
+            await reader.until(lambda: len(logged) == 3)
+            put(path, "right")
             await reader.until(lambda: reader.used == ["right"])
-    assert [event["event"] for event in logged] == ["file_not_read", "file_read"]
+    assert [event["event"] for event in logged] == ["file_not_read"] * 3 + ["file_read"]
+    assert [event["detail"] for event in logged[:3]] == ["No such file or directory", "line 1: wrong", "line 1: again"]
     assert logged[0]["key"] == "section.key"
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir], ids=["FIFO", "directory"])
+async def test_what_is_no_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A FIFO or a directory in its place is reported, and a file that comes after it is read."""
+    path = tmp_path / "file"
+    path.write_text("one")
+    reader = Reader(path)
+    reader.file.read()
+    with capture_logs() as logged:
+        async with reader.watching():
+            path.unlink()
+            make(path)
+            await reader.until(lambda: any(event.get("detail") == "is not a regular file" for event in logged))
+            path.rename(tmp_path / "away")
+            put(path, "two")
+            await reader.until(lambda: reader.used == ["two"])
+    assert reader.loads == 2
+
+
+async def test_file_that_becomes_empty(tmp_path: Path) -> None:
+    """An editor that has just emptied a file takes nothing out of use; a comment is enough to say that it is meant."""
+    path = tmp_path / "file"
+    path.write_text("")
+    reader = Reader(path)
+    assert reader.file.read() == ""
+    with capture_logs() as logged:
+        async with reader.watching():
+            path.write_text("one")
+            await reader.until(lambda: reader.used == ["one"])
+            path.write_text("")
+            await reader.until(lambda: len(logged) == 2)
+            put(path, "#")
+            await reader.until(lambda: reader.used == ["one", "#"])
+    assert "has become empty" in logged[1]["detail"]
+
+
+async def test_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that hangs is reported once, other files are followed meanwhile, and this one again when it answers."""
+    if not watched_file.__file__.endswith(".py"):
+        return  # what is compiled has constants
+    monkeypatch.setattr(watched_file, "SLOW", 0.05)
+    path, other = Reader(tmp_path / "file"), Reader(tmp_path / "other")
+    for reader in (path, other):
+        reader.file.path.write_text("one")
+        reader.file.read()
+    path.going_on.clear()
+    with capture_logs() as logged:
+        async with path.watching(), other.watching():
+            put(path.file.path, "two")
+            await path.until(lambda: len(logged) == 1)
+            put(other.file.path, "two")
+            await other.until(lambda: other.used == ["two"])
+            assert path.loads == 2
+            path.going_on.set()
+            await path.until(lambda: path.used == ["two"])
+    assert "has not answered" in logged[0]["detail"]
+    assert [event["event"] for event in logged] == ["file_not_read", "file_read", "file_read"]
+
+
 def test_first_time(tmp_path: Path) -> None:
-    """What cannot be read at the start is an error."""
-    with pytest.raises(FileNotFoundError):
-        Reader(tmp_path / "file").file.read()
+    """What cannot be read at the start is an error, which names the key and the file."""
+    path = tmp_path / "file"
+    with pytest.raises(OSError, match=f"section.key: {path}: No such file"):
+        Reader(path).file.read()
+    put(path, "wrong")
+    with pytest.raises(OSError, match=f"section.key: {path}: line 1: wrong"):
+        Reader(path).file.read()

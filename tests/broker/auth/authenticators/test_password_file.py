@@ -222,6 +222,24 @@ def test_file_that_is_gone(start: Start, tmp_path: Path) -> None:
     assert len(events(broker, "file_not_read")) == 1
 
 
+def test_file_that_becomes_empty(start: Start, tmp_path: Path) -> None:
+    """Whoever has just emptied the file disconnects nobody; who removes the last user means it."""
+    path = write_users(tmp_path / "users", {"ann": ANN})
+    broker = start(sections=sections(path))
+    with log_in(broker.address(), "ann", ANN) as ann:
+        assert ann.expect(Connack).reason_code == 0
+        content = path.read_text()
+        path.write_text("")
+        (event,) = wait_for_event(broker, "file_not_read")
+        assert "write a line, such as a comment" in event["detail"]
+        assert code(broker.address(), "ann", ANN) == 0
+        ann.expect_nothing_more()
+        path.write_text(content)
+        run_user("remove", "ann", "--file", str(path))
+        assert ann.expect(Disconnect).reason_code == reason_codes.ADMINISTRATIVE_ACTION
+        assert code(broker.address(), "ann", ANN) == BAD
+
+
 def test_mistakes_are_logged(start: Start, tmp_path: Path) -> None:
     """A line that cannot be used is logged by its number without the hash; other users log in."""
     path = write_users(tmp_path / "users")
