@@ -37,6 +37,11 @@ def unreadable(names: Mapping[Path, str | None]) -> Iterator[tuple[Path, str]]:
             yield path, problem + (": `sluice user add --file FILE NAME` creates it" if missing else "")
 
 
+def is_irregular(path: FilePath) -> bool:
+    """Whether it is neither a file nor a directory: to open a FIFO would wait for its writer."""
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
 def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:
     has_keyfile = tls.get("keyfile") is not None
     wanted: dict[str, list[tuple[str, tuple[bytes, ...]]]] = {
@@ -64,6 +69,8 @@ def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _read(name: str) -> tuple[bytes, str]:
     """The start of a file, or why it cannot be read."""
     try:
+        if is_irregular(FilePath(name)):
+            return b"", f"{name!r} is not a regular file"
         with FilePath(name).open("rb") as file:
             return file.read(MAX_BYTES), ""
     except FileNotFoundError:

@@ -20,6 +20,9 @@ from config.value_types import WRITTEN
 
 _FILES: Final[tuple[Path, ...]] = (
     ("authentication", "password_file"),
+    ("authentication", "jwt", "key_file"),
+    ("authentication", "jwt", "jwks_file"),
+    ("authentication", "jwt", "jwks_cafile"),
     ("authentication", "http", "cafile"),
     ("authentication", "http", "header_file"),
     ("authentication", "postgres", "cafile"),

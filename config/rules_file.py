@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError
 
 from config import messages, yaml_file
 from config.errors import ConfigError, Problem
+from config.files import is_irregular
 from config.layers import Layer, Origin, Path, dotted
 from config.rule import Rule
 from config.value_types import WRITTEN, Model
@@ -19,8 +20,15 @@ class _File(Model):
 
 
 def read_rules(path: FilePath) -> list[Rule]:
-    """Read the rules of a file. Raises ConfigError with all mistakes."""
+    """Read the rules of a file. Raises ConfigError with all mistakes.
+
+    Without the key `rules` it is one, too: an editor that has just emptied the file must not allow everything.
+    """
+    if is_irregular(path):
+        raise ConfigError([Problem("", str(path), None, "is not a regular file")])
     layer, problems, _ = yaml_file.read(path)
+    if not layer.values and not problems:
+        problems.append(Problem("", str(path), None, "is empty: write `rules: []` if there are to be none"))
     rules: list[Rule] = []
     try:
         rules = _File.model_validate(layer.values, context={WRITTEN: True}).rules

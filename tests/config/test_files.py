@@ -1,8 +1,10 @@
 """Certificate files: missing, unreadable, or of the wrong kind."""
 
+import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 import config
 from config import files
@@ -21,6 +23,7 @@ def folder(tmp_path: Path) -> Path:
     contents = {"cert": CERTIFICATE, "key": KEY, "both": CERTIFICATE + KEY, "encrypted": ENCRYPTED, "text": "x"}
     for name, content in contents.items():
         (tmp_path / name).write_text(content)
+    os.mkfifo(tmp_path / "fifo")
     (tmp_path / "der").write_bytes(b"\x30\x82\x01\x0a")
     return tmp_path
 
@@ -53,6 +56,7 @@ def test_valid(folder: Path) -> None:
         ({"certfile": "cert", "keyfile": "encrypted"}, "keyfile", "is encrypted"),
         ({"certfile": "both", "cafile": "key"}, "cafile", "holds no certificate"),
         ({"certfile": "both", "cafile": "none"}, "cafile", "there is no file"),
+        ({"certfile": "fifo"}, "certfile", "is not a regular file"),
     ],
 )
 def test_invalid(folder: Path, names: dict[str, str], key: str, message: str) -> None:
@@ -81,6 +85,19 @@ def test_password_file(folder: Path, name: str, message: str) -> None:
     ((path, problem),) = files.unreadable({key: str(folder / name)})
     assert path == key
     assert message in problem
+
+
+@pytest.mark.parametrize("key", ["key_file", "jwks_file", "jwks_cafile"])
+def test_files_of_tokens(folder: Path, key: str) -> None:
+    """A file for tokens that is not there is a mistake at its key."""
+    file = folder / "sluice.yaml"
+    own = {"algorithms": ["RS256"], "jwks_url": "https://example.com/"} | {key: str(folder / "none")}
+    if key != "jwks_cafile":
+        del own["jwks_url"]
+    file.write_text(yaml.safe_dump({"authentication": {"jwt": own}}))
+    (problem,) = config.check(file)
+    assert problem.path == f"authentication.jwt.{key}"
+    assert problem.message == f"there is no file '{folder}/none'"
 
 
 def test_password_file_of_a_configuration(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Files of rules: what is in them, mistakes, and changes in a running broker, with users who log in."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,8 @@ def test_session_of_another_user_stays(start: Start, tmp_path: Path, version: in
         ("- permit: deny", "found no keys"),
         ("rule: []", "did you mean 'rules'?"),
         ("rules: [", "is not YAML"),
+        ("", "is empty: write `rules: []`"),
+        ("# nothing yet\n", "is empty: write `rules: []`"),
     ],
 )
 def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
@@ -194,7 +197,27 @@ def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_no_rules(tmp_path: Path) -> None:
-    """An empty file has none."""
+    """A file can say that it has none."""
     path = tmp_path / "rules.yaml"
-    path.write_text("# nothing yet\n")
+    path.write_text("rules: []\n")
     assert read(path) == []
+
+
+def test_fifo(tmp_path: Path) -> None:
+    """What is no file is a mistake, which nobody waits for."""
+    os.mkfifo(tmp_path / "rules.yaml")
+    with pytest.raises(ConfigError, match="is not a regular file"):
+        read(tmp_path / "rules.yaml")
+
+
+def test_file_that_becomes_empty(start: Start, tmp_path: Path) -> None:
+    """The rules stay while an editor has emptied their file."""
+    path = write(tmp_path / "rules.yaml", {"permit": "deny", "topics": ["a"]})
+    broker = start(sections={"authorization": {"rules_file": str(path), "default": "allow"}})
+    with WireClient(broker.address(), 5) as client:
+        client.connect()
+        path.write_text("")
+        wait_for_event(broker, "file_not_read")
+        assert publish(client, "a") == DENIED
+        write(path)
+        wait_until(lambda: publish(client, "a") == 0x10, "there are no rules")
