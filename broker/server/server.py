@@ -177,7 +177,8 @@ class Server:
         for place in self.listeners.opened:
             if place["listener"] in opened:
                 self._log.info("listening", **place)
-        self._log.info("reloaded", changed=changes.changed, opened=opened, closed=closed, restart=changes.restart)
+        log = self._log.warning if changes.restart else self._log.info
+        log("reloaded", changed=changes.changed, opened=opened, closed=closed, restart=changes.restart)
         return changes
 
     async def _open_all(self) -> "AdminServer | None":

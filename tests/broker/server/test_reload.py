@@ -65,6 +65,20 @@ def test_limits_apply_to_sessions_that_are_there(broker: BrokerProcess, tmp_path
     assert (found["session.max_mqueue_len"], found["mqtt.max_topic_levels"]) == (2, 128)
 
 
+def test_first_rules_need_a_restart(broker: BrokerProcess) -> None:
+    """Without rules at the start, nobody is checked against those that a reload brings, and the log warns of that."""
+    with connected(broker.address(), 5) as client:
+        rewrite(broker, authorization={"rules": [{"permit": "deny", "topics": ["a"]}]})
+        answer = reload(broker)
+        client.send(encode_publish(b"a", b"x", 1, False, False, 9, None, 5))
+        assert client.expect(Puback).reason_code == reason_codes.NO_MATCHING_SUBSCRIBERS
+    (event,) = wait_for_event(broker, "reloaded")
+    assert event["level"] == "warning"
+    assert event["restart"] == answer.json["restart"]
+    assert all(key.startswith("authorization.rules") for key in event["restart"])
+    assert "only if there are some when the broker starts" in event["restart"]["authorization.rules"]
+
+
 def test_signal(broker: BrokerProcess) -> None:
     """SIGHUP reloads, and the log says what has changed: here its own level."""
     with connected(broker.address(), 5) as client:
