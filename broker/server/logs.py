@@ -6,11 +6,11 @@ If systemd's journal reads standard error, lines that would be text go to it wit
 import logging
 import os
 import sys
-from io import StringIO
 from typing import Final, TextIO, cast
 
 import structlog
 
+from broker.server.console import Console
 from broker.server.journald import Journald, reads
 from broker.server.log_limits import LogLimits
 from config.models import Log
@@ -37,11 +37,7 @@ def configure(log: Log) -> None:
     if log.format == "json":  # its strings are ASCII, without control characters
         rendering = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        rendering = [
-            *_journal(),
-            _printable,
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_traceback),
-        ]
+        rendering = [*_journal(), Console(sys.stderr.isatty())]
     structlog.configure(
         processors=[
             _drop_below_level,
@@ -102,22 +98,6 @@ def _drop_beyond_limit(_: object, method: str, event: structlog.types.EventDict)
     if not _limits.admit(str(name), next((str(event[key]) for key in _SOURCES if key in event), "")):
         raise structlog.DropEvent
     return event
-
-
-def _printable(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Escape what clients may send to forge lines, or to control the terminal that shows them."""
-    for key, value in event.items():
-        if isinstance(value, str) and not value.isprintable() and key != "exception":
-            event[key] = repr(value)
-    return event
-
-
-def _traceback(target: TextIO, error: structlog.typing.ExcInfo) -> None:
-    """Write a traceback, indented and escaped: an error may quote what a client has sent, line ends too."""
-    text = StringIO()
-    structlog.dev.plain_traceback(text, error)
-    lines = (line if line.isprintable() else repr(line)[1:-1] for line in text.getvalue().splitlines())
-    target.write("".join(f"\n  {line}" for line in lines if line))
 
 
 class StandardError:
