@@ -16,6 +16,7 @@ from broker.auth.authenticators.users_file import User
 from broker.cli.options import CONFIG_PROBLEM
 from config import ScramUser
 from config.access import LEAST_ITERATIONS, MOST_ITERATIONS
+from config.value_types import MAX_UINT16
 
 ITERATIONS: Final = 15_000
 """Takes a client about a tenth of a second (RFC 7677, section 4); small devices may need fewer."""
@@ -54,7 +55,7 @@ def add(name: Name, role: Roles = None, file: File = None, config_file: ConfigFi
     try:
         users_file.check_name(name)
         users_file.check_roles(role or [])
-        new = User(name, password_hash.make(_password().encode()), tuple(role or ()))
+        new = User(name, password_hash.make(_sendable_password()), tuple(role or ()))
     except ValueError as error:
         raise _failed(str(error)) from None
     _change(path, name, edit, create=True)
@@ -65,7 +66,7 @@ def passwd(name: Name, file: File = None, config_file: ConfigFile = None) -> Non
     """Change a user's password. A running broker disconnects the user, who has to log in with the new one."""
     path = _file(file, config_file)
     try:
-        encoded = password_hash.make(_password().encode())
+        encoded = password_hash.make(_sendable_password())
     except ValueError as error:
         raise _failed(str(error)) from None
     _change(path, name, lambda user: _known(user, name)._replace(hash=encoded))
@@ -173,13 +174,25 @@ def scram(
 
 def _password() -> str:
     """Prompt for the password twice, without echo; without a terminal, read it from standard input."""
-    if sys.stdin.isatty():
-        text: str = typer.prompt("Password", hide_input=True, confirmation_prompt="Once more", err=True)
-    else:
-        text = sys.stdin.readline().rstrip("\r\n")
+    try:
+        if sys.stdin.isatty():
+            text: str = typer.prompt("Password", hide_input=True, confirmation_prompt="Once more", err=True)
+        else:
+            text = sys.stdin.readline().rstrip("\r\n")
+        text.encode()  # in some locales other bytes are no error before
+    except UnicodeError:
+        raise ValueError("the password is not text in UTF-8: write it in UTF-8, as clients send it") from None
     if not text:
         raise ValueError("the password is empty")
     return text
+
+
+def _sendable_password() -> bytes:
+    """As `_password`, for clients that send it in CONNECT."""
+    password = _password().encode()
+    if len(password) > MAX_UINT16:
+        raise ValueError(f"the password has {len(password)} bytes; clients can send {MAX_UINT16} at most")
+    return password
 
 
 def _entry(name: str, password: str, iterations: int) -> ScramUser:

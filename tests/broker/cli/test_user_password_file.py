@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "users"
 
 
-def user(path: Path, *arguments: str, typed: str = "") -> tuple[int, str, str]:
+def user(path: Path, *arguments: str, typed: str | bytes = "") -> tuple[int, str, str]:
     """Run the command on this file: status, standard output, standard error."""
     result = CliRunner().invoke(app, ("user", *arguments, "--file", str(path)), input=typed)
     return result.exit_code, result.stdout, result.stderr
@@ -60,6 +60,10 @@ def test_a_users_life(path: Path) -> None:
         (("add", "ann"), "x\n", "there is a user 'ann' already"),
         (("add", "zoe"), "", "the password is empty"),
         (("add", "zoe"), "\n", "the password is empty"),
+        (("add", "zoe"), b"p\xff\n", "the password is not text in UTF-8"),
+        (("passwd", "ann"), b"p\xff\n", "the password is not text in UTF-8"),
+        (("add", "zoe"), "ä" * 32_768, "the password has 65536 bytes; clients can send 65535 at most"),
+        (("passwd", "ann"), "x" * 65_536, "clients can send 65535 at most"),
         (("add", "a:b"), "x\n", "without a colon"),
         (("add", "#a"), "x\n", "not beginning with #"),
         (("add", " a"), "x\n", "printable"),
@@ -73,13 +77,19 @@ def test_a_users_life(path: Path) -> None:
         (("remove", "zoe"), "", "there is no user 'zoe'"),
     ],
 )
-def test_refused(path: Path, arguments: tuple[str, ...], typed: str, message: str) -> None:
+def test_refused(path: Path, arguments: tuple[str, ...], typed: str | bytes, message: str) -> None:
     """What cannot be done is refused with status 2 and a reason, and the file stays."""
     before = write_users(path).read_bytes()
     status, out, err = user(path, *arguments, typed=typed)
     assert (status, out) == (2, "")
     assert message in err
     assert path.read_bytes() == before
+
+
+def test_longest_password(path: Path) -> None:
+    """A password of as many bytes as CONNECT has room for can be used."""
+    assert user(path, "add", "ann", typed="x" * 65_535 + "\n") == (0, "", "")
+    assert password_hash.verify(users(path)["ann"].hash, b"x" * 65_535)
 
 
 def test_list(path: Path) -> None:
