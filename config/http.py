@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from config.urls import is_safe
+from config.urls import refusal
 from config.value_types import FiniteCount, FiniteDuration, Model, check_path
 
 MOST_REQUESTS: Final = 1_000
@@ -13,11 +13,8 @@ MOST_CACHED: Final = 1_000_000
 
 
 def _check_url(value: object) -> object:
-    if isinstance(value, str) and not is_safe(value):  # it is not quoted: there may be a password in it
-        raise ValueError(
-            "write an https address (http only on this machine), without a user name or password: "
-            "header_file is for secrets"
-        )
+    if isinstance(value, str) and (why := refusal(value)):
+        raise ValueError(f"{why}; header_file is for secrets")
     return value
 
 

@@ -14,9 +14,7 @@ from config import yaml_file
 from config.layers import Path, dotted
 from config.load import Loaded
 from config.schema import written
-
-HIDDEN: Final = "***"
-"""Replaces a secret."""
+from config.urls import HIDDEN, masked
 
 INDENT: Final = "  "
 
@@ -41,8 +39,7 @@ def _settings(value: object, path: Path, sources: Mapping[str, str]) -> Iterator
         for index, item in enumerate(value):
             yield from _settings(item, (*path, index), sources)
     else:
-        shown = HIDDEN if _is_secret(value) else written(path, value)
-        shown = str(shown) if isinstance(shown, FilePath) else shown
+        shown = _shown(written(path, value))
         yield dotted(path), shown, sources.get(dotted(path), "")
 
 
@@ -77,11 +74,17 @@ def _is_secret(value: object) -> bool:
     return isinstance(value, SecretStr | SecretBytes) or (isinstance(value, dict) and bool(value))
 
 
-def _scalar(value: object) -> str:
+def _shown(value: object) -> object:
+    """A value as people may see it."""
     if _is_secret(value):
-        value = HIDDEN
-    elif isinstance(value, FilePath):
-        value = str(value)
+        return HIDDEN
+    if isinstance(value, str) and value.startswith(("https://", "http://")):
+        return masked(value)
+    return str(value) if isinstance(value, FilePath) else value
+
+
+def _scalar(value: object) -> str:
+    value = _shown(value)
     # Text that YAML 1.2 would read as something else, such as 1e3, gets quotes.
     style = "'" if isinstance(value, str) and yaml_file.plain(value) != value else None
     text: str = yaml.safe_dump(value, allow_unicode=True, default_style=style, width=10**6)

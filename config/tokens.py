@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from config.urls import is_safe
+from config.urls import refusal
 from config.value_types import FiniteDuration, Model, check_path
 
 Algorithm = Literal[
@@ -57,6 +57,6 @@ class Jwt(Model):
         if self.key_file is not None and len(kinds) > 1:
             each = " and ".join(reversed(kinds.values()))
             raise ValueError(f"one key_file cannot serve {each}: write one of these algorithms, or jwks_file")
-        if self.jwks_url is not None and not is_safe(self.jwks_url):
-            raise ValueError("jwks_url: write an https address (http only on this machine)")
+        if self.jwks_url is not None and (why := refusal(self.jwks_url)):
+            raise ValueError(f"jwks_url: {why}")
         return self

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from config.http import Http
 from config.plugins import Plugin
 from config.postgres import Postgres
+from config.urls import masked, masked_in, refusal
 
 pytestmark = pytest.mark.once
 
@@ -71,3 +72,39 @@ def test_address_with_a_password_is_not_quoted() -> None:
     (error,) = caught.value.errors()
     assert "header_file is for secrets" in error["msg"]
     assert "battery" not in error["msg"]
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("https://example.com/", ""),
+        ("http://127.0.0.1:8080/keys", ""),
+        ("http://example.com/", "write an https address"),
+        ("https://ann:battery@example.com/", "without a user name and a password"),
+        ("http://ann@localhost/", "without a user name and a password"),
+        ("https://[example.com/", "write an https address"),
+        ("https:///keys", "write an https address"),
+    ],
+)
+def test_reasons_against_an_address(url: str, reason: str) -> None:
+    """Each refusal says what would be right for this address."""
+    assert reason in refusal(url)
+    assert bool(refusal(url)) == bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://example.com/a", "https://example.com/a"),
+        ("https://example.com/a?", "https://example.com/a?"),
+        ("https://example.com/a?key=battery&n=1", "https://example.com/a?key=***&n=***"),
+        ("https://example.com/a?battery", "https://example.com/a?***"),
+        ("https://example.com?key=battery?staple=x#battery", "https://example.com?key=***"),
+        ("https://ann:battery@example.com/a@b", "https://***@example.com/a@b"),
+    ],
+)
+def test_addresses_without_secrets(url: str, shown: str) -> None:
+    """Who reads an address sees neither user, password nor the values of its query, also in an error that quotes it."""
+    assert masked(url) == shown
+    assert masked_in(f"400, url={url} x", url) == f"400, url={shown} x"
+    assert masked_in(f"400, url={url} x", "") == f"400, url={shown} x"

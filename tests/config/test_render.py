@@ -110,3 +110,18 @@ def test_secrets_are_not_shown() -> None:
     text = render(Loaded(account, sources))  # type: ignore[arg-type]
     assert "opensesame" not in text
     assert lines(text) == {"user: ann": "default", "password: '***'": "SLUICE_PASSWORD"}
+
+
+def test_secrets_in_addresses(path: Path) -> None:
+    """The address of a service is shown without the values of its query, in the text and by the admin API."""
+    path.write_text(
+        "authentication:\n  http: {url: 'https://a.example.com/?key=battery'}\n"
+        "  jwt: {algorithms: [RS256], jwks_url: 'https://b.example.com/k?key=battery'}\n"
+    )
+    loaded = config.load(path, {})
+    told = [value for _, value, _ in config.settings(loaded.config, loaded.sources)]
+    text = render(loaded)
+    for shown in ("https://a.example.com/?key=***", "https://b.example.com/k?key=***"):
+        assert shown in text
+        assert shown in told
+    assert "battery" not in text + str(told)

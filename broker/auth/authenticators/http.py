@@ -20,6 +20,7 @@ from broker.auth.authenticators.outage import Outage
 from broker.auth.authenticators.slots import Slots
 from broker.auth.watched_file import WatchedFile
 from config.http import Http
+from config.urls import masked_in
 
 SOURCE: Final = "http"
 
@@ -73,7 +74,7 @@ class HttpAuthenticator:
         except TimeoutError:
             self._outage.failed(f"no answer within {self._own.timeout:g} s")
         except (aiohttp.ClientError, OSError) as error:
-            self._outage.failed(f"{type(error).__name__}: {error}"[:500])
+            self._outage.failed(masked_in(f"{type(error).__name__}: {error}", self._own.url)[:500])
         except ValueError as error:
             self._outage.failed(f"an answer with mistakes: {error}"[:500])
         self._outage.over()

@@ -16,6 +16,7 @@ from broker.auth.watched_file import WatchedFile
 from broker.connection.replies import shortened
 from broker.runtime.own_thread import in_own_thread
 from config.tokens import Jwt
+from config.urls import masked_in
 
 KEY: Final = "authentication.jwt"
 
@@ -156,7 +157,7 @@ class TokenKeys:
         except (OSError, ValueError, HTTPException) as error:  # URLError and TimeoutError are OSErrors
             if not self._failing:
                 self._failing = True
-                detail = shortened(str(error)) or type(error).__name__
+                detail = shortened(masked_in(str(error), str(self._own.jwks_url))) or type(error).__name__
                 self._log.error("keys_not_fetched", key=f"{KEY}.jwks_url", detail=detail)
         else:
             if self._failing:

@@ -156,6 +156,25 @@ async def test_answers_that_mean_nothing(service: LoginService, status: int, con
     assert len(service.asked) == 2
 
 
+async def test_failures_do_not_tell_the_query() -> None:
+    """What the log quotes of the address has no secret of it."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"no HTTP\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with capture_logs() as logged:
+            async with asking(f"http://127.0.0.1:{port}/login?key=battery") as authenticator:
+                with pytest.raises(Unavailable):
+                    await authenticator.authenticate(LOGIN)
+    (event,) = logged
+    assert f"http://127.0.0.1:{port}/login?key=***" in event["detail"]
+    assert "battery" not in str(logged)
+
+
 async def test_without_a_user_name(service: LoginService) -> None:
     """The service may say who it is, or let it in without a name, but roles and limits are those of a user.
 

@@ -146,7 +146,7 @@ def test_secrets_in_sets_count_for_secrets_only(tmp_path: Path) -> None:
         ({"algorithms": ["HS256"], "key_file": "a", "jwks_file": "b"}, "write one of key_file"),
         ({"algorithms": ["HS256", "RS256"], "key_file": "a"}, "not both"),
         ({"algorithms": ["RS256"], "jwks_url": "http://example.com/"}, "https"),
-        ({"algorithms": ["RS256"], "jwks_url": "https://ann:secret@example.com/"}, "https"),
+        ({"algorithms": ["RS256"], "jwks_url": "https://ann:secret@example.com/"}, "without a user name"),
         ({"algorithms": ["none"], "key_file": "a"}, "HS256"),
         ({"algorithms": [], "key_file": "a"}, "at least 1"),
         ({"algorithms": ["RS256", "PS512", "ES256"], "key_file": "a"}, "cannot serve RS256 and ES256: write one"),
