@@ -86,10 +86,10 @@ class WatchedFile(Generic[T]):
             return None
         if not stat.S_ISREG(status.st_mode):  # to open a FIFO would wait for its writer
             raise ValueError("is not a regular file")
+        loaded = self._load(self.path)
         if status.st_size == 0 and self._seen is not None and self._seen[2]:
             # Editors empty a file before they write it, and a full disk leaves it so.
-            raise ValueError("has become empty: write a line, such as a comment, if nothing is to be in it")
-        loaded = self._load(self.path)
+            raise ValueError("has become empty: write a comment if nothing is to be in it")
         self._seen = signature
         return (loaded,)
 

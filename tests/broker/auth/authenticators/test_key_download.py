@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from broker.auth.authenticators.key_download import MOST_BYTES, download
 from config.tokens import Jwt
 from tests.broker.conftest import Start
 from tests.support.broker.logins import NO_LIMITS
+from tests.support.certificates import Certificates
 from tests.support.waiting import wait_until
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n"
@@ -23,10 +25,11 @@ HALF = b"HTTP/1.1 200 OK\r\nX-A: "
 class Dripping:
     """Sends the beginning of an answer to each client, and then a byte now and then, until they go."""
 
-    def __init__(self, listening: socket.socket, begin: bytes) -> None:
+    def __init__(self, listening: socket.socket, begin: bytes, tls: ssl.SSLContext | None) -> None:
         self._listening = listening
         self._begin = begin
-        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/keys"
+        self._tls = tls
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{listening.getsockname()[1]}/keys"
         self.asked = threading.Event()
         self.left = threading.Event()
 
@@ -39,7 +42,7 @@ class Dripping:
             threading.Thread(target=self._drip, args=(client,), daemon=True).start()
 
     def _drip(self, client: socket.socket) -> None:
-        with client:
+        with client if self._tls is None else self._tls.wrap_socket(client, server_side=True) as client:
             try:
                 client.recv(4096)
                 self.asked.set()
@@ -58,18 +61,18 @@ class Dripping:
 
 
 @contextmanager
-def dripping(begin: bytes) -> Iterator[Dripping]:
+def dripping(begin: bytes, tls: ssl.SSLContext | None = None) -> Iterator[Dripping]:
     """Have such a server run."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = Dripping(listening, begin)
+        server = Dripping(listening, begin, tls)
         threading.Thread(target=server.run, daemon=True).start()
         yield server
         listening.shutdown(socket.SHUT_RDWR)
 
 
-def own(url: str) -> Jwt:
+def own(url: str, **more: object) -> Jwt:
     """Tokens whose keys are at an address."""
-    return Jwt.model_validate({"algorithms": ["RS256"], "jwks_url": url})
+    return Jwt.model_validate({"algorithms": ["RS256"], "jwks_url": url, **more})
 
 
 def running() -> bool:
@@ -84,6 +87,21 @@ async def test_server_that_drips(monkeypatch: pytest.MonkeyPatch, begin: bytes) 
     with dripping(begin) as server:
         with pytest.raises(OSError, match="was not there within"):
             await download(own(server.url))
+        await asyncio.to_thread(wait_until, lambda: not running() and server.left.is_set(), "it has been given up")
+
+
+@pytest.mark.parametrize("begin", [HALF, HEAD], ids=["head", "body"])
+async def test_server_that_drips_with_tls(
+    monkeypatch: pytest.MonkeyPatch, certificates: Certificates, begin: bytes
+) -> None:
+    """The same over TLS."""
+    monkeypatch.setattr(key_download, "LONGEST", 2.0)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificates.server.certfile, certificates.server.keyfile)
+    with dripping(begin, tls) as server:
+        with pytest.raises(OSError, match="was not there within"):
+            await download(own(server.url, jwks_cafile=certificates.cafile))
+        assert server.asked.is_set()
         await asyncio.to_thread(wait_until, lambda: not running() and server.left.is_set(), "it has been given up")
 
 

@@ -231,7 +231,7 @@ def test_file_that_becomes_empty(start: Start, tmp_path: Path) -> None:
         content = path.read_text()
         path.write_text("")
         (event,) = wait_for_event(broker, "file_not_read")
-        assert "write a line, such as a comment" in event["detail"]
+        assert "write a comment if nothing is to be in it" in event["detail"]
         assert code(broker.address(), "ann", ANN) == 0
         ann.expect_nothing_more()
         path.write_text(content)

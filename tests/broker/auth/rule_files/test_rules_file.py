@@ -217,7 +217,8 @@ def test_file_that_becomes_empty(start: Start, tmp_path: Path) -> None:
     with WireClient(broker.address(), 5) as client:
         client.connect()
         path.write_text("")
-        wait_for_event(broker, "file_not_read")
+        (event,) = wait_for_event(broker, "file_not_read")
+        assert "is empty: write `rules: []` if there are to be none" in event["detail"]
         assert publish(client, "a") == DENIED
         write(path)
         wait_until(lambda: publish(client, "a") == 0x10, "there are no rules")
