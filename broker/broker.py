@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from broker.addresses.book import AddressBook
 from broker.addresses.policy import Addresses
 from broker.auth.access import SCRAM, Access
 from broker.auth.authenticators.guard import Guard
 from broker.auth.authorizer import Authorizer
+from broker.auth.permissions import Who
 from broker.auth.rules import Rule
 from broker.auth.topic_rules import TopicRules
 from broker.auth.waiting import recheck_waiting
@@ -16,6 +17,7 @@ from broker.auth.watched_file import WatchedFile
 from broker.clients import Client, Clients
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
+from broker.connection.connection import Connection
 from broker.connection.connections import Connections
 from broker.connection.handlers import Handlers
 from broker.connection.handshake import Handshake
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     from broker.auth.authenticators.authenticators import Authenticators
 
 
+_NO_ROLES: Final[frozenset[str]] = frozenset()
+
+
 def open_authenticators(config: Config, guard: Guard, connections: Connections) -> "Authenticators | None":
     """What decides about user names and passwords; None if nothing is configured for that. Raises OSError."""
     if not config.authentication.has_chain:
@@ -62,6 +67,20 @@ def _changed_users(before: Config, now: Config) -> set[str]:
     """The users of SCRAM who are removed, or have another password or other roles."""
     same = {user.username: user for user in now.authentication.scram}
     return {user.username for user in before.authentication.scram if same.get(user.username) != user}
+
+
+def _who(client: Client) -> Who:
+    """Who a client is that has connected when there were no rules.
+
+    One that is away and not in the journal has no address: what waits for it is decided anew when it has one again.
+    """
+    session = client.session
+    owner = None if client.kept is None else client.kept.owner
+    if owner is not None:
+        return Who(owner.user, owner.roles, session.client_id, owner.host, owner.listener)
+    user, roles = (None, _NO_ROLES) if client.identity is None else (client.identity.user, client.identity.roles)
+    host = client.connection.host if isinstance(client.connection, Connection) else ""
+    return Who(user, roles, session.client_id, host, session.listener, client.owned)
 
 
 @final
@@ -202,6 +221,8 @@ class Broker:
             if self.authorizer is not None:
                 self.authorizer.use(config)
                 await self.renew_permissions()
+            elif config.authorization.has_rules:
+                await self._authorize(Authorizer(config))
             self.router.forget_topics()
         if limiting:
             await self.clients.visit(self._renew_quota)
@@ -216,6 +237,24 @@ class Broker:
         self.quotas.renew(client)
         if client.connection is not None:
             client.connection.limit_rate(monotonic_us())
+
+    async def _authorize(self, authorizer: Authorizer) -> None:
+        """The broker has its first rules; when this returns, they apply to all sessions."""
+        authorizer.on_changed = self.router.forget_topics
+        self.authorizer = self.sessions.authorizer = self.handlers.handshake.authorizer = authorizer
+        await self.clients.visit(self._permit)  # first: to sessions without permissions the router delivers nothing
+        self.router.authorizer = self.handlers.subscribing.authorizer = authorizer
+        self.handlers.publishing.authorize(authorizer)
+        self.router.forget_topics()
+        await self.clients.visit(self._recheck)
+
+    def _permit(self, client: Client) -> None:
+        """There are rules; who has connected since has permissions already."""
+        authorizer = self.authorizer
+        assert authorizer is not None
+        if client.permissions is None:
+            client.permissions = authorizer.permissions(_who(client))
+            authorizer.attach(client.session.outbound, client.permissions, False)
 
     async def use_rules(self, source: str, rules: list[Rule]) -> None:
         """The rules of a source have changed; when this returns, they apply to all sessions."""
@@ -244,6 +283,14 @@ class Broker:
         client.permissions = permissions
         # With subscriptions topics are forgotten at once: nothing may be queued by the old rights once it is rechecked.
         authorizer.attach(client.session.outbound, permissions, bool(client.session.subscriptions))
+        self._recheck(client)
+
+    def _recheck(self, client: Client) -> None:
+        """What waits for a client, and its subscriptions, are from a time when it had other permissions."""
+        permissions = client.permissions
+        assert permissions is not None  # there are rules
+        if client.feed is not None:
+            client.feed.authorizer = self.authorizer
         if client.connection is None:
             client.rights_changed = True
         else:

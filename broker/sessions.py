@@ -73,7 +73,7 @@ class Sessions:
         self._messages = messages
         self._addresses = addresses
         self._journal = journal
-        self._authorizer = authorizer
+        self.authorizer = authorizer
         self._last_end = 0
         """The commit with the last record that a kept session has ended."""
 
@@ -158,8 +158,8 @@ class Sessions:
         if subscriptions is not None:
             for topic_filter in subscriptions:
                 self._messages.router.unsubscribe(session.outbound, topic_filter)
-        if self._authorizer is not None:
-            self._authorizer.forget(session.outbound)
+        if self.authorizer is not None:
+            self.authorizer.forget(session.outbound)
         session.end(now)
         self._addresses.end_session(session, now)
         self.totals.add(session.listener, client.walk, session.counters)

@@ -18,7 +18,9 @@ def _nothing() -> None:
 
 
 def _default(config: Config) -> bool:
-    """Whether what no rule is about is allowed."""
+    """Whether what no rule is about is allowed; everything is once the last rules have gone."""
+    if not config.authorization.has_rules:
+        return True
     configured = config.authorization.default
     return configured == "allow" if configured is not None else not config.denies_by_default
 

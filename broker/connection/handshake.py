@@ -72,7 +72,7 @@ class Handshake:
         self._clients = sessions.clients
         self._totals = totals
         self._events = events
-        self._authorizer = authorizer
+        self.authorizer = authorizer
 
     def on_packet(self, connection: "Connection", packet: Packet, now: int) -> None:
         """Handle a packet of a client without a session. Raises MQTTError to refuse the client."""
@@ -240,7 +240,7 @@ class Handshake:
     def _permissions(self, connection: "Connection", packet: Connect, owner: Owner) -> Permissions | None:
         """What the client may do; None without rules. Raises MQTTError if that does not include its will."""
         self._admission.check_will(packet)
-        authorizer = self._authorizer
+        authorizer = self.authorizer
         if authorizer is None:
             return None
         client_id = connection.client_id
@@ -257,9 +257,9 @@ class Handshake:
             self._sessions.quotas.join(client)
         before = client.permissions
         client.permissions = permissions
-        if self._authorizer is not None and permissions is not None:
+        if self.authorizer is not None and permissions is not None:
             session = client.session
-            self._authorizer.attach(session.outbound, permissions, bool(session.subscriptions))
+            self.authorizer.attach(session.outbound, permissions, bool(session.subscriptions))
             if client.rights_changed or (before is not None and not before.equals(permissions)):
                 client.rights_changed = False
                 connection.handlers.subscribing.recheck(client)

@@ -46,16 +46,21 @@ class Publishing:
         self._topic_rules = topic_rules
         self._events = events
         self._commits = commits
-        self._authorizer = authorizer
+        self.authorizer = authorizer
         self._guard: RetainedGuard | None = None
         self._checks_all = False
         """Whether a PUBLISH without properties has to be checked too."""
         self.guard_retained(None)
 
+    def authorize(self, authorizer: Authorizer) -> None:
+        """From now on there are rules."""
+        self.authorizer = authorizer
+        self.guard_retained(self._guard)
+
     def guard_retained(self, guard: RetainedGuard | None) -> None:
         """Have this guard decide what may be retained (FC-31, FC-32); None = everything may."""
         self._guard = guard
-        parts = (self._authorizer, self._commits, guard)
+        parts = (self.authorizer, self._commits, guard)
         self._checks_all = self._selective or any(part is not None for part in parts)
 
     def publish(self, connection: "Connection", session: Session, publish: Publish, now: int) -> None:
@@ -101,7 +106,7 @@ class Publishing:
         """Raise MQTTError or PublishRefused if the PUBLISH is not supported, not permitted, or there is no room."""
         if self._selective or publish.properties is not None:
             self._check_message(publish)
-        if self._authorizer is not None:
+        if self.authorizer is not None:
             client = connection.client
             permissions = None if client is None else client.permissions
             topic = publish.topic

@@ -49,7 +49,7 @@ class Subscribing:
         self._retained = retained
         self._capabilities = capabilities
         self._topic_rules = topic_rules
-        self._authorizer = authorizer
+        self.authorizer = authorizer
         self._quotas = quotas
         self._events = events
 
@@ -84,7 +84,7 @@ class Subscribing:
         if fresh:
             feed = client.feed
             if feed is None:
-                feed = RetainedFeed(self._router, self._retained, self._topic_rules, session, self._authorizer)
+                feed = RetainedFeed(self._router, self._retained, self._topic_rules, session, self.authorizer)
             client.feed = feed if feed.add(fresh, now) else None
 
     def unsubscribe(self, client: Client, packet: Unsubscribe) -> None:
@@ -130,7 +130,7 @@ class Subscribing:
 
         A shared one has a queue for all members, so each of them must be allowed to receive all that may be in it.
         """
-        authorizer = self._authorizer
+        authorizer = self.authorizer
         permissions = None if authorizer is None else authorizer.of(session.outbound)
         if authorizer is None or permissions is None:
             return True

@@ -38,7 +38,7 @@ class RetainedFeed(Source):
         self._router = router
         self._retained = retained
         self._topic_rules = topic_rules
-        self._authorizer = authorizer
+        self.authorizer = authorizer
         self._outbound = session.outbound
         self._client_id = session.client_id
         self._wanted: dict[str, Subscription] = {}
@@ -140,7 +140,7 @@ class RetainedFeed(Source):
         topic = message.topic
         if not message.current or not self._topic_rules.may_receive(topic):
             return None
-        authorizer = self._authorizer
+        authorizer = self.authorizer
         if authorizer is not None and not authorizer.may_receive(self._outbound, topic, subscription.qos):
             return None
         if subscription.no_local and message.client_id == self._client_id:

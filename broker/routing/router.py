@@ -73,7 +73,7 @@ class Router:
         self._topic_rules = TopicRules() if topic_rules is None else topic_rules
         self.shared = SharedQueues() if shared is None else shared
         self.addresses = AddressBook([]) if addresses is None else addresses
-        self._authorizer = authorizer
+        self.authorizer = authorizer
         """None = all clients may receive the same."""
         self._merge = merge
         """Whether overlapping subscriptions of a session give one delivery; otherwise one each [MQTT-3.3.4-2]."""
@@ -173,7 +173,7 @@ class Router:
         outbound, subscription = subscribers.only, subscribers.subscription
         if not subscribers.is_simple() or outbound is None or subscription is None:
             return False
-        authorizer = self._authorizer
+        authorizer = self.authorizer
         if authorizer is not None and not authorizer.may_receive(outbound, topic, subscription.qos):
             return False
         subscribers.alone_in = self._generation
@@ -187,7 +187,7 @@ class Router:
         subscription = subscribers.subscription
         assert outbound is not None  # it is simple
         assert subscription is not None
-        authorizer = self._authorizer
+        authorizer = self.authorizer
         if authorizer is not None and not authorizer.may_receive(outbound, publish.topic, subscription.qos):
             return False
         if subscription.qos < publish.qos or publish.retain:
@@ -297,7 +297,7 @@ class Router:
         """The routes: one per session (`_merge`), or one per subscription, of clients that may receive the topic."""
         routes: list[Route] = []
         found: dict[Outbound, Route] = {}
-        authorizer = self._authorizer
+        authorizer = self.authorizer
         for subscribers in matching:
             for outbound, subscription in subscribers.each():
                 if authorizer is not None and not authorizer.may_receive(outbound, topic, subscription.qos):

@@ -12,7 +12,6 @@ from config.models import Config, Listener
 _TOLD: Final = "clients that are connected have been told the old value in CONNACK"
 _OPENED: Final = "it is opened when the broker starts"
 _NAMED: Final = "metrics, logs and the path of the admin socket have the old name"
-_ALL: Final = "all clients are checked against rules only if there are some when the broker starts"
 _HELD: Final = "what waits at full addresses has been accepted by the old limits"
 _CHECKED: Final = "topics and subscriptions that are there have been checked against the old value"
 
@@ -33,7 +32,6 @@ RESTART: Final = (
 """Keys, as patterns, that do not change live, and why. All others do; of listeners it is planned one by one."""
 
 _RESTART: Final = [(re.compile(pattern), reason) for pattern, reason in RESTART]
-_RULES: Final = re.compile(r"authorization\.(rules|default|wide_subscriptions).*")
 
 
 class Plan(NamedTuple):
@@ -66,8 +64,7 @@ def plan_reload(new: Config, old: Config) -> Plan:
     listeners = plan_listeners(old.listeners, new.listeners)
     before, after = _flat(_without_listeners(old)), _flat(_without_listeners(new))
     differing = sorted(key for key in {**before, **after} if before.get(key) != after.get(key))
-    ruled = old.authorization.has_rules and new.authorization.has_rules
-    reasons = {key: _reason(key, ruled) for key in differing}
+    reasons = {key: _reason(key) for key in differing}
     restart = {key: reason for key, reason in reasons.items() if reason}
     config = _merged(old, new, set(restart)).model_copy(update={"listeners": listeners.applied})
     problems = config.problems()
@@ -80,10 +77,8 @@ def plan_reload(new: Config, old: Config) -> Plan:
     return Plan(config, sorted(changed), restart | listeners.restart, listeners)
 
 
-def _reason(key: str, ruled: bool) -> str:
-    """Why a key needs a restart; empty if it does not. `ruled`: there are rules, before and after."""
-    if _RULES.fullmatch(key) and not ruled:
-        return _ALL
+def _reason(key: str) -> str:
+    """Why a key needs a restart; empty if it does not."""
     return next((reason for pattern, reason in _RESTART if pattern.fullmatch(key)), "")
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from broker.auth.permissions import Who
 from broker.auth.rules import from_settings
+from config.models import Config
 from config.rule import Rule
 from protocol import properties as props
 from protocol import reason_codes
@@ -16,6 +17,7 @@ from protocol.acknowledgements import Puback
 from protocol.connack import Connack
 from protocol.connect import Connect, Will
 from protocol.disconnect import Disconnect
+from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
@@ -243,17 +245,80 @@ def test_kept_session_with_other_rights() -> None:
         assert received(again) == ["b"]
 
 
+# -- the first rules
+
+
+def reload(broker: LocalBroker, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Use another section `authorization`."""
+    one, two = (Config.model_validate({"authorization": section}) for section in (before, after))
+    broker.complete(broker.broker.use(two, one))
+
+
+def test_first_rules_apply_to_sessions() -> None:
+    """A broker without rules that gets some checks everybody: who is there, what waits, wills, and who comes later."""
+    lasting: Properties = {props.SESSION_EXPIRY_INTERVAL: 100}
+    own = [rule("allow", "#", client_ids=["boss"]), rule("deny", "shut"), rule("allow", "#")]
+    with LocalBroker() as broker:
+        boss = connect(broker, "boss")
+        client = connect(broker, "x", will=Will(b"shut", b"will"))
+        member = connect(broker, "m")
+        away = connect(broker, "away", properties=lasting)
+        assert subscribe(client, "#") == subscribe(boss, "shut") == subscribe(member, "$share/g/#") == [0]
+        assert subscribe(away, "#", qos=1) == [1]
+        away.drop()
+        assert [publish_raw(boss, topic) for topic in ("open", "shut")] == [0, 0]
+        for each in (client, member, boss):
+            each.received()
+        reload(broker, {}, {"rules": own})
+        assert member.expect(Disconnect).reason_code == DENIED
+        assert [publish_raw(client, topic) for topic in ("shut", "open")] == [DENIED, 0]
+        assert received(client) == ["open"]
+        assert publish_raw(boss, "shut") == 0
+        assert received(boss) == ["shut"]
+        assert received(client) == []
+        client.drop()
+        assert received(boss) == []
+        again = broker.client()
+        again.send(Connect("away", False, properties=lasting, version=5))
+        assert {each.topic for each in again.received() if isinstance(each, Publish)} == {b"open"}
+        late = connect(broker, "late")
+        assert subscribe(late, "$share/g/#", "shut", "open") == [REFUSED, REFUSED, 0]
+        assert publish(late, "shut") == DENIED
+        reload(broker, {"rules": own}, {})
+        assert publish(late, "shut") == 0
+        assert subscribe(late, "shut") == [0]
+
+
+def test_first_rules_apply_to_what_waits() -> None:
+    """What waits for a client that is connected is decided anew by the first rules, and so are retained messages."""
+    with LocalBroker() as broker:
+        boss = connect(broker, "boss")
+        client = connect(broker, "x", properties={props.RECEIVE_MAXIMUM: 1})
+        assert [publish(boss, topic, retain=True) for topic in ("kept/open", "kept/shut")] == [0x10, 0x10]
+        assert subscribe(client, "a/+", qos=1) == [1]
+        assert [publish(boss, topic) for topic in ("a/open", "a/shut", "a/late")] == [0, 0, 0]
+        assert received(client) == ["a/open"]
+        client.send(Subscribe(2, [Subscription("kept/+", 1)]))
+        client.received()
+        reload(broker, {}, {"rules": [rule("deny", "+/shut")]})
+        got: list[str] = []
+        for packet_id in range(1, 4):
+            client.send(Puback(packet_id))
+            got += received(client)
+        assert sorted(got) == ["a/late", "kept/open"]
+
+
 # -- against the reference
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.data(), st.lists(rules(), max_size=5), st.lists(rules(), max_size=5), st.booleans(), st.booleans())
+@given(st.data(), st.lists(rules(), max_size=5), st.lists(rules(), max_size=5), *[st.booleans()] * 3)
 def test_no_delivery_that_a_rule_forbids(
-    data: st.DataObject, before: list[Rule], after: list[Rule], default: bool, narrow: bool
+    data: st.DataObject, before: list[Rule], after: list[Rule], default: bool, narrow: bool, first: bool
 ) -> None:
     """Whatever the rules, filters and topics, before and after a change: what is denied is neither taken nor delivered.
 
-    What is allowed is delivered to each subscription that was accepted.
+    What is allowed is delivered to each subscription that was accepted. `first`: there have been no rules before these.
     """
     section = {
         "rules": [rule("deny", "#", client_ids=["nobody"]), *(own.model_dump() for own in before)],
@@ -262,7 +327,7 @@ def test_no_delivery_that_a_rule_forbids(
     }
     wanted = data.draw(st.lists(st.tuples(topic_filters(), st.integers(0, 2)), min_size=1, max_size=3))
     names = ("ann", "b1", "a/b")
-    with LocalBroker(authorization=section) as broker:
+    with LocalBroker(authorization={} if first else section) as broker:
         clients = {name: connect(broker, name) for name in names}
         accepted: dict[str, list[tuple[str, int]]] = {}
         for name, client in clients.items():
@@ -270,7 +335,10 @@ def test_no_delivery_that_a_rule_forbids(
             codes = client.expect(Suback).reason_codes
             accepted[name] = [each for each, code in zip(wanted, codes, strict=True) if code < REFUSED]
         for own in (before, after):
-            use_parsed(broker, own)
+            if broker.broker.authorizer is None:
+                reload(broker, {}, section)
+            else:
+                use_parsed(broker, own)
             for topic in data.draw(st.lists(topics(), max_size=3)):
                 _publish_and_compare(clients, accepted, own, default, topic, data.draw(st.sampled_from(names)))
 
