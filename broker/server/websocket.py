@@ -108,7 +108,6 @@ class WebSocketTransport:
         # refer to the protocol.
         self._below = None
         self._protocol.parser.close()
-        self._refused = _nobody
         self._protocol.handshake_exc = self._protocol.parser_exc = None
 
     def pause_writing(self) -> None:
@@ -250,6 +249,7 @@ class WebSocketTransport:
             self._failure = f"WebSocket handshake refused with {response.status_code}: {why}"
             if "Upgrade" in request.headers:  # a health check may ask for nothing
                 self._refused(f"{response.status_code}: {why}")
+        self._refused = _nobody
 
     def _wait_for_close(self, data: bytes) -> None:
         """Close when the client's close frame has come; nothing else counts any more."""
