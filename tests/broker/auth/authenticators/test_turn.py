@@ -150,6 +150,29 @@ def test_guesses_at_once_in_a_broker(start: Start) -> None:
         assert sum(each.body["username"] == "ann" for each in service.asked) == 3
 
 
+def test_time_limit(start: Start) -> None:
+    """A login that waits for its turn past mqtt.connect_timeout is closed, and nobody is asked about it any longer."""
+    pytest.importorskip("aiohttp", reason="needs the extra `http`")
+    go_on = threading.Event()
+    with login_service() as service:
+        service.decide = lambda _: (go_on.wait(60), (200, None))[1]
+        own = {
+            "http": {"url": service.url, "cache_time": "0s", "timeout": "60s"},
+            "failed_logins": {"per_user": 1, "per_address": "infinity"},
+        }
+        sections = {"allow_anonymous": None, "authentication": own, "mqtt": {"connect_timeout": "2s"}}
+        address = start(sections=sections).address()
+        with log_in(address, "ann", "first") as first:
+            wait_until(lambda: service.at_once == 1, "one is asked about")
+            with log_in(address, "ann", "second") as second:
+                assert second.expect_close() is None
+            assert first.expect_close() is None
+        with log_in(address, "ann", "third") as third:
+            go_on.set()
+            assert third.expect(Connack).reason_code == 0
+        assert [each.body["password"] for each in service.asked] == ["first", "third"]
+
+
 def test_scram_waits_for_its_turn(start: Start) -> None:
     """A login by SCRAM waits while logins by password of the same user are decided about, and is let in after them."""
     pytest.importorskip("aiohttp", reason="needs the extra `http`")
