@@ -177,8 +177,11 @@ class Server:
         for place in self.listeners.opened:
             if place["listener"] in opened:
                 self._log.info("listening", **place)
-        log = self._log.warning if changes.restart else self._log.info
-        log("reloaded", changed=changes.changed, opened=opened, closed=closed, restart=changes.restart)
+        told = {"changed": changes.changed, "opened": opened, "closed": closed, "restart": changes.restart}
+        if changes.restart:
+            self._log.warning("reloaded", **told)
+        else:
+            self._log.info("reloaded", **told)
         return changes
 
     async def _open_all(self) -> "AdminServer | None":

@@ -97,10 +97,10 @@ class Above:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """The payload of frames."""
+        """The payload of frames; without any the transport holds an incomplete one."""
         transport = self._transport
         assert transport is not None
-        assert data, "nothing is passed up"
+        assert data or transport.get_extra_info("held"), "nothing is passed up, and nothing is held"
         assert not self.ended, "data after the end"
         assert not self.closed, "data after MQTT has closed"
         self.received += data
