@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.errors import ReportError
 from spark_jobs.storage import StorageError
-from spark_jobs.store.schema import DATASETS
+from spark_jobs.store.schema import DATASETS, HOUR_US
 from spark_jobs.store.store import ALL, Selection, Store
 from spark_jobs.store.taken import hour_name
 
@@ -25,7 +25,8 @@ def require_sound(store: Store, selection: Selection = ALL) -> None:
                         pass
             except (OSError, pa.ArrowException, StorageError) as error:
                 why = str(error).partition("\n")[0]
+                hour = file.hour_us or 0
                 raise ReportError(
                     f"{store.storage.uri_of(name)}: {why}; build its hour again from the raw files: sluice compact "
-                    f"--rebuild --from {hour_name(file.hour_us or 0)}:00"
+                    f"--rebuild --from {hour_name(hour)}:00 --to {hour_name(hour + HOUR_US)}:00"
                 ) from error

@@ -28,7 +28,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="start", metavar="TIME", help="start of the range, ISO 8601; only these hours")
     parser.add_argument("--to", dest="end", metavar="TIME", help="end of the range")
     parser.add_argument(
-        "--rebuild", action="store_true", help="build the hours of the range again from the raw files that exist"
+        "--rebuild", action="store_true", help="build the hours of the range again from their raw files"
+    )
+    parser.add_argument(
+        "--accept-loss", action="store_true", help="with --rebuild: also hours of which raw files are no longer there"
     )
     parser.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
     parser.add_argument("--quiet", action="store_true", help="no progress lines, only the summary")
@@ -57,8 +60,12 @@ def _options(parsed: argparse.Namespace) -> "Options":
     start, end = micros("--from", parsed.start), micros("--to", parsed.end)
     if start is not None and end is not None and start >= end:
         raise ReportError(f"--from {parsed.start} --to {parsed.end}: the range is empty; --from must be before --to")
+    if parsed.accept_loss and not parsed.rebuild:
+        raise ReportError("--accept-loss: needs --rebuild; without it nothing is lost")
     slot = parse_slot(parsed.slot) if parsed.slot else None
-    return Options(parsed.metrics, parsed.store, slot, start, end, parse_slot(DEFAULT), parsed.rebuild)
+    return Options(
+        parsed.metrics, parsed.store, slot, start, end, parse_slot(DEFAULT), parsed.rebuild, parsed.accept_loss
+    )
 
 
 def micros(option: str, text: str | None) -> int | None:

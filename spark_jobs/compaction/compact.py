@@ -21,6 +21,7 @@ from spark_jobs.compaction.damage import damaged_among
 from spark_jobs.compaction.engine import Engine
 from spark_jobs.compaction.hour_builder import HourBuilder
 from spark_jobs.compaction.known import Known
+from spark_jobs.compaction.missing import require_all_files
 from spark_jobs.compaction.plan import Hour, batches
 from spark_jobs.compaction.slots import choose_slot, format_slot
 from spark_jobs.compaction.survey import Survey, inspected_here, require_good, survey
@@ -71,7 +72,8 @@ class Options:
         slot_us: length of the timeline's slots; None: the store's, or default_slot_us for a new store.
         start_us, end_us: only hours that overlap this range; None: open.
         default_slot_us: None: chosen by the usual interval of the rows.
-        rebuild: build the hours of the range again from the raw files that exist.
+        rebuild: build the hours of the range again from their raw files.
+        accept_loss: rebuild also hours of which raw files are no longer there.
         apart: what Spark does not do is done by a process of its own, which damaged files may end.
     """
 
@@ -82,6 +84,7 @@ class Options:
     end_us: int | None = None
     default_slot_us: int | None = None
     rebuild: bool = False
+    accept_loss: bool = False
     apart: bool = True
 
 
@@ -233,6 +236,8 @@ class _Compaction:
         hours = plan.plan(found.good, ledgers | self.made, options.start_us, options.end_us)
         if not hours:
             return
+        if options.rebuild and not options.accept_loss:
+            require_all_files(hours, self.ledgers)
         spark = self.spark_of(sum(int(hour.rows) for hour in hours))
         engine = Engine(spark, self.metrics, options.apart)
         if self.snapshot is None:

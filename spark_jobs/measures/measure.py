@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -39,6 +40,7 @@ from spark_jobs.measures.sums import HourSums, Sums, added, sums_of
 from spark_jobs.measures.why import shares, why_starved
 from spark_jobs.metrics import DROP_REASONS
 from spark_jobs.progress import Progress
+from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.taken import hour_name
 
 _MOST_HOURS: Final = 500_000
@@ -141,9 +143,14 @@ def lost(frames: StoreFrames, sums: Sums, progress: Progress) -> Iterator[Findin
     there = {hour: part["rows"] for hour, part in sums.hours.items()}
     short = [hour for hour, rows in sorted(frames.hour_rows.items()) if there.get(hour, 0) != rows]
     if short:
-        text = "Hours with missing rows in the store: build them again with `sluice compact --rebuild`."
-        progress.warn(f"{len(short)} hours, the first {hour_name(short[0])}. {text}")
-        yield Finding("damaged_hours", len(short), hour_name(short[0]), text)
+        end = next(hour for hour in count(short[0] + HOUR_US, HOUR_US) if hour not in short)
+        first, last = hour_name(short[0]), hour_name(end)
+        text = (
+            "Hours with missing rows in the store: build them again from their raw files, the first ones with "
+            f"`sluice compact --rebuild --from {first} --to {last} ...`."
+        )
+        progress.warn(f"{len(short)} hours. {text}")
+        yield Finding("damaged_hours", len(short), f"{first}..{last}", text)
 
 
 @dataclass(frozen=True)

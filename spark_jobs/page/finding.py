@@ -39,6 +39,8 @@ class Finding:
         text: what was found.
         why: the reason that most of the sessions have, which decides the keys; empty if it is not about sessions.
         client: the id of the session that the command asks about; empty if it is not about sessions.
+        part: the part of the subject that decides what to do, and the command; empty for the whole.
+        hours: the range that the command is about, START..END; empty if it has none.
     """
 
     grade: Grade
@@ -46,11 +48,13 @@ class Finding:
     text: str
     why: str = ""
     client: str = ""
+    part: str = ""
+    hours: str = ""
 
     @property
     def act(self) -> str:
         """What to do about it; empty if nothing has to be done."""
-        return self._words("acts")
+        return self._words_of_part("acts")
 
     @property
     def knobs(self) -> list[Knob]:
@@ -61,8 +65,13 @@ class Finding:
     @property
     def command(self) -> str:
         """The command that shows more of it; empty if there is none."""
-        typed = self.client.isprintable() and 0 < len(self.client) <= _LONGEST
-        return self._words("commands").replace(CLIENT, shlex.quote(self.client) if typed else CLIENT)
+        start, _, end = self.hours.partition("..")
+        command = self._words_of_part("commands").replace("HOURS", f"--from {start} --to {end}")
+        if not self.client.isprintable() or not 0 < len(self.client) <= _LONGEST:
+            return command
+        if self.client.startswith("-"):  # it is no option
+            command = command.replace(f" {CLIENT}", f" -- {CLIENT}")
+        return command.replace(CLIENT, shlex.quote(self.client))
 
     @property
     def definition(self) -> str:
@@ -85,6 +94,9 @@ class Finding:
             "command": self.command,
             "see": self.see,
         }
+
+    def _words_of_part(self, about: str) -> str:
+        return self._words(about, f"{self.subject}: {self.part}") or self._words(about)
 
     def _words(self, about: str, name: str | None = None) -> str:
         return WORDS[about].get(self.subject if name is None else name, "") if self.grade > Grade.GOOD else ""

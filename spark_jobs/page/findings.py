@@ -15,6 +15,10 @@ NEARLY_ALL: Final = 0.8  # a property of this share of the sessions is typical
 LESS: Final = f"{WELL_SERVED * 100:.0f}{formats.NARROW_SPACE}%"
 FEW: Final = 1 / 2000  # a smaller share of the sessions, or of QoS 1 and 2, does not make a day unfair
 _HARMLESS: Final = frozenset({"older", "appears_once", "awkward_id"})  # findings that do not affect the figures
+_PARTS: Final = {"damaged_hours": "hours"} | dict.fromkeys(
+    ("truncated", "empty", "foreign", "misplaced", "unreadable", "impossible"), "files"
+)
+"""Faults of the input by what helps against them: an hour that is built again, a file that is replaced."""
 _NAMED: Final = 2  # sessions that a sentence names
 _NAME_LENGTH: Final = 32
 
@@ -208,8 +212,14 @@ def _input(result: Result) -> list[Finding]:
             "offered differs from sent + dropped + waiting."
         )
         found.append(Finding(Grade.WATCH, "Counters", text))
-    rows = [row for row in result.rows_of("quality") if row["count"] and row["kind"] not in _HARMLESS]
-    if rows:
-        said = formats.listed([formats.quality(row["kind"], row["count"]) for row in rows])
-        found.append(Finding(Grade.NOTE, "Input", f"Parts of it were invalid: {said}; see data quality."))
+    parts: dict[str, list[Row]] = {"hours": [], "files": [], "": []}
+    for row in result.rows_of("quality"):
+        if row["count"] and row["kind"] not in _HARMLESS:
+            parts[_PARTS.get(row["kind"], "")].append(row)
+    for part, rows in parts.items():
+        if rows:
+            said = formats.listed([formats.quality(row["kind"], row["count"]) for row in rows])
+            text = f"Parts of it were invalid: {said}; see data quality."
+            hours = rows[0]["example"] if part == "hours" else ""
+            found.append(Finding(Grade.NOTE, "Input", text, part=part, hours=hours))
     return found

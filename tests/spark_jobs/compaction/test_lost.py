@@ -35,7 +35,8 @@ def test_what_cannot_be_read_is_named_with_the_remedy(two_hours: TwoHours) -> No
     require_sound(store)
     part = sessions_of(store, store.hours()[1])
     part.write_bytes(part.read_bytes()[:-9])
-    remedy = r"hour=13/.*\.parquet: .*; build its hour again .*: sluice compact --rebuild --from 2026-11-21T13:00"
+    again = "sluice compact --rebuild --from 2026-11-21T13:00 --to 2026-11-21T14:00"
+    remedy = rf"hour=13/.*\.parquet: .*; build its hour again .*: {again}"
     with pytest.raises(ReportError, match=remedy):
         require_sound(store)
     require_sound(store, Selection(end_us=store.hours()[1]))
@@ -61,8 +62,8 @@ def test_rows_that_the_store_has_lost_are_counted(
     assert missing() == []
     sessions_of(open_store(str(store)), opened.hours()[1]).write_bytes(less)
     [found] = missing()
-    assert (found.kind, found.count, found.example) == ("damaged_hours", 1, "2026-11-21T13")
-    assert "with missing rows in the store: build them again with `sluice compact --rebuild`" in capsys.readouterr().err
+    assert (found.kind, found.count, found.example) == ("damaged_hours", 1, "2026-11-21T13..2026-11-21T14")
+    assert "`sluice compact --rebuild --from 2026-11-21T13 --to 2026-11-21T14 ...`" in capsys.readouterr().err
 
 
 def test_a_skipped_file_is_remembered(run: Run, two_hours: TwoHours) -> None:

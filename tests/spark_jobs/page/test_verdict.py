@@ -55,7 +55,10 @@ def with_first(result: Result, name: str, **values: Any) -> Result:
 
 def told(result: Result) -> dict[str, str]:
     """The findings by their subjects."""
-    return {finding.subject: plain(finding.text) for finding in findings(result)}
+    texts: dict[str, str] = {}
+    for finding in findings(result):
+        texts[finding.subject] = texts.get(finding.subject, "") + plain(finding.text)
+    return texts
 
 
 def test_who_since_when_and_why(result: Result) -> None:
@@ -155,9 +158,28 @@ def test_the_command_names_the_client_if_it_can_be_typed(result: Result) -> None
 
     assert command("pump-7") == "sluice ctl session pump-7"
     assert command("a b'; rm -rf /") == "sluice ctl session 'a b'\"'\"'; rm -rf /'"
+    assert command("-rf") == "sluice ctl session -- -rf"  # no option
     for cannot in ("line\nend", "x" * 61, "\u202eabc"):
         assert command(cannot) == "sluice ctl session CLIENT"
     assert command("pump-7", hidden=True) == "sluice ctl session CLIENT"
+
+
+def test_a_command_for_faults_of_the_input_helps_against_them(result: Result) -> None:
+    """Only hours with missing rows are built again, and only these; damaged files are replaced and taken in."""
+    row = {"count": 1, "example": "2026-11-21T12..2026-11-21T15", "words": ""}
+    faults = [row | {"kind": kind} for kind in ("truncated", "clock", "damaged_hours")]
+    found = [each for each in findings(replaced(result, "quality", faults)) if each.subject == "Input"]
+    assert [(plain(each.text).split("; ")[0].partition(": ")[2], each.command) for each in found] == [
+        (
+            "1 hour with missing rows",
+            "sluice compact --rebuild --from 2026-11-21T12 --to 2026-11-21T15 --metrics METRICS --store STORE",
+        ),
+        ("1 truncated file", "sluice compact --metrics METRICS --store STORE"),
+        ("1 wrong clock", "sluice compact --metrics METRICS --store STORE"),
+    ]
+    assert "put whole copies in place of damaged ones" in found[1].act
+    books = next(each for each in findings(with_rows(result, "books", rows_off=3)) if each.subject == "Counters")
+    assert "--rebuild" not in books.command
 
 
 def test_starvation_until_the_end(result: Result) -> None:
