@@ -5,7 +5,7 @@ from typing import Final
 
 from spark_jobs.comparison.measured import MEASURED
 from spark_jobs.measures.result import Result
-from spark_jobs.thresholds import STARVED_SHARE, Checked, values_of
+from spark_jobs.thresholds import STARVED_SHARE, Checked, values_of, without_value
 
 _UNITS: Final = {"us": ", in microseconds", "share": ", as a fraction", "per_second": ", per second"}
 _HELP: Final = {each.measure: f"{each.name}{_UNITS.get(each.unit, '')}." for each in MEASURED} | {
@@ -16,8 +16,8 @@ _HELP: Final = {each.measure: f"{each.name}{_UNITS.get(each.unit, '')}." for eac
 def open_metrics(results: Sequence[Result], checked: Sequence[Checked]) -> str:
     """Gauges `sluice_report_<measure>` of every run, and of the last one whether each threshold is exceeded.
 
-    Measures without a value are left out. The time of the report's last interval is a gauge, because a collector takes
-    the time of its own.
+    Measures without a value are left out; `sluice_report_without_value` has those that should have one. The time of the
+    report's last interval is a gauge, because a collector takes the time of its own.
     """
     lines = []
     values = {result.label: values_of(result) for result in results}
@@ -30,7 +30,11 @@ def open_metrics(results: Sequence[Result], checked: Sequence[Checked]) -> str:
     for result in results:
         labels = _labels(run=result.label)
         lines.append(f"sluice_report_last_interval_end_seconds{{{labels}}} {result.facts.last_us / 1e6}")
-    lines += _head("threshold_exceeded", "Whether the value is beyond its limit.")
+    lines += _head("without_value", "Measures without a value although deliveries were offered.")
+    for result in results:
+        for measure in sorted(without_value(result)):
+            lines.append(f"sluice_report_without_value{{{_labels(run=result.label, measure=measure)}}} 1")
+    lines += _head("threshold_exceeded", "Whether the limit is missed.")
     for each in checked:
         labels = _labels(run=results[-1].label, measure=each.measure)
         lines.append(f"sluice_report_threshold_exceeded{{{labels}}} {int(each.exceeded)}")

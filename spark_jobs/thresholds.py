@@ -19,12 +19,17 @@ from spark_jobs.errors import ReportError
 from spark_jobs.measures.result import Result
 
 STARVED_SHARE: Final = "starved_share"
+LARGEST: Final = 10**18
+"""No measure has a larger value, so a larger limit would do nothing."""
 _BETTER: Final = {measured.measure: measured.better for measured in MEASURED if measured.better} | {STARVED_SHARE: -1}
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A measure, its limit (the least or the most that is allowed), its value, and whether that is beyond it."""
+    """A measure, its limit (the least or the most that is allowed), its value, and whether the limit is missed.
+
+    It is missed by a value beyond it, and by none where deliveries were offered (see `without_value`).
+    """
 
     measure: str
     limit: float
@@ -38,29 +43,32 @@ class Checked:
 
     def __str__(self) -> str:
         what = "at least" if self.least else "at most"
-        return f"{self.measure} is {_number(self.value)}, {what} {_number(self.limit)} is allowed"
+        allowed = f"{what} {_number(self.limit)} is allowed"
+        if self.value is None:
+            return f"{self.measure} has no value although deliveries were offered; {allowed}"
+        return f"{self.measure} is {_number(self.value)}, {allowed}"
 
 
-def _number(value: float | None) -> str:
+def _number(value: float) -> str:
     """With six digits, but never with an exponent: 0.0123, 1,898,280."""
-    return "nothing" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
 def read_thresholds(path: str) -> dict[str, float]:
     """Read a file of limits.
 
     Raises:
-        ReportError: it cannot be read, or has an unknown measure or a limit that is not a number.
+        ReportError: it cannot be read, or has an unknown measure, or a limit that no value could reach.
     """
     try:
         limits = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ReportError(f"--thresholds {path}: {error}") from error
     for measure, limit in limits.items():
         if measure not in _BETTER:
             raise ReportError(f"--thresholds {path}: {measure} is not a measure; expected one of {', '.join(_BETTER)}")
-        if isinstance(limit, bool) or not isinstance(limit, int | float):
-            raise ReportError(f"--thresholds {path}: {measure} = {limit!r}; expected a number")
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= LARGEST:
+            raise ReportError(f"--thresholds {path}: {measure} = {limit!r:.40}; expected a number from 0 to 10^18")
     return limits
 
 
@@ -72,12 +80,17 @@ def values_of(result: Result) -> dict[str, float | None]:
     return found | {STARVED_SHARE: starved["sessions"] / sessions if starved is not None and sessions else None}
 
 
+def without_value(result: Result) -> set[str]:
+    """The measures that have no value although deliveries were offered: none of these was sent, or acknowledged."""
+    return {each.measure for each in MEASURED if each.due and each.value(result) is None and each.due(result)}
+
+
 def check(result: Result, limits: Mapping[str, float]) -> list[Checked]:
-    """Each limit with the run's value; a measure without a value is not beyond its limit."""
-    values = values_of(result)
+    """Each limit with the run's value. Without a value it is missed if there should be one."""
+    values, missing = values_of(result), without_value(result)
     checked = []
     for measure, limit in limits.items():
         value, least = values[measure], _BETTER[measure] > 0
-        beyond = value is not None and (value < limit if least else value > limit)
+        beyond = measure in missing if value is None else value < limit if least else value > limit
         checked.append(Checked(measure, limit, least, value, beyond))
     return checked

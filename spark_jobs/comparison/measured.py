@@ -32,6 +32,8 @@ class Measured:
         hour: from a row of table `hours`; None if there is no hourly value.
         window: from a row of `timeline` of all QoS; None if there is no value by window, or `pooled` is better.
         pooled: how `value` follows from the sums of windows; None if it does not.
+        due: what the value should have been made of: if this is not 0 and there is no value, deliveries were offered
+            and none was sent or acknowledged, and a limit is missed. None: no value means that there was nothing.
     """
 
     measure: str
@@ -42,6 +44,7 @@ class Measured:
     hour: Callable[[Row], Value] | None = None
     window: Callable[[Row], Value] | None = None
     pooled: Pooled | None = None
+    due: Callable[[Result], Value] | None = None
 
 
 def _column(name: str) -> Callable[[Row], Value]:
@@ -82,13 +85,23 @@ def _gated(result: Result) -> Value:
 
 def _latency(measure: str, name: str, metric: str, qos: str) -> Measured:
     value = _in("percentiles", "p99", metric=metric, qos=qos, scope="all")
-    return Measured(measure, name, "us", -1, value, _column(measure), pooled=p99(f"{metric}_qos{qos}_buckets"))
+    pooled = p99(f"{metric}_qos{qos}_buckets")
+    return Measured(measure, name, "us", -1, value, _column(measure), pooled=pooled, due=_handled(qos))
+
+
+def _handled(qos: str) -> Callable[[Result], Value]:
+    """Deliveries of a QoS that were offered, or were sent from an earlier backlog."""
+
+    def found(result: Result) -> Value:
+        row = result.one("totals", qos=qos)
+        return int(row["offered"]) + int(row["sent"])
+
+    return found
 
 
 def _even(measure: str, name: str, better: int) -> Measured:
-    return Measured(
-        measure, name, "index", better, _in("fairness", measure, scope="all", qos="all"), _column(measure)
-    )
+    value, due = (_in("fairness", column, scope="all", qos="all") for column in (measure, "goodput_sessions"))
+    return Measured(measure, name, "index", better, value, _column(measure), due=due)
 
 
 MEASURED: Final = (
@@ -100,6 +113,7 @@ MEASURED: Final = (
         _in("fairness", "jain_delivery_ratio", scope="all", qos="all"),
         _column("jain_delivery_ratio"),
         _column("jain_delivery_ratio"),
+        due=_in("fairness", "sessions", scope="all", qos="all"),
     ),
     Measured(
         "lowest_delivery_ratio",

@@ -2,17 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from spark_jobs import cli
 from spark_jobs.errors import ReportError
+from spark_jobs.measures.result import Result
 from spark_jobs.openmetrics import open_metrics
 from spark_jobs.thresholds import STARVED_SHARE, Checked, check, read_thresholds
 from tests.spark_jobs.conftest import slow_and_fast
 from tests.support.spark.metrics_files import write_metrics
-from tests.support.spark.sample_result import sample_result
+from tests.support.spark.sample_result import replaced, sample_result
 
 pytestmark = pytest.mark.once
 
@@ -40,7 +42,13 @@ def test_a_value_beyond_its_limit_is_exit_code_3(tmp_path: Path, capsys: pytest.
     [
         ("jain = 1", r"jain is not a measure; expected one of .*starved_share"),
         ("sent_per_second = 1", r"sent_per_second is not a measure"),  # more is neither better nor worse
-        ("delivery_ratio = '1'", r"delivery_ratio = '1'; expected a number"),
+        ("delivery_ratio = '1'", r"delivery_ratio = '1'; expected a number from 0 to 10\^18"),
+        ("delivery_ratio = nan", r"delivery_ratio = nan; expected a number"),  # nothing is less than it
+        ("ack_qos1_p99 = inf", r"ack_qos1_p99 = inf; expected a number"),
+        ("delivery_ratio = -0.5", r"delivery_ratio = -0.5; expected a number"),
+        (f"ack_qos1_p99 = 1{'0' * 400}", r"ack_qos1_p99 = 10{39}; expected a number"),
+        (f"ack_qos1_p99 = 1{'0' * 5_000}", r"limits.toml: "),
+        (f"a = {'[' * 5_000}", r"limits.toml: "),
         ("delivery_ratio = true", r"expected a number"),
         ("delivery_ratio", r"limits.toml: "),
     ],
@@ -61,6 +69,45 @@ def test_the_starved_are_a_share_of_all_sessions() -> None:
     assert (found.value, found.exceeded) == (14 / 20_000, False)
     [found] = check(result, {STARVED_SHARE: 13 / 20_000})
     assert found.exceeded
+
+
+def outage(result: Result) -> Result:
+    """The same with deliveries offered, and none of them sent or acknowledged."""
+    nothing: dict[str, dict[str, Any]] = {
+        "totals": {"sent": 0, "acknowledged": 0, "delivery_ratio": 0.0},
+        "percentiles": {"samples": 0, "p99": None},
+        "fairness": dict.fromkeys(("jain_delivery_ratio", "jain_goodput", "maxmin_goodput", "gini_goodput")),
+    }
+    for name, values in nothing.items():
+        rows = [{key: row[key] for key in row if key != "run"} | values for row in result.rows_of(name)]
+        result = replaced(result, name, rows)
+    return result
+
+
+UNDEFINED = ("jain_delivery_ratio", "jain_goodput", "maxmin_goodput", "ack_qos1_p99", "ack_qos2_p99", "wait_qos0_p99")
+
+
+@pytest.mark.parametrize("measure", UNDEFINED)
+def test_a_limit_is_missed_if_nothing_came_of_what_was_offered(measure: str) -> None:
+    """In a total outage neither an index nor a percentile has a value: that is worse than any, also in metrics.prom."""
+    result = outage(sample_result())
+    [found] = check(result, {measure: 0.5})
+    assert (found.value, found.exceeded) == (None, True)
+    assert f"{measure} has no value although deliveries were offered; at " in str(found)
+    lines = open_metrics([result], [found]).splitlines()
+    assert f'sluice_report_without_value{{run="today",measure="{measure}"}} 1' in lines
+    assert f'sluice_report_threshold_exceeded{{run="today",measure="{measure}"}} 1' in lines
+
+
+def test_a_limit_is_kept_if_nothing_was_offered() -> None:
+    """Without deliveries no value is missing."""
+    result = outage(sample_result())
+    for name, values in (("totals", {"offered": 0}), ("fairness", {"sessions": 0, "goodput_sessions": 0})):
+        rows = [{key: row[key] for key in row if key != "run"} | values for row in result.rows_of(name)]
+        result = replaced(result, name, rows)
+    checked = check(result, dict.fromkeys(UNDEFINED, 0.5))
+    assert not any(found.exceeded for found in checked)
+    assert "without_value{" not in open_metrics([result], checked)
 
 
 def test_figures_are_open_metrics() -> None:
