@@ -7,8 +7,9 @@ On a cluster spark-submit runs the same job; the driver needs pyarrow, deltalake
 
 or, from a copy of this package, `spark-submit --master ... spark_jobs/report.py --metrics DIR --out DIR`.
 
-Exit code 0: done. 3: done, but a value is beyond its limit (`report --thresholds`). 2: the input, the output folder or
-the machine cannot be used, and stderr says why. 1: the job failed for another reason. 130: interrupted.
+Exit code 0: done. 3: done, but a limit is missed (`report --thresholds`), also if the webhook fails then. 2: an option,
+the input, the output folder or the machine cannot be used, or the webhook failed after the report was made; stderr says
+why. 1: the job failed for another reason. 130: interrupted.
 """
 
 import argparse

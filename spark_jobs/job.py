@@ -128,11 +128,16 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
             with in_zone(options.zone):
                 summary = publish(results, out, checked)
             stage.note = f"{options.out.rstrip('/')}/report.html"
-    if options.webhook is not None:
-        tell(options.webhook, summary, options.out)
     exceeded = [each for each in checked if each.exceeded]
     for each in exceeded:
         progress.warn(f"threshold exceeded: {each}")
+    if options.webhook is not None:
+        try:
+            tell(options.webhook, summary, options.out)
+        except ReportError as error:
+            if not exceeded:
+                raise
+            progress.warn(str(error))  # what was found is more important
     return not exceeded
 
 

@@ -75,7 +75,7 @@ def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="a session is starved after N intervals in a row without a delivery; default: 3",
     )
     report.add_argument(
-        "--thresholds", metavar="FILE", help="TOML file of limits for measures; exit code 3 if a value is beyond one"
+        "--thresholds", metavar="FILE", help="TOML file of limits for measures; exit status 3 if one is missed"
     )
     report.add_argument(
         "--hash-ids", metavar="KEY", help="show digests by this key instead of client ids, the same for the same key"
