@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import isfinite
 from typing import Any, Final
 
+from spark_jobs import formats
 from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
 from spark_jobs.publish import PAGE, SUMMARY
@@ -30,6 +32,15 @@ TRENDS: Final = {
     "wait_qos0_p99": ("QoS 0 sent, 99th percentile", "us"),
 }
 """Figures of which the index shows the trend: name and unit."""
+_NO_SUMMARY: Final = (
+    StorageError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,  # a number or a time beyond what Python or the time zone has
+    RecursionError,
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,7 @@ def _entries(storage: Storage, progress: Progress) -> Iterator[Entry]:
         try:
             with storage.open(name) as file:
                 yield entry_of(folder, json.loads(file.read(LONGEST)))
-        except (StorageError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except _NO_SUMMARY as error:
             progress.warn(f"left out {storage.shown}/{name}: {type(error).__name__}: {error}")
 
 
@@ -82,7 +93,7 @@ def entry_of(folder: str, summary: Mapping[str, Any]) -> Entry:
     """The entry of a report by the content of its summary.
 
     Raises:
-        ValueError, LookupError, TypeError, AttributeError: it is not a summary of this program.
+        ValueError, LookupError, TypeError, AttributeError, ArithmeticError: it is not a summary of this program.
     """
     if not isinstance(summary["format"], int) or summary["format"] < FORMAT:
         raise ValueError(f"format {summary['format']}; expected {FORMAT} or later: make the report again")
@@ -90,6 +101,11 @@ def entry_of(folder: str, summary: Mapping[str, Any]) -> Entry:
     start, end = (datetime.fromisoformat(run[name]) for name in ("first_interval_start", "last_interval_end"))
     if start.tzinfo is None or end.tzinfo is None:
         raise ValueError("times without an offset")
+    for time in (start, end):
+        formats.moment(time)  # the time zone may have no such year
+    values = {name: None if value is None else float(value) for name, value in _values(run).items()}
+    if not all(isfinite(value) for value in (run["sessions"], *values.values()) if value is not None):
+        raise ValueError("a figure that is not finite")
     return Entry(
         folder,
         str(run["label"]),
@@ -99,7 +115,7 @@ def entry_of(folder: str, summary: Mapping[str, Any]) -> Entry:
         tuple(map(str, run["brokers"])),
         str(summary["grade"] or "note"),
         str(summary["headline"]),
-        {name: None if value is None else float(value) for name, value in _values(run).items()},
+        values,
     )
 
 

@@ -2,12 +2,12 @@
 
 import argparse
 from dataclasses import replace
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from spark_jobs.comparison.selection import Baseline, parse_baseline, time_of
+from spark_jobs.comparison.selection import EXAMPLES, Baseline, parse_baseline, time_of
 from spark_jobs.errors import ReportError
 from spark_jobs.webhook import require_url
 from spark_jobs.windows import AUTO, parse_window
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from spark_jobs.job import Options, Source
 
 LONGEST_KEY: Final = 64  # bytes, of BLAKE2's key
+MOST_INTERVALS: Final = 1_000_000
+_TEXTS: Final = ("broker", "client", "timezone", "label", "baseline", "baseline_label", "hash_ids")
+"""Options that appear in the report, or are compared with what does."""
 _DESCRIPTION: Final = """\
 Make the fairness report: OUT/report.html, summary.json and tables/ (Parquet and CSV).
 
@@ -95,8 +98,9 @@ def report_options(parsed: argparse.Namespace) -> "Options":
     """
     from spark_jobs.job import STARVED_AFTER, Options, Source
 
+    _require_text(parsed)
     zone = zone_of(parsed.timezone)
-    start, end = time_of("--from", parsed.start or "", zone), time_of("--to", parsed.end or "", zone)
+    start, end = _time("--from", parsed.start, zone), _time("--to", parsed.end, zone)
     if start is not None and end is not None and start >= end:
         raise ReportError(f"--from {parsed.start} --to {parsed.end}: the range is empty; --from must be before --to")
     if parsed.compare is not None and parsed.baseline is not None:
@@ -105,15 +109,15 @@ def report_options(parsed: argparse.Namespace) -> "Options":
     if baseline is None and parsed.baseline_label is not None:
         raise ReportError("--baseline-label: needs --baseline or --compare")
     starved_after = STARVED_AFTER if parsed.starved_after is None else parsed.starved_after
-    if starved_after < 1:
-        raise ReportError(f"--starved-after {starved_after}: expected a whole number of at least 1")
+    if not 1 <= starved_after <= MOST_INTERVALS:
+        raise ReportError(f"--starved-after {starved_after}: expected a whole number from 1 to {MOST_INTERVALS:,}")
     if parsed.hash_ids is not None and not 0 < len(parsed.hash_ids.encode()) <= LONGEST_KEY:
         raise ReportError(f"--hash-ids: the key has {len(parsed.hash_ids.encode())} bytes; expected 1 to {LONGEST_KEY}")
     if parsed.webhook is not None:
         require_url(parsed.webhook)
     label = parsed.label or parsed.broker or _name_of(parsed.store or parsed.metrics)
     version: int | None = parsed.store_version
-    if version is not None and (version < 0 or parsed.store is None):
+    if version is not None and (not 0 <= version < 1 << 63 or parsed.store is None):
         raise ReportError(f"--store-version {version}: expected a version of --store, 0 or higher")
     run = Source(label, parsed.store, parsed.metrics, start, end, parsed.broker, version)
     sources = (run,) if baseline is None else (_baseline(baseline, parsed.baseline_label, run, zone), run)
@@ -130,6 +134,27 @@ def report_options(parsed: argparse.Namespace) -> "Options":
         zone=zone,
         webhook=parsed.webhook,
     )
+
+
+def _require_text(parsed: argparse.Namespace) -> None:
+    """Raise ReportError for a value with bytes that are not UTF-8, which no client id and no report has."""
+    for name in _TEXTS:
+        value = getattr(parsed, name)
+        try:
+            if value is not None:
+                value.encode()
+        except UnicodeEncodeError:
+            option = name.replace("_", "-")
+            raise ReportError(f"--{option}: has bytes that are not UTF-8; expected text in UTF-8") from None
+
+
+def _time(option: str, text: str | None, zone: tzinfo) -> datetime | None:
+    """The time of an option; an empty text, as from an unset variable, does not mean everything."""
+    if text is None:
+        return None
+    if not text.strip():
+        raise ReportError(f"{option} '{text}': is empty; expected {EXAMPLES}")
+    return time_of(option, text, zone)
 
 
 def zone_of(name: str) -> tzinfo:
@@ -178,4 +203,4 @@ def _name_of(uri: str) -> str:
     name = PurePosixPath(uri).name
     if name in ("", ".", ".."):
         name = Path(uri).absolute().resolve().name
-    return name or uri
+    return (name or uri).encode(errors="backslashreplace").decode()  # bytes of a path may be no text

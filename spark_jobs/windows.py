@@ -6,6 +6,8 @@ from typing import Final
 from spark_jobs.errors import ReportError
 
 AUTO: Final = "auto"
+LONGEST: Final = 366 * 86_400
+"""Seconds."""
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -21,4 +23,7 @@ def parse_window(text: str) -> int | None:
     match = re.fullmatch(r"([1-9]\d{0,6})([smhd])", text)
     if match is None:
         raise ReportError(f"--window {text}: expected auto, or a whole number with s, m, h or d, such as 30s or 1m")
-    return int(match[1]) * _UNITS[match[2]]
+    length = int(match[1]) * _UNITS[match[2]]
+    if length > LONGEST:
+        raise ReportError(f"--window {text}: expected at most 366d")
+    return length

@@ -1,13 +1,16 @@
 """Parses the option `--baseline`: parts separated by commas, such as `2026-11-01..2026-11-08,broker=eu-1`."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import MAXYEAR, UTC, datetime, tzinfo
 from typing import Final
 
 from spark_jobs.errors import ReportError
 
 RANGE: Final = ".."
 KEYS: Final = ("broker", "store", "metrics")
+EXAMPLES: Final = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
+"""Of times."""
+_LAST: Final = datetime(MAXYEAR, 12, 31, 23, tzinfo=UTC)  # later times cannot be extended to whole hours
 _EXAMPLE: Final = "2026-11-01..2026-11-08, broker=NAME, store=URI or metrics=DIR, separated by commas"
 
 
@@ -112,12 +115,12 @@ def time_of(option: str, text: str, zone: tzinfo = UTC) -> datetime | None:
         return None
     try:
         time = datetime.fromisoformat(text)
-        return (time if time.tzinfo else time.replace(tzinfo=zone)).astimezone(UTC)
+        time = (time if time.tzinfo else time.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError):  # in UTC it may be before the year 1
-        example = "2026-11-21, 2026-11-21T14:30 or 2026-11-21T14:30:00+01:00"
-        raise ReportError(
-            f"{option}: {text} is not a date or time in ISO 8601; expected {example}"
-        ) from None
+        raise ReportError(f"{option}: {text} is not a date or time in ISO 8601; expected {EXAMPLES}") from None
+    if time > _LAST:
+        raise ReportError(f"{option}: {text} is after {_LAST:%Y-%m-%dT%H:%M}; leave the end out if there is none")
+    return time
 
 
 def _wrong(text: str, why: str) -> ReportError:

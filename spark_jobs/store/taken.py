@@ -151,7 +151,7 @@ def text(name: str) -> str:
 
 def hour_name(hour_us: int) -> str:
     """2026-11-21T13 for the hour that starts then."""
-    return datetime.fromtimestamp(hour_us // 1_000_000, UTC).strftime("%Y-%m-%dT%H")
+    return datetime.fromtimestamp(hour_us // 1_000_000, UTC).isoformat()[:13]  # strftime has 1-01-01 for the year 1
 
 
 def hour_start(name: str) -> int:

@@ -48,7 +48,16 @@ def test_options_are_refused_with_what_would_be_right(
     assert "short for --baseline" in fails(capsys, *good, "--compare", "x", "--baseline", "broker=x")
     assert "is the run itself" in fails(capsys, *good, "--baseline", f"metrics={metrics}")
     assert "metrics=DIR" in fails(capsys, *good, "--baseline", "yesterday")
-    assert "expected a whole number of at least 1" in fails(capsys, *good, "--starved-after", "0")
+    assert "expected a whole number from 1 to 1,000,000" in fails(capsys, *good, "--starved-after", "0")
+    assert "expected a whole number from 1 to" in fails(capsys, *good, "--starved-after", "9" * 20)
+    assert "expected at most 366d" in fails(capsys, *good, "--window", "9999999d")
+    assert "is after 9999-12-31T23:00; leave the end out" in fails(capsys, *good, "--to", "9999-12-31T23:59:59")
+    for empty in ("", " "):
+        assert f"--from '{empty}': is empty; expected 2026-11-21, " in fails(capsys, *good, "--from", empty)
+        assert f"--to '{empty}': is empty; expected" in fails(capsys, *good, "--to", empty)
+    for option in ("--client", "--label", "--broker", "--hash-ids"):
+        told = fails(capsys, *good, option, os.fsdecode(b"secret\xff"))
+        assert told == f"error: {option}: has bytes that are not UTF-8; expected text in UTF-8\n"
     assert "expected a version of --store" in fails(capsys, *good, "--store-version", "1")
     assert not (tmp_path / "out").exists()
 

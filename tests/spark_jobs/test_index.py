@@ -1,6 +1,7 @@
 """The index of many reports."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -70,6 +71,31 @@ def test_what_is_no_summary_is_named_and_left_out(reports: Path, capsys: pytest.
     told = capsys.readouterr().err
     assert all(f"left out {reports}/{name}/summary.json: " in told for name in spoiled)
     assert "nothing" not in told
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        "[" * 200_000,
+        '"sessions": Infinity',
+        '"sessions": NaN',
+        f'"sessions": 1{"0" * 400}',
+        '"sent_per_second": 1e999',
+        '"last_interval_end": "9999-12-31T23:59:59+00:00"',
+        '"first_interval_start": "0001-01-01T00:00:00+14:00"',
+    ],
+)
+def test_values_that_cannot_be_shown_are_left_out(
+    spoiled: str, reports: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One summary with nested lists, a number or a time beyond any: it is named, and the others are shown."""
+    file = reports / "2026-11-02" / "summary.json"
+    name = spoiled.partition(":")[0]
+    value = rf"{name}: (\d[\d.]*|\"[^\"]*\")"
+    file.write_text(re.sub(value, spoiled, file.read_text()) if name != spoiled else spoiled)
+    page = index(reports, "--timezone", "Asia/Kolkata")
+    assert page.count("report.html") == 2
+    assert f"left out {file}: " in capsys.readouterr().err
 
 
 def test_names_are_text(reports: Path) -> None:

@@ -69,6 +69,11 @@ def test_a_range_is_read_in_the_time_zone(folder: Path, capsys: pytest.CaptureFi
         assert f"--timezone {name}: is not known" in capsys.readouterr().err
 
 
+def test_a_range_may_be_as_wide_as_dates_are(folder: Path) -> None:
+    """From the first day there is to the last."""
+    assert report(folder, "--from", "0001-01-01", "--to", "9999-12-31") == cli.OK
+
+
 def test_a_version_of_the_store_is_reported_on_again(
     run: Run, two_hours: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
