@@ -37,7 +37,7 @@ class Finding:
         grade: its severity.
         subject: a word or two.
         text: what was found.
-        why: the reason that most of the sessions have, which decides the keys; empty if it is not about sessions.
+        why: the reason that most of the sessions have, which decides the keys; empty if there is none.
         client: the id of the session that the command asks about; empty if it is not about sessions.
         part: the part of the subject that decides what to do, and the command; empty for the whole.
         hours: the range that the command is about, START..END; empty if it has none.

@@ -8,7 +8,7 @@ from spark_jobs import formats
 from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page.finding import Finding, Grade
-from spark_jobs.page.trouble import because, poorly_served, starvation, usual_reason
+from spark_jobs.page.trouble import because, known_reasons, poorly_served, starvation, typical_reason
 
 ALIKE: Final = 0.99  # from this Jain's index of the delivery ratio on, sessions count as treated equally
 NEARLY_ALL: Final = 0.8  # a property of this share of the sessions is typical
@@ -60,9 +60,8 @@ def _starved(result: Result) -> list[Finding]:
 def _of_sessions(result: Result, subject: str, text: str, rows: Sequence[Row]) -> Finding:
     """A finding about sessions that were treated unfairly."""
     grade = Grade.WATCH if is_few(result) else Grade.UNFAIR
-    return Finding(
-        grade, subject, f"{text}{_typical(rows)}{_reasons_of(rows)}", usual_reason(rows), _client(result, rows)
-    )
+    said = f"{text}{_typical(rows)}{_reasons_of(rows)}"
+    return Finding(grade, subject, said, typical_reason(rows), _client(result, rows))
 
 
 def _client(result: Result, rows: Sequence[Row]) -> str:
@@ -103,17 +102,31 @@ def _typical(rows: Sequence[Row]) -> str:
 def _reasons_of(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
-    why = usual_reason(rows)
-    if not why:
+    known = known_reasons(rows)
+    if not known:
         held = "it" if len(rows) == 1 else "them"
         return f" The metrics show no reason: neither window, rate nor send path blocked {held}."
+    why = typical_reason(rows)
+    if not why:
+        return _different(known, len(rows))
     one, several, meaning = because(why)
     means = f", {meaning}" if meaning else ""
-    number = sum(row["why"] == why for row in rows)
+    number = known[why]
     if len(rows) == 1:
         return f" Why: {one}{means}."
     many = f"all {len(rows)}" if number == len(rows) else f"{number} of the {len(rows)}"
-    return f" Why, for {many} worst: {one if number == 1 else several}{means}."
+    return f" Why, for {many} worst: {several}{means}."
+
+
+def _different(known: Counter[str], number: int) -> str:
+    """The reasons of sessions of which no reason is that of most."""
+    parts = []
+    for why, count in sorted(known.items(), key=lambda item: (-item[1], item[0])):
+        one, several, _ = because(why)
+        parts.append(f"for {count} {one if count == 1 else several}")
+    if rest := number - known.total():
+        parts.append(f"for {rest} the metrics show none")
+    return f" There is no single reason for the {number} worst: {formats.listed(parts)}."
 
 
 def _poorly_served(result: Result) -> list[Finding]:

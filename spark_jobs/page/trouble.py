@@ -60,7 +60,7 @@ def starvation(result: Result) -> Trouble | None:
     rows = result.rows_of("starved_worst")
     if total is None or not total["sessions"]:
         return None
-    return Trouble(rows, total["sessions"], _when_starved(result, rows), _typical_reason(rows))
+    return Trouble(rows, total["sessions"], _when_starved(result, rows), typical_reason(rows))
 
 
 def _when_starved(result: Result, rows: Sequence[Row]) -> str:
@@ -103,19 +103,17 @@ def poorly_served(result: Result) -> Trouble | None:
     first, last = result.facts.first_us, result.facts.last_us
     since = _when([max(hour, first) for hour in hours], [min(hour + HOUR, last) for hour in hours], last)
     number = total["poorly_served"]
-    return Trouble(rows, number, since, _typical_reason(rows))
+    return Trouble(rows, number, since, typical_reason(rows))
 
 
-def usual_reason(rows: Sequence[Row]) -> str:
-    """The most frequent reason; "" if none is known. A backlog is an effect, not a reason."""
-    known = Counter(row["why"] for row in rows if row["why"] and row["why"] != BACKLOG)
-    return max(known, key=lambda why: (known[why], why)) if known else ""
+def known_reasons(rows: Sequence[Row]) -> Counter[str]:
+    """The number of rows with each reason. A backlog is an effect, not a reason."""
+    return Counter(row["why"] for row in rows if row["why"] and row["why"] != BACKLOG)
 
 
-def _typical_reason(rows: Sequence[Row]) -> str:
+def typical_reason(rows: Sequence[Row]) -> str:
     """The reason of more than half of the rows; "" if there is none."""
-    why = usual_reason(rows)
-    return why if 2 * sum(row["why"] == why for row in rows) > len(rows) else ""
+    return next((why for why, number in known_reasons(rows).items() if 2 * number > len(rows)), "")
 
 
 def because(why: str) -> tuple[str, str, str]:
