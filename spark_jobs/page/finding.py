@@ -39,7 +39,7 @@ class Finding:
         text: what was found.
         why: the reason that most of the sessions have, which decides the keys; empty if there is none.
         client: the id of the session that the command asks about; empty if it is not about sessions.
-        part: the part of the subject that decides what to do, and the command; empty for the whole.
+        part: the part of the subject that decides what to do, command and keys; empty for the whole.
         hours: the range that the command is about, START..END; empty if it has none.
     """
 
@@ -59,7 +59,7 @@ class Finding:
     @property
     def knobs(self) -> list[Knob]:
         """The keys that change it, by its reason if that is known."""
-        known = self._words("knobs_by_reason", self.why) or self._words("knobs", self.subject)
+        known = self._words("knobs_by_reason", self.why) or self._words_of_part("knobs")
         return [Knob(*each.split(" ")) if " " in each else Knob(each, "") for each in known.split(", ") if each]
 
     @property

@@ -196,6 +196,7 @@ def test_a_command_for_faults_of_the_input_helps_against_them(result: Result) ->
         ("1 wrong clock", "sluice compact --metrics METRICS --store STORE"),
     ]
     assert "put whole copies in place of damaged ones" in found[1].act
+    assert [[knob.key for knob in each.knobs] for each in found[:2]] == [["metrics.directory"]] * 2
     books = next(each for each in findings(with_rows(result, "books", rows_off=3)) if each.subject == "Counters")
     assert "--rebuild" not in books.command
 
