@@ -108,6 +108,7 @@ TESTED_WITH: Final = {
     "config/imported/draft": "broker/cli/test_importing.py",
     "config/mosquitto/lines": "broker/cli/test_importing.py",
     "config/mosquitto/listener": "broker/cli/test_importing_behaviour.py",
+    "config/mosquitto/opening": "broker/cli/test_importing_listeners.py",
     "config/mosquitto/options": "broker/cli/test_importing.py",
     "config/mosquitto/permissions": "broker/cli/test_importing_behaviour.py",
     "config/imported/render": "broker/cli/test_importing.py",

@@ -38,7 +38,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """What has to be said about a line. `wrong`: it is unknown or malformed; else it has no counterpart."""
+    """What has to be said about a line. `wrong`: it is unknown or malformed, or decides about access;
+    else it has no counterpart."""
 
     line: Line
     text: str

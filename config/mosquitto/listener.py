@@ -7,12 +7,27 @@ from typing import Final
 
 from config.imported.draft import Line, Section
 from config.mosquitto import values
+from config.mosquitto.opening import opens
 
 DEFAULT_PORT: Final = 1883
+LOOPBACK: Final = "lo"
+"""The one interface whose addresses are known."""
 _VERSIONS: Final = {"tlsv1.3": "1.3", "tlsv1.2": "1.2"}
 
 REFUSED_PROXY: Final = "Mosquitto believes the header of any address; name those of the proxies"
 IPV6: Final = "Mosquitto listens on IPv6 too: add a listener with bind \"[::]:{port}\" for that"
+INTERFACE: Final = 'Mosquitto listens on IPv6 too: add a listener with bind "[::1]:PORT" for that'
+NO_PSK: Final = "TLS with pre-shared keys has no counterpart: use certificates. The listener is left out"
+NO_ADDRESS: Final = (
+    "Sluice binds to addresses: name that of the interface behind the port of `listener`. The listener is left out"
+)
+OTHER_ADDRESS: Final = (
+    "the listener names an address, which is not that of this interface: remove one. The listener is left out"
+)
+NO_NAMES: Final = (
+    "without require_certificate Mosquitto asks for no certificate, and lets nobody in; Sluice looks at users"
+)
+NO_HTTP: Final = "Sluice has an admin API over HTTP on an address of its own (admin.listen)"
 ANY_PATH: Final = "Mosquitto takes WebSocket at any path of the URL; this is the one that most clients use"
 CERTIFICATE_ALONE: Final = (
     "Mosquitto asks these clients for a user name and password too; for Sluice the certificate authenticates them"
@@ -44,8 +59,37 @@ class Listener:
 
     @property
     def used(self) -> bool:
-        """Whether any line is about it."""
-        return self.made_by is not None or bool(self.lines) or bool(self.security.lines)
+        """Whether Mosquitto opens it."""
+        about = self.lines.items() | self.security.lines.items()
+        return self.made_by is not None or any(opens(name, line) for name, line in about)
+
+    @property
+    def unserved(self) -> tuple[Line, str] | None:
+        """The line for which we cannot open it, and why; None = we can."""
+        protocol, hint = self.lines.get("protocol"), self.lines.get("psk_hint")
+        if protocol is not None and protocol.value.startswith("http_api"):
+            return protocol, NO_HTTP
+        if hint is not None and not ("certfile" in self.lines and "keyfile" in self.lines):
+            return hint, NO_PSK
+        interface = self.lines.get("bind_interface")
+        if interface is not None and not self._unix:
+            if interface.value.lower() != LOOPBACK:
+                return interface, NO_ADDRESS
+            if self._host not in ("", self._loopback):
+                return interface, OTHER_ADDRESS
+        return None
+
+    @property
+    def unnamed(self) -> Line | None:
+        """The line by which Mosquitto wants the name of a certificate that it does not ask for, if there is one."""
+        if self.by_certificate or "certfile" not in self.lines or not self._true("use_identity_as_username"):
+            return None
+        return self.lines["use_identity_as_username"]
+
+    def about(self) -> list[Line]:
+        """All lines about it."""
+        made_by = [] if self.made_by is None else [self.made_by]
+        return [*made_by, *self.lines.values(), *self.security.lines.values(), *self.origins]
 
     @property
     def by_certificate(self) -> bool:
@@ -67,6 +111,8 @@ class Listener:
         bind, *sources = self._bind(local_only)
         section.put("name", _name(bind, taken))
         section.put("bind", bind, *sources)
+        if "bind_interface" in self.lines and "socket_domain" not in self.lines and not self._host:
+            section.remarks.append(f"{self.lines['bind_interface']}: {INTERFACE}")
         if bind.startswith("0.0.0.0:") and "socket_domain" not in self.lines:
             section.remarks.append(IPV6.format(port=bind.rpartition(":")[2]))
         if "certfile" in self.lines:
@@ -89,20 +135,41 @@ class Listener:
 
     def _bind(self, local_only: bool) -> list[str]:
         """The bind address, and the lines that it comes from."""
-        sources = [self.lines[each] for each in ("port", "bind_address", "socket_domain") if each in self.lines]
-        ipv6 = (domain := self.lines.get("socket_domain")) is not None and domain.value.startswith("ipv6")
-        everywhere = "::" if ipv6 else "0.0.0.0"  # noqa: S104 - as Mosquitto binds without an address
+        about = ("port", "bind_address", "socket_domain", "bind_interface")
+        sources = [self.lines[each] for each in about if each in self.lines]
+        everywhere = "::" if self._ipv6 else "0.0.0.0"  # noqa: S104 - as Mosquitto binds without an address
+        if "bind_interface" in self.lines:
+            everywhere = self._loopback
         if self.made_by is None:
             port = self.lines.get("port")
-            address = self.lines.get("bind_address")
-            host = address.value if address else "127.0.0.1" if local_only else everywhere
+            host = self._host or ("127.0.0.1" if local_only and not self.used else everywhere)
             bind = _joined(host, port.value if port else str(DEFAULT_PORT))
             return [bind, *(map(str, sources) if sources else ["Mosquitto's default"])]
-        number, *rest = self.made_by.value.split()
-        host = rest[0] if rest and not rest[0].startswith("#") else ""
-        if number == "0":
-            return [f"unix:{host}", str(self.made_by)]
-        return [_joined(host or everywhere, number), str(self.made_by), *map(str, sources)]
+        if self._unix:
+            return [f"unix:{self._host}", str(self.made_by)]
+        return [_joined(self._host or everywhere, self.made_by.value.split()[0]), str(self.made_by), *map(str, sources)]
+
+    @property
+    def _unix(self) -> bool:
+        return self.made_by is not None and self.made_by.value.split()[0] == "0"
+
+    @property
+    def _host(self) -> str:
+        """The address, or the path of a Unix socket, that the lines name; empty = none."""
+        if self.made_by is None:
+            address = self.lines.get("bind_address")
+            return address.value if address else ""
+        rest = self.made_by.value.split()[1:]
+        return rest[0] if rest and not rest[0].startswith("#") else ""
+
+    @property
+    def _loopback(self) -> str:
+        return "::1" if self._ipv6 else "127.0.0.1"
+
+    @property
+    def _ipv6(self) -> bool:
+        domain = self.lines.get("socket_domain")
+        return domain is not None and domain.value.startswith("ipv6")
 
     def _tls(self, section: Section, path_of: Callable[[Line], str]) -> None:
         tls = section.section("tls")
@@ -119,7 +186,9 @@ class Listener:
             tls.remarks += [
                 f"{self.lines[each]}: without require_certificate Mosquitto asks for no certificate"
                 for each in about_clients
-                if each in self.lines and (each in ("cafile", "crlfile") or self._true(each))
+                if each in self.lines
+                and (each in ("cafile", "crlfile") or self._true(each))
+                and self.lines[each] is not self.unnamed
             ]
             return
         for option in ("cafile", "crlfile"):

@@ -94,7 +94,6 @@ LEFT: Final = {
 
 LEFT_OF_LISTENER: Final = {
     "accept_protocol_versions": "each listener takes MQTT 3.1.1 and 5.0",
-    "bind_interface": "bind to the address of that interface",
     "capath": "put the authorities into one file: cat DIR/*.pem > ca.pem, then tls.cafile",
     "ciphers": _CIPHERS,
     "ciphers_tls1.3": _CIPHERS,
@@ -113,6 +112,20 @@ LEFT_OF_LISTENER: Final = {
     "use_username_as_clientid": "write authorization.rules with client_ids and users",
 }
 """Options of one listener without a counterpart."""
+
+_GUARDS: Final = {
+    *("auth_plugin", "plugin", "global_plugin", "plugin_load", "plugin_use", "psk_file", "psk_hint", "mount_point"),
+    "clientid_prefixes",
+}
+_GUARDS_IF_TRUE: Final = {
+    *("use_subject_as_username", "use_username_as_clientid", "proxy_protocol_v2_require_tls"),
+}
+
+
+def guards(name: str, value: str) -> bool:
+    """Whether an option without a counterpart decides about access."""
+    return name in _GUARDS or (name in _GUARDS_IF_TRUE and value.split(maxsplit=1)[0] in ("true", "1"))
+
 
 NEEDS_LISTENER: Final = {
     *("accept_protocol_versions", "disable_client_cert_date_checks", "enable_proxy_protocol", "http_dir"),

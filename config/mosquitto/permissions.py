@@ -1,6 +1,6 @@
 """Who may connect and what they may do, of all listeners and of each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +10,12 @@ from config.mosquitto.listener import CERTIFICATE_ALONE, Listener, Security
 
 NOBODY: Final = "Mosquitto lets nobody in: it has neither users nor allow_anonymous. `sluice user add` adds users"
 ONE_FILE: Final = "Sluice has one {option} for all listeners, the first"
+ALL_LISTENERS: Final = (
+    "Mosquitto lets these users in on its listener, and nobody on {others}; Sluice does on all listeners"
+)
+
+Tell = Callable[[Line, str], None]
+"""Says on the screen that access is not as it was, and why."""
 
 _EVERYTHING: Final = ["#", "$SYS/#"]
 
@@ -21,20 +27,28 @@ def put_permissions(
     per_listener: bool,
     local_only: bool,
     users: Path,
+    tell: Tell,
 ) -> bool:
     """Set the keys, in `root` and in the sections of listeners. Returns whether a file without users is needed."""
     own = [_of(listener, common, per_listener) for listener, _ in served]
     anonymous = [each.anonymous(local_only) for each in own]
-    _put_file(root.section("authentication"), "password_file", [each.lines.get("password_file") for each in own])
-    _put_acl(root, served, own)
+    passwords = [each.lines.get("password_file") for each in own]
+    _put_file(root.section("authentication"), "password_file", passwords, tell)
+    _put_acl(root, served, own, tell)
     _put_anonymous(root, served, common, own, anonymous)
-    for (listener, section), allowed in zip(served, anonymous, strict=True):
+    for (listener, _), allowed in zip(served, anonymous, strict=True):
         if listener.by_certificate and not listener.named_by_certificate and not allowed:
-            section.remarks.append(CERTIFICATE_ALONE)
+            tell(listener.lines["require_certificate"], CERTIFICATE_ALONE)
     has_users = "password_file" in root.section("authentication").keys
     closed = [
         not allowed and not listener.by_certificate for (listener, _), allowed in zip(served, anonymous, strict=True)
     ]
+    if has_users:
+        file = next(line for line in passwords if line is not None)
+        empty = zip(served, passwords, closed, strict=True)
+        others = [str(part.get("name")) for (_, part), line, shut in empty if shut and line is None]
+        if others:
+            tell(file, ALL_LISTENERS.format(others=", ".join(others)))
     if has_users or not any(closed):
         return False
     root.section("authentication").put("password_file", str(users))
@@ -68,21 +82,21 @@ def _put_anonymous(
         section.put("allow_anonymous", allowed, source)
 
 
-def _put_file(section: Section, option: str, lines: Sequence[Line | None]) -> None:
-    """The first file; others are named in remarks."""
+def _put_file(section: Section, option: str, lines: Sequence[Line | None], tell: Tell) -> None:
+    """The first file; others are told."""
     given = [line for line in dict.fromkeys(lines) if line is not None]
     if not given:
         return
     section.put(option, path_of(given[0]), given[0])
     for line in given[1:]:
         if path_of(line) != path_of(given[0]):
-            section.remarks.append(f"{line}: {ONE_FILE.format(option=option)}")
+            tell(line, ONE_FILE.format(option=option))
 
 
-def _put_acl(root: Section, served: Sequence[tuple[Listener, Section]], own: Sequence[Security]) -> None:
+def _put_acl(root: Section, served: Sequence[tuple[Listener, Section]], own: Sequence[Security], tell: Tell) -> None:
     section = root.section("authorization")
     lines = [each.lines.get("acl_file") for each in own]
-    _put_file(section, "acl_file", lines)
+    _put_file(section, "acl_file", lines, tell)
     free = [str(part.get("name")) for (_, part), line in zip(served, lines, strict=True) if line is None]
     if len(free) < len(served) and free:
         rule = {"permit": "allow", "topics": _EVERYTHING, "listeners": free}

@@ -8,7 +8,8 @@ from typing import Final
 from config.imported.draft import Finding, Line, Section
 from config.mosquitto import options, values
 from config.mosquitto.lines import path_of
-from config.mosquitto.listener import Listener, Security
+from config.mosquitto.listener import NO_HTTP, NO_NAMES, Listener, Security
+from config.mosquitto.opening import OF_SECURITY
 from config.mosquitto.permissions import put_permissions
 
 _PATHS: Final = ("certfile", "keyfile", "cafile", "crlfile")
@@ -19,6 +20,7 @@ _CHECKED: Final[dict[str, values.Read]] = {
     "acl_file": values.text,
     "port": values.whole(1, 65_535),
     "bind_address": values.text,
+    "bind_interface": values.text,
     "protocol": values.one_of("mqtt", "websockets", "http_api"),
     "socket_domain": values.one_of("ipv4", "ipv6"),
     "require_certificate": values.boolean,
@@ -36,7 +38,8 @@ _PER_LISTENER: Final = "Sluice has allow_anonymous for each listener; users and 
 _REPLACED: Final = "a later line replaces it"
 _ONE_LIMIT: Final = "mqtt.max_connections is one limit for all listeners together; -1 is none"
 _PLUGIN_OPTIONS: Final = ("plugin_opt_", "auth_opt_")
-_NO_HTTP: Final = "Sluice has an admin API over HTTP on an address of its own (admin.listen)"
+_NOT_OPENED: Final = "it is about Mosquitto's default listener, which is not opened"
+_LEFT_OUT: Final = "it is about a listener that is left out"
 _DATABASE: Final = "mosquitto.db"
 _PERSISTENCE: Final = {"persistence_location": "location", "persistence_file": "file"}
 
@@ -102,11 +105,14 @@ class _Translation:
         elif name in options.LEFT_OF_LISTENER:
             values.text(line.value)
             self._need_listener(name)
-            self._leave(line, options.LEFT_OF_LISTENER[name])
+            self._current.lines[name] = line
+            self._left(line, options.LEFT_OF_LISTENER[name], options.guards(name, line.value))
         elif name in options.LEFT:
             values.text(line.value)
             self._plugin = self._plugin or "plugin" in name
-            self._leave(line, options.LEFT[name])
+            if self._per_listener and name in OF_SECURITY:
+                self._current.security.lines[name] = line
+            self._left(line, options.LEFT[name], options.guards(name, line.value))
         elif name.startswith(_PLUGIN_OPTIONS):
             self._about_plugin(line)
         else:
@@ -161,16 +167,13 @@ class _Translation:
             self._local_only = False
             self._set(self._default.lines, name, line)
             return
-        current = self._listeners[-1] if self._listeners else self._default
+        current = self._current
         if name == "listener_allow_anonymous":
             self._set(current.security.lines, "allow_anonymous", line)
         elif name in ("allow_anonymous", "password_file", "acl_file"):
             self._set((current.security if self._per_listener else self._all).lines, name, line)
         elif name == "websockets_origin":
             current.origins.append(line)
-        elif name == "protocol" and line.value.startswith("http_api"):
-            self._set(current.lines, name, line)
-            self._leave(line, _NO_HTTP)
         else:
             self._set(current.lines, name, line)
 
@@ -200,25 +203,35 @@ class _Translation:
             self._leave(lines[name], _REPLACED)
         lines[name] = line
 
+    @property
+    def _current(self) -> Listener:
+        """The listener that lines are about."""
+        return self._listeners[-1] if self._listeners else self._default
+
     def _leave(self, line: Line, why: str) -> None:
-        self._findings.append(Finding(line, why))
+        self._left(line, why, False)
 
     def _wrong(self, line: Line, why: str) -> None:
-        self._findings.append(Finding(line, why, wrong=True))
+        self._left(line, why, True)
+
+    def _left(self, line: Line, why: str, wrong: bool) -> None:
+        self._findings.append(Finding(line, why, wrong))
 
     # -- at the end
 
     def end(self, users: Path) -> Translated:
         """Put together what the lines say."""
-        served = [each for each in self._served() if not _is_http(each)]
+        served = [each for each in self._opened() if self._is_served(each)]
         if not served:
-            raise ValueError("the only listeners are for HTTP, and none is for MQTT")
+            raise ValueError("no listener is left:\n" + "\n".join(map(str, self._findings)))
         self._put_defaults()
         taken: set[str] = set()
         sections = [listener.section(self._local_only, path_of, taken) for listener in served]
-        made = put_permissions(
-            self._root, list(zip(served, sections, strict=True)), self._all, self._per_listener, self._local_only, users
-        )
+        parts = list(zip(served, sections, strict=True))
+        made = put_permissions(self._root, parts, self._all, self._per_listener, self._local_only, users, self._wrong)
+        for line in (each.unnamed for each in served):
+            if line is not None:
+                self._wrong(line, NO_NAMES)
         self._put_common(served)
         database = self._put_persistence()
         ordered = Section()
@@ -230,10 +243,29 @@ class _Translation:
         ordered.remarks = self._root.remarks + [str(each) for each in self._findings]
         return Translated(ordered, self._findings, users if made else None, database)
 
-    def _served(self) -> list[Listener]:
+    def _opened(self) -> list[Listener]:
+        """The listeners that Mosquitto opens."""
         if self._default.used or not self._listeners:
             return [self._default, *self._listeners]
+        self._leave_all(self._default, _NOT_OPENED)
         return self._listeners
+
+    def _is_served(self, listener: Listener) -> bool:
+        """Whether we open a listener too; if not, its lines are findings."""
+        unserved = listener.unserved
+        if unserved is None:
+            return True
+        line, why = unserved
+        self._findings = [each for each in self._findings if each.line != line]  # there is more to say about it
+        self._left(line, why, wrong=why != NO_HTTP)
+        self._leave_all(listener, _LEFT_OUT)
+        return False
+
+    def _leave_all(self, listener: Listener, why: str) -> None:
+        told = {each.line for each in self._findings}
+        for line in listener.about():
+            if line not in told:
+                self._leave(line, why)
 
     def _put_defaults(self) -> None:
         for default in options.DEFAULTS:
@@ -283,10 +315,6 @@ class _Translation:
         for line in self._persistence.values():
             self._leave(line, "persistence is off")
         return None
-
-
-def _is_http(listener: Listener) -> bool:
-    return "protocol" in listener.lines and listener.lines["protocol"].value.startswith("http_api")
 
 
 def _limit(listener: Listener) -> int:

@@ -1,6 +1,7 @@
 """Configurations with the options and values of Mosquitto's own examples and tests, by what they are about.
 
-PORT, OTHER and FOLDER stand for two ports and a directory; SOUND import without a word about a mistake.
+PORT, OTHER and FOLDER stand for two ports and a directory; SOUND import without a word about a mistake, GUARDED with
+one for each line that decides about access.
 """
 
 from typing import Final
@@ -9,6 +10,8 @@ _LISTEN: Final = "listener PORT"
 _OPEN: Final = "listener PORT\nallow_anonymous true"
 _TLS: Final = "cafile FOLDER/ca.pem\ncertfile FOLDER/server.pem\nkeyfile FOLDER/server.key"
 _BRIDGE: Final = f"{_OPEN}\nconnection bridge_sample\naddress 127.0.0.1:OTHER"
+_FILES: Final = "password_file FOLDER/passwords\nacl_file FOLDER/acl"
+_OTHER_FILES: Final = "password_file FOLDER/others\nacl_file FOLDER/tight"
 
 SOUND: Final = {
     "empty": "",
@@ -63,18 +66,13 @@ SOUND: Final = {
     "TLS, identity": f"{_LISTEN}\n{_TLS}\nrequire_certificate true\nuse_identity_as_username true",
     "TLS, identity and rules": f"{_LISTEN}\n{_TLS}\nacl_file FOLDER/acl\nuse_identity_as_username true\n"
     "require_certificate true",
-    "TLS, subject": f"{_LISTEN}\n{_TLS}\nrequire_certificate true\nuse_subject_as_username true",
     "TLS, revoked": f"{_OPEN}\n{_TLS}\nrequire_certificate true\ncrlfile FOLDER/crl.pem",
     "TLS, versions": f"{_OPEN}\n{_TLS}\ntls_version tlsv1.3\nciphers_tls1.3 TLS_AES_256_GCM_SHA384\nciphers HIGH\n"
     "dhparamfile FOLDER/dh.pem\ncapath FOLDER",
-    "PSK": "listener PORT\npsk_hint hint\npsk_file FOLDER/psk\nuse_identity_as_username true\nallow_anonymous true",
-    "plugin": f"{_LISTEN}\nauth_plugin FOLDER/auth_plugin.so\nauth_opt_name secret-word\nallow_anonymous false",
-    "plugins": "listener PORT\nplugin FOLDER/dynamic_security.so\nplugin_opt_config_file FOLDER/dynsec.json\n"
-    "allow_anonymous true\nenable_control_api true",
-    "plugin of a listener": "per_listener_settings true\nlistener PORT\nplugin FOLDER/p.so\nlistener OTHER\n"
-    "allow_anonymous true",
-    "mount point": f"{_OPEN}\nmount_point mount/\nmptcp true\nmax_topic_alias 5\nmax_qos 1\n"
-    "use_username_as_clientid true",
+    "limits of a listener": f"{_OPEN}\nmptcp true\nmax_topic_alias 5\nmax_qos 1\nenable_control_api true\n"
+    "use_username_as_clientid false",
+    "default listener": "max_qos 2\nmax_connections -1\nlistener PORT\nallow_anonymous true",
+    "API beside MQTT": f"{_OPEN}\nlistener OTHER\nprotocol http_api\nmax_qos 1",
     "websockets": "listener PORT\nprotocol websockets\nallow_anonymous true\nhttp_dir FOLDER\n"
     "websockets_headers_size 2048\nwebsockets_log_level 0",
     "websockets, origins": "listener PORT\nprotocol websockets\nallow_anonymous true\n"
@@ -86,8 +84,47 @@ SOUND: Final = {
     "log_timestamp_format %Y\nlog_facility 5\nconnection_messages true",
     "system": f"user mosquitto\nmemory_limit 4000000000\nsys_interval 60\nset_tcp_nodelay true\n{_OPEN}\n"
     "socket_domain ipv4\nbind_interface lo",
-    "client id prefixes": f"{_OPEN}\nclientid_prefixes test-",
 }
+
+GUARDED: Final = {
+    "PSK": (
+        f"{_OPEN}\nlistener OTHER\npsk_hint hint\npsk_file FOLDER/psk\nuse_identity_as_username true",
+        ["psk_hint", "psk_file"],
+    ),
+    "PSK and certificates": (f"{_OPEN}\n{_TLS}\npsk_hint hint\npsk_file FOLDER/psk", ["psk_hint", "psk_file"]),
+    "plugin": (
+        f"{_LISTEN}\nauth_plugin FOLDER/auth_plugin.so\nauth_opt_name secret-word\nallow_anonymous false",
+        ["auth_plugin"],
+    ),
+    "plugins": (f"{_OPEN}\nplugin FOLDER/dynsec.so\nplugin_opt_config_file FOLDER/dynsec.json", ["plugin"]),
+    "plugin of a listener": (
+        "per_listener_settings true\nlistener PORT\nplugin FOLDER/p.so\nlistener OTHER\nallow_anonymous true",
+        ["plugin"],
+    ),
+    "mount point": (f"{_OPEN}\nmount_point mount/", ["mount_point"]),
+    "client ids of users": (f"{_OPEN}\nuse_username_as_clientid true", ["use_username_as_clientid"]),
+    "client id prefixes": (f"{_OPEN}\nclientid_prefixes test-", ["clientid_prefixes"]),
+    "subjects": (
+        f"{_LISTEN}\n{_TLS}\nrequire_certificate true\nuse_subject_as_username true",
+        ["require_certificate", "use_subject_as_username"],
+    ),
+    "names without certificates": (f"{_OPEN}\n{_TLS}\nuse_identity_as_username true", ["use_identity_as_username"]),
+    "interface": (f"{_OPEN}\nlistener OTHER\nbind_interface none0", ["bind_interface"]),
+    "address and interface": (f"{_OPEN}\nlistener OTHER 192.0.2.1\nbind_interface lo", ["bind_interface"]),
+    "proxy with TLS": (
+        f"{_OPEN}\nenable_proxy_protocol 2\nproxy_protocol_v2_require_tls true",
+        ["proxy_protocol_v2_require_tls"],
+    ),
+    "files of each listener": (
+        f"per_listener_settings true\n{_LISTEN}\n{_FILES}\nlistener OTHER\n{_OTHER_FILES}",
+        ["password_file", "acl_file"],
+    ),
+    "users of one listener": (
+        "per_listener_settings true\nlistener PORT\npassword_file FOLDER/passwords\nlistener OTHER",
+        ["password_file"],
+    ),
+}
+"""Each with the options that are told."""
 
 WRONG: Final = {
     "unknown_option unknown": "no such option",

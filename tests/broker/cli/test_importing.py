@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import config
 from broker.cli.main import app
 from tests.support.certificates import make_certificates
-from tests.support.mosquitto_configs import SOUND, WRONG
+from tests.support.mosquitto_configs import GUARDED, SOUND, WRONG
 
 pytestmark = pytest.mark.once
 
@@ -31,6 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "crl.pem").write_text("-----BEGIN X509 CRL-----\n")
     (made / "passwords").write_text(f"ann:{HASH}\n")
     (made / "acl").write_text("topic readwrite a/#\nuser ann\ntopic read b/#\npattern write c/%u/#\n")
+    (made / "others").write_text(f"ben:{HASH}\n")
+    (made / "tight").write_text("topic read a/#\n")
     return made
 
 
@@ -49,12 +51,50 @@ def test_own_configurations(folder: Path, tmp_path: Path, about: str) -> None:
     output = tmp_path / "sluice.yaml"
     status, _, err = import_from(file, "--output", output)
     assert (status, err) == (0, "")
+    assert passed_over(file, output) == []
+
+
+def passed_over(file: Path, output: Path) -> list[str]:
+    """The lines of which the result, which has to be valid and without secrets, says nothing."""
     assert config.check(output) == []
     text = output.read_text()
-    lines = enumerate(file.read_text().splitlines(), 1)
-    assert [line for number, line in lines if line and line[0] != "#" and f"{file}:{number} " not in text] == []
     assert "secret-word" not in text
     assert "deadbeef" not in text
+    lines = enumerate(file.read_text().splitlines(), 1)
+    return [line for number, line in lines if line and line[0] != "#" and f"{file}:{number} " not in text]
+
+
+@pytest.mark.parametrize("about", GUARDED)
+def test_what_decides_about_access(folder: Path, tmp_path: Path, about: str) -> None:
+    """A line about access that has no counterpart is printed, and the exit status says so; the rest is taken over."""
+    text, told = GUARDED[about]
+    file = written(folder, tmp_path, text)
+    output = tmp_path / "sluice.yaml"
+    status, _, err = import_from(file, "--output", output)
+    assert status == 1
+    assert sorted(line.split()[1].rstrip(":") for line in err.splitlines()) == sorted(told)
+    assert passed_over(file, output) == []
+    ports = [str(each.bind) for each in config.load(output, environ={}).config.listeners]
+    left_out = {"PSK", "interface", "address and interface"}
+    assert any("1884" in port for port in ports) == ("OTHER" in text and about not in left_out)
+
+
+def test_only_pre_shared_keys(tmp_path: Path) -> None:
+    """Without another listener nothing is written, and it is said why."""
+    file = tmp_path / "mosquitto.conf"
+    file.write_text("listener 8883\npsk_hint hint\npsk_file keys\nallow_anonymous true\n")
+    status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
+    assert (status, "no listener is left" in err, f"{file}:2 psk_hint" in err) == (2, True, True)
+    assert [each.name for each in tmp_path.iterdir()] == ["mosquitto.conf"]
+
+
+def test_interface(tmp_path: Path) -> None:
+    """A listener of an interface is on its address, not on all."""
+    file, output = tmp_path / "mosquitto.conf", tmp_path / "sluice.yaml"
+    file.write_text("listener 1884\nbind_interface lo\nlistener 1885\nbind_interface lo\nsocket_domain ipv6\n")
+    assert import_from(file, "-o", output)[0] == 0
+    listeners = yaml.safe_load(output.read_text())["listeners"]
+    assert [each["bind"] for each in listeners] == ["127.0.0.1:1884", "[::1]:1885"]
 
 
 def test_there_are_fifty() -> None:
