@@ -107,6 +107,8 @@ def import_emqx(
 
 
 def _may_write(output: Path, force: bool) -> None:
+    if not output.parent.is_dir():
+        refuse(f"there is no folder {output.parent}: make it, or name another file by --output")
     if output.exists() and not force:
         refuse(f"{output} exists: name another file by --output, or replace it by --force")
 

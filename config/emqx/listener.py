@@ -8,7 +8,7 @@ from typing import Final
 
 from config.emqx import options, values
 from config.emqx.reading import Setting
-from config.imported.draft import Section
+from config.imported.draft import Finding, Section
 
 KINDS: Final = ("tcp", "ssl", "ws", "wss")
 PORTS: Final = {"tcp": 1883, "ssl": 8883, "ws": 8083, "wss": 8084}
@@ -70,13 +70,13 @@ class Listener:
         section.remarks += [f"{each}: as Sluice has it" for each in self._agreeing()]
         return section
 
-    def left(self) -> Iterator[tuple[Setting, str]]:
+    def left(self) -> Iterator[Finding]:
         """Settings that are not taken over, and why; after `section`."""
         for name, setting in self.settings.items():
             if name not in self.taken:
                 found = options.reason(name, options.LEFT_OF_LISTENER)
                 assert found is not None  # the table has a reason for all others
-                yield setting, found[1]
+                yield Finding(setting, found[1], wrong=found[0] in options.GUARDS and not off(setting))
 
     def _agreeing(self) -> Iterator[Setting]:
         """Settings that say what Sluice does anyway."""
@@ -150,6 +150,11 @@ class Listener:
 
     def _file(self, name: str) -> str:
         return file_of(self.folder, name)
+
+
+def off(setting: Setting) -> bool:
+    """Whether it is the value that switches something off, or an empty list."""
+    return setting.value in ("false", "", "[]")
 
 
 def file_of(folder: Path, name: str) -> str:

@@ -129,6 +129,12 @@ LEFT: Final = {
 }
 """Settings without a counterpart, by the beginning of their names; the longest decides."""
 
+GUARDS: Final = {
+    *("mqtt.use_username_as_clientid", "mqtt.peer_cert_as_clientid", "mqtt.clientid_override", "banned", "exhook"),
+    *("psk_authentication", "plugins", "access_rules", "mountpoint", "ssl_options.enable_crl_check"),
+}
+"""Of these, also of listeners, those that decide about access."""
+
 WHOLE: Final = {name for name in LEFT if "." not in name} - {"retainer", "sys_topics", "log", "node", "dashboard"}
 """Those of which one finding says it for all settings below."""
 

@@ -1,10 +1,11 @@
 """Reads emqx.conf, which is HOCON, into single settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from config.imported.draft import Line, printable
 
@@ -71,16 +72,55 @@ def _parsed(file: Path) -> Mapping[str, Any]:
         data = opened.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ValueError(f"{file}: is larger than {MAX_BYTES} bytes: this cannot be a configuration")
-    if b"\0" in data:
-        raise ValueError(f"{file}: is not text")
+    if (zero := data.find(b"\0")) >= 0:
+        line = data.count(b"\n", 0, zero) + 1
+        raise ValueError(f"{file}: line {line}: byte {zero} is 0: this is not text")
     try:
-        tree = pyhocon.ConfigFactory.parse_string(data.decode(errors="replace"), basedir=str(file.parent))
+        with _files_only(file):
+            tree = pyhocon.ConfigFactory.parse_string(data.decode(errors="replace"), basedir=str(file.parent))
+    except _IncludeError as error:
+        raise ValueError(f"{file}: {printable(str(error))}") from error
     except Exception as error:
         # The library hands on whatever its parser and the files that are included raise.
         raise ValueError(f"{file}: this is not HOCON: {printable(str(error))}") from error
     if not isinstance(tree, Mapping):
         raise ValueError(f"{file}: this is not a configuration: write settings such as mqtt.max_inflight = 32")
     return tree
+
+
+class _IncludeError(Exception):
+    """An `include` that is not followed."""
+
+
+@contextmanager
+def _files_only(first: Path) -> Iterator[None]:
+    """Keep the library from the network, and from files that include themselves.
+
+    It has no setting for either; it looks both functions up when it comes to an `include`.
+    """
+    from pyhocon import ConfigFactory
+
+    parse_url, parse_file = ConfigFactory.parse_URL, ConfigFactory.parse_file
+    including = [first.resolve()]
+
+    def refuse(url: str, *_: Any, **__: Any) -> NoReturn:
+        raise _IncludeError(f"include of {url}: nothing is fetched: write it to a file, and include that")
+
+    def parse(name: str, *arguments: Any, **options: Any) -> Any:
+        path = Path(name).resolve()
+        if path in including:
+            raise _IncludeError(f"{including[-1]} includes {path}, which includes it: remove one `include`")
+        including.append(path)
+        try:
+            return parse_file(name, *arguments, **options)
+        finally:
+            including.pop()
+
+    ConfigFactory.parse_URL, ConfigFactory.parse_file = refuse, parse
+    try:
+        yield
+    finally:
+        ConfigFactory.parse_URL, ConfigFactory.parse_file = parse_url, parse_file
 
 
 def _leaves(value: object, path: Names) -> Iterator[tuple[Names, object]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from config.emqx import acl, options, values
 from config.emqx.access import Access
-from config.emqx.listener import KINDS, PORTS, Listener, file_of
+from config.emqx.listener import KINDS, PORTS, Listener, file_of, off
 from config.emqx.reading import Setting
 from config.imported.draft import Finding, Section, printable
 
@@ -144,7 +144,7 @@ class _Translation:
         elif found[0] in options.WHOLE:
             self._whole.setdefault(found[0], []).append(setting)
         else:
-            self._leave(setting, found[1])
+            self._leave(setting, found[1], wrong=found[0] in options.GUARDS and not off(setting))
 
     def _quota(self) -> Section:
         """The quota of all users."""
@@ -163,7 +163,8 @@ class _Translation:
         """Put together what the settings say."""
         for beginning, settings in self._whole.items():
             others = f" (and {len(settings) - 1} more under {beginning})" if len(settings) > 1 else ""
-            self._leave(settings[0], f"{options.LEFT[beginning]}{others}")
+            guards = beginning in options.GUARDS and not all(map(off, settings))
+            self._leave(settings[0], f"{options.LEFT[beginning]}{others}", wrong=guards)
         served = self._served()
         sections = []
         for listener in served:
@@ -173,7 +174,7 @@ class _Translation:
                 raise ValueError(f"listeners.{listener.kind}.{listener.name}: {error}") from error
         self._put_rates(served)
         for listener in served:
-            self._findings += [Finding(setting, why) for setting, why in listener.left()]
+            self._findings += listener.left()
         needs_users = self._access.put(self._root, self._findings, users)
         self._put_rules()
         if self._on_disk:

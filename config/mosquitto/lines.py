@@ -77,8 +77,9 @@ def _read_file(path: Path) -> Iterator[Line]:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ValueError(f"is larger than {MAX_BYTES} bytes: this cannot be a configuration")
-    if b"\0" in data:
-        raise ValueError("is not text")
+    if (zero := data.find(b"\0")) >= 0:
+        line = data.count(b"\n", 0, zero) + 1
+        raise ValueError(f"line {line}: byte {zero} is 0: this is not text")
     for number, raw in enumerate(data.decode(errors="replace").split("\n"), 1):
         text = raw.strip()
         if text and not text.startswith("#"):

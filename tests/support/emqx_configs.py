@@ -69,7 +69,7 @@ SOUND: Final = {
     'rule_engine.rules.mine { sql = "SELECT * FROM \\"t/#\\"", actions = [{ function = console }] }\n'
     "gateway.stomp { enable = true }\nexhook.servers = []\nplugins.states = []\nlicense.key = secret-word\n"
     'api_key.bootstrap_file = "etc/keys"\nauto_subscribe.topics = []\ntelemetry.enable = true\n'
-    'psk_authentication.enable = true\nbanned.bootstrap_file = "etc/banned"',
+    "psk_authentication.enable = false",
 }
 
 WRONG: Final = {
@@ -89,5 +89,11 @@ WRONG: Final = {
     "authentication = [{ mechanism = jwt, use_jwks = false, secret = secret-word }]": "the secret goes into a file",
     "authorization.sources = [{ type = built_in_database }]": "write authorization.rules",
     'authorization.sources = [{ type = file, path = "etc/none.conf" }]': "No such file",
+    'listeners.tcp.default.access_rules = ["allow 10.0.0.0/8", "deny all"]': "rules with `addresses`",
+    'listeners.tcp.default.mountpoint = "a/"': "rules with listeners",
+    "mqtt.use_username_as_clientid = true": "rules with {username}",
+    'psk_authentication { enable = true, init_file = "etc/keys" }': "use certificates",
+    'banned.bootstrap_file = "etc/banned"': "who is let in",
+    'exhook.servers = [{ name = mine, url = "http://127.0.0.1:1" }]': "plugins",
 }
-"""Settings that cannot be taken over, and what is said of each."""
+"""Settings that cannot be taken over and are malformed or decide about access, and what is said of each."""

@@ -196,6 +196,21 @@ def test_unreadable(tmp_path: Path, content: bytes | None) -> None:
     assert import_from(tmp_path / "none", "-o", tmp_path / "sluice.yaml")[0] == 2
 
 
+def test_not_text(tmp_path: Path) -> None:
+    """A byte that no text has is named with its place."""
+    file = tmp_path / "mosquitto.conf"
+    file.write_bytes(b"listener 1884\nuser \0\n")
+    assert f"{file}: line 2: byte 19 is 0" in import_from(file, "-o", tmp_path / "sluice.yaml")[2]
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    """A folder that is missing is named."""
+    file = tmp_path / "mosquitto.conf"
+    file.write_text("listener 1884\n")
+    status, _, err = import_from(file, "-o", tmp_path / "none" / "sluice.yaml")
+    assert (status, err.startswith(f"sluice: there is no folder {tmp_path}/none: ")) == (2, True)
+
+
 def test_help_has_an_example() -> None:
     """`--help` shows how to call it."""
     assert "Example: sluice import mosquitto /etc/mosquitto" in import_from("--help")[1]

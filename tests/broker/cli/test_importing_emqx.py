@@ -1,5 +1,6 @@
 """`sluice import emqx`: what it takes over, what it says about the rest, and what it never does."""
 
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,25 @@ def test_unreadable(tmp_path: Path, content: bytes | None) -> None:
     status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
     assert (status, str(file) in err, len(err.splitlines())) == (2, True, 1)
     assert import_from(tmp_path / "none", "-o", tmp_path / "sluice.yaml")[0] == 2
+
+
+def test_includes(tmp_path: Path) -> None:
+    """Nothing is fetched from the network, and a file that includes itself is named; other included files count."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        file = tmp_path / "emqx.conf"
+        for address in ('url("http://127.0.0.1:PORT/x")', '"http://127.0.0.1:PORT/x"'):
+            file.write_text(f"include {address}".replace("PORT", str(server.getsockname()[1])))
+            status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
+            assert (status, "nothing is fetched" in err, len(err.splitlines())) == (2, True, 1)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    file.write_text('include "other.conf"\n')
+    (tmp_path / "other.conf").write_text('include "emqx.conf"\n')
+    status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
+    assert (status, f"{tmp_path}/other.conf includes {file}" in err) == (2, True)
+    (tmp_path / "other.conf").write_text("mqtt.max_inflight = 7\n")
+    assert imported(tmp_path, 'include "other.conf"\ninclude "other.conf"\n')["session"]["max_inflight"] == 7
 
 
 def test_nothing_to_serve(tmp_path: Path) -> None:
