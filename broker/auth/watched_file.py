@@ -24,14 +24,23 @@ class WatchedFile(Generic[T]):
     """One file: `load` reads it, in a thread; `use` takes what it has returned, in the event loop."""
 
     def __init__(
-        self, key: str, path: Path, load: Callable[[Path], T], use: Callable[[T], Awaitable[None] | None]
+        self,
+        key: str,
+        path: Path,
+        load: Callable[[Path], T],
+        use: Callable[[T], Awaitable[None] | None],
+        takes_away: Callable[[T], bool] | None = None,
     ) -> None:
-        """`key`: the configuration key that names the file, for the log."""
+        """`key`: the configuration key that names the file, for the log; `takes_away`: whether what has been loaded
+        takes something out of use. Then the file has to be the same at the next look: it may be half written."""
         self._key = key
         self.path = path
         self._load = load
         self._use = use
+        self._takes_away = takes_away
         self._seen: _Signature | None = None
+        self._doubted: _Signature | None = None
+        """The file that is looked at once more before it counts."""
         self._mistake = ""
         """Why the file is not read, as it was logged; empty = it is."""
         self._log = structlog.get_logger("sluice")
@@ -90,6 +99,10 @@ class WatchedFile(Generic[T]):
         if status.st_size == 0 and self._seen is not None and self._seen[2]:
             # Editors empty a file before they write it, and a full disk leaves it so.
             raise ValueError("has become empty: write a comment if nothing is to be in it")
+        doubtful = self._seen is not None and self._takes_away is not None and self._takes_away(loaded)
+        if doubtful and signature != self._doubted:
+            self._doubted = signature
+            return None
         self._seen = signature
         return (loaded,)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
+import structlog
+
 from protocol import reason_codes
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ class Connections:
         """Called with each connection that is opened, while a trace runs."""
         self.on_last_gone: Callable[[], None] | None = None
         """Called when the last connection is closed: the server waits for that when it stops."""
+        self._log = structlog.get_logger("sluice")
 
     def __len__(self) -> int:
         return len(self.open)
@@ -37,8 +40,14 @@ class Connections:
 
     def close_users(self, source: str, names: set[str]) -> None:
         """Disconnect the users with these names that this source has authenticated: they have to log in again."""
+        closed: set[str] = set()
+        count = 0
         for connection in list(self.open):
             client = connection.client
             identity = None if client is None else client.identity
             if identity is not None and identity.source == source and identity.user in names:
                 connection.close(reason_codes.ADMINISTRATIVE_ACTION, "the user has been removed or changed")
+                closed.add(identity.user)
+                count += 1
+        if count:
+            self._log.info("users_disconnected", source=source, users=len(closed), connections=count)

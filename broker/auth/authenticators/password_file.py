@@ -29,7 +29,7 @@ class PasswordFile:
 
     def __init__(self, path: Path, pool: HashingPool) -> None:
         """Read the file. Raises OSError."""
-        self.file = WatchedFile(self.name, path, users_file.read, self.update)
+        self.file = WatchedFile(self.name, path, users_file.read, self.update, self._takes_away)
         self.on_changed: Callable[[set[str]], None] = lambda _: None
         """Called with the names of users who are gone, or have another password or other roles."""
         self._passwords = Passwords(pool)
@@ -54,6 +54,10 @@ class PasswordFile:
         """Hash like a user's password, always the same user's for one name. Raises Busy."""
         like = self._likes[self._passwords.choice(login.username, len(self._likes))]
         await self._passwords.waste(like.hash, login)
+
+    def _takes_away(self, contents: Contents) -> bool:
+        """Whether users are gone or changed; in a thread."""
+        return any(contents.users.get(name) != user for name, user in self._users.items())
 
     def update(self, contents: Contents) -> None:
         """Use what the file holds now."""

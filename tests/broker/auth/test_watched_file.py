@@ -134,6 +134,34 @@ async def test_file_that_becomes_empty(tmp_path: Path) -> None:
     assert "has become empty" in logged[1]["detail"]
 
 
+async def test_half_written(tmp_path: Path) -> None:
+    """What takes something away counts when the file is the same at the next look, and never while it is written."""
+    path = tmp_path / "file"
+    path.write_text("one two")
+    pieces: list[str] = []
+    used: list[str] = []
+
+    def load(path: Path) -> str:
+        text = path.read_text()
+        if pieces:
+            put(path, text + pieces.pop(0))  # the next piece comes when this one has just been read
+        return text
+
+    file = WatchedFile("section.key", path, load, used.append, lambda text: "two" not in text)
+    file.read()
+    pieces += [" t", "wo", " three"]
+    put(path, "one")
+    watching = asyncio.ensure_future(file.run())
+    async with asyncio.timeout(SECONDS):
+        while used[-1:] != ["one two three"]:  # noqa: ASYNC110 - what happens in a thread sets no event
+            await asyncio.sleep(0.01)
+        assert set(used) == {"one two", "one two three"}
+        put(path, "one")
+        while used[-1] != "one":  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+    watching.cancel()
+
+
 async def test_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A look that hangs is reported once, other files are followed meanwhile, and this one again when it answers."""
     if not watched_file.__file__.endswith(".py"):

@@ -240,6 +240,19 @@ def test_file_that_becomes_empty(start: Start, tmp_path: Path) -> None:
         assert code(broker.address(), "ann", ANN) == BAD
 
 
+def test_half_a_file(start: Start, tmp_path: Path) -> None:
+    """Half a file disconnects whom it has no more, if it stays so, and the log says how many they are."""
+    path = write_users(tmp_path / "users", {"ann": ANN, "ben": PASSWORDS["ben"]})
+    broker = start(sections=sections(path))
+    with log_in(broker.address(), "ann", ANN) as ann, log_in(broker.address(), "ben", PASSWORDS["ben"]) as ben:
+        assert (ann.expect(Connack).reason_code, ben.expect(Connack).reason_code) == (0, 0)
+        path.write_text(path.read_text()[:-20])
+        assert ben.expect(Disconnect).reason_code == reason_codes.ADMINISTRATIVE_ACTION
+        (event,) = wait_for_event(broker, "users_disconnected")
+        assert (event["source"], event["users"], event["connections"]) == ("password_file", 1, 1)
+        ann.expect_nothing_more()
+
+
 def test_mistakes_are_logged(start: Start, tmp_path: Path) -> None:
     """A line that cannot be used is logged by its number without the hash; other users log in."""
     path = write_users(tmp_path / "users")
