@@ -66,6 +66,9 @@ def test_scraped(tmp_path: Path) -> None:
             known = request(where, "/api/v1/label/__name__/values").json["data"]
             assert set(re.findall(r"^(\w+)[ {]", exported, re.MULTILINE)) - set(known) == set()
             wait_until(lambda: set(health(where)) == {"ok"}, "each rule has been evaluated")
+            assert "SluiceDown" not in alerts(where)
+            broker.stop()
+            wait_until(lambda: "SluiceDown" in alerts(where), "the alert for a broker that is down waits or fires")
 
 
 @contextmanager
@@ -100,3 +103,8 @@ def health(where: Address) -> list[str]:
     """How the last evaluation of each rule went."""
     groups = request(where, "/api/v1/rules").json["data"]["groups"]
     return [rule["health"] for group in groups for rule in group["rules"]]
+
+
+def alerts(where: Address) -> set[str]:
+    """The alerts that wait or fire."""
+    return {each["labels"]["alertname"] for each in request(where, "/api/v1/alerts").json["data"]["alerts"]}
