@@ -5,6 +5,7 @@ from config.address_settings import AddressSettings
 from config.admin import Admin, Token
 from config.errors import ConfigError, Problem
 from config.load import Flag, Loaded, check, load
+from config.memory import too_low
 from config.models import Config, Listener, Log, Metrics
 from config.mqtt import Mqtt
 from config.quota import Quota
@@ -39,4 +40,5 @@ __all__ = [
     "load",
     "render",
     "settings",
+    "too_low",
 ]

@@ -97,6 +97,7 @@ TESTED_WITH: Final = {
     "config/admin_rules": "config/test_rules.py",
     "config/errors": "config/test_load.py",
     "config/layers": "config/test_load.py",
+    "config/memory": "broker/cli/test_main.py",
     "config/messages": "config/test_load.py",
     "config/emqx/access": "broker/cli/test_importing_emqx.py",
     "config/emqx/acl": "broker/cli/test_importing_emqx.py",

@@ -105,6 +105,8 @@ def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> 
         print(problem, file=sys.stderr)
     if problems:
         raise typer.Exit(CONFIG_PROBLEM)
+    if why := config.too_low(config.load(file, environ={}).config):
+        print(f"{file}: warning: {why}", file=sys.stderr)
     print(f"{file}: no mistakes found")
 
 

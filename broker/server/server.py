@@ -28,6 +28,7 @@ from broker.telemetry.sys_topics import SysTopics
 from broker.telemetry.totals_walk import TotalsWalk
 from config.errors import ConfigError
 from config.load import Loaded
+from config.memory import too_low
 from config.models import Config
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class Server:
         admin = self._admin = await self._open_all()
         if self._persistence is None:
             self._log.info("in_memory", detail="without persistence.directory, all sessions end with this process")
+        if why := too_low(self.config):
+            self._log.warning("memory_watermark_low", detail=why)
         for opened in self.listeners.opened:  # logged last, so that the whole broker is ready when a script sees it
             self._log.info("listening", **opened)
         if admin is not None and self._show_link is not None:

@@ -40,6 +40,10 @@ _ONE_LIMIT: Final = "mqtt.max_connections is one limit for all listeners togethe
 _PLUGIN_OPTIONS: Final = ("plugin_opt_", "auth_opt_")
 _NOT_OPENED: Final = "it is about Mosquitto's default listener, which is not opened"
 _LEFT_OUT: Final = "it is about a listener that is left out"
+_RESIDENT: Final = (
+    "memory_watermark is about the resident memory of the process, of which Sluice itself needs some 70 MiB, and more "
+    "with a journal; Mosquitto counts what it has allocated"
+)
 _DATABASE: Final = "mosquitto.db"
 _PERSISTENCE: Final = {"persistence_location": "location", "persistence_file": "file"}
 
@@ -129,6 +133,8 @@ class _Translation:
         elif name == "memory_limit":
             limit = values.whole(0, 2**63 - 1)(line.value)
             self._root.put("memory_watermark", f"{limit}B" if limit else values.INFINITY, line)
+            if limit:
+                self._root.remarks.append(f"{line}: {_RESIDENT}")
         elif name == "log_type":
             level = options.LOG_LEVELS.get(values.text(line.value).split()[0])
             if level is None:

@@ -196,6 +196,14 @@ def test_unreadable(tmp_path: Path, content: bytes | None) -> None:
     assert import_from(tmp_path / "none", "-o", tmp_path / "sluice.yaml")[0] == 2
 
 
+def test_memory_limit(tmp_path: Path) -> None:
+    """The result says what a limit of memory means in Sluice."""
+    file, output = tmp_path / "mosquitto.conf", tmp_path / "sluice.yaml"
+    file.write_text("listener 1884\nmemory_limit 50000000\n")
+    assert import_from(file, "-o", output)[0] == 0
+    assert f"# {file}:2 memory_limit 50000000: memory_watermark is about the resident memory" in output.read_text()
+
+
 def test_not_text(tmp_path: Path) -> None:
     """A byte that no text has is named with its place."""
     file = tmp_path / "mosquitto.conf"

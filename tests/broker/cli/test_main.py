@@ -67,6 +67,19 @@ def test_check(file: Path, tmp_path: Path) -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, f"{file}: no mistakes found\n", "")
 
 
+@pytest.mark.parametrize(
+    ("watermark", "metrics", "needed"),
+    [("50000000B", False, "96 MiB"), ("96MiB", False, ""), ("159MiB", True, "160 MiB"), ("infinity", True, "")],
+)
+def test_check_of_the_watermark(tmp_path: Path, watermark: str, metrics: bool, needed: str) -> None:
+    """`config check` warns of a watermark that a broker without clients may be above."""
+    file = tmp_path / "sluice.yaml"
+    file.write_text(f"memory_watermark: {watermark}\n" + f"metrics: {{directory: {tmp_path}}}\n" * metrics)
+    result = CliRunner().invoke(app, ["config", "check", str(file)])
+    assert (result.exit_code, result.stdout) == (0, f"{file}: no mistakes found\n")
+    assert (needed in result.stderr, bool(result.stderr)) == (True, bool(needed))
+
+
 def test_check_finds_every_mistake(file: Path, tmp_path: Path) -> None:
     """`config check` reports each mistake on its own line, with its place and path, and ends with 2."""
     file.write_text("session:\n  max_inflght: 7\n  receive_maximum: many\nlog: {level: loud}\n")

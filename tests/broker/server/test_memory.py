@@ -154,3 +154,11 @@ def test_freed_memory_is_kept() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(ran.stdout) < 1_000
+
+
+def test_watermark_below_an_empty_broker(start: Start) -> None:
+    """A broker whose own memory is above its watermark is not ready, and says at the start that it will not be."""
+    broker = start(sections={"admin": {"socket": "a.sock"}, "memory_watermark": "30MiB"})
+    (event,) = wait_for_event(broker, "memory_watermark_low")
+    assert "found 30 MiB, but the process itself needs up to 96 MiB" in event["detail"]
+    wait_until(lambda: ready(broker) == (503, ["the memory is above memory_watermark"]), "the broker is not ready")
