@@ -42,8 +42,6 @@ class Links:
         """`clock`: the monotonic time in microseconds."""
         self._codes: _Kept[Grant] = _Kept(clock, CODE_LIFETIME)
         self._tokens: _Kept[Grant] = _Kept(clock, TOKEN_LIFETIME)
-        self.revocations = 0
-        """How often `revoke` was called: an answer that lasts, begun before, ends."""
 
     def url(self, base: str, grant: Grant) -> str:
         """A link to the dashboard at `base`. Browsers do not send what is after #, so that no proxy logs it."""
@@ -64,7 +62,6 @@ class Links:
 
     def revoke(self) -> int:
         """From now on no code and no token counts; returns how many there were."""
-        self.revocations += 1
         return self._codes.clear() + self._tokens.clear()
 
 

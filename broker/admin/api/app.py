@@ -20,7 +20,7 @@ from broker.admin.api.overview import overview_router, session_router
 from broker.admin.api.problem import EVERYWHERE, refusals
 from broker.admin.api.reloading import reload_router
 from broker.admin.api.tracing import Tracing, trace_router
-from broker.admin.api.who import who_asks
+from broker.admin.api.who import Tokens, who_asks
 from broker.admin.dashboard.observer import Observer
 from broker.admin.dashboard.viewers import Viewers
 from broker.admin.links import Links
@@ -75,7 +75,8 @@ class Api:
             openapi_url=None,
             responses=EVERYWHERE,
         )
-        find = who_asks(lambda: managed.config.admin.tokens, links)
+        tokens = Tokens(lambda: managed.config.admin.tokens, links)
+        find = who_asks(tokens)
         viewing = [Depends(find)]
         app.include_router(page_router())
         app.include_router(login_router(links), prefix=PREFIX)
@@ -84,13 +85,13 @@ class Api:
         api = APIRouter(prefix=PREFIX, dependencies=viewing, responses=refusals(401))
         api.include_router(lists_router(self.lists))
         api.include_router(overview_router(managed))
-        api.include_router(stream_router(managed, self.viewers, find, links))
+        api.include_router(stream_router(managed, self.viewers, find))
         api.include_router(links_router(links, find, where))
         api.include_router(session_router(managed))
         api.include_router(actions_router(managed, find, self.lists.forget))
         api.include_router(messages_router(managed, find, self.lists.forget))
         api.include_router(reload_router(managed, find))
-        api.include_router(trace_router(self.tracing, find, links))
+        api.include_router(trace_router(self.tracing, find))
 
         api.include_router(docs_router(app.openapi))
         app.include_router(api)

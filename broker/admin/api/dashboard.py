@@ -14,7 +14,7 @@ from broker.admin.api.audit import Audit, operator_audit
 from broker.admin.api.event_stream import EventStream
 from broker.admin.api.overview import SessionDetail, session_detail
 from broker.admin.api.problem import refusals
-from broker.admin.api.who import Asker, Finder, still_valid
+from broker.admin.api.who import Asker, Finder
 from broker.admin.dashboard.moment import Moment, Present
 from broker.admin.dashboard.observer import present
 from broker.admin.dashboard.viewers import MOST_VIEWERS, Viewers
@@ -34,7 +34,7 @@ _TYPES: Final = {
 START: Final = "index.html"
 
 MOST_MOMENTS: Final = 300
-"""Moments after which a stream ends. The page asks again: who has no right any more is not served for longer."""
+"""Moments after which a stream ends; the page asks again."""
 
 MOST_FILTERS: Final = 50
 """Subscriptions that the page of a session shows."""
@@ -108,7 +108,7 @@ class SessionMoment(Present):
     subscriptions: list[SubscriptionRow] = Field(description=f"At most {MOST_FILTERS}.")
 
 
-def stream_router(managed: Managed, viewers: Viewers, find: Finder, links: Links) -> APIRouter:
+def stream_router(managed: Managed, viewers: Viewers, find: Finder) -> APIRouter:
     """The stream of moments."""
     router = APIRouter(tags=["dashboard"])
     Who = Annotated[Asker, Depends(find)]  # noqa: N806 - a type, whose dependency is known only here
@@ -120,13 +120,12 @@ def stream_router(managed: Managed, viewers: Viewers, find: Finder, links: Links
         """The broker, or one session, each second, as server-sent events: the data of each is JSON of this schema."""
         if viewers.full:
             raise HTTPException(503, f"{MOST_VIEWERS} others look, which is the most: try again later")
-        valid = still_valid(asker, links)
         if client_id is None:
-            return EventStream(_events(viewers.moments(), valid))
+            return EventStream(_events(viewers.moments(), asker.still))
         if managed.broker.clients.get(client_id) is None:
             raise HTTPException(404, f"there is no session {client_id[:256]!r}")
         moments = viewers.each_second(lambda: _session(managed, client_id))
-        return EventStream(_events(moments, valid))
+        return EventStream(_events(moments, asker.still))
 
     return router
 

@@ -10,8 +10,7 @@ from pydantic import BaseModel, Field
 
 from broker.admin.api.audit import Audit, operator_audit
 from broker.admin.api.event_stream import EventStream
-from broker.admin.api.who import Finder, still_valid
-from broker.admin.links import Links
+from broker.admin.api.who import Finder
 from broker.admin.managed import Managed
 from broker.admin.trace.trace import Trace, Wanted
 from protocol.errors import MQTTError
@@ -79,7 +78,7 @@ class Tracing:
             self._trace.active = False
 
 
-def trace_router(tracing: Tracing, find: Finder, links: Links) -> APIRouter:
+def trace_router(tracing: Tracing, find: Finder) -> APIRouter:
     """The endpoint."""
     router = APIRouter(tags=["trace"])
     Log = Annotated[Audit, Depends(operator_audit(find))]  # noqa: N806 - a type, whose dependency is known only here
@@ -106,7 +105,7 @@ def trace_router(tracing: Tracing, find: Finder, links: Links) -> APIRouter:
         )
         audit.done("trace", target, f"{seconds:g} s, {limit} lines, {'with' if payload else 'without'} payloads")
         wanted = Wanted(client_id, topic_filter, address)
-        events = tracing.events(wanted, seconds, limit, payload, still_valid(audit.who, links))
+        events = tracing.events(wanted, seconds, limit, payload, audit.who.still)
         return EventStream(events)
 
     return router

@@ -1,12 +1,19 @@
 """Who may ask the admin API: the broker's user on the Unix socket, tokens by role over TCP."""
 
+import http.client
+from contextlib import ExitStack, closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from tests.broker.admin.api.conftest import OPERATOR, VIEWER
-from tests.support.broker.admin import request
+from tests.broker.conftest import Start
+from tests.support.broker.admin import TIMEOUT, request
+from tests.support.broker.events import wait_for_event
+from tests.support.broker.reloads import reload, rewrite
 from tests.support.process import Address
+from tests.support.wire import connected
 
 pytestmark = pytest.mark.once
 
@@ -51,3 +58,26 @@ def test_headers(tcp: Address) -> None:
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "unsafe-inline" not in headers["content-security-policy"]
         assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+
+
+@pytest.mark.parametrize("role", [None, "viewer"])
+def test_tokens_that_are_taken_away(start: Start, role: str | None) -> None:
+    """A stream and a trace end when a reload takes their token away, or the role that they need."""
+    own = {"name": "ann", "role": "operator", "sha256": sha256(OPERATOR.encode()).hexdigest()}
+    admin = {"socket": "a.sock", "listen": "127.0.0.1:0"}
+    broker = start(sections={"admin": admin | {"tokens": [own]}})
+    (event,) = wait_for_event(broker, "admin_listening")
+    where = Address("127.0.0.1", int(str(event["port"])))
+    with ExitStack() as stack:
+        answers = []
+        for target in ("/api/v1/stream", "/api/v1/trace?topic_filter=%23&seconds=3600"):
+            connection = stack.enter_context(closing(http.client.HTTPConnection(*where, timeout=TIMEOUT)))
+            connection.request("GET", target, headers={"Authorization": f"Bearer {OPERATOR}"})
+            answers.append(connection.getresponse())
+        assert [each.status for each in answers] == [200, 200]
+        assert answers[0].readline().startswith(b"data: ")
+        rewrite(broker, admin=admin | {"tokens": [own | {"role": role}] if role else []})
+        assert reload(broker).status == 200
+        with connected(broker.address(), 5, client_id="later") as client:
+            client.publish("secret", b"x", 1)
+        assert b"later" not in b"".join(each.read() for each in answers)
