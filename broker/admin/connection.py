@@ -32,6 +32,9 @@ class AdminConnection(asyncio.Protocol):
         self.refused = False
         self._server = server
         self.trusted = trusted
+        self.stranger = not trusted
+        """Whether its peer has shown no valid token with its last request."""
+        self._opened = 0.0
         self._uid: int | None = None
         self._transport: asyncio.Transport | None = None
         self._protocol: asyncio.Protocol | None = None
@@ -56,9 +59,15 @@ class AdminConnection(asyncio.Protocol):
         self._expecting = False
         self._look_at_peer()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the peer is there."""
+        return self._transport is not None and not self._transport.is_closing()
+
     def waited(self) -> float:
-        """For how many seconds the broker has waited for the peer: for a request, or for room to write."""
-        return 0.0 if self._waits_since is None else asyncio.get_running_loop().time() - self._waits_since
+        """For how many seconds the broker has waited for the peer: for a token, a request, or for room to write."""
+        since = self._opened if self.stranger else self._waits_since
+        return 0.0 if since is None else asyncio.get_running_loop().time() - since
 
     def _look_at_peer(self) -> None:
         """Whether the broker waits for the peer, and until when, has changed."""
@@ -89,6 +98,7 @@ class AdminConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse, or wait for the application."""
         self._transport = cast("asyncio.Transport", transport)
+        self._opened = asyncio.get_running_loop().time()
         self._server.connections.add(self)
         if self.trusted:
             self._uid = peer_uid(transport.get_extra_info("socket"))

@@ -3,12 +3,13 @@
 import asyncio
 import gc
 import logging
+import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
-from broker.admin.connection import REQUEST_TIMEOUT, AdminConnection
+from broker.admin.connection import READ_TIMEOUT, REQUEST_TIMEOUT, AdminConnection
 from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
 from broker.runtime.clock import monotonic_us
@@ -76,6 +77,7 @@ class AdminServer:
         handshake: dict[str, Any] = {} if context is None else {"ssl_handshake_timeout": REQUEST_TIMEOUT}
         loop = asyncio.get_running_loop()
         for sock in await open_sockets(bind.host, bind.port):
+            _limit_unread(sock)
             made = await loop.create_server(lambda: AdminConnection(self, False), sock=sock, ssl=context, **handshake)
             self._servers.append(made)
             self.addresses.append(sock.getsockname()[:2])
@@ -137,12 +139,16 @@ class AdminServer:
         return ""
 
     def _has_room(self, connections: list[AdminConnection]) -> bool:
-        """Whether all may stay; the one that has kept the broker waiting longest is closed, past PATIENCE."""
+        """Whether all may stay; of those that have kept the broker waiting past PATIENCE one is closed.
+
+        It is the one that has for longest, but peers that have shown no valid token make room first.
+        """
         if len(connections) <= MOST_CONNECTIONS:
             return True
-        slowest = max(connections, key=AdminConnection.waited)
-        if slowest.waited() < PATIENCE:
+        slow = [each for each in connections if each.waited() >= PATIENCE]
+        if not slow:
             return False
+        slowest = max(slow, key=lambda each: (each.stranger, each.waited()))
         self.connections.discard(slowest)
         slowest.abort()
         return True
@@ -191,6 +197,16 @@ class AdminServer:
         from broker.admin.api.load import load
 
         return load(self._managed, self.links, self.dashboard)
+
+
+def _limit_unread(sock: socket.socket) -> None:
+    """Have the system close connections whose peers take nothing for READ_TIMEOUT; they inherit it from this socket.
+
+    The broker itself notices only when all buffers are full, which takes hours with a stream of a few KB a second.
+    """
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux
+    if option is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, option, round(READ_TIMEOUT * 1000))
 
 
 async def start_admin(managed: "Managed", dashboard: bool = False) -> AdminServer | None:

@@ -19,6 +19,7 @@ from broker.admin.api.metrics import metrics_router
 from broker.admin.api.overview import overview_router, session_router
 from broker.admin.api.problem import EVERYWHERE, refusals
 from broker.admin.api.reloading import reload_router
+from broker.admin.api.strangers import Strangers
 from broker.admin.api.tracing import Tracing, trace_router
 from broker.admin.api.who import Tokens, who_asks
 from broker.admin.dashboard.observer import Observer
@@ -97,6 +98,7 @@ class Api:
         app.include_router(api)
         app.add_exception_handler(RequestValidationError, _wrong)
         app.add_middleware(_Headers)
+        app.add_middleware(Strangers, tokens=tokens)
         app.add_middleware(Deadlines)
 
     def stop(self) -> None:

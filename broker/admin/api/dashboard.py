@@ -14,10 +14,11 @@ from broker.admin.api.audit import Audit, operator_audit
 from broker.admin.api.event_stream import EventStream
 from broker.admin.api.overview import SessionDetail, session_detail
 from broker.admin.api.problem import refusals
-from broker.admin.api.who import Asker, Finder
+from broker.admin.api.who import OPERATOR, Asker, Finder
 from broker.admin.dashboard.moment import Moment, Present
 from broker.admin.dashboard.observer import present
-from broker.admin.dashboard.viewers import MOST_VIEWERS, Viewers
+from broker.admin.dashboard.places import Places
+from broker.admin.dashboard.viewers import Viewers
 from broker.admin.links import Grant, Links
 from broker.admin.managed import Managed
 from broker.admin.rows import SubscriptionRow
@@ -111,6 +112,7 @@ class SessionMoment(Present):
 def stream_router(managed: Managed, viewers: Viewers, find: Finder) -> APIRouter:
     """The stream of moments."""
     router = APIRouter(tags=["dashboard"])
+    places = Places()
     Who = Annotated[Asker, Depends(find)]  # noqa: N806 - a type, whose dependency is known only here
 
     schema: dict[int | str, dict[str, Any]] = {200: {"model": Moment | SessionMoment}, **refusals(404, 503)}
@@ -118,14 +120,16 @@ def stream_router(managed: Managed, viewers: Viewers, find: Finder) -> APIRouter
     @router.get("/stream", response_class=EventStream, responses=schema)
     async def stream(asker: Who, client_id: str | None = None) -> EventStream:
         """The broker, or one session, each second, as server-sent events: the data of each is JSON of this schema."""
-        if viewers.full:
-            raise HTTPException(503, f"{MOST_VIEWERS} others look, which is the most: try again later")
-        if client_id is None:
-            return EventStream(_events(viewers.moments(), asker.still))
-        if managed.broker.clients.get(client_id) is None:
+        if client_id is not None and managed.broker.clients.get(client_id) is None:
             raise HTTPException(404, f"there is no session {client_id[:256]!r}")
-        moments = viewers.each_second(lambda: _session(managed, client_id))
-        return EventStream(_events(moments, asker.still))
+        why = places.take(asker.name, asker.role == OPERATOR)
+        if why:
+            raise HTTPException(503, why)
+        if client_id is None:
+            moments = viewers.moments()
+        else:
+            moments = viewers.each_second(lambda: _session(managed, client_id))
+        return EventStream(_events(moments, asker.still), at_end=lambda: places.leave(asker.name))
 
     return router
 

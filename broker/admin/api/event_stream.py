@@ -1,6 +1,7 @@
 """Server-sent events."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fastapi.responses import StreamingResponse
@@ -15,6 +16,13 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
+    def __init__(
+        self, events: AsyncIterator[str], status_code: int = 200, at_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """`at_end` is called when the stream has ended, however it does. FastAPI looks for `status_code` here."""
+        super().__init__(events, status_code)
+        self._at_end = at_end
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
         loop = asyncio.get_running_loop()
@@ -24,6 +32,7 @@ class EventStream(StreamingResponse):
         finally:
             for task in tasks:
                 task.cancel()
+            self._at_end()
             await asyncio.wait(tasks)
         for task in tasks:
             if not task.cancelled():

@@ -9,9 +9,6 @@ from broker.runtime.clock import SECOND, monotonic_us
 if TYPE_CHECKING:
     from broker.admin.dashboard.observer import Observer
 
-MOST_VIEWERS: Final = 16
-"""Further ones are refused."""
-
 PERIOD: Final = 1 * SECOND
 """Microseconds from one moment to the next, at least."""
 
@@ -23,20 +20,13 @@ class Viewers:
     """All viewers of the dashboard."""
 
     def __init__(self, observer: "Observer") -> None:
-        self.count = 0
-        self._waiting = 0  # those of them that look at the broker as a whole
+        self._waiting = 0  # those that look at the broker as a whole
         self._observer = observer
         self._next: asyncio.Future[str] | None = None
         self._looking: asyncio.Task[None] | None = None
 
-    @property
-    def full(self) -> bool:
-        """Whether no more may look."""
-        return self.count >= MOST_VIEWERS
-
     async def moments(self) -> AsyncGenerator[str, None]:
         """Moments as JSON. A viewer that takes one too late misses those in between."""
-        self.count += 1
         self._waiting += 1
         try:
             while True:
@@ -46,20 +36,15 @@ class Viewers:
                 assert self._next is not None  # there is one while somebody looks
                 yield await asyncio.shield(self._next)  # a viewer that leaves must not cancel it for the others
         finally:
-            self.count -= 1
             self._waiting -= 1
             if not self._waiting:
                 self.stop()
 
     async def each_second(self, take: Callable[[], str | None]) -> AsyncGenerator[str, None]:
         """What `take` returns each PERIOD, until that is None: for what needs no walk."""
-        self.count += 1
-        try:
-            while (text := take()) is not None:
-                yield text
-                await asyncio.sleep(PERIOD / SECOND)
-        finally:
-            self.count -= 1
+        while (text := take()) is not None:
+            yield text
+            await asyncio.sleep(PERIOD / SECOND)
 
     def stop(self) -> None:
         """Stop looking."""

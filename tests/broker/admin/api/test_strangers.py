@@ -1,0 +1,66 @@
+"""Peers without a valid token: their requests take turns, and they make room for those who have one."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from broker.admin.api.strangers import BURST, PACE
+from tests.broker.admin.api.conftest import OPERATOR
+from tests.support.broker.admin import TIMEOUT, request
+from tests.support.process import Address
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.once
+
+WHO = "/api/v1/who"
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Closes what a test has opened."""
+    with ExitStack() as opened:
+        yield opened
+
+
+def stranger(stack: ExitStack, tcp: Address, target: str, requests: int) -> socket.socket:
+    """A peer that asks so many times at once, without a token."""
+    connection = stack.enter_context(closing(socket.create_connection(tcp, TIMEOUT)))
+    connection.sendall(b"GET %s HTTP/1.1\r\nHost: sluice\r\n\r\n" % target.encode() * requests)
+    return connection
+
+
+@pytest.mark.parametrize(("target", "status"), [("/health", b" 200 "), (WHO, b" 401 "), ("/nothing", b" 404 ")])
+def test_their_requests_take_turns(stack: ExitStack, tcp: Address, target: str, status: bytes) -> None:
+    """So many requests a second are answered without a token, whatever they ask for, and those with one do not wait."""
+    requests = BURST + 100
+    began = time.monotonic()
+    peers = [stranger(stack, tcp, target, requests // 10) for _ in range(10)]
+    assert [request(tcp, WHO, token=OPERATOR).status for _ in range(5)] == [200] * 5
+    assert time.monotonic() - began < 100 * PACE
+    for each in peers:
+        answers = b""
+        while answers.count(status) < requests // 10:
+            answers += each.recv(65_536)
+    assert time.monotonic() - began >= 100 * PACE
+
+
+def test_they_make_room(stack: ExitStack, tcp: Address) -> None:
+    """64 peers that always have a request in hand keep nobody with a token out for longer than a second."""
+    for _ in range(64):
+        stranger(stack, tcp, "/health", 1_000)
+    wait_until(lambda: request(tcp, WHO, token=OPERATOR).status == 200, "there is room")
+    assert [request(tcp, WHO, token=OPERATOR).status for _ in range(10)] == [200] * 10
+
+
+def test_who_has_gone_takes_no_turn(tcp: Address) -> None:
+    """The requests of peers that have gone meanwhile keep nobody waiting."""
+    for _ in range(10):
+        with ExitStack() as stack:
+            for _ in range(50):
+                stranger(stack, tcp, "/health", 1)
+    began = time.monotonic()
+    assert request(tcp, "/health").status == 200
+    assert time.monotonic() - began < 300 * PACE
