@@ -14,6 +14,10 @@ _OWN: Final = re.compile(rb"(?:sluice|localhost|[\d.]+|\[[\da-f:.]+\])(?::\d+)?"
 owner's page counts as of the same origin (DNS rebinding)."""
 
 
+PAGE: Final = "/"
+"""The dashboard's page: pages and mails may link to it."""
+
+
 def foreign(scope: Any) -> JSONResponse | None:
     """The refusal of a request that a page of another origin has sent; None if it may be our own."""
     headers = dict(scope.get("headers", ()))
@@ -21,7 +25,8 @@ def foreign(scope: Any) -> JSONResponse | None:
     origin = headers.get(b"origin")
     if origin is not None and origin.partition(b"://")[2] != host:
         return JSONResponse({"detail": "a page of another origin has sent this"}, 403)
-    if headers.get(b"sec-fetch-site", b"none") not in _SAME and headers.get(b"sec-fetch-mode") != b"navigate":
+    linked = scope["path"] == PAGE and headers.get(b"sec-fetch-mode") == b"navigate"
+    if headers.get(b"sec-fetch-site", b"none") not in _SAME and not linked:
         return JSONResponse({"detail": "a page of another site has sent this"}, 403)
     if scope["state"]["trusted"] and host and not _OWN.fullmatch(host):
         return JSONResponse({"detail": "on the Unix socket, use the host sluice or localhost"}, 421)

@@ -45,6 +45,14 @@ def test_another_site_without_an_origin(path: Path) -> None:
     assert status(path, "GET", "/api/v1/broker", Sec_Fetch_Site="same-site", Sec_Fetch_Mode="cors") == 403
 
 
+def test_a_link_of_another_site(path: Path) -> None:
+    """Another site may lead a browser to the dashboard's page, and to nothing else: a trace would begin."""
+    link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    assert status(path, "GET", "/", **link) == 200
+    for target in ("/api/v1/trace?client_id=nobody&seconds=0.1", "/api/v1/broker", "/api/v1/docs", "/metrics"):
+        assert status(path, "GET", target, **link) == 403
+
+
 def test_a_name_for_this_machine(path: Path) -> None:
     """A name that its owner has given the address of this machine is refused where no token is needed."""
     assert status(path, "GET", "/api/v1/broker", Host="evil.example:8080") == 421
