@@ -15,6 +15,7 @@ from broker.admin.api.deadlines import Deadlines
 from broker.admin.api.docs import docs_router
 from broker.admin.api.health import health_router
 from broker.admin.api.lists import Lists, lists_router
+from broker.admin.api.methods import Methods
 from broker.admin.api.metrics import metrics_router
 from broker.admin.api.overview import overview_router, session_router
 from broker.admin.api.problem import EVERYWHERE, refusals
@@ -97,6 +98,7 @@ class Api:
         api.include_router(docs_router(app.openapi))
         app.include_router(api)
         app.add_exception_handler(RequestValidationError, _wrong)
+        app.add_middleware(Methods, routes=app.routes)
         app.add_middleware(_Headers)
         app.add_middleware(Strangers, tokens=tokens)
         app.add_middleware(Deadlines)

@@ -1,6 +1,7 @@
 """Builds the application, in a thread: imports and schemas take a third of a second."""
 
 import asyncio
+import logging
 from typing import Any, Final
 
 import uvicorn
@@ -31,6 +32,7 @@ def load(managed: Managed, links: Links, where: Where) -> tuple[Api, uvicorn.Con
         date_header=False,
     )
     config.load()
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings are about what any peer may send
     asyncio.run(_warm_up(api))
     return api, config, ServerState()
 
