@@ -88,8 +88,7 @@ def ask_list(path: Path, target: str) -> list[dict[str, Any]]:
 def _asked(
     path: Path, target: str, query: Mapping[str, object] | None, method: str, body: object, prefix: str
 ) -> object:
-    given = {key: _text(value) for key, value in (query or {}).items() if value is not None}
-    url = prefix + target + (f"?{urlencode(given)}" if given else "")
+    url = prefix + target + _query(query or {})
     try:
         check_length(path)
         with closing(_UnixConnection(path)) as connection:
@@ -108,11 +107,11 @@ def _asked(
 
 def stream(path: Path, target: str, query: Mapping[str, object]) -> Iterator[dict[str, Any]]:
     """The data of each server-sent event of an answer. Raises AdminError if there is none, or if it is a refusal."""
-    given = {key: _text(value) for key, value in query.items() if value is not None}
+    url = PREFIX + target + _query(query)
     try:
         check_length(path)
         with closing(_UnixConnection(path)) as connection:
-            connection.request("GET", f"{PREFIX}{target}?{urlencode(given)}")
+            connection.request("GET", url)
             answer = connection.getresponse()
             if answer.status >= http.HTTPStatus.BAD_REQUEST:
                 _checked(answer.status, answer.read(LONGEST_ANSWER + 1), path)
@@ -125,6 +124,16 @@ def stream(path: Path, target: str, query: Mapping[str, object]) -> Iterator[dic
         raise AdminError(f"{path}: the broker has ended the answer in its middle") from None
     except OSError as error:
         raise AdminError(f"{path}: {_why(error)}") from None
+
+
+def _query(values: Mapping[str, object]) -> str:
+    """The end of a URL. Raises AdminError for a text that is not UTF-8, as an argument of a command may be."""
+    given = {key: _text(value) for key, value in values.items() if value is not None}
+    try:
+        return f"?{urlencode(given)}" if given else ""
+    except UnicodeEncodeError as error:
+        wrong = error.object.encode(errors="surrogateescape")
+        raise AdminError(f"found {wrong!r}, which is not UTF-8: names and topics of MQTT are") from None
 
 
 def _text(value: object) -> object:

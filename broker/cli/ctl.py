@@ -188,4 +188,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _part(client_id: str) -> str:
     """A client id as part of a path."""
-    return quote(client_id, safe="")
+    try:
+        return quote(client_id, safe="")
+    except UnicodeEncodeError:
+        wrong = client_id.encode(errors="surrogateescape")
+        raise typer.BadParameter(
+            f"found {wrong!r}, which is not UTF-8: client ids are", param_hint="CLIENT_ID"
+        ) from None

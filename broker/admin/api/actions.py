@@ -149,21 +149,30 @@ def messages_router(managed: Managed, find: Finder, changed: Callable[[], None])
 def _made(managed: Managed, message: NewMessage) -> Publish:
     """The PUBLISH of a message. Raises HTTPException if it is not a valid one, or cannot be kept."""
     broker = managed.broker
-    topic = message.topic.encode()
+    topic = _encoded("topic", message.topic)
     _check(lambda: validate_topic_name(topic))
-    if message.topic.startswith("$SYS/"):
+    if message.topic.partition("/")[0] == "$SYS":
         raise HTTPException(422, "topic: the broker alone publishes under $SYS")
     if topic.count(b"/") >= broker.settings.max_topic_levels:
         raise HTTPException(422, f"topic: more than mqtt.max_topic_levels, {broker.settings.max_topic_levels}")
-    try:
-        encoded = message.encoding == "base64"
-        payload = b64decode(message.payload, validate=True) if encoded else message.payload.encode()
-    except (binascii.Error, ValueError):
-        raise HTTPException(422, "payload: this is not base64") from None
+    payload = _encoded("payload", message.payload)
+    if message.encoding == "base64":
+        try:
+            payload = b64decode(payload, validate=True)
+        except binascii.Error:
+            raise HTTPException(422, "payload: this is not base64") from None
     commits = broker.handlers.commits
     if commits is not None and (message.qos or message.retain) and not commits.has_room():
         raise HTTPException(503, "the journal, or its disk, is full")
     return Publish(topic, payload, message.qos, message.retain)
+
+
+def _encoded(field: str, text: str) -> bytes:
+    r"""A text of JSON as UTF-8. Raises HTTPException for half of a surrogate pair, as in "\ud800"."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise HTTPException(422, f"{field}: this is not Unicode text: half of a surrogate pair is in it") from None
 
 
 def _check(validate: Callable[[], None]) -> None:

@@ -36,6 +36,14 @@ def test_token() -> None:
     assert admin.tokens[0].sha256 != admin.tokens[1].sha256
 
 
+@pytest.mark.parametrize("command", ["session", "disconnect", "end", "clear", "trace --client", "list clients --after"])
+def test_names_that_are_not_utf8(tmp_path: Path, command: str) -> None:
+    """A name that no client can have is refused before anybody is asked, with what is wrong about it."""
+    (tmp_path / "a.sock").touch()
+    status, _, err = ctl(*command.split(), "a\udcffb", "--socket", tmp_path / "a.sock")
+    assert (status != 0, "a\\xffb" in err, "not UTF-8" in err) == (True, True, True)
+
+
 def test_commands(start: Start, tmp_path: Path) -> None:
     """Each command does in a broker what it says, and prints the answer as JSON."""
     broker = start(sections={"admin": {"socket": "a.sock"}})

@@ -107,6 +107,7 @@ def test_publish_and_clear(broker: BrokerProcess, path: Path) -> None:
         ("POST", "/api/v1/publish", {"topic": "a", "encoding": "base64", "payload": "!"}, 422),
         ("POST", "/api/v1/publish", {"topic": "a", "surprise": 1}, 422),
         ("POST", "/api/v1/publish", {"topic": "$SYS/broker/version"}, 422),
+        ("POST", "/api/v1/publish", {"topic": "$SYS"}, 422),
         ("POST", "/api/v1/publish", {"topic": "a/" * 300}, 422),
         ("POST", "/api/v1/publish", b"not JSON", 422),
         ("POST", "/api/v1/publish", b'{"topic": "\\ud800"}', 422),
@@ -122,6 +123,13 @@ def test_wrong_action(path: Path, method: str, target: str, body: object, status
     """A wrong action is refused with the reason, and changes nothing."""
     answer = request(path, target, method, body)
     assert (answer.status, answer.json["detail"] != "") == (status, True)
+
+
+def test_a_payload_that_is_no_text(path: Path) -> None:
+    """A payload that cannot be encoded as UTF-8 is refused for what it is, whether it is text or base64."""
+    for encoding in ("text", "base64"):
+        answer = request(path, "/api/v1/publish", "POST", {"topic": "a", "payload": "\ud800", "encoding": encoding})
+        assert (answer.status, "payload: this is not Unicode text" in answer.json["detail"]) == (422, True)
 
 
 def test_audit(broker: BrokerProcess, tcp: Address, path: Path) -> None:
