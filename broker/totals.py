@@ -5,7 +5,7 @@ added up here. A total is this sum plus the counters that all sessions still hol
 in slices; counters taken from a session that the current walk has already counted are added when the next walk begins.
 """
 
-from typing import final
+from typing import Final, final
 
 from session.counters import Counters
 from session.histogram import BUCKETS, Histogram
@@ -13,6 +13,11 @@ from session.uncommon_counts import NOTHING
 
 Distribution = list[int]
 """Counts by bucket of `session.histogram`, each of BUCKETS."""
+
+MISSING: Final = "missing"
+UNKNOWN: Final = "unknown"
+ROLE: Final = "role"
+"""What is wrong with the token of a request to the admin API."""
 
 
 @final
@@ -206,6 +211,8 @@ class Totals:
         """How often limits of quotas were reached (FC-31), by key."""
         self.clients_refused: dict[str, dict[int, int]] = {}
         """Refused CONNECTs and broken protocols, by listener and reason code."""
+        self.admin_refused: dict[str, int] = dict.fromkeys((MISSING, UNKNOWN, ROLE), 0)
+        """Refused requests to the admin API, by what is wrong with their token."""
         self.taken: dict[str, Sums] = {}
         """Counters that were taken from sessions, by the listener of their last connection."""
         self._taken_behind: dict[str, Sums] = {}  # taken from sessions that the current walk has already counted

@@ -121,3 +121,13 @@ def _flat(value: object, path: tuple[str | int, ...] = ()) -> dict[str, Any]:
     else:
         found[dotted(path)] = value
     return found
+
+
+def summary(changes: Changes) -> str:
+    """What a reload has done, for the audit log."""
+    done = {
+        "changed": changes.changed,
+        "opened": [each.name for each in changes.opened],
+        "closed": [each.name for each in changes.closed],
+    }
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in done.items() if names) or "changed: nothing"

@@ -12,6 +12,7 @@ import structlog
 
 from broker.admin.server import AdminServer, start_admin
 from broker.broker import Broker
+from broker.connection.replies import shortened
 from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.own_thread import in_own_thread
@@ -19,10 +20,10 @@ from broker.runtime.timers import TICK
 from broker.server.garbage import spare_what_is_old
 from broker.server.handover import open_ahead
 from broker.server.listeners import Listeners
-from broker.server.logs import limit, set_level, tell_left_out
+from broker.server.logs import AUDIT, limit, set_level, tell_left_out
 from broker.server.memory import MemoryWatch, keep_freed
 from broker.server.notify import Notify
-from broker.server.reload import Changes, plan_reload
+from broker.server.reload import Changes, plan_reload, summary
 from broker.server.shutdown import disconnect_all
 from broker.telemetry.sys_topics import SysTopics
 from broker.telemetry.totals_walk import TotalsWalk
@@ -148,10 +149,14 @@ class Server:
         task.add_done_callback(self._tasks.remove)
 
     async def _reload_for_signal(self) -> None:
+        who = {"who": "signal", "peer": "SIGHUP", "action": "reload", "target": ""}
         try:
-            await self.reload()
+            changes = await self.reload()
         except (ConfigError, OSError) as error:
             self._log.error("reload_failed", detail=str(error))
+            self._log.info(AUDIT, **who, result=shortened(f"refused: {error}"), refused=True)
+        else:
+            self._log.info(AUDIT, **who, result=shortened(summary(changes)))
 
     async def reload(self) -> Changes:
         """Read the configuration again, and apply what can change live; the log says what has.

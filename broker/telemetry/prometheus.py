@@ -173,6 +173,7 @@ class Prometheus:
             yield _times(name, text, attribute, levels, snapshot)
         yield _quotas(self._broker.totals)
         yield _refused(self._broker.totals)
+        yield _admin_refused(self._broker.totals)
         yield from self._of_broker(snapshot)
 
     def _of_broker(self, snapshot: TotalsSnapshot) -> Iterator[Metric]:
@@ -234,6 +235,17 @@ def _refused(totals: "Totals") -> Metric:
     for listener, counts in totals.clients_refused.items():
         for code, count in counts.items():
             family.add_metric((listener, reason_codes.name(code)), count)
+    return family
+
+
+def _admin_refused(totals: "Totals") -> Metric:
+    family = CounterMetricFamily(
+        "sluice_admin_refused",
+        "Requests to the admin API refused for their token: missing, unknown, or without the role.",
+        labels=("reason",),
+    )
+    for reason, count in totals.admin_refused.items():
+        family.add_metric((reason,), count)
     return family
 
 

@@ -128,7 +128,8 @@ def messages_router(managed: Managed, find: Finder, changed: Callable[[], None])
         topic_filter: Annotated[str, Query(min_length=1, max_length=65_535)], audit: Log
     ) -> Count:
         """Remove the retained messages whose topics match a filter; returns how many."""
-        _check(lambda: validate_topic_filter(topic_filter))
+        with audit.noted("clear_retained", topic_filter):
+            _check(lambda: validate_topic_filter(topic_filter))
         count = await _clear(managed, topic_filter)
         audit.done("clear_retained", topic_filter, f"{count} removed")
         changed()
@@ -137,7 +138,8 @@ def messages_router(managed: Managed, find: Finder, changed: Callable[[], None])
     @router.post("/publish", responses=refusals(503))
     async def publish(message: NewMessage, audit: Log) -> Published:
         """Publish a message, as the broker itself: without rules, and also to a full address."""
-        made = _made(managed, message)
+        with audit.noted("publish", message.topic):
+            made = _made(managed, message)
         matched = broker.messages.publish_own(made, monotonic_us()) == MATCHED
         audit.done("publish", message.topic, "matched" if matched else "nobody is subscribed")
         changed()

@@ -9,6 +9,7 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from broker import __version__
 from broker.admin.api.actions import actions_router, messages_router
+from broker.admin.api.audit import Audit
 from broker.admin.api.browsers import foreign
 from broker.admin.api.dashboard import Where, links_router, login_router, page_router, stream_router
 from broker.admin.api.deadlines import Deadlines
@@ -22,7 +23,7 @@ from broker.admin.api.problem import EVERYWHERE, refusals
 from broker.admin.api.reloading import reload_router
 from broker.admin.api.strangers import Strangers
 from broker.admin.api.tracing import Tracing, trace_router
-from broker.admin.api.who import Tokens, who_asks
+from broker.admin.api.who import Finder, Tokens
 from broker.admin.dashboard.observer import Observer
 from broker.admin.dashboard.viewers import Viewers
 from broker.admin.links import Links
@@ -78,7 +79,7 @@ class Api:
             responses=EVERYWHERE,
         )
         tokens = Tokens(lambda: managed.config.admin.tokens, links)
-        find = who_asks(tokens)
+        find = Finder(tokens, managed.broker.totals)
         viewing = [Depends(find)]
         app.include_router(page_router())
         app.include_router(login_router(links), prefix=PREFIX)
@@ -114,7 +115,11 @@ async def _wrong(request: Request, error: Exception) -> JSONResponse:
     """Say what is wrong with a request, without what it held: that may be large, or not JSON."""
     assert isinstance(error, RequestValidationError)
     found = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors()]
-    return JSONResponse({"detail": "; ".join(found)[:2000]}, 422)
+    detail = "; ".join(found)[:2000]
+    audit: Audit | None = getattr(request.state, "audit", None)
+    if audit is not None:
+        audit.refused(f"{request.method} {request.url.path}", "", detail)
+    return JSONResponse({"detail": detail}, 422)
 
 
 def _too_large(scope: Any) -> JSONResponse | None:

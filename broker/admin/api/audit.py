@@ -1,6 +1,7 @@
 """The audit log: who has done what, from where, and with which result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import structlog
@@ -9,6 +10,7 @@ from fastapi import Depends, HTTPException, Request
 from broker.admin.api.who import OPERATOR, Asker, Finder
 from broker.connection.replies import shortened
 from broker.server.logs import AUDIT
+from broker.totals import ROLE
 
 
 class Audit:
@@ -26,9 +28,18 @@ class Audit:
         """Write that it was not done: of many such lines only some are written."""
         self._write(action, target, result, refused=True)
 
+    @contextmanager
+    def noted(self, action: str, target: str) -> Iterator[None]:
+        """Write it if what is done meanwhile is refused."""
+        try:
+            yield
+        except HTTPException as error:
+            self.refused(action, target, f"refused: {error.detail}")
+            raise
+
     def _write(self, action: str, target: str, result: str, **more: bool) -> None:
         who = self.who
-        about = {"who": who.name, "peer": who.peer, "action": action}
+        about = {"who": who.name, "peer": who.peer, "action": shortened(action)}
         self._log.info(AUDIT, **about, target=shortened(target), result=shortened(result), **more)
 
     def missing(self, action: str, target: str, what: str) -> HTTPException:
@@ -44,8 +55,10 @@ def operator_audit(find: Finder) -> Callable[..., Any]:
     async def check(request: Request, who: Annotated[Asker, Depends(find)]) -> Audit:
         audit = Audit(log, who)
         if who.role != OPERATOR:
+            find.refused(ROLE)
             audit.refused(f"{request.method} {request.url.path}", "")
             raise HTTPException(403, f"{who.name} has the role {who.role}: this needs {OPERATOR}")
+        request.state.audit = audit  # for what is found wrong with the request afterwards
         return audit
 
     return check

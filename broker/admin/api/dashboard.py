@@ -6,7 +6,8 @@ from importlib.resources import files
 from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Response
+import structlog
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from broker.admin.api.actions import Count
@@ -14,7 +15,7 @@ from broker.admin.api.audit import Audit, operator_audit
 from broker.admin.api.event_stream import EventStream
 from broker.admin.api.overview import SessionDetail, session_detail
 from broker.admin.api.problem import refusals
-from broker.admin.api.who import OPERATOR, Asker, Finder
+from broker.admin.api.who import OPERATOR, Asker, Finder, where_from
 from broker.admin.dashboard.moment import Moment, Present
 from broker.admin.dashboard.observer import present
 from broker.admin.dashboard.places import Places
@@ -159,14 +160,18 @@ def _session(managed: Managed, client_id: str) -> str | None:
 def login_router(links: Links) -> APIRouter:
     """Exchanges the code of a link for a token. No token is needed, and nothing else lets anybody in."""
     router = APIRouter(tags=["dashboard"])
+    log = structlog.get_logger("sluice")
 
     @router.post("/login")
-    async def login(given: Code) -> LetIn:
+    async def login(given: Code, request: Request) -> LetIn:
         """Exchange the code of a link, which then counts no more."""
         found = links.exchange(given.code)
+        peer = where_from(request)
         if found is None:
+            Audit(log, Asker("nobody", "", peer)).refused("login", "", "the link is unknown, used or too old")
             raise HTTPException(403, "the link has been used, or is too old: `sluice dashboard` prints another")
         token, grant = found
+        Audit(log, Asker(grant.who, grant.role, peer)).done("login", grant.role, "let in")
         return LetIn(token=token, role=grant.role)
 
     return router
@@ -189,10 +194,11 @@ def links_router(links: Links, find: Finder, where: Where) -> APIRouter:
         if audit.who.peer != "unix":  # a token that is taken away must not leave others behind
             audit.refused("link", wanted.role)
             raise HTTPException(403, "links are for those who ask on the Unix socket: on TCP, use the token itself")
-        try:
-            base = await where()
-        except OSError as error:
-            raise HTTPException(503, f"the dashboard's port cannot be opened: {error}") from None
+        with audit.noted("link", wanted.role):
+            try:
+                base = await where()
+            except OSError as error:
+                raise HTTPException(503, f"the dashboard's port cannot be opened: {error}") from None
         audit.done("link", wanted.role, base)
         return Link(url=links.url(base, Grant(f"link of {audit.who.name}", wanted.role)))
 

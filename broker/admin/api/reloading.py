@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from broker.admin.api.audit import Audit, operator_audit
 from broker.admin.api.who import Finder
 from broker.admin.managed import Managed
-from broker.server.reload import Changes
+from broker.server.reload import Changes, summary
 from config.errors import ConfigError
 
 
@@ -49,16 +49,6 @@ def _reloaded(changes: Changes) -> Reloaded:
     )
 
 
-def _summary(changes: Changes) -> str:
-    """For the audit log."""
-    done = {
-        "changed": changes.changed,
-        "opened": [each.name for each in changes.opened],
-        "closed": [each.name for each in changes.closed],
-    }
-    return "; ".join(f"{what}: {', '.join(names)}" for what, names in done.items() if names) or "changed: nothing"
-
-
 def reload_router(managed: Managed, find: Finder) -> APIRouter:
     """The endpoint."""
     router = APIRouter(tags=["actions"])
@@ -72,7 +62,7 @@ def reload_router(managed: Managed, find: Finder) -> APIRouter:
         except (ConfigError, OSError) as error:
             audit.refused("reload", "", f"refused: {error}")
             raise HTTPException(422, str(error)) from None
-        audit.done("reload", "", _summary(changes))
+        audit.done("reload", "", summary(changes))
         return _reloaded(changes)
 
     return router

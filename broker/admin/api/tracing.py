@@ -95,14 +95,15 @@ def trace_router(tracing: Tracing, find: Finder) -> APIRouter:
         payload: Annotated[bool, Query(description="Show the first bytes of payloads.")] = False,
     ) -> EventStream:
         """Packets and decisions of a client, of a topic filter or of an IP address, live, as server-sent events."""
-        _check(client_id, topic_filter, address)
-        if tracing.busy:
-            raise HTTPException(503, "another trace runs: only one can, because it slows the clients that it shows")
         target = ", ".join(
             f"{key} {value}"
             for key, value in (("client", client_id), ("topic", topic_filter), ("address", address))
             if value is not None
         )
+        with audit.noted("trace", target):
+            _check(client_id, topic_filter, address)
+            if tracing.busy:
+                raise HTTPException(503, "another trace runs: only one can, because it slows the clients that it shows")
         audit.done("trace", target, f"{seconds:g} s, {limit} lines, {'with' if payload else 'without'} payloads")
         wanted = Wanted(client_id, topic_filter, address)
         events = tracing.events(wanted, seconds, limit, payload, audit.who.still)

@@ -2,13 +2,15 @@
 
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final, NamedTuple
 
+import structlog
 from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from broker.admin.links import Grant, Links
+from broker.totals import MISSING, UNKNOWN, Totals
 from config.admin import Token
 
 VIEWER: Final = "viewer"
@@ -32,9 +34,6 @@ _bearer = HTTPBearer(auto_error=False, description="A token of `admin.tokens`; n
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-Finder = Callable[..., Awaitable[Asker]]
-
-
 class Tokens:
     """The tokens that are valid now: those of the configuration, and those that links have been exchanged for."""
 
@@ -55,19 +54,38 @@ class Tokens:
         return None
 
 
-def who_asks(tokens: Tokens) -> Finder:
-    """The dependency that finds out who asks."""
+class Finder:
+    """The dependency that finds out who asks, and counts who is refused."""
 
-    async def find(request: Request, bearer: Bearer) -> Asker:
-        uid = request.state.uid
+    def __init__(self, tokens: Tokens, totals: Totals) -> None:
+        self._tokens = tokens
+        self._totals = totals
+        self._log = structlog.get_logger("sluice")
+
+    async def __call__(self, request: Request, bearer: Bearer) -> Asker:
+        """Who asks. Raises HTTPException without a valid token."""
+        peer = where_from(request)
         if request.state.trusted:
-            return Asker("unix" if uid is None else f"uid {uid}", OPERATOR, "unix")
-        if bearer is not None:
-            peer = request.client.host if request.client else ""
+            uid = request.state.uid
+            return Asker("unix" if uid is None else f"uid {uid}", OPERATOR, peer)
+        if bearer is None:
+            self.refused(MISSING)
+        else:
             token = bearer.credentials
-            grant = tokens.find(token)
+            grant = self._tokens.find(token)
             if grant is not None:
-                return Asker(grant.who, grant.role, peer, lambda: tokens.find(token) == grant)
+                return Asker(grant.who, grant.role, peer, lambda: self._tokens.find(token) == grant)
+            self.refused(UNKNOWN)
+            self._log.info("admin_token_refused", peer=peer)
         raise HTTPException(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
 
-    return find
+    def refused(self, reason: str) -> None:
+        """Count it."""
+        self._totals.admin_refused[reason] += 1
+
+
+def where_from(request: Request) -> str:
+    """Where a request comes from: `unix`, or an IP address."""
+    if request.state.trusted:
+        return "unix"
+    return request.client.host if request.client else ""

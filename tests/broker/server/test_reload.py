@@ -92,11 +92,13 @@ def test_signal(broker: BrokerProcess) -> None:
         kill(broker.pid, signal.SIGHUP)
         (event,) = wait_for_event(broker, "reloaded")
         assert (event["changed"], event["restart"]) == (["log.level"], {})
+        (audit,) = wait_for_event(broker, "audit")
+        assert (audit["who"], audit["peer"], audit["result"]) == ("signal", "SIGHUP", "changed: log.level")
         client.subscribe("t")
         wait_until(lambda: events(broker, "subscribed") != [], "debug lines are written")
         rewrite(broker, log={"level": "error"})
         assert reload(broker).json["changed"] == ["log.level"]
-        assert wait_for_event(broker, "audit")[-1]["result"] == "changed: log.level"
+        assert str(wait_for_event(broker, "audit", 2)[-1]["who"]).startswith("uid ")
 
 
 def test_mistakes_change_nothing(broker: BrokerProcess) -> None:
@@ -109,6 +111,8 @@ def test_mistakes_change_nothing(broker: BrokerProcess) -> None:
         assert "log.level" in answer.json["detail"]
         kill(broker.pid, signal.SIGHUP)
         wait_for_event(broker, "reload_failed")
+        last = wait_for_event(broker, "audit", 2)[-1]
+        assert (last["who"], last["refused"], str(last["result"])[:9]) == ("signal", True, "refused: ")
         found = {each["key"]: each["value"] for each in request(broker.folder / "a.sock", "/api/v1/configuration").json}
         assert found["session.max_mqueue_len"] == 1000
         client.expect_nothing_more()

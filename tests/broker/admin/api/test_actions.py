@@ -152,6 +152,28 @@ def test_audit(broker: BrokerProcess, tcp: Address, path: Path) -> None:
     assert (third["who"].startswith("uid "), third["peer"]) == (True, "unix")
 
 
+@pytest.mark.parametrize(
+    ("method", "target", "body", "action", "about"),
+    [
+        ("POST", "/api/v1/publish", {"topic": "a/#"}, "publish", "a/#"),
+        ("POST", "/api/v1/publish", {"topic": "a", "qos": 3}, "POST /api/v1/publish", ""),
+        ("DELETE", "/api/v1/retained?topic_filter=a%23", None, "clear_retained", "a#"),
+        ("GET", "/api/v1/trace?topic_filter=a%23", None, "trace", "topic a#"),
+    ],
+)
+def test_audit_of_what_is_wrong(
+    broker: BrokerProcess, tcp: Address, method: str, target: str, body: object, action: str, about: str
+) -> None:
+    """Actions that are refused because they are wrong are in the audit log, with the reason."""
+    before = len(events(broker, "audit"))
+    answer = request(tcp, target, method, body, OPERATOR)
+    assert answer.status == 422
+    wait_until(lambda: len(events(broker, "audit")) > before, "the line")
+    line = events(broker, "audit")[-1]
+    assert (line["who"], line["action"], line["target"], line["refused"]) == ("token ann", action, about, True)
+    assert answer.json["detail"] in str(line["result"])
+
+
 def test_drain(start: Start, tmp_path: Path) -> None:
     """FC-25: what is parked at a full address is delivered at once when an operator drains it, and acknowledged."""
     addresses = [{"match": "full", "max_size_bytes": 100}]

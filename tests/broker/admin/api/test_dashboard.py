@@ -16,6 +16,7 @@ from broker.admin.dashboard.places import MOST_OF_ONE
 from protocol import properties as props
 from tests.broker.admin.api.conftest import OPERATOR, VIEWER
 from tests.support.broker.admin import TIMEOUT, request
+from tests.support.broker.events import events
 from tests.support.looking import STICKS_OUT, Opened, launched
 from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
@@ -303,6 +304,23 @@ def test_links_are_made_on_the_unix_socket(path: Path, tcp: Address) -> None:
     }
     assert request(tcp, "/api/v1/reload", "POST", token=let_in["token"]).status == 403
     assert request(tcp, "/api/v1/login", "POST", {"code": code}).status == 403
+
+
+def test_logins_are_audited(broker: BrokerProcess, path: Path, tcp: Address) -> None:
+    """Who exchanges a link is in the audit log, with whose it is and from where, and who tries in vain."""
+    code = request(path, "/api/v1/links", "POST", {"role": "viewer"}).json["url"].partition("#code=")[2]
+    for _ in range(2):
+        request(tcp, "/api/v1/login", "POST", {"code": code})
+    keys = ("who", "peer", "action", "target", "result")
+
+    def logins() -> list[list[object]]:
+        return [[each[key] for key in keys] for each in events(broker, "audit") if each["action"] == "login"][-2:]
+
+    wanted: list[list[object]] = [
+        [f"link of uid {os.getuid()}", "127.0.0.1", "login", "viewer", "let in"],
+        ["nobody", "127.0.0.1", "login", "", "the link is unknown, used or too old"],
+    ]
+    wait_until(lambda: logins() == wanted, "both lines")
 
 
 def test_the_stream(stack: ExitStack, tcp: Address) -> None:

@@ -12,7 +12,7 @@ from tests.broker.conftest import Start
 from tests.support.broker.admin import TIMEOUT, request
 from tests.support.broker.events import wait_for_event
 from tests.support.broker.reloads import reload, rewrite
-from tests.support.process import Address
+from tests.support.process import Address, BrokerProcess
 from tests.support.wire import connected
 
 pytestmark = pytest.mark.once
@@ -58,6 +58,26 @@ def test_headers(tcp: Address) -> None:
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "unsafe-inline" not in headers["content-security-policy"]
         assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+
+
+def counted(path: Path, reason: str) -> float:
+    """How many requests the metric has for a reason."""
+    (line,) = [
+        each
+        for each in request(path, "/metrics").text.splitlines()
+        if each.startswith(f'sluice_admin_refused_total{{reason="{reason}"}}')
+    ]
+    return float(line.rpartition(" ")[2])
+
+
+def test_refusals_are_counted(broker: BrokerProcess, path: Path, tcp: Address) -> None:
+    """A metric counts requests without a token, with a wrong one and without the role; a wrong one is in the log."""
+    before = {reason: counted(path, reason) for reason in ("missing", "unknown", "role")}
+    for token in ("", "wrong", VIEWER):
+        request(tcp, "/api/v1/reload", "POST", token=token)
+    assert {reason: counted(path, reason) for reason in before} == {name: count + 1 for name, count in before.items()}
+    assert wait_for_event(broker, "admin_token_refused")[-1]["peer"] == "127.0.0.1"
+    assert "wrong" not in str(wait_for_event(broker, "admin_token_refused"))
 
 
 @pytest.mark.parametrize("role", [None, "viewer"])
