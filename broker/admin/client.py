@@ -3,7 +3,9 @@
 import http.client
 import json
 import os
+import select
 import socket
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +16,12 @@ from broker.admin.socket import check_length, is_trusted, peer_uid
 
 TIMEOUT: Final = 60.0
 """Seconds for each step. With very many sessions the broker pauses for a while between two walks."""
+
+QUICK: Final = 10.0
+"""The same for questions that need no walk."""
+
+SILENCE: Final = 3.0
+"""Seconds without an answer after which it is said that it is still waited for."""
 
 LONGEST_ANSWER: Final = 16 * 1024 * 1024
 """Bytes of an answer: a thousand rows with the longest names are far smaller."""
@@ -32,18 +40,26 @@ class NoBrokerError(AdminError):
 class _UnixConnection(http.client.HTTPConnection):
     """HTTP over a Unix socket, whose other end has to be this user's or root's."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("sluice", timeout=TIMEOUT)
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__("sluice", timeout=seconds)
         self._path = path
+        self._seconds = seconds
 
     def connect(self) -> None:
         """Connect, and check who is there."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(TIMEOUT)
+        self.sock.settimeout(self._seconds)
         self.sock.connect(str(self._path))
         uid = peer_uid(self.sock)
         if not is_trusted(uid) and os.geteuid() != 0:
             raise AdminError(f"{self._path}: user {uid} answers there, not this user: the answer is not accepted")
+
+    def wait(self) -> None:
+        """Wait for the answer's beginning for a while, and say if there is none."""
+        if not select.select([self.sock], [], [], SILENCE)[0]:
+            what = f"the broker does not answer; it is waited for, up to {self._seconds:g} s in all"
+            sys.stderr.write(f"sluice: {self._path}: {what}\n")
+            self.sock.settimeout(self._seconds - SILENCE)
 
 
 def find(places: Sequence[Path]) -> Path:
@@ -66,12 +82,13 @@ def ask(
     method: str = "GET",
     body: object = None,
     prefix: str = PREFIX,
+    seconds: float = TIMEOUT,
 ) -> dict[str, Any]:
     """The answer to one request, such as `ask(path, "/sessions", {"limit": 3})`; values of None are left out.
 
-    Raises AdminError if there is none, or if it is a refusal.
+    After SILENCE standard error says that it is waited for. Raises AdminError if there is none, or if it is a refusal.
     """
-    answer = _asked(path, target, query, method, body, prefix)
+    answer = _asked(path, target, query, method, body, prefix, seconds)
     if not isinstance(answer, dict):
         raise _not_ours(path)
     return answer
@@ -79,21 +96,22 @@ def ask(
 
 def ask_list(path: Path, target: str) -> list[dict[str, Any]]:
     """The same for an answer that is a list."""
-    answer = _asked(path, target, None, "GET", None, PREFIX)
+    answer = _asked(path, target, None, "GET", None, PREFIX, QUICK)
     if not isinstance(answer, list):
         raise _not_ours(path)
     return answer
 
 
 def _asked(
-    path: Path, target: str, query: Mapping[str, object] | None, method: str, body: object, prefix: str
+    path: Path, target: str, query: Mapping[str, object] | None, method: str, body: object, prefix: str, seconds: float
 ) -> object:
     url = prefix + target + _query(query or {})
     try:
         check_length(path)
-        with closing(_UnixConnection(path)) as connection:
+        with closing(_UnixConnection(path, seconds)) as connection:
             encoded = None if body is None else json.dumps(body).encode()
             connection.request(method, url, encoded, {"Content-Type": "application/json"} if encoded else {})
+            connection.wait()
             answer = connection.getresponse()
             text = answer.read(LONGEST_ANSWER + 1)
     except (FileNotFoundError, ConnectionError, http.client.RemoteDisconnected) as error:
@@ -101,7 +119,7 @@ def _asked(
     except http.client.HTTPException:
         raise _not_ours(path) from None
     except OSError as error:
-        raise AdminError(f"{path}: {_why(error)}") from None
+        raise AdminError(f"{path}: {_why(error, seconds)}") from None
     return _checked(answer.status, text, path)
 
 
@@ -110,8 +128,9 @@ def stream(path: Path, target: str, query: Mapping[str, object]) -> Iterator[dic
     url = PREFIX + target + _query(query)
     try:
         check_length(path)
-        with closing(_UnixConnection(path)) as connection:
+        with closing(_UnixConnection(path, TIMEOUT)) as connection:
             connection.request("GET", url)
+            connection.wait()
             answer = connection.getresponse()
             if answer.status >= http.HTTPStatus.BAD_REQUEST:
                 _checked(answer.status, answer.read(LONGEST_ANSWER + 1), path)
@@ -140,7 +159,7 @@ def _text(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _why(error: OSError) -> str:
+def _why(error: OSError, seconds: float = TIMEOUT) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such socket: is the broker running, and is this its admin.socket?"
     if isinstance(error, ConnectionRefusedError):
@@ -148,7 +167,7 @@ def _why(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return f"user {os.geteuid()} may not open it: only the user that the broker runs as, and root, may"
     if isinstance(error, TimeoutError):
-        return f"the broker has not answered within {TIMEOUT:g} s"
+        return f"the broker has not answered within {seconds:g} s: has it been stopped, or is its machine overloaded?"
     if isinstance(error, ConnectionError):
         return "the broker has closed the connection"
     return error.strerror or str(error)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import typer
 
-from broker.admin.client import PREFIX, AdminError, ask
+from broker.admin.client import PREFIX, QUICK, TIMEOUT, AdminError, ask
 from broker.cli.settings import configuration, listeners
 from broker.cli.socket import ConfigFile, Socket, socket_path
 from broker.cli.trace import trace
@@ -86,25 +86,25 @@ def list_items(
 @ctl_app.command()
 def status(socket: Socket = None, config_file: ConfigFile = None) -> None:
     """Print what the broker is and does, as JSON."""
-    _print(_ask(socket, config_file, "GET", "/broker"))
+    _print(_ask(socket, config_file, "GET", "/broker", seconds=QUICK))
 
 
 @ctl_app.command()
 def health(socket: Socket = None, config_file: ConfigFile = None) -> None:
     """Print whether the broker works; the exit status is 1 if it does not, or does not answer."""
-    _print(_ask(socket, config_file, "GET", "/health", prefix=""))
+    _print(_ask(socket, config_file, "GET", "/health", prefix="", seconds=QUICK))
 
 
 @ctl_app.command()
 def ready(socket: Socket = None, config_file: ConfigFile = None) -> None:
     """Print whether clients should be sent to the broker; the exit status is 1 if not."""
-    _print(_ask(socket, config_file, "GET", "/ready", prefix=""))
+    _print(_ask(socket, config_file, "GET", "/ready", prefix="", seconds=QUICK))
 
 
 @ctl_app.command()
 def session(client_id: ClientId, socket: Socket = None, config_file: ConfigFile = None) -> None:
     """Print one session as JSON, with what it waits for and which key holds it back."""
-    _print(_ask(socket, config_file, "GET", f"/sessions/{_part(client_id)}"))
+    _print(_ask(socket, config_file, "GET", f"/sessions/{_part(client_id)}", seconds=QUICK))
 
 
 @ctl_app.command()
@@ -157,7 +157,7 @@ def reload_configuration(socket: Socket = None, config_file: ConfigFile = None) 
     _print(_ask(socket, config_file, "POST", "/reload"))
 
 
-def _ask(
+def _ask(  # noqa: PLR0913, PLR0917 - those of `ask`, and where the broker is
     socket: Socket,
     file: ConfigFile,
     method: str,
@@ -165,10 +165,11 @@ def _ask(
     query: Mapping[str, object] | None = None,
     body: object = None,
     prefix: str = PREFIX,
+    seconds: float = TIMEOUT,
 ) -> Any:
     """The answer; without one the command ends with FAILED."""
     try:
-        return ask(socket_path(socket, file), target, query, method=method, body=body, prefix=prefix)
+        return ask(socket_path(socket, file), target, query, method=method, body=body, prefix=prefix, seconds=seconds)
     except AdminError as error:
         print(f"sluice: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None

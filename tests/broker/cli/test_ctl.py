@@ -2,6 +2,8 @@
 
 import json
 import re
+import socket
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,19 @@ def test_names_that_are_not_utf8(tmp_path: Path, command: str) -> None:
     (tmp_path / "a.sock").touch()
     status, _, err = ctl(*command.split(), "a\udcffb", "--socket", tmp_path / "a.sock")
     assert (status != 0, "a\\xffb" in err, "not UTF-8" in err) == (True, True, True)
+
+
+def test_a_broker_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits is told so soon, and for how long; a quick question is given up earlier than a list."""
+    monkeypatch.setattr("broker.admin.client.SILENCE", 0.1)
+    monkeypatch.setattr("broker.cli.ctl.QUICK", 0.3)
+    with closing(socket.socket(socket.AF_UNIX)) as silent:
+        silent.bind(str(tmp_path / "a.sock"))
+        silent.listen()
+        status, _, err = ctl("status", "--socket", tmp_path / "a.sock")
+    told, gave_up = err.splitlines()
+    assert (status, "it is waited for, up to 0.3 s in all" in told) == (1, True)
+    assert "the broker has not answered within 0.3 s" in gave_up
 
 
 def test_commands(start: Start, tmp_path: Path) -> None:
