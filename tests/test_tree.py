@@ -84,7 +84,6 @@ TESTED_WITH: Final = {
     "broker/storage/kept_session": "broker/storage/test_compaction.py",
     "broker/telemetry/collector": "broker/telemetry/test_exporter.py",
     "broker/telemetry/interval_row": "spark_jobs/compaction/test_kernel.py",
-    "broker/telemetry/pending": "broker/telemetry/test_quarter.py",
     "broker/telemetry/slices": "broker/admin/test_scan.py",
     "broker/listener_sums": "broker/telemetry/test_sys_topics_sums.py",
     "broker/telemetry/totals_walk": "broker/telemetry/test_sys_topics_sums.py",

@@ -2,19 +2,24 @@
 
     DIRECTORY/_pending/NODE/QUARTER/END-NUMBER.arrow      exports of a quarter of an hour that goes on
     DIRECTORY/_pending/NODE/NAME.parquet/...              exports of which NAME.parquet is made
+    DIRECTORY/_pending/NODE/NAME.filed/...                exports that are in NAME.parquet: they are only removed
+    DIRECTORY/_pending/NODE/NAME.damaged/...              exports that no file can be made of: left to the operator
 
 A broker that is killed leaves them; the next one of this name goes on with them. The second form comes by one renaming,
 and says what the file is called: who is killed while it is made makes the same file again, so no row is in two files.
+The third one too: no file is made again of what a removal that was interrupted has left.
 """
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from broker.storage.fsync import sync_names
 from broker.telemetry.interval_row import interval_row
 from broker.telemetry.schema import metrics_schema
 
@@ -28,6 +33,9 @@ INTERVAL: Final = b"interval"
 """The key of the row of broker and interval in the metadata of an export."""
 
 _SUFFIX: Final = ".arrow"
+_MADE: Final = ".parquet"
+_FILED: Final = ".filed"
+_DAMAGED: Final = ".damaged"
 _BATCH: Final = 1000  # rows that are read at once
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
@@ -68,24 +76,50 @@ class Pending:
         return int(table.num_rows)
 
     def due(self, now: int | None) -> list[Path]:
-        """Folders, named as the metrics file that is to be made of their files, of every quarter except that of `now`.
+        """The folders of every quarter except that of `now`, of which metrics files are to be made. None: of every one.
 
-        None: of every one.
+        `named` says what the files are called.
         """
+        kept = {_FILED, _DAMAGED}
         current = None if now is None else str(now // QUARTER_US)
-        due = []
-        for folder in sorted(self._folder.iterdir()) if self._folder.exists() else ():
-            if folder.suffix == ".parquet":
-                due.append(folder)
-            elif folder.name != current and (files := exports_in(folder)):
-                # The number is for a broker that is restarted at once.
-                name = f"{self._node}-{files[-1].stem.partition('-')[0]}-{len(files)}.parquet"
-                due.append(folder.rename(self._folder / name))
-        return due
+        return [each for each in self._folders() if each.suffix not in kept and each.name != current]
+
+    def named(self, folder: Path) -> Path:
+        """A folder of `due`, named as the metrics file that is to be made of its exports from now on."""
+        if folder.suffix == _MADE or not (files := exports_in(folder)):
+            return folder
+        # The number is for a broker that is restarted at once.
+        name = f"{self._node}-{files[-1].stem.partition('-')[0]}-{len(files)}{_MADE}"
+        return folder.rename(self._folder / name)
+
+    def set_aside(self, folder: Path, exports: Iterable[Path]) -> Path:
+        """Move exports of a folder that no file can be made of to where nothing reads them; returns where."""
+        aside = _with_ending(folder, _DAMAGED)
+        aside.mkdir(exist_ok=True)
+        for export in exports:
+            export.rename(aside / export.name)
+        return aside
 
     def forget(self, folder: Path) -> None:
         """Remove exports that are in a metrics file now."""
-        shutil.rmtree(folder)
+        filed = folder.rename(_with_ending(folder, _FILED))
+        sync_names(self._folder)  # else a power cut might undo the renaming, but not each removal
+        shutil.rmtree(filed)
+
+    def clear(self) -> None:
+        """Go on with removals that were interrupted."""
+        for folder in self._folders():
+            if folder.suffix == _FILED:
+                shutil.rmtree(folder)
+
+    def _folders(self) -> list[Path]:
+        there = self._folder.iterdir() if self._folder.exists() else ()
+        return sorted(each for each in there if each.is_dir())
+
+
+def _with_ending(folder: Path, ending: str) -> Path:
+    """Its name in another form."""
+    return folder.with_name(folder.name.removesuffix(_MADE) + ending)
 
 
 def exports_in(folder: Path) -> list[Path]:

@@ -4,6 +4,7 @@ Each export is sorted already. A range of clients after the other is read from a
 only some RANGE rows are held, however many sessions there are.
 """
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,25 +14,40 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from broker.storage.fsync import sync_names
 from broker.telemetry.pending import INTERVAL, KEY, in_order
+from broker.telemetry.schema import MetricsSchema
 
 RANGE: Final = 20_000
 """Rows that are sorted at once, and a row group of the file, approximately."""
 
 _FIRST: Final = KEY[0]
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _OPTIONS: Final = pa.ipc.IpcReadOptions(use_threads=False)  # the batches are too small to share
 
 
 class Export:
-    """The rows of one export, read in ranges."""
+    """The rows of one export, read in ranges. Making it reads all of them: who has one can read it to its end.
 
-    def __init__(self, path: Path) -> None:
-        self._reader = pa.ipc.open_file(pa.memory_map(str(path)), options=_OPTIONS)
-        self.interval: pa.Table = pa.ipc.open_stream(self._reader.schema.metadata[INTERVAL]).read_all()
+    A broker of another version may have written it: columns are found by name, those that it did not know are 0 or
+    null, and those that this one does not know are left out.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError, pa.ArrowException: it cannot be read; a power cut may leave anything.
+    """
+
+    def __init__(self, path: Path, schema: MetricsSchema) -> None:
+        # Not mapped: a sector that the disk does not give would end the process.
+        self._reader = pa.ipc.open_file(pa.OSFile(str(path)), options=_OPTIONS)
+        self._schema = schema.sessions
+        interval = pa.ipc.open_stream(self._reader.schema.metadata[INTERVAL]).read_all().combine_chunks()
+        self.interval = pa.Table.from_batches([_as(schema.arrow, batch) for batch in interval.to_batches()])
         """The row of broker and interval."""
         self._batches = range(self._reader.num_record_batches)
-        names = [self._reader.get_batch(number).column(_FIRST) for number in self._batches]
+        names = [self._batch(number).column(_FIRST) for number in self._batches]
         self.clients = pa.chunked_array(names, pa.string())
+        if len(self.clients) > 1 and not pc.all(pc.less_equal(self.clients[:-1], self.clients[1:])).as_py():
+            raise ValueError("its rows are not in order")
         self._starts = [0]
         for part in names:
             self._starts.append(self._starts[-1] + len(part))
@@ -43,31 +59,42 @@ class Export:
             start, stop = self._starts[number], self._starts[number + 1]
             if start < end and stop > first:
                 skipped = max(0, first - start)
-                found.append(self._reader.get_batch(number).slice(skipped, min(stop, end) - start - skipped))
+                found.append(self._batch(number).slice(skipped, min(stop, end) - start - skipped))
         return found
 
+    def _batch(self, number: int) -> pa.RecordBatch:
+        return _as(self._schema, self._reader.get_batch(number))
 
-def write_quarter(exports: Sequence[Path], path: Path, schema: pa.Schema) -> int:
-    """Write the rows of the exports as one file, whole or not at all; exports that cannot be read are left out.
 
-    Returns:
-        The number of those.
+def read_exports(paths: Sequence[Path], schema: MetricsSchema) -> tuple[list[Export], dict[Path, Exception]]:
+    """The exports, and why those that cannot be read cannot.
+
+    Raises:
+        OSError, MemoryError: it is not the export's fault.
+    """
+    opened: list[Export] = []
+    damaged: dict[Path, Exception] = {}
+    for path in paths:
+        try:
+            opened.append(Export(path, schema))
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _EXHAUSTED):
+                raise
+            damaged[path] = error
+    return opened, damaged
+
+
+def write_quarter(exports: Sequence[Export], path: Path, schema: pa.Schema) -> None:
+    """Write the rows of the exports as one file, whole or not at all.
 
     Raises:
         OSError: the file cannot be written.
     """
-    opened: list[Export] = []
-    for export in exports:
-        try:
-            opened.append(Export(export))
-        except (OSError, KeyError, TypeError, pa.ArrowException):  # a power cut may leave anything
-            continue
-    write_file(_ranges(opened, schema), path, schema)
-    return len(exports) - len(opened)
+    write_file(_ranges(exports, schema), path, schema)
 
 
 def write_file(tables: Iterable[pa.Table], path: Path, schema: pa.Schema) -> None:
-    """Write rows, sorted by KEY, as one metrics file, whole or not at all. Raises OSError."""
+    """Write rows, sorted by KEY, as one metrics file, whole or not at all. Raises OSError, and what the rows raise."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"_{path.name}.tmp")  # Spark ignores names that begin with an underscore
     order = [pq.SortingColumn(schema.get_field_index(name)) for name in KEY]
@@ -81,9 +108,12 @@ def write_file(tables: Iterable[pa.Table], path: Path, schema: pa.Schema) -> Non
         with aside.open("rb") as written:
             os.fsync(written.fileno())
         aside.replace(path)
-    except (OSError, pa.ArrowException) as error:
+        sync_names(path.parent)
+    except BaseException as error:
         aside.unlink(missing_ok=True)
-        raise OSError(f"metrics file {path} could not be written: {error}") from error
+        if isinstance(error, OSError):
+            raise OSError(f"metrics file {path} could not be written: {error}") from error
+        raise
 
 
 def _ranges(exports: Sequence[Export], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -98,7 +128,7 @@ def _ranges(exports: Sequence[Export], schema: pa.Schema) -> Iterator[pa.Table]:
             batches += export.rows(firsts[number], end)
             firsts[number] = end
         if batches:
-            table = in_order(pa.Table.from_batches(batches).replace_schema_metadata())
+            table = in_order(pa.Table.from_batches(batches))
             nothing = [pa.nulls(table.num_rows, kind) for kind in schema.types[table.num_columns :]]
             yield pa.Table.from_arrays([*table.columns, *nothing], schema=schema)
 
@@ -117,3 +147,25 @@ def _bounds(exports: Sequence[Export]) -> list[pa.Scalar]:
 def _before(clients: pa.ChunkedArray, bound: pa.Scalar) -> int:
     """How many of the sorted clients are before the bound."""
     return int(pc.sum(pc.less(clients, bound)).as_py() or 0)
+
+
+def _as(schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Checked rows with the columns of a schema, whatever version they are of."""
+    rows.validate(full=True)  # damage that decompresses would end the process
+    columns = []
+    for field in schema:
+        place = rows.schema.get_field_index(field.name)
+        column = _nothing(field, rows.num_rows) if place < 0 else rows.column(place).cast(field.type)
+        if column.null_count and not field.nullable:
+            raise ValueError(f"{field.name} has nulls")
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _nothing(field: pa.Field, rows: int) -> pa.Array:
+    """What a column is that the writer of the rows did not know: null, or that nothing was counted."""
+    if field.nullable:
+        return pa.nulls(rows, field.type)
+    if field.type not in (pa.int64(), pa.int32(), pa.bool_()):
+        raise ValueError(f"{field.name} is missing")
+    return pa.Array.from_buffers(field.type, rows, [None, pa.py_buffer(bytes(8 * rows))])

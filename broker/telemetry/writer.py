@@ -1,11 +1,12 @@
 """Writes exports to the disk, and a file for each quarter of an hour; in a thread, because disks may be slow."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import structlog
@@ -13,11 +14,30 @@ import structlog
 from broker.runtime.own_thread import in_own_thread
 from broker.telemetry.collector import Rows
 from broker.telemetry.pending import QUARTER_US, Pending, exports_in
-from broker.telemetry.quarter import write_quarter
+from broker.telemetry.quarter import read_exports, write_quarter
 from broker.telemetry.schema import metrics_schema
+
+T = TypeVar("T")
 
 SLOW: Final = 30.0
 """Seconds after which a write that has not ended is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Damaged:
+    """Exports that were set aside: where, how many, and what is wrong with the first."""
+
+    folder: Path
+    exports: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Troubles:
+    """What has gone wrong while files were made: what is tried again, and what is not."""
+
+    errors: list[OSError] = field(default_factory=list)
+    damaged: list[_Damaged] = field(default_factory=list)
 
 
 class Writer:
@@ -60,26 +80,53 @@ class Writer:
     async def _make_files(self, now: int | None) -> None:
         """Make the files of every quarter except that of `now`. What fails stays on the disk, and is tried again."""
         try:
-            unread = await self._run(partial(self._file_due, now), "a metrics file")
+            troubles = await self._run(partial(self._file_due, now), "a metrics file")
         except OSError as error:
-            self._log.error("metrics_not_filed", detail=f"{error}; it is tried again after this quarter of an hour")
-            return
-        if unread:
-            self._log.error("metrics_lost", exports=unread, detail="damaged files under _pending, of an earlier life")
+            troubles = _Troubles([error])
+        if troubles.errors:
+            more = f" (and of {len(troubles.errors) - 1} more)" if troubles.errors[1:] else ""
+            detail = f"{troubles.errors[0]}{more}; it is tried again after this quarter of an hour"
+            self._log.error("metrics_not_filed", detail=detail)
+        for damaged in troubles.damaged:
+            detail = f"damaged exports, set aside in {damaged.folder}: {damaged.error}"
+            self._log.error("metrics_lost", exports=damaged.exports, detail=detail)
 
-    def _file_due(self, now: int | None) -> int:
-        """Returns the number of exports that could not be read."""
-        unread = 0
-        for folder in self._pending.due(now):
-            if exports := exports_in(folder):
-                wall_end = int(folder.stem.rsplit("-", 2)[1])
-                path = self._directory / partition_of(wall_end) / folder.name
-                unread += write_quarter(exports, path, metrics_schema().arrow)
-            self._pending.forget(folder)
+    def _file_due(self, now: int | None) -> "_Troubles":
+        """Each folder by itself: what is wrong with one does not keep others from being filed."""
+        troubles = _Troubles()
+        due = [partial(self._file, folder, troubles) for folder in self._pending.due(now)]
+        steps: list[Callable[[], None]] = [self._pending.clear, *due]
+        for step in steps:
+            try:
+                step()
+            except OSError as error:
+                troubles.errors.append(error)
             pa.default_memory_pool().release_unused()
-        return unread
+        return troubles
 
-    async def _run(self, function: Callable[[], int], name: str) -> int:
+    def _file(self, folder: Path, troubles: "_Troubles") -> None:
+        """Make a metrics file of the exports in a folder; those that cannot be read are set aside. Raises OSError."""
+        folder = self._pending.named(folder)
+        schema = metrics_schema()
+        try:
+            exports, damaged = read_exports(exports_in(folder), schema)
+            if damaged:
+                self._set_aside(folder, damaged, troubles)
+            if exports:
+                wall_end = int(folder.stem.rsplit("-", 2)[1])
+                write_quarter(exports, self._directory / partition_of(wall_end) / folder.name, schema.arrow)
+        except (OSError, MemoryError) as error:
+            raise OSError(str(error)) from error
+        except Exception as error:  # whatever it is, this folder would never be filed, and none would be after it
+            self._set_aside(folder, dict.fromkeys(exports_in(folder), error), troubles)
+        self._pending.forget(folder)
+
+    def _set_aside(self, folder: Path, exports: Mapping[Path, Exception], troubles: "_Troubles") -> None:
+        aside = self._pending.set_aside(folder, exports)
+        error = next(iter(exports.values()))
+        troubles.damaged.append(_Damaged(aside, len(exports), _first_line(error)))
+
+    async def _run(self, function: Callable[[], T], name: str) -> T:
         running = in_own_thread(function, "metrics")
         finished, _ = await asyncio.wait((running,), timeout=SLOW)
         if not finished:
@@ -103,3 +150,7 @@ def partition_of(wall_us: int) -> str:
     """The directory for a time in microseconds since 1970 UTC, such as `date=2026-11-21/hour=07`."""
     moment = datetime.fromtimestamp(wall_us / 1e6, UTC)
     return f"date={moment:%Y-%m-%d}/hour={moment:%H}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

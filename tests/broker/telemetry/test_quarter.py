@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from broker.runtime.clock import monotonic_us
 from broker.telemetry import pending, quarter, wall, writer
 from broker.telemetry.pending import QUARTER_US
+from broker.telemetry.schema import metrics_schema
 from tests.support.broker.exporting import Bench, send
 from tests.support.broker.metrics import check_books, metrics_files, sessions_of, total
 
@@ -125,6 +126,107 @@ def test_a_damaged_export_is_reported(bench: Bench) -> None:
         bench.local.complete(bench.exporter.writer.finish())
     assert [(log["event"], log["exports"]) for log in logs] == [("metrics_lost", 1)]
     assert total(bench.rows(), "received_qos0") == 1
+    (aside,) = bench.directory.rglob("*.arrow")
+    assert aside.name == first.name
+    assert str(aside.parent) in logs[0]["detail"]
+
+
+def changed(export: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Write an export again, with other rows and another row of broker and interval."""
+    reader = pa.ipc.open_file(export.read_bytes())
+    interval = change(pa.ipc.open_stream(reader.schema.metadata[pending.INTERVAL]).read_all())
+    held = pa.BufferOutputStream()
+    with pa.ipc.new_stream(held, interval.schema) as out:
+        out.write_table(interval)
+    rows = change(reader.read_all()).replace_schema_metadata({pending.INTERVAL: held.getvalue().to_pybytes()})
+    with pa.ipc.new_file(str(export), rows.schema) as out:
+        out.write_table(rows)
+
+
+def earlier(rows: pa.Table) -> pa.Table:
+    """As version 4 of the schema, with a column that this one does not know."""
+    names = [name for name in rows.column_names if "not_permitted" in name]
+    return rows.drop_columns(names).append_column("forgotten", pa.array([1] * rows.num_rows))
+
+
+@pytest.mark.parametrize("old", [1, 3])
+def test_exports_of_an_earlier_version_are_filed(bench: Bench, old: int) -> None:
+    """After an update of the broker, whether some exports of a quarter or all are of before; new counters are 0."""
+    client = bench.client("c")
+    for _ in range(3):
+        send(client, "x")
+        bench.keep()
+    for export in sorted(bench.directory.rglob("*.arrow"))[:old]:
+        changed(export, earlier)
+    with capture_logs() as logs:
+        bench.local.complete(bench.exporter.writer.finish())
+    assert logs == []
+    (path,) = metrics_files(bench.directory)
+    assert pq.read_schema(path).names == metrics_schema().arrow.names
+    rows = pq.ParquetFile(path).read().to_pylist()
+    assert total(sessions_of(rows), "received_qos0") == 3
+    assert {row["dropped_not_permitted_qos0"] for row in rows} == {0}
+    check_books(sessions_of(rows))
+
+
+def without_client(rows: pa.Table) -> pa.Table:
+    """Rows whose client nobody knows."""
+    return rows.drop_columns(["client_id"])
+
+
+def with_nulls(rows: pa.Table) -> pa.Table:
+    """Rows without a value that each has."""
+    place = rows.column_names.index("received_qos0")
+    return rows.set_column(place, "received_qos0", pa.nulls(rows.num_rows, pa.int64()))
+
+
+def not_in_order(rows: pa.Table) -> pa.Table:
+    """Rows from the last client to the first."""
+    return rows.take(pa.array(range(rows.num_rows - 1, -1, -1)))
+
+
+@pytest.mark.parametrize("damage", [without_client, with_nulls, not_in_order])
+def test_a_bad_export_costs_only_itself(
+    bench: Bench, begin: Callable[[int], None], damage: Callable[[pa.Table], pa.Table]
+) -> None:
+    """It is set aside and named, once; the rest of its quarter is filed, and so are later ones."""
+    clients = [bench.client(name) for name in "ab"]
+
+    def export() -> None:
+        for client in clients:
+            send(client, "x")
+        bench.keep()
+
+    export()
+    export()
+    changed(min(bench.directory.rglob("*.arrow")), damage)
+    begin(2_000_001)
+    with capture_logs() as logs:
+        export()
+        bench.local.complete(bench.exporter.writer.finish())
+    rows = [row for path in metrics_files(bench.directory) for row in pq.ParquetFile(path).read().to_pylist()]
+    assert total(sessions_of(rows), "received_qos0") == 4
+    assert [log["event"] for log in logs] == ["metrics_lost"]
+    assert len(list(bench.directory.glob("_pending/*/*.damaged/*.arrow"))) == 1
+
+
+def test_a_folder_that_nothing_can_be_made_of_costs_only_itself(
+    bench: Bench, begin: Callable[[int], None]
+) -> None:
+    """Its exports are set aside and named, whatever is wrong; others are filed, and nothing unfinished is left."""
+    client = bench.client("c")
+    send(client, "x")
+    bench.keep()
+    (bad,) = bench.directory.glob("_pending/*/2000000")
+    bad.rename(bad.with_name("by hand.parquet"))
+    begin(2_000_001)
+    send(client, "x")
+    with capture_logs() as logs:
+        bench.keep()
+        bench.local.complete(bench.exporter.writer.finish())
+    assert [(log["event"], "by hand.damaged" in log["detail"]) for log in logs] == [("metrics_lost", True)]
+    assert total(sessions_of(pq.ParquetFile(*metrics_files(bench.directory)).read().to_pylist()), "received_qos0") == 1
+    assert not list(bench.directory.rglob("*.tmp"))
 
 
 def test_exports_without_a_file_are_not_metrics(bench: Bench) -> None:

@@ -27,7 +27,7 @@ def read_rows(directory: Path) -> list[Row]:
         rows += pq.ParquetFile(path).read().to_pylist()
     made = {path.name for path in files}
     for path in directory.glob("_pending/*/*/*.arrow"):
-        if path.parent.name not in made:
+        if path.parent.with_suffix(".parquet").name not in made:
             with contextlib.suppress(FileNotFoundError):  # it is in a file now
                 rows += pa.ipc.open_file(path.read_bytes()).read_all().to_pylist()
     names = ("client_id", "session_started", "interval_end", "ended")
