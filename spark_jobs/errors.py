@@ -8,17 +8,6 @@ class ReportError(Exception):
     """
 
 
-def spark_errors() -> tuple[type[Exception], ...]:
-    """The exceptions that Spark raises when a job fails."""
-    from pyspark.errors import PySparkException
-
-    try:
-        from py4j.protocol import Py4JJavaError
-    except ImportError:  # Spark Connect has no Java here
-        return (PySparkException,)
-    return Py4JJavaError, PySparkException
-
-
 def was_interrupted(error: BaseException) -> bool:
     """Whether Ctrl-C caused this error: it breaks the protocol with Java, so that cleaning up can fail too."""
     cause: BaseException | None = error

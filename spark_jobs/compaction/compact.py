@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from spark_jobs.compaction import plan
 from spark_jobs.compaction.aggregate import usual_interval
 from spark_jobs.compaction.apart import apart
@@ -25,7 +23,7 @@ from spark_jobs.compaction.missing import require_all_files
 from spark_jobs.compaction.plan import Hour, batches
 from spark_jobs.compaction.slots import choose_slot, format_slot
 from spark_jobs.compaction.survey import Survey, inspected_here, require_good, survey
-from spark_jobs.errors import ReportError, spark_errors
+from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Entry, Storage, is_hidden, open_storage
 from spark_jobs.store.delta import (
@@ -170,7 +168,9 @@ class _Compaction:
             try:
                 self._make(found, before)
                 break
-            except (pa.ArrowException, OSError, *spark_errors()) as error:
+            except (ConflictError, ReportError):
+                raise
+            except Exception as error:  # whatever the values of a file cause
                 _require_space(self.store, error)
                 bad = damaged_among(self.metrics, found.good)
                 if not bad:

@@ -1,19 +1,25 @@
-"""Finds files with a valid footer that cannot be read, after a compaction has failed."""
+"""Finds files with a valid footer that cannot be read or aggregated, after a compaction has failed."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from spark_jobs.compaction.aggregate import Aggregation
 from spark_jobs.compaction.apart import apart
-from spark_jobs.compaction.footers import damage_of, damaged
+from spark_jobs.compaction.footers import damage_of, damaged, first_line
 from spark_jobs.storage import Storage
+from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.taken import FileRecord
 
 _READERS: Final = 4  # threads
 
 
 def damaged_among(storage: Storage, files: Sequence[FileRecord]) -> list[FileRecord]:
-    """Read files completely; the records of those that cannot be read, or that end the process that reads them."""
+    """Read and aggregate files completely, each by itself.
+
+    Returns:
+        The records of those with which that fails, or that end the process that does it.
+    """
     if not files:
         return []
     try:
@@ -27,4 +33,15 @@ def damaged_among(storage: Storage, files: Sequence[FileRecord]) -> list[FileRec
 
 def _damaged(storage: Storage, files: Sequence[FileRecord]) -> list[FileRecord]:
     with ThreadPoolExecutor(_READERS) as pool:
-        return [bad for bad in pool.map(lambda file: damage_of(storage, file), files) if bad is not None]
+        return [bad for bad in pool.map(lambda file: _damage(storage, file), files) if bad is not None]
+
+
+def _damage(storage: Storage, file: FileRecord) -> FileRecord | None:
+    if (bad := damage_of(storage, file)) is not None:
+        return bad
+    try:
+        for _ in Aggregation(storage, file.hours, HOUR_US).of([[file.name]]):
+            pass
+    except Exception as error:  # whatever the values of a file cause
+        return damaged(file, first_line(error))
+    return None

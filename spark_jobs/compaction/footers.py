@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.compaction.thrift import Chunk, row_groups
 from spark_jobs.compaction.values import brokers_of, extents, impossible
+from spark_jobs.formats import name as shown
 from spark_jobs.metrics import FIRST_VERSION, HISTOGRAM_TYPE, READABLE, SCHEMA, fields_of
 from spark_jobs.storage import Entry, Storage, StorageError
 from spark_jobs.store.taken import NEWER, OLDER, READ, FileRecord
@@ -49,7 +50,9 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
         return FileRecord(entry.name, entry.size, entry.modified_us, status, why)
 
     if entry.size == 0:
-        return judged(EMPTY, "is zero bytes long")
+        kind = storage.in_place_of_file(entry.name)
+        expected = f"cannot be read: it is {kind}; expected a file"
+        return judged(UNREADABLE, expected) if kind else judged(EMPTY, "is zero bytes long")
     if not is_text(entry.name):
         return judged(UNREADABLE, "cannot be read: its name is not UTF-8, so no table can have it; rename it")
     try:
@@ -67,7 +70,7 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
     except pa.ArrowInvalid as error:
         return judged(*_broken(storage, entry, error))
     except Exception as error:  # pyarrow raises many types for a damaged footer
-        return judged(UNREADABLE, f"cannot be read: {_first_line(error)}")
+        return judged(UNREADABLE, f"cannot be read: {first_line(error)}")
     if wrong:
         return replace(judged(IMPOSSIBLE, wrong), rows=metadata.num_rows)
     ends = found["interval_end"]
@@ -82,9 +85,9 @@ def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
             for _ in parquet.iter_batches():
                 pass
     except StorageError as error:
-        return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"cannot be read: {_first_line(error)}")
+        return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"cannot be read: {first_line(error)}")
     except Exception as error:  # as above
-        return damaged(file, _first_line(error))
+        return damaged(file, first_line(error))
     return None
 
 
@@ -107,13 +110,14 @@ def _broken(storage: Storage, entry: Entry, error: Exception) -> tuple[str, str]
         with storage.open(entry.name) as file:
             begins_well = file.read(4) == b"PAR1"
     except (OSError, StorageError) as gone:
-        return UNREADABLE, f"cannot be read: {_first_line(gone)}"
+        return UNREADABLE, f"cannot be read: {first_line(gone)}"
     if begins_well:
         return TRUNCATED, f"has no Parquet footer at its end: truncated at {entry.size} bytes, or damaged"
-    return UNREADABLE, f"is not a Parquet file: {_first_line(error)}"
+    return UNREADABLE, f"is not a Parquet file: {first_line(error)}"
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
     return str(error).partition("\n")[0].removesuffix(".") or type(error).__name__
 
 
@@ -123,7 +127,7 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     text = metadata.get(b"sluice.schema_version", b"").decode(errors="replace")
     version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     if name != SCHEMA.name or version < FIRST_VERSION:
-        got = f"{name or 'no schema name'} version {text or 'none'}"
+        got = f"{shown(name) or 'no schema name'} version {shown(text) or 'none'}"
         return FOREIGN, f"foreign schema: {got}; this program reads {READABLE}"
     if twice := _same_name(schema.names):
         return FOREIGN, f"foreign schema: columns {twice}; expected names that differ in more than case"

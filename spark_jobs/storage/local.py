@@ -6,9 +6,16 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from spark_jobs.storage.storage import Entry, Storage, StorageError, is_hidden
+
+_OTHERS: Final = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class LocalStorage(Storage):
@@ -55,6 +62,12 @@ class LocalStorage(Storage):
     def source(self, name: str) -> Path:
         """See Storage."""
         return self.path(name)
+
+    def in_place_of_file(self, name: str) -> str:
+        """See Storage."""
+        with suppress(OSError):  # it has been deleted
+            return _OTHERS.get(stat.S_IFMT(self.path(name).stat().st_mode), "")
+        return ""
 
     def write(self, name: str, data: bytes) -> None:
         """See Storage."""

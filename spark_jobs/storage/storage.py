@@ -74,6 +74,10 @@ class Storage(ABC):
         """What Arrow reads a file from: its path if it is on this machine, which is faster, or the open file."""
         return self.open(name)
 
+    def in_place_of_file(self, name: str) -> str:
+        """What there is in place of a file, such as a FIFO, which must not be opened; empty if it is a file."""
+        return ""
+
     def read(self, name: str) -> bytes:
         """Read a whole file."""
         with self.open(name) as file:

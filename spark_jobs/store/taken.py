@@ -72,9 +72,9 @@ class FileRecord:
     brokers: tuple[str, ...] = ()
 
     @property
-    def identity(self) -> tuple[str, int, int | None]:
+    def identity(self) -> tuple[str, int, int, int | None]:
         """The values that identify an unchanged file."""
-        return (self.name, self.size, self.rows)
+        return (self.name, self.size, self.modified_us, self.rows)
 
     @property
     def hours(self) -> tuple[int, ...]:

@@ -60,12 +60,14 @@ def test_every_kind_of_file_is_judged_and_named(run: Run, tmp_path: Path) -> Non
     write_file(raw / HOUR / "impossible.parquet", minutes(6) + minutes(6, client="b", received_bytes=1 << 62))
     write_file(raw / "elsewhere.parquet", minutes(7))
     (raw / HOUR / "empty.parquet").touch()
+    os.mkfifo(raw / HOUR / "pipe.parquet")
+    (raw / HOUR / "zeros.parquet").symlink_to("/dev/zero")
     (raw / HOUR / "cut.parquet").write_bytes(good.read_bytes()[:-9])
     (raw / HOUR / "text.parquet").write_text("hello")
     (raw / HOUR / "link.parquet").symlink_to("nowhere")
     (raw / HOUR / "_new.parquet.tmp").touch()
     done = run(raw, store)
-    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 8, 9, 9)
+    assert (done.hours, done.rows, done.duplicates, done.skipped) == (1, 8, 9, 11)
     assert {name: file.status for name, file in records(store).items()} == {
         "good-copy.parquet": "read",
         'odd %41#?*{}[] \\ "\n.parquet': "duplicate",
@@ -83,6 +85,8 @@ def test_every_kind_of_file_is_judged_and_named(run: Run, tmp_path: Path) -> Non
         "cut.parquet": "truncated",
         "text.parquet": "unreadable",
         "link.parquet": "unreadable",
+        "pipe.parquet": "unreadable",
+        "zeros.parquet": "unreadable",
     }
     sessions = {made["client_id"]: made for made in rows_of(open_store(str(store)).sessions())}
     assert {name: made["rows"] for name, made in sessions.items()} == {"a": 6, "b": 2}
@@ -112,6 +116,18 @@ def test_a_day_that_arrives_bit_by_bit_gives_the_same_store(
     assert len(rows_of(opened.sessions(Selection(end_us=noon + 1)))) == 1
     assert len(rows_of(opened.timeline(Selection(noon + 120_000_000, noon + 180_000_000)))) == 1
     assert rows_of(opened.sessions(Selection(broker="other"))) == []
+
+
+def test_a_file_that_was_changed_in_place_is_taken_in(run: Run, tmp_path: Path) -> None:
+    """Its hour has the new values, also if the file has as many bytes and rows as before; then nothing is new."""
+    raw, store, sizes = tmp_path / "raw", tmp_path / "store", set()
+    for offered in (3, 4):
+        rows = minutes(1, 2, offered_qos1=offered)
+        sizes.add(write_file(raw / HOUR / "a.parquet", rows, arrow_schema(), "none").stat().st_size)
+        assert run(raw, store).hours == 1
+        assert [made["offered_qos1"] for made in rows_of(open_store(str(store)).sessions())] == [2 * offered]
+    assert len(sizes) == 1
+    assert run(raw, store, idle=True).hours == 0
 
 
 def test_what_deleted_files_gave_stays(run: Run, two_hours: TwoHours, tmp_path: Path) -> None:

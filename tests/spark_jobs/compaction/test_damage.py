@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from spark_jobs.compaction import compact as compaction
+from spark_jobs.compaction import damage, kernel
 from spark_jobs.compaction.damage import damaged_among
 from spark_jobs.compaction.survey import inspected_here
 from spark_jobs.storage import Storage, open_storage
@@ -29,6 +31,32 @@ def test_each_damaged_file_is_named(tmp_path: Path) -> None:
     assert found.keys() == {f"{HOUR}/{DEADLY}", f"{HOUR}/garbage.parquet"}
     assert found[f"{HOUR}/{DEADLY}"] == "is damaged: the process that reads it ends"
     assert damaged_among(storage, []) == []
+
+
+def test_a_file_that_cannot_be_aggregated_costs_only_itself(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A null within a histogram, and values on which the aggregation fails by whatever exception."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "a.parquet", minutes(1, 2))
+    write_file(raw / HOUR / "null.parquet", minutes(3, ack_qos1_buckets=[None]))
+    write_file(raw / NEXT / "odd.parquet", minutes(61, client="odd"))
+    groups_of = kernel.topic_groups
+
+    def failing(clients: pa.Array) -> pa.Array:
+        if "odd" in clients.to_pylist():
+            raise AttributeError("something else")
+        return groups_of(clients)
+
+    monkeypatch.setattr(kernel, "topic_groups", failing)
+    monkeypatch.setattr(damage, "apart", lambda function, *arguments: function(*arguments))
+    done = run(raw, store)
+    assert (done.hours, done.rows, done.skipped) == (1, 2, 2)
+    assert {file.name: file.why for file in open_store(str(store)).skipped()} == {
+        f"{HOUR}/null.parquet": "is damaged: ack_qos1_buckets has nulls in its lists (1); expected whole numbers",
+        f"{NEXT}/odd.parquet": "is damaged: something else",
+    }
+    assert run(raw, store, idle=True).skipped == 2
 
 
 def without_deadly(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

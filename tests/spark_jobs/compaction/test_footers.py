@@ -113,6 +113,16 @@ def test_two_columns_of_one_name(tmp_path: Path, names: tuple[str, ...], said: s
     assert f"columns {said}; expected names that differ in more than case" in file.why
 
 
+def test_a_version_as_long_as_a_book_is_shortened(tmp_path: Path) -> None:
+    """The message about a foreign file is one line, whatever its footer says."""
+    odd = {"sluice.schema": "a\nb", "sluice.schema_version": "9" * 5000}
+    pq.write_table(table().replace_schema_metadata(odd), tmp_path / "x.parquet")
+    file = judged(tmp_path / "x.parquet")
+    assert file.status == FOREIGN
+    assert "a\\u000ab version 999" in file.why
+    assert len(file.why) < 200
+
+
 def test_codecs(tmp_path: Path) -> None:
     """A file that Spark cannot decompress is skipped; the message says what was expected."""
     for codec, status in CODECS.items():

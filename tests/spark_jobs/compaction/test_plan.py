@@ -43,8 +43,9 @@ def test_what_deleted_files_gave_is_kept() -> None:
     assert plan([], ledgers) == []
     [hour] = plan([new], ledgers)
     assert (hour.files, hour.adds) == ((new,), True)
-    [hour] = plan([replace(old, rows=11)], ledgers)
-    assert not hour.adds
+    for changed in (replace(old, rows=11), replace(old, size=98), replace(old, modified_us=1)):
+        [hour] = plan([changed], ledgers)
+        assert not hour.adds
 
 
 def test_batches_hold_whole_hours_and_not_too_many_rows() -> None:
