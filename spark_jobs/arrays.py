@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+TEXT: Final = pa.dictionary(pa.int32(), pa.string())
+"""Texts of which each is held once: a client id may have 65,535 bytes."""
 _LIMB: Final = 17  # bits; the sum of products of two limbs over 2**29 rows is below 2**63
 
 
@@ -29,15 +31,51 @@ def total_of(table: pa.Table, names: Sequence[str]) -> Ints:
 
 
 def places(column: pa.ChunkedArray | pa.Array) -> Ints:
-    """For each value its place among the distinct values of the column in their order; texts are sorted as UTF-8."""
+    """For each value its place among the distinct values of the column in their order; texts are sorted as UTF-8.
+
+    Texts that only the dictionary of an encoded column has count too.
+    """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):  # one that a file has may name a text twice
+        ranked: Ints = places(array.dictionary)[array.indices.to_numpy(zero_copy_only=False)]
+        return ranked
     if not pa.types.is_string(array.type):
         return np.unique(array.cast(pa.int64()).to_numpy(zero_copy_only=False), return_inverse=True)[1].astype(np.int64)
-    encoded = array.dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    distinct = array.dictionary_encode()
+    order = pc.sort_indices(distinct.dictionary).to_numpy()
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    found: Ints = rank[encoded.indices.to_numpy(zero_copy_only=False)]
+    found: Ints = rank[distinct.indices.to_numpy(zero_copy_only=False)]
+    return found
+
+
+def encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of texts as TEXT."""
+    if column.type == TEXT:
+        return column
+    if not pa.types.is_dictionary(column.type):
+        return column.cast(pa.string()).dictionary_encode()
+    chunks = [
+        pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int32()), chunk.dictionary.cast(pa.string()))
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, TEXT)
+
+
+def equals(column: pa.ChunkedArray, text: str) -> Mask:
+    """In which rows a column of texts has this one."""
+    array = encoded(column).combine_chunks()
+    same = pc.equal(array.dictionary, text).to_numpy(zero_copy_only=False)
+    found: Mask = same[array.indices.to_numpy(zero_copy_only=False)]
+    return found
+
+
+def text_bytes(column: pa.ChunkedArray) -> Ints:
+    """The bytes of each text of a column."""
+    array = encoded(column).combine_chunks()
+    lengths = pc.binary_length(array.dictionary).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = np.append(lengths, 0)  # of null
+    found: Ints = lengths[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     return found
 
 

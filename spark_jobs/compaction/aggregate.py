@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.arrays import Groups, Mask, ints, total_of
+from spark_jobs.arrays import TEXT, Groups, Ints, Mask, encoded, ints, text_bytes, total_of
 from spark_jobs.compaction import kernel
 from spark_jobs.metrics import BEFORE, OF_INTERVALS, QOS, SCHEMA
 from spark_jobs.storage import Storage
@@ -18,6 +19,8 @@ from spark_jobs.store.store import ALL, StoredRows
 
 BATCH_ROWS: Final = 100_000
 """Raw rows that are aggregated at once, approximately: some 200 MB."""
+BATCH_BYTES: Final = 128 << 20
+"""Bytes of the texts of rows that are aggregated at once, approximately; fewer rows if their client ids are long."""
 PARTS: Final = "parts"
 """Rows of each file, hour and broker, and their first and last interval_end."""
 DROPPED: Final = "dropped"
@@ -27,7 +30,8 @@ _MOST_MEASURED: Final = 20  # files whose rows say what the usual interval is
 _COLUMNS: Final = (*(field.name for field in SCHEMA.fields), *OF_INTERVALS, *BEFORE.values())
 _SESSION: Final = ("broker", "client_id", "session_started_us")
 _INTERVAL: Final = ("broker", "interval_end_us")
-_KEYS: Final = pa.schema([(name, pa.int64() if name.endswith("_us") else pa.string()) for name in kernel.ROW_KEY])
+_KEYS: Final = pa.schema([(name, pa.int64() if name.endswith("_us") else TEXT) for name in kernel.ROW_KEY])
+_TEXTS: Final = [field.name for field in SCHEMA.fields if field.type == "string"]
 
 Made = Iterator[tuple[str, pa.Table]]
 
@@ -68,7 +72,7 @@ class Aggregation:
                     rows.append(_where(found, kept[at : at + found.num_rows]))
                     at += found.num_rows
                     intervals.append(self._new(kernel.with_hour(kernel.interval_rows(raw)), seen))
-                    if sum(table.num_rows for table in rows) >= BATCH_ROWS:
+                    if _are_many(rows):
                         yield from self._datasets(rows, intervals)
                         rows, intervals = [], []
         if rows:
@@ -76,14 +80,20 @@ class Aggregation:
 
     def _keys(self, names: Sequence[str]) -> pa.Table:
         """The keys of all rows of sessions, with the hour, and the place of the file in `names`."""
-        found = []
+        found, most = [_KEYS.append(pa.field("file", pa.int64())).empty_table()], BATCH_BYTES
         for number, name in enumerate(names):
             for raw in _batches(self.metrics, name, [*_RAW_KEYS, OF_INTERVALS[0]]):
-                there = kernel.of_sessions(raw)
-                keys = there.select(_RAW_KEYS).rename_columns(_KEYS.names).cast(_KEYS)
+                there = kernel.of_sessions(raw).select(_RAW_KEYS)
+                columns = [
+                    encoded(column) if wanted.type == TEXT else column.cast(wanted.type)
+                    for column, wanted in zip(there.columns, _KEYS, strict=True)
+                ]
+                keys = pa.Table.from_arrays(columns, schema=_KEYS)
                 found.append(keys.append_column("file", pa.array(np.full(keys.num_rows, number))))
-        empty = _KEYS.append(pa.field("file", pa.int64())).empty_table()
-        return kernel.with_hour(pa.concat_tables([empty, *found]))
+                if sum(table.nbytes for table in found) > most:  # each batch has texts of its own
+                    found = [pa.concat_tables(found).combine_chunks()]
+                    most = max(BATCH_BYTES, 2 * found[0].nbytes)
+        return kernel.with_hour(pa.concat_tables(found).combine_chunks())
 
     def _inside(self, rows: pa.Table) -> Mask:
         """Which rows are of the hours that are made."""
@@ -154,14 +164,45 @@ def usual_interval(metrics: Storage, names: Sequence[str]) -> int:
 
 
 def _batches(metrics: Storage, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of a file as they are, a part of it at a time."""
+    """The rows of a file, a part of it at a time; texts are encoded, since client ids may be long."""
     # Without checksums a flipped bit in a page would mostly give a wrong number instead of an error.
-    with pq.ParquetFile(metrics.source(name), page_checksum_verification=True, pre_buffer=False) as file:
+    with pq.ParquetFile(
+        metrics.source(name), page_checksum_verification=True, pre_buffer=False, read_dictionary=_TEXTS
+    ) as file:
         there = set(file.schema_arrow.names)
         wanted = [name for name in columns if name in there]
-        for batch in file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
+        for batch in file.iter_batches(_rows_at_once(file.metadata), columns=wanted, use_threads=False):
             _require_numbers(batch)
-            yield pa.Table.from_batches([batch])
+            yield from _slices(pa.Table.from_batches([batch]))
+
+
+def _rows_at_once(metadata: pq.FileMetaData) -> int:
+    """BATCH_ROWS, or fewer if rows have very many bytes in the file."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    largest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, largest)))
+
+
+def _slices(rows: pa.Table) -> Iterator[pa.Table]:
+    """The rows, BATCH_BYTES of texts at a time."""
+    upto = np.cumsum(_bytes_of_texts(rows))
+    cuts = np.flatnonzero(np.diff(upto // BATCH_BYTES)) + 1
+    for start, end in pairwise([0, *cuts.tolist(), rows.num_rows]):
+        yield rows.slice(start, end - start)
+
+
+def _are_many(rows: Sequence[pa.Table]) -> bool:
+    """Whether these are as many as are aggregated at once."""
+    if sum(table.num_rows for table in rows) >= BATCH_ROWS:
+        return True
+    return sum(int(_bytes_of_texts(table).sum()) for table in rows) >= BATCH_BYTES
+
+
+def _bytes_of_texts(rows: pa.Table) -> Ints:
+    """The bytes of the texts of each row, each written out."""
+    columns = [text_bytes(rows[name]) for name in _TEXTS if name in rows.column_names]
+    found: Ints = np.sum(columns, axis=0, dtype=np.int64)
+    return found
 
 
 def _require_numbers(rows: pa.RecordBatch) -> None:
@@ -183,7 +224,16 @@ def _named(columns: dict[str, pa.Array], names: Sequence[str]) -> pa.Table:
 
 
 def _tuples(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    return zip(*[rows[name].to_pylist() for name in names], strict=True)
+    return zip(*[_values(rows[name]) for name in names], strict=True)
+
+
+def _values(column: pa.ChunkedArray) -> list[object]:
+    """The values of a column; equal texts are one object."""
+    if column.type != TEXT:
+        return list(column.to_pylist())
+    array = column.combine_chunks()
+    texts = array.dictionary.to_pylist()
+    return [texts[place] for place in array.indices.to_pylist()]
 
 
 def _where(rows: pa.Table, which: Mask) -> pa.Table:

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from spark_jobs.arrays import Groups, Ints, Mask, ints, total_of
+from spark_jobs.arrays import TEXT, Groups, Ints, Mask, encoded, equals, ints, total_of
 from spark_jobs.histograms import KIND, modern, sums_by_group
 from spark_jobs.metrics import (
     BEFORE,
@@ -55,7 +54,7 @@ ROW_KEY: Final = (*_SESSION, "interval_end_us")
 _NONE: Final = np.iinfo(np.int64).max  # the lowest value of nothing
 _TYPES: Final = {
     "timestamp": pa.int64(),
-    "string": pa.string(),
+    "string": TEXT,
     "int32": pa.int64(),
     "int64": pa.int64(),
     "bool": pa.int64(),
@@ -64,8 +63,7 @@ _TYPES: Final = {
 RAW: Final = pa.schema(
     [(f"{f.name}_us" if f.type == "timestamp" else f.name, _TYPES[f.type]) for f in SCHEMA.fields]
 )
-"""The columns of raw rows here: times in microseconds as <name>_us, bools as 0 and 1."""
-
+"""The columns of raw rows here: times in microseconds as <name>_us, bools as 0 and 1, texts encoded."""
 
 INTERVAL_RAW: Final = pa.schema(
     [
@@ -87,7 +85,8 @@ def raw_rows(table: pa.Table) -> pa.Table:
     there = set(table.column_names)
     for field, wanted in zip(SCHEMA.fields, RAW, strict=True):
         missing = pa.chunked_array([pa.nulls(table.num_rows, wanted.type)])
-        column = table[field.name].cast(wanted.type) if field.name in there else missing
+        column = table[field.name] if field.name in there else missing
+        column = encoded(column) if wanted.type == TEXT else column.cast(wanted.type)
         if column.null_count and pa.types.is_integer(wanted.type):
             column = column.fill_null(0)
         columns.append(column)
@@ -98,7 +97,8 @@ def of_sessions(table: pa.Table) -> pa.Table:
     """Rows of files without those of broker and interval, which files before schema version 4 do not have."""
     if OF_INTERVALS[0] not in table.column_names:
         return table
-    return table.filter(pc.not_equal(table["client_id"], NO_CLIENT))
+    without = equals(table["client_id"], NO_CLIENT)
+    return table.filter(pa.array(~without)) if without.any() else table
 
 
 def interval_rows(table: pa.Table) -> pa.Table:
@@ -108,7 +108,8 @@ def interval_rows(table: pa.Table) -> pa.Table:
     """
     if OF_INTERVALS[0] not in table.column_names:
         return INTERVAL_RAW.empty_table()
-    table = table.filter(pc.equal(table["client_id"], NO_CLIENT))
+    without = equals(table["client_id"], NO_CLIENT)
+    table = table.filter(pa.array(without)) if without.any() else table.slice(0, 0)
     columns = []
     for wanted in INTERVAL_RAW:
         name = wanted.name.removesuffix("_us") if wanted.name == "interval_end_us" else wanted.name
