@@ -66,5 +66,5 @@ def opened_by_mosquitto(file: Path) -> set[int]:
         try:
             wait_until(lambda: it.poll() is not None or " running" in log.read_text(), "Mosquitto runs or has ended")
         finally:
-            it.terminate()
+            it.kill()  # it would miss SIGTERM between these words and its loop
     return {int(port) for port in re.findall(r"Opening .* listen socket on port (\d+)", log.read_text())}
