@@ -74,12 +74,12 @@ class WatchedFile(Generic[T]):
         """As `_changed`, in a thread. One that hangs is waited for: there is never more than one for each file."""
         look = in_own_thread(self._changed, "watched file")
         try:
-            ended, _ = await asyncio.wait((look,), timeout=SLOW)
-            if not ended:
+            if not (await asyncio.wait((look,), timeout=SLOW))[0]:
                 self._report(f"the file system has not answered for {SLOW:g} s")
             return await look
         finally:
             look.cancel()
+            del look  # it refers to an error, whose traceback refers to this frame: a cycle
 
     def _report(self, mistake: str) -> None:
         """Log a mistake, unless it is the one that was logged last."""

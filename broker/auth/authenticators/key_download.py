@@ -23,13 +23,13 @@ async def download(own: Jwt) -> bytes:
     request = _Request(own)
     answer = in_own_thread(request.read, "keys")
     try:
-        ended, _ = await asyncio.wait((answer,), timeout=LONGEST)
-        if not ended:
+        if not (await asyncio.wait((answer,), timeout=LONGEST))[0]:
             raise OSError(f"the whole answer was not there within {LONGEST:g} s")
         return await answer
     finally:
         answer.cancel()
         request.end()
+        del answer  # it refers to an error, whose traceback refers to this frame: a cycle
 
 
 class _Request:

@@ -7,6 +7,7 @@ import jwt
 import pytest
 
 from protocol.connack import Connack
+from tests.support.broker.events import events, wait_for_event
 from tests.support.broker.garbage import PREPARE, left_by
 from tests.support.broker.login_service import LoginService, login_service
 from tests.support.broker.logins import NO_LIMITS, log_in, write_users
@@ -69,3 +70,17 @@ def test_login(running: BrokerProcess, user: str, password: str, accepted: bool)
 
     enter()  # the first one opens connections and loads modules
     assert left_by(running, enter) == {}
+
+
+def test_file_that_is_missing(running: BrokerProcess) -> None:
+    """Of looks at a file of users that is not there nothing is left."""
+    file, away = running.folder / "users", running.folder / "away"
+
+    def look() -> None:
+        failed, read = len(events(running, "file_not_read")), len(events(running, "file_read"))
+        file.rename(away)
+        wait_for_event(running, "file_not_read", failed + 1)
+        away.rename(file)
+        wait_for_event(running, "file_read", read + 1)
+
+    assert left_by(running, look, often=2) == {}

@@ -43,11 +43,11 @@ def garbage(broker: BrokerProcess) -> dict[str, int]:
     return types
 
 
-def left_by(broker: BrokerProcess, act: Callable[[], object]) -> dict[str, int]:
+def left_by(broker: BrokerProcess, act: Callable[[], object], often: int = OFTEN) -> dict[str, int]:
     """The garbage that is there when something has been done several times, and all its connections are closed."""
     before = broker.open_files()
     garbage(broker)
-    for _ in range(OFTEN):
+    for _ in range(often):
         act()
     wait_until(lambda: broker.open_files() <= before, "all connections are closed")
     return garbage(broker)
