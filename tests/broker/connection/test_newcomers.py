@@ -1,5 +1,6 @@
 """Connections without a session: what they may hold, and who is refused when there are too many."""
 
+import resource
 import socket
 import ssl
 from contextlib import ExitStack
@@ -91,6 +92,8 @@ def test_connect_has_a_largest_size(size: int) -> None:
 @pytest.mark.parametrize("over_tls", [False, True])
 def test_too_many_connections(start: Start, certificates: Certificates, over_tls: bool) -> None:
     """Without sessions hardly more than mqtt.max_connections may be connected: the oldest is closed, others enter."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # many systems start with 1,024
     listener = Listener("tls", certificates) if over_tls else Listener()
     with start(listeners=(listener,), sections={"mqtt": {"max_connections": 5}}) as broker, ExitStack() as stack:
         address = broker.address(listener.name)
