@@ -18,7 +18,8 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.source if self.line is None else f"{self.source}:{self.line}"
-        return ": ".join(part for part in (place, self.path, self.message) if part)
+        path = self.path if self.path.isprintable() else repr(self.path)[1:-1]  # a key is what somebody has written
+        return ": ".join(part for part in (place, path, self.message) if part)
 
 
 class ConfigError(ValueError):
