@@ -1,4 +1,4 @@
-"""User names that clients claim, as they may be written: a token may be one, and who reads it could log in by it."""
+"""User names that clients claim, as the broker may write them: a reader of the log could log in by a token."""
 
 from typing import Final
 

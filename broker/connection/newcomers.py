@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 MOST_CONNECT: Final = 131_072
 """Bytes of a CONNECT, unless `mqtt.max_packet_size` is less. A will of 64 KiB and a token as password fit in."""
 MOST_HELD: Final = 16 * 1024 * 1024
-"""Bytes that newcomers may have sent beyond what has been handled, all together."""
+"""The most bytes that the broker holds of all newcomers together, because their packets are incomplete or wait."""
 _LITTLE: Final = 1_024
 """Up to so many bytes of a connection are not counted: most CONNECTs are smaller."""
 LEAST: Final = 1_000
@@ -21,7 +21,7 @@ LEAST: Final = 1_000
 
 @final
 class Newcomers:
-    """All of them. Past a limit the one that has been here longest is refused: who is honest is soon gone from here."""
+    """All of them. Past a limit the oldest one is refused: an honest client soon has its session."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

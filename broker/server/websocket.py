@@ -47,7 +47,7 @@ class WebSocketTransport:
         """`refused` is told why a handshake is."""
         self._settings = settings
         self._refused = refused
-        # Who names no origin is no page in a browser, and could name any.
+        # A client that names no origin is no page in a browser; it could name any.
         origins = [*map(Origin, settings.origins), None] if settings.origins else None
         self._protocol = ServerProtocol(
             origins=origins, subprotocols=SUBPROTOCOLS, max_size=max(LEAST_FRAME, max_packet_size)

@@ -51,7 +51,7 @@ class Guard:
     # -- turns
 
     def enter(self, login: Login, now: int) -> Turn:
-        """The turn of a login. Whoever waits for it calls `leave` when the login is decided."""
+        """The turn of a login. The caller has to call `leave` when the login is decided."""
         turn = Turn(login)
         self._place(turn, now)
         return turn

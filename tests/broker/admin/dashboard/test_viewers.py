@@ -77,7 +77,7 @@ async def test_nobody_looks(looking: Looking) -> None:
     await second.aclose()
     assert looking.forgotten == 1
     looks = looking.looks
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.02)  # nothing may happen now: there is no condition to wait for
     assert looking.looks == looks
     assert await taken(many.moments(), 2) == [str(looks + 1), str(looks + 2)]
 

@@ -34,6 +34,14 @@ def login(user: str, password: bytes, host: str = "10.0.0.1") -> Login:
     return Login(user, password, "", "tcp", host)
 
 
+def one_at_a_time(url: str) -> dict[str, dict[str, object]]:
+    """What has a service decide about one login of a user at a time: the first failure is the last."""
+    return {
+        "http": {"url": url, "cache_time": "0s", "timeout": "60s"},
+        "failed_logins": {"per_user": 1, "per_address": "infinity"},
+    }
+
+
 class Holding:
     """Knows one password, and answers when it is let go."""
 
@@ -156,10 +164,7 @@ def test_time_limit(start: Start) -> None:
     go_on = threading.Event()
     with login_service() as service:
         service.decide = lambda _: (go_on.wait(60), (200, None))[1]
-        own = {
-            "http": {"url": service.url, "cache_time": "0s", "timeout": "60s"},
-            "failed_logins": {"per_user": 1, "per_address": "infinity"},
-        }
+        own = one_at_a_time(service.url)
         sections = {"allow_anonymous": None, "authentication": own, "mqtt": {"connect_timeout": "2s"}}
         address = start(sections=sections).address()
         with log_in(address, "ann", "first") as first:
@@ -180,8 +185,7 @@ def test_scram_waits_for_its_turn(start: Start) -> None:
     with login_service() as service:
         service.decide = lambda _: (go_on.wait(60), (200, None))[1]
         own = {
-            "http": {"url": service.url, "cache_time": "0s", "timeout": "60s"},
-            "failed_logins": {"per_user": 1, "per_address": "infinity"},
+            **one_at_a_time(service.url),
             **settings(user="ann"),
         }
         address = start(sections={"allow_anonymous": None, "authentication": own}).address()
