@@ -1,10 +1,12 @@
 """The connections that are open, with a session or without one."""
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 import structlog
 
+from broker.telemetry.slices import Slices
 from protocol import reason_codes
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ class Connections:
         """Called with each connection that is opened, while a trace runs."""
         self.on_last_gone: Callable[[], None] | None = None
         """Called when the last connection is closed: the server waits for that when it stops."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Nothing else keeps them: the event loop refers to tasks weakly."""
         self._log = structlog.get_logger("sluice")
 
     def __len__(self) -> int:
@@ -39,15 +43,25 @@ class Connections:
             self.on_last_gone()
 
     def close_users(self, source: str, names: set[str]) -> None:
-        """Disconnect the users with these names that this source has authenticated: they have to log in again."""
+        """Disconnect the users with these names that this source has authenticated: they have to log in again.
+
+        In slices, after this has returned: there may be 100,000 connections.
+        """
+        task = asyncio.create_task(self._close_users(source, names))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _close_users(self, source: str, names: set[str]) -> None:
+        slices = Slices()
         closed: set[str] = set()
         count = 0
         for connection in list(self.open):
             client = connection.client
-            identity = None if client is None else client.identity
+            identity = None if client is None or connection.closing else client.identity
             if identity is not None and identity.source == source and identity.user in names:
                 connection.close(reason_codes.ADMINISTRATIVE_ACTION, "the user has been removed or changed")
                 closed.add(identity.user)
                 count += 1
+            await slices.breathe()
         if count:
             self._log.info("users_disconnected", source=source, users=len(closed), connections=count)
