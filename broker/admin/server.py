@@ -5,11 +5,13 @@ import gc
 import logging
 import socket
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
 from broker.admin.connection import READ_TIMEOUT, REQUEST_TIMEOUT, AdminConnection
+from broker.admin.handshakes import BoundedHandshakes
 from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
 from broker.runtime.clock import monotonic_us
@@ -52,6 +54,7 @@ class AdminServer:
         self._opened: OpenSocket | None = None
         self._servers: list[asyncio.Server] = []
         self._context: ssl.SSLContext | None = None
+        self._handshakes: BoundedHandshakes | None = None
         self._opening = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
         self._api: Api | None = None
@@ -73,13 +76,17 @@ class AdminServer:
         Raises OSError.
         """
         bind = parse(config.listen or ANY_LOOPBACK)
-        context = self._context = server_context(config.tls, HTTP) if config.tls is not None else None
-        handshake: dict[str, Any] = {} if context is None else {"ssl_handshake_timeout": REQUEST_TIMEOUT}
+        new_connection = partial(AdminConnection, self, False)
+        if config.tls is not None:
+            self._context = server_context(config.tls, HTTP)
+            self._handshakes = BoundedHandshakes(self._context, REQUEST_TIMEOUT, new_connection)
         loop = asyncio.get_running_loop()
         for sock in await open_sockets(bind.host, bind.port):
             _limit_unread(sock)
-            made = await loop.create_server(lambda: AdminConnection(self, False), sock=sock, ssl=context, **handshake)
-            self._servers.append(made)
+            if self._handshakes is None:
+                self._servers.append(await loop.create_server(new_connection, sock=sock))
+            else:
+                self._handshakes.serve(sock)
             self.addresses.append(sock.getsockname()[:2])
         self._begin_loading()
 
@@ -118,6 +125,8 @@ class AdminServer:
             self._opened.remove()
         for server in self._servers:
             server.close()
+        if self._handshakes is not None:
+            self._handshakes.stop()
         if self._loading is not None:
             self._loading.cancel()
         if self._api is not None:
