@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
 from broker.addresses.book import AddressBook
 from broker.addresses.policy import Addresses
 from broker.auth.access import SCRAM, Access
 from broker.auth.authenticators.guard import Guard
 from broker.auth.authorizer import Authorizer
+from broker.auth.identity import user_and_roles
 from broker.auth.permissions import Who
 from broker.auth.rules import Rule
 from broker.auth.topic_rules import TopicRules
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
     from broker.auth.authenticators.authenticators import Authenticators
 
 
-_NO_ROLES: Final[frozenset[str]] = frozenset()
-
-
 def open_authenticators(config: Config, guard: Guard, connections: Connections) -> "Authenticators | None":
     """What decides about user names and passwords; None if nothing is configured for that. Raises OSError."""
     if not config.authentication.has_chain:
@@ -78,7 +76,7 @@ def _who(client: Client) -> Who:
     owner = None if client.kept is None else client.kept.owner
     if owner is not None:
         return Who(owner.user, owner.roles, session.client_id, owner.host, owner.listener)
-    user, roles = (None, _NO_ROLES) if client.identity is None else (client.identity.user, client.identity.roles)
+    user, roles = user_and_roles(client.identity)
     host = client.connection.host if isinstance(client.connection, Connection) else ""
     return Who(user, roles, session.client_id, host, session.listener, client.owned)
 

@@ -11,7 +11,7 @@ from broker.auth.authenticators.chain import Outcome
 from broker.auth.authenticators.turn import Turn
 from broker.auth.authorizer import Authorizer
 from broker.auth.exchange import Authentication
-from broker.auth.identity import Identity
+from broker.auth.identity import Identity, user_and_roles
 from broker.auth.method import Answer
 from broker.auth.permissions import Permissions, Who
 from broker.auth.waiting import recheck_waiting
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 BRIDGE_RECEIVE_MAXIMUM: Final = 20
 """Receive Maximum that the broker assumes for a bridge by MQTT 3.1.1, which cannot state one. Mosquitto's bridges state
 this value in MQTT 5 (`max_inflight_messages`); past it they acknowledge QoS 2 messages and discard them."""
-
-_NO_ROLES: Final[frozenset[str]] = frozenset()
 
 
 @final
@@ -313,7 +311,7 @@ class Handshake:
 
 def _owner(connection: "Connection", identity: Identity | None) -> Owner:
     """Whom the session belongs to."""
-    user, roles = (None, _NO_ROLES) if identity is None else (identity.user, identity.roles)
+    user, roles = user_and_roles(identity)
     return Owner(user, roles, connection.host, connection.listener)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from broker.auth.identity import Identity
+from broker.auth.identity import Identity, user_and_roles
 from broker.auth.rules import Names
 from broker.clients import Client, Clients
 from broker.events import Events
@@ -20,8 +20,6 @@ _OF_SESSIONS: Final[tuple[str, ...]] = ("max_inflight", "max_mqueue_len", "max_m
 """Keys that replace those of `session` with the same name."""
 FIRST_LOOK: Final = 1_000
 """Different quotas that are kept without a look at whether they are used."""
-
-_NO_ROLES: Final[frozenset[str]] = frozenset()
 
 
 @final
@@ -88,7 +86,7 @@ class Quotas:
 
     def of(self, identity: Identity | None) -> Quota:
         """The quota of a user: its own limits, and of the entries about it the first one that has a limit sets it."""
-        user, roles = (None, _NO_ROLES) if identity is None else (identity.user, identity.roles)
+        user, roles = user_and_roles(identity)
         keys: dict[str, int] = {} if identity is None else dict(identity.limits)
         for entry in self._entries:
             if entry.is_about(user, roles):
