@@ -127,7 +127,7 @@ bench: $(STAMPS)/test ## Measure Sluice beside the other brokers that are instal
 	$(BIN)/python tests/bench/run.py $(ARGS)
 
 .PHONY: bench-page
-bench-page: $(STAMPS)/test ## Make a page with bars of what a bench has written. ARGS="bench.json bench.html".
+bench-page: $(STAMPS)/test ## Make a page with bars of what a `make bench ARGS="--json bench.json"` has written. ARGS="bench.json bench.html".
 	$(BIN)/python tests/bench/page.py $(ARGS)
 
 .PHONY: bench-memory
@@ -167,12 +167,13 @@ $(STAMPS)/venv:
 
 # What Sluice and its tests import. The interpreted tests, ruff and mypy need no wheel.
 $(STAMPS)/packages: pyproject.toml | $(STAMPS)/venv
+	@echo "Installing what the tests, benches and the report need (1.2 GB, once) ..."
 	$(BIN)/python -c '$(PACKAGES)' >$(STAMPS)/requirements.txt
 	$(PIP) install --quiet --requirement $(STAMPS)/requirements.txt
 	@touch $@
 
 $(STAMPS)/wheel: $(SOURCES) | $(STAMPS)/venv
-	@echo "Building Sluice (compiling takes some minutes, once; SLUICE_COMPILE=0 leaves it out) ..."
+	@echo "Building Sluice (compiling takes 5 minutes of one processor, silently, once; SLUICE_COMPILE=0 leaves it out) ..."
 	@rm -rf $(WHEELS) build/lib* build/bdist*
 	$(PIP) wheel --quiet --no-deps --wheel-dir $(WHEELS) .
 	@touch $@
@@ -181,11 +182,12 @@ $(STAMPS)/run: $(STAMPS)/wheel
 	$(PIP) install --quiet "$(WHEEL)"
 	$(PIP) install --quiet --no-deps --force-reinstall "$(WHEEL)"
 	@how=$$(cd / && $(HOW)); echo "Sluice is installed, $$how."; \
-	if [ "$$how" = interpreted ]; then \
+	if [ "$$how" = interpreted ] && [ "$${SLUICE_COMPILE:-}" != 0 ]; then \
 		echo "It runs several times faster compiled: apt install gcc python3-dev, then make rebuild."; fi
 	@touch $@
 
 $(STAMPS)/report: $(STAMPS)/run
+	@echo "Installing what the report needs (950 MB, once) ..."
 	$(PIP) install --quiet "$(WHEEL)[report]"
 	@touch $@
 

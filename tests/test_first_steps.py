@@ -25,9 +25,9 @@ def password(user: str) -> str:
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_tls_and_users(tmp_path: Path) -> None:
     """What is written there makes a certificate and users, and a broker that lets in those two and nobody else."""
-    before, configuration, after = blocks(README, "### With TLS and users")
+    before, configuration, run, *_ = blocks(README, "### With TLS and users")
     carry_out(before, tmp_path, password)
-    assert 'ARGS="--config sluice.yaml"' in after
+    assert 'ARGS="--config sluice.yaml"' in run
     broker, address = start(configuration, "sluice.yaml", tmp_path)
     with broker:
         context = ssl.create_default_context(cafile=tmp_path / "server.pem")

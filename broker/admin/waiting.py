@@ -81,8 +81,8 @@ _ADVICE: Final = {
         "mqtt.max_session_expiry_interval how long)."
     ),
     SEND_PATH: (
-        "The send path is congested: the client, or the network to it, reads more slowly than is sent. QoS 0 waits in "
-        "the mqueue until it has drained (FC-3), {length} deliveries. A larger session.max_inflight does not help; "
+        "The send path is congested: the client, or the network to it, reads more slowly than is sent. {length} "
+        "deliveries wait, QoS 0 until the send path has drained (FC-3). A larger session.max_inflight does not help; "
         "a faster network, fewer or smaller messages do."
     ),
     WINDOW: (

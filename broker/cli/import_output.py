@@ -76,7 +76,8 @@ def summarise(output: Path, findings: Sequence[imported.Finding], users: Path | 
     left = [finding for finding in findings if not finding.wrong]
     for finding in left:
         print(finding)
-    print(f"{output} is written; {len(left)} lines have no counterpart, and are comments in it")
+    many = "1 line has" if len(left) == 1 else f"{len(left)} lines have"
+    print(f"{output} is written; {many} no counterpart, or need none: see the comments in it")
     if users is not None:
         print(f"{users} is written, without users: `sluice user add NAME --file {users}` adds one")
 

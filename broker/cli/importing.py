@@ -91,7 +91,9 @@ def import_emqx(
         translated = emqx.translate(emqx.read(sources), folder, users.absolute(), output.absolute().parent / "journal")
     except ImportError:
         refuse("HOCON is read by a library that is not installed: pip install 'sluice-mqtt[emqx]'")
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except ValueError as error:
         refuse(str(error))
     _may_write(output, force)
     text = imported.document(translated.section, "emqx", ", ".join(map(str, sources)))

@@ -140,7 +140,7 @@ def _targets(comparison: Comparison) -> Grid:
             NOTHING if load.most is None else f"{load.most:.2f}×",
             _ratio_text(to_prototype),
             f"{MOST_TO_PROTOTYPE:.2f}×",
-            "missed" if bad else "held",
+            NOTHING if ratio is None and to_prototype is None else "missed" if bad else "held",
             bad=bad,
         )
     for load in comparison.loads:

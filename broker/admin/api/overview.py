@@ -27,7 +27,7 @@ class Overview(BaseModel):
     connections: int
     clients_connected: int
     sessions: int
-    retained: int
+    retained: int = Field(description="Retained messages, with those under $SYS.")
     groups: int
     addresses_full: int
     packets_received: int

@@ -226,7 +226,9 @@ def test_unreadable(tmp_path: Path, content: bytes | None) -> None:
         file.write_bytes(content)
     status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
     assert (status, str(file) in err, len(err.splitlines())) == (2, True, 1)
-    assert import_from(tmp_path / "none", "-o", tmp_path / "sluice.yaml")[0] == 2
+    missing = tmp_path / "none"
+    status, _, err = import_from(missing, "-o", tmp_path / "sluice.yaml")
+    assert (status, err) == (2, f"sluice: {missing}: No such file or directory\n")
 
 
 def test_includes(tmp_path: Path) -> None:
