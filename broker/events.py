@@ -46,16 +46,23 @@ class Events:
         error = MQTTError(reason_codes.QUOTA_EXCEEDED, "SUBSCRIBE while the journal, or its disk, is full")
         self._log("subscribe_refused", session, error, now)
 
+    def will_dropped(self, session: Session, error: MQTTError) -> None:
+        """Log a will that is not published, and why."""
+        self._log_refusal("will_dropped", session, error)
+
     def _log(self, event: str, session: Session, error: MQTTError, now: int) -> None:
         if now >= session.refused_until:
-            self.log.info(
-                event,
-                client_id=shortened(session.client_id),
-                listener=session.listener,
-                reason=reason_codes.name(error.reason_code),
-                detail=shortened(error.message),
-            )
+            self._log_refusal(event, session, error)
         session.refused_until = now + EPISODE
+
+    def _log_refusal(self, event: str, session: Session, error: MQTTError) -> None:
+        self.log.info(
+            event,
+            client_id=shortened(session.client_id),
+            listener=session.listener,
+            reason=reason_codes.name(error.reason_code),
+            detail=shortened(error.message),
+        )
 
     def quota_reached(self, key: str, limit: int, user: str | None, client_id: str, now: int) -> None:
         """Count that a limit of a quota is reached (FC-31), and log it unless the user's last time was in EPISODE."""

@@ -63,7 +63,7 @@ class Sessions:
         self.totals = totals
         self.events = events
         self.quotas = quotas
-        self.wills = Wills(messages, addresses, wheel)
+        self.wills = Wills(messages, addresses, wheel, events)
         self.ended: list[Ended] = []
         """The sessions that ended since the last export."""
         self.ended_lost = 0
@@ -162,14 +162,14 @@ class Sessions:
             self.authorizer.forget(session.outbound)
         session.end(now)
         self._addresses.end_session(session, now)
+        if client.will is not None:
+            client.will.due(now)  # section 3.1.3.2.2: the will is published when the session ends
         self.totals.add(session.listener, client.walk, session.counters)
         if self.keep_ended:
             if len(self.ended) >= ENDED_SESSIONS:
                 self.ended_lost += 1
             else:
                 self.ended.append(Ended(session, session.take_counters(now)))
-        if client.will is not None:
-            client.will.due(now)  # section 3.1.3.2.2: the will is published when the session ends
         self.clients.remove(client)
         self.quotas.leave(client)
 

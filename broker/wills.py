@@ -5,12 +5,15 @@ from typing import final
 from broker.addresses.policy import Addresses
 from broker.auth.topic_rules import is_own_state
 from broker.clients import Client
+from broker.connection.replies import not_permitted
+from broker.events import Events
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL
 from broker.runtime.clock import SECOND
 from broker.runtime.timers import Timer, Wheel
 from protocol import properties as props
 from protocol.connect import Will
+from protocol.errors import MQTTError
 from protocol.publish import Publish
 
 
@@ -18,10 +21,11 @@ from protocol.publish import Publish
 class Wills:
     """Publishes the wills of all clients."""
 
-    def __init__(self, messages: Messages, addresses: Addresses, wheel: Wheel) -> None:
+    def __init__(self, messages: Messages, addresses: Addresses, wheel: Wheel, events: Events) -> None:
         self._messages = messages
         self._addresses = addresses
         self._wheel = wheel
+        self._events = events
 
     def schedule(self, client: Client, will: Will, expiry: int, now: int) -> None:
         """The connection has ended: publish its will, now or later. `expiry`: seconds until the session ends."""
@@ -38,7 +42,25 @@ class Wills:
         self._wheel.add(at, timer)
 
     def publish(self, client: Client, publish: Publish, now: int) -> None:
-        """Publish a will, unless the rules have changed and deny it now.
+        """Publish a will, or drop it if it was permitted when its client connected, and is not any more.
+
+        Raises nothing for that: whatever ends the connection, or the session, has more to do.
+        """
+        session = client.session
+        publish.received_at = now
+        if publish.properties is not None:
+            read_expiry(publish, publish.properties, now)
+        try:
+            verdict = self._publish(client, publish)
+        except MQTTError as refused:
+            session.inbound.count_refused()
+            self._events.will_dropped(session, refused)
+            return
+        if verdict == FULL:
+            self._addresses.overflow_will(session, publish, now)
+
+    def _publish(self, client: Client, publish: Publish) -> int:
+        """Route a will as `Messages.publish`. Raises MQTTError if rules or limits are against it.
 
         Its client is the publisher, which matters for No Local [MQTT-3.8.3-3].
         """
@@ -49,12 +71,8 @@ class Wills:
             and not permissions.may_publish(publish.topic, publish.qos, publish.retain)
             and not is_own_state(session.client_id, publish.topic, publish.payload, publish.retain)
         ):
-            return
-        publish.received_at = now
-        if publish.properties is not None:
-            read_expiry(publish, publish.properties, now)
-        if self._messages.publish(publish, session, None) == FULL:
-            self._addresses.overflow_will(session, publish, now)
+            raise not_permitted(publish.topic)
+        return self._messages.publish(publish, session, None)
 
 
 @final

@@ -1,16 +1,24 @@
 """Wills: when they are published, and when they are not."""
 
+import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from config.models import Config
 from protocol import properties as props
-from protocol.connect import Will
+from protocol.connect import Connect, Will
 from protocol.disconnect import Disconnect
 from protocol.properties import Properties
 from protocol.publish import Publish
 from tests.support.broker.collecting import collect
+from tests.support.broker.local import LocalBroker, LocalClient
+from tests.support.broker.stored import KEPT, broker_on, on_disk, say
 from tests.support.process import Address, BrokerProcess
+from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
 Start = Callable[..., BrokerProcess]
@@ -137,3 +145,78 @@ def test_at_a_stop(start: Start) -> None:
             client.expect_close()
         last = keeper.expect_close()
         assert last is None or isinstance(last, Publish)
+
+
+DENIED = {"authorization": {"deny_publish": ["x/#"]}}
+DEEP: dict[str, Any] = {"mqtt": {"max_topic_levels": 1}}
+RULES = {"authorization": {"rules": [{"permit": "deny", "topics": ["#"]}]}}
+
+
+def reload(local: LocalBroker, **sections: Any) -> None:
+    """Have the broker follow this configuration instead of an empty one."""
+    local.complete(local.broker.use(Config.model_validate(sections), Config.model_validate({})))
+
+
+def willing(local: LocalBroker, client_id: str, delay: int = 0) -> LocalClient:
+    """A client with a will on x/y, and a session that is kept."""
+    client = local.client()
+    will = Will(b"x/y", b"gone", 1, False, {props.WILL_DELAY_INTERVAL: delay})
+    client.connect(client_id, will=will, properties=KEPT)
+    return client
+
+
+def dropped(logged: list[Any]) -> list[tuple[str, str]]:
+    """The wills that were dropped: whose, and why."""
+    return [(line["client_id"], line["reason"]) for line in logged if line["event"] == "will_dropped"]
+
+
+@pytest.mark.parametrize("sections", [DENIED, RULES], ids=["denied topic", "rules"])
+def test_take_over_when_the_will_is_denied_by_now(sections: dict[str, Any]) -> None:
+    """A client takes its session over although its old will may not be published: that one is dropped and logged."""
+    with LocalBroker() as local, capture_logs() as logged:
+        older = willing(local, "w")
+        reload(local, **sections)
+        assert local.client().connect("w", clean_start=False).session_present
+        assert older.transport.closed
+        assert dropped(logged) == [("w", "Not authorized")]
+        assert local.broker.clients.by_id["w"].session.counters.begin_uncommon().publish_refused == 1
+
+
+def test_delayed_will_is_denied_by_now() -> None:
+    """A delayed will that may not be published when it is due holds up no other timer."""
+    with LocalBroker() as local, capture_logs() as logged:
+        willing(local, "w", 30).drop()
+        other = local.client()
+        other.connect("other", keep_alive=30)
+        reload(local, **DENIED)
+        local.pass_time(50)
+        assert dropped(logged) == [("w", "Not authorized")]
+        assert other.gone
+
+
+def test_reload_with_wills_that_it_denies() -> None:
+    """New rules reach all clients, also those behind one that is disconnected for them and whose will is denied too."""
+    allowed = [{"permit": "allow", "topics": ["x/#"]}]
+    with LocalBroker() as local:
+        members = [willing(local, str(number)) for number in range(3)]
+        for member in members:
+            member.subscribe("$share/group/a")
+        reload(local, authorization={**DENIED["authorization"], "rules": allowed, "default": "deny"})
+        assert [member.transport.closed for member in members] == [True] * 3
+
+
+@pytest.mark.parametrize("sections", [DENIED, DEEP], ids=["denied topic", "too many levels"])
+def test_start_with_a_will_that_is_denied_by_now(tmp_path: Path, sections: dict[str, Any]) -> None:
+    """A broker starts on a journal with an expired session whose will its configuration does not permit any more."""
+    will = Will(b"x/y", b"gone", 1, False, {props.WILL_DELAY_INTERVAL: 1})
+    expiry: Properties = {props.SESSION_EXPIRY_INTERVAL: 1}
+    with broker_on(tmp_path) as (local, storage):
+        client = local.client()
+        say(local, storage, client, Connect("w", False, 0, will=will, properties=expiry, version=5))
+        client.drop()
+        on_disk(local, storage)
+        left = time.time()
+    wait_until(lambda: time.time() > left + 1.1, "a second has passed")
+    with capture_logs() as logged, broker_on(tmp_path, **sections) as (local, _):
+        assert len(local.broker.clients) == 0
+    assert [client_id for client_id, _ in dropped(logged)] == ["w"]
