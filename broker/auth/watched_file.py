@@ -65,10 +65,19 @@ class WatchedFile(Generic[T]):
                 continue
             self._mistake = ""
             if loaded is not None:
-                used = self._use(loaded[0])
-                if used is not None:
-                    await used
-                self._log.info("file_read", key=self._key, file=str(self.path))
+                await self._take(loaded[0])
+
+    async def _take(self, loaded: T) -> None:
+        """Use what has been read. An error in that is reported, and must not end the watching."""
+        try:
+            used = self._use(loaded)
+            if used is not None:
+                await used
+        except Exception as error:
+            message = f"{self._key}: what {self.path} holds by now may not be in use everywhere"
+            asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+        else:
+            self._log.info("file_read", key=self._key, file=str(self.path))
 
     async def _look(self) -> tuple[T] | None:
         """As `_changed`, in a thread. One that hangs is waited for: there is never more than one for each file."""

@@ -59,9 +59,19 @@ class Connections:
             client = connection.client
             identity = None if client is None or connection.closing else client.identity
             if identity is not None and identity.source == source and identity.user in names:
-                connection.close(reason_codes.ADMINISTRATIVE_ACTION, "the user has been removed or changed")
+                _close_user(connection)
                 closed.add(identity.user)
                 count += 1
             await slices.breathe()
         if count:
             self._log.info("users_disconnected", source=source, users=len(closed), connections=count)
+
+
+def _close_user(connection: "Connection") -> None:
+    """Disconnect a user who has to log in again. An error in that is reported: others have to be disconnected too."""
+    try:
+        connection.close(reason_codes.ADMINISTRATIVE_ACTION, "the user has been removed or changed")
+    except Exception as error:
+        connection.abort()
+        context = {"message": "a user who was removed or changed was not disconnected in order", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -97,6 +98,31 @@ async def test_what_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     assert [event["event"] for event in logged] == ["file_not_read"] * 3 + ["file_read"]
     assert [event["detail"] for event in logged[:3]] == ["No such file or directory", "line 1: wrong", "line 1: again"]
     assert logged[0]["key"] == "section.key"
+
+
+async def test_an_error_in_what_uses_it(tmp_path: Path) -> None:
+    """If what has been read cannot be put to use, that is reported, and the next change is used."""
+    path = tmp_path / "file"
+    path.write_text("one")
+    used: list[str] = []
+    reported: list[dict[str, Any]] = []
+
+    def use(text: str) -> None:
+        used.append(text)
+        if text == "two":
+            raise RuntimeError("no")
+
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    reader = Reader(path)
+    reader.file = WatchedFile("section.key", path, Path.read_text, use)
+    reader.file.read()
+    async with reader.watching():
+        put(path, "two")
+        await reader.until(lambda: used == ["two"])
+        put(path, "three")
+        await reader.until(lambda: used == ["two", "three"])
+    assert [str(context["exception"]) for context in reported] == ["no"]
+    assert "section.key" in reported[0]["message"]
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir], ids=["FIFO", "directory"])

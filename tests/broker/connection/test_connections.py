@@ -1,5 +1,7 @@
 """Users who are disconnected because they were removed or changed."""
 
+from typing import Any
+
 from broker.auth.identity import Identity
 from tests.support.broker.local import LocalBroker, LocalClient
 
@@ -39,3 +41,19 @@ def test_others_have_their_turns() -> None:
             local.run(lambda: None)
             turns += 1
         assert closed() == MANY
+
+
+def test_one_that_fails_does_not_spare_others() -> None:
+    """A connection that cannot be closed in order is aborted, the error is reported, and the others are closed."""
+
+    def fail(_: Any) -> None:
+        raise RuntimeError("no")
+
+    with LocalBroker() as local:
+        clients = [of_source(local, str(number), "ann", "password_file") for number in range(3)]
+        for client in clients[:2]:
+            setattr(client.transport, "write", fail)  # noqa: B010 - mypy would refuse the assignment
+        local.run(lambda: local.broker.connections.close_users("password_file", {"ann"}))
+        assert all(client.transport.closed for client in clients)
+        assert [str(crash["exception"]) for crash in local.crashes] == ["no", "no"]
+        local.crashes.clear()
