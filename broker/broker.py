@@ -13,7 +13,6 @@ from broker.auth.identity import user_and_roles
 from broker.auth.permissions import Who
 from broker.auth.rules import Rule
 from broker.auth.topic_rules import TopicRules
-from broker.auth.waiting import recheck_waiting
 from broker.auth.watched_file import WatchedFile
 from broker.clients import Client, Clients
 from broker.connection.admission import Admission
@@ -93,7 +92,7 @@ class Broker:
         self.events = Events(self.totals, settings.debug)
         self.wheel = Wheel(now)
         self.run_queue = RunQueue()
-        self._topic_rules = topic_rules = TopicRules(config)
+        self.topic_rules = topic_rules = TopicRules(config)
         self.authorizer = authorizer = Authorizer(config) if config.authorization.has_rules else None
         self.capabilities = capabilities = Capabilities(config)
         self.router = self._new_router(config, topic_rules, journal)
@@ -152,7 +151,7 @@ class Broker:
             settings.max_topic_levels,
             config.mqtt.overlapping_subscriptions == "merge",
             topic_rules=topic_rules,
-            shared=SharedQueues(settings.limits, GroupsHost(self.events.log), journal),
+            shared=SharedQueues(settings.limits, GroupsHost(self.events.log, topic_rules.may_deliver), journal),
             addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
             authorizer=authorizer,
             wheel=self.wheel,
@@ -215,13 +214,15 @@ class Broker:
         if config.mqtt != before.mqtt:
             self.router.merge_overlapping(config.mqtt.overlapping_subscriptions == "merge")
         if config.authorization != before.authorization or config.denies_by_default != before.denies_by_default:
-            self._topic_rules.use(config)
+            self.topic_rules.use(config)
+            self.router.forget_topics()  # at once: nothing may be queued by the old ones once it is rechecked
             if self.authorizer is not None:
                 self.authorizer.use(config)
                 await self.renew_permissions()
             elif config.authorization.has_rules:
                 await self._authorize(Authorizer(config))
-            self.router.forget_topics()
+            if config.authorization.deny_subscribe != before.authorization.deny_subscribe:
+                await self._recheck_topics()
         if limiting:
             await self.clients.visit(self._renew_quota)
             counting = self._guard
@@ -229,6 +230,11 @@ class Broker:
             counting = self._guard or counting
             if counting is not None:  # last: a retained message counts for the user that its publisher has by now
                 await counting.count()
+
+    async def _recheck_topics(self) -> None:
+        """Other topics may not be received: what waits on them is not sent any more."""
+        if self.topic_rules.hides_topics():
+            await self.clients.visit(self._recheck_waiting)
 
     def _renew_quota(self, client: Client) -> None:
         """The quotas of the configuration, its watermark or rates may be others."""
@@ -285,13 +291,15 @@ class Broker:
 
     def _recheck(self, client: Client) -> None:
         """What waits for a client, and its subscriptions, are from a time when it had other permissions."""
-        permissions = client.permissions
-        assert permissions is not None  # there are rules
         if client.feed is not None:
             client.feed.authorizer = self.authorizer
+        self._recheck_waiting(client)
+        if self.handlers.subscribing.recheck(client) and client.connection is not None:
+            client.connection.close(reason_codes.NOT_AUTHORIZED, "a shared subscription is no longer permitted")
+
+    def _recheck_waiting(self, client: Client) -> None:
+        """What waits for a client is decided anew when it is sent: from now on, or from when it connects."""
         if client.connection is None:
             client.rights_changed = True
         else:
-            recheck_waiting(client.session, permissions)
-        if self.handlers.subscribing.recheck(client) and client.connection is not None:
-            client.connection.close(reason_codes.NOT_AUTHORIZED, "a shared subscription is no longer permitted")
+            self.handlers.subscribing.recheck_waiting(client)

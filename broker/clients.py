@@ -54,7 +54,8 @@ class Client:
         self.owned = False
         """Whether `identity` is known: it is not in a journal that an older broker has written."""
         self.rights_changed = False
-        """Whether what waits was routed by other rights: it is looked at when the client connects."""
+        """Whether what waits was routed by other rights, or other topics were denied to all: it is looked at when the
+        client connects."""
         self.counted_connected = False
         """Whether it is one of the connected ones in `usage`."""
         self.counted_kept = False

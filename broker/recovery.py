@@ -102,9 +102,10 @@ class _Recovery:
             session.listener = owner.listener
             who = Who(owner.user, owner.roles, session.client_id, owner.host, owner.listener)
         authorizer = self._broker.authorizer
+        # Perhaps: neither rules nor denied topics are in the journal.
+        client.rights_changed = authorizer is not None or self._broker.topic_rules.hides_topics()
         if authorizer is not None:
             client.permissions = authorizer.permissions(who)
-            client.rights_changed = True  # perhaps: the rules are not in the journal
             authorizer.attach(session.outbound, client.permissions, False)
 
     def restore_group(self, saved: SavedSession) -> None:

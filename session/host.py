@@ -2,6 +2,8 @@
 
 from mypy_extensions import mypyc_attr
 
+from protocol.publish import Publish
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # the hosts of the tests are not compiled
 class Host:
@@ -25,6 +27,10 @@ class Host:
     def report_group(self, event: str, group: str, detail: str) -> None:
         """Log an event of the shared queue of a group (FC-13); `group` is its name."""
         self.report(event, f"{group}: {detail}")
+
+    def may_hand_over(self, publish: Publish) -> bool:
+        """Whether a group (FC-13) may hand over what waits in its queue; if not, it is dropped."""
+        return True
 
     def route_parked(self, now: int) -> None:
         """Route what `Inbound.take_parked` returns, until it returns None (FC-22)."""

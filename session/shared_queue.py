@@ -95,7 +95,7 @@ class SharedQueue(Source):
         mqueue = self.mqueue
         if mqueue is not None:
             waited = mqueue.length
-            while mqueue.is_ready() and consumer.has_room() and consumer.can_send(mqueue.head(), now):
+            while self._is_ready(mqueue) and consumer.has_room() and consumer.can_send(mqueue.head(), now):
                 self._hand_over(member, mqueue.head(), now)
                 mqueue.pop()  # FC-24: now that the member's window holds it
             if mqueue.length < waited:
@@ -131,9 +131,17 @@ class SharedQueue(Source):
     def _dispatch(self, now: int) -> None:
         """Hand over what waits while a member in the rotation can take it."""
         mqueue = self.mqueue
-        while mqueue is not None and mqueue.is_ready() and self._give(mqueue.head(), now):
+        while mqueue is not None and self._is_ready(mqueue) and self._give(mqueue.head(), now):
             mqueue.pop()
             self._note_drained(mqueue, now)
+
+    def _is_ready(self, mqueue: MQueue) -> bool:
+        """Whether there is a head to hand over. What is before it and may not be delivered any more is dropped."""
+        while mqueue.is_ready():
+            if self._host.may_hand_over(mqueue.head()):
+                return True
+            self.counters.count_drop("not_permitted", mqueue.drop_head())
+        return False
 
     def _give(self, publish: Publish, now: int) -> bool:
         """Hand a message to the next member in the rotation that can take it; False if there is none."""
@@ -165,7 +173,7 @@ class SharedQueue(Source):
         if publish.qos == 0 and not limits.mqueue_store_qos0 and not self._anybody_online():
             self.counters.count_drop("offline_qos0", 0)  # FC-7
             return
-        while not mqueue.fits(publish, limits) and mqueue.is_ready() and self._give_to_busy(mqueue.head(), now):
+        while not mqueue.fits(publish, limits) and self._is_ready(mqueue) and self._give_to_busy(mqueue.head(), now):
             mqueue.pop()  # FC-6: nothing is dropped while it could be sent
             self._note_drained(mqueue, now)
         if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):

@@ -9,6 +9,7 @@ from typing import Final, final
 from broker.routing.filter_tree import FilterTree
 from config.models import Config
 from protocol import reason_codes
+from protocol.publish import Publish
 
 OWN_TOPICS: Final = b"$SYS/"
 """Prefix of the broker's own topics (section 4.7.2)."""
@@ -66,6 +67,14 @@ class TopicRules:
     def may_receive(self, topic: bytes) -> bool:
         """Whether messages on a topic may be delivered at all, by any filter."""
         return not self._deny_receive.match(topic)
+
+    def hides_topics(self) -> bool:
+        """Whether the messages of some topics may not be delivered."""
+        return not self._deny_receive.is_empty()
+
+    def may_deliver(self, publish: Publish) -> bool:
+        """Whether a message that waits may still be delivered."""
+        return not self._deny_receive.match(publish.topic)
 
     def may_subscribe(self, topic_filter: bytes) -> bool:
         """Whether clients may use a filter: not if a denied filter covers it, since it would never get a message.

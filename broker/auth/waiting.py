@@ -1,8 +1,11 @@
-"""What waits for a session when the rights of its client change: it is decided anew, when it is about to be sent."""
+"""What waits for a session when the rights of its client change, or the topics that nobody may receive: it is decided
+anew, when it is about to be sent. Group queues (FC-13) need no such change: they ask whenever they hand over.
+"""
 
 from typing import Final, final
 
 from broker.auth.permissions import Levels, Permissions, matches
+from broker.auth.topic_rules import TopicRules
 from broker.routing.shared_queues import split_share
 from protocol.publish import Publish
 from session.permitted import check_waiting
@@ -14,20 +17,24 @@ MOST_DECISIONS: Final = 1_000
 _QOS: Final = 3
 
 
-def recheck_waiting(session: Session, permissions: Permissions) -> None:
-    """Drop what waits and may no longer be received, at the latest when it would be sent.
+def recheck_waiting(session: Session, permissions: Permissions | None, topic_rules: TopicRules) -> None:
+    """Drop what waits and may no longer be received, at the latest when it would be sent; `permissions`: None = all.
 
     What has been sent and is not acknowledged is resent: the client may have it already.
     """
-    check_waiting(session.outbound, Rights(session, permissions).permit)
+    if permissions is None:
+        check_waiting(session.outbound, topic_rules.may_deliver)
+    else:
+        check_waiting(session.outbound, Rights(session, permissions, topic_rules).permit)
 
 
 @final
 class Rights:
     """Decides about deliveries that have been routed by other rights."""
 
-    def __init__(self, session: Session, permissions: Permissions) -> None:
+    def __init__(self, session: Session, permissions: Permissions, topic_rules: TopicRules) -> None:
         self._permissions = permissions
+        self._topic_rules = topic_rules
         self._subscriptions: list[tuple[Levels, int]] = []
         for topic_filter, subscription in (session.subscriptions or {}).items():
             self._subscriptions.append((split_share(topic_filter)[1].split(b"/"), subscription.qos))
@@ -35,6 +42,8 @@ class Rights:
 
     def permit(self, publish: Publish) -> bool:
         """Whether the client may receive a delivery."""
+        if not self._topic_rules.may_deliver(publish):
+            return False
         key = (publish.topic, publish.qos)
         decided = self._decisions.get(key)
         if decided is None:

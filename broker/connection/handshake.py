@@ -14,7 +14,6 @@ from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity, user_and_roles
 from broker.auth.method import Answer
 from broker.auth.permissions import Permissions, Who
-from broker.auth.waiting import recheck_waiting
 from broker.clients import Client
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
@@ -258,10 +257,13 @@ class Handshake:
         if self.authorizer is not None and permissions is not None:
             session = client.session
             self.authorizer.attach(session.outbound, permissions, bool(session.subscriptions))
-            if client.rights_changed or (before is not None and not before.equals(permissions)):
-                client.rights_changed = False
-                connection.handlers.subscribing.recheck(client)
-                recheck_waiting(session, permissions)
+            if before is not None and not before.equals(permissions):
+                client.rights_changed = True
+        if client.rights_changed:
+            client.rights_changed = False
+            subscribing = connection.handlers.subscribing
+            subscribing.recheck(client)
+            subscribing.recheck_waiting(client)
         self._clients.online += 1
         self._totals.most_online = max(self._totals.most_online, self._clients.online)
 

@@ -4,6 +4,7 @@ from typing import Final, final
 
 from broker.auth.authorizer import Authorizer
 from broker.auth.topic_rules import TopicRules
+from broker.auth.waiting import recheck_waiting
 from broker.clients import Client
 from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_subscribed, log_unsubscribed
@@ -124,6 +125,10 @@ class Subscribing:
                 self._end(client, topic_filter)
                 ended.append(topic_filter)
         return ended
+
+    def recheck_waiting(self, client: Client) -> None:
+        """What waits for a client was routed when it had other rights, or nobody was denied its topics."""
+        recheck_waiting(client.session, client.permissions, self._topic_rules)
 
     def _permits(self, session: Session, share: str, inner: bytes, qos: int) -> bool:
         """Whether the rules allow a subscription.

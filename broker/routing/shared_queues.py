@@ -1,10 +1,12 @@
 """Shared subscriptions: the queues of the groups (FC-13), by topic filter."""
 
+from collections.abc import Callable
 from typing import Any, Final, final
 
 from broker.storage.journal import Journal
 from broker.storage.kept_group import KeptGroup
 from protocol.errors import MalformedPacket
+from protocol.publish import Publish
 from protocol.topics import parse_share
 from session.host import Host, NoHost
 from session.limits import Limits
@@ -59,10 +61,15 @@ class SharedQueues:
 
 @final
 class GroupsHost(Host):
-    """Logs the reports of group queues. A group has no connection or timer of its own; its members have."""
+    """Logs the reports of group queues, and says what they may hand over.
 
-    def __init__(self, log: Any) -> None:
+    A group has no connection or timer of its own; its members have.
+    """
+
+    def __init__(self, log: Any, permits: Callable[[Publish], bool]) -> None:
+        """`permits`: whether a message may be delivered to anybody."""
         self._log = log
+        self._permits = permits
 
     def wake(self) -> None:
         """Nothing to do: a group queue has no mailbox and no pass."""
@@ -70,6 +77,10 @@ class GroupsHost(Host):
     def report_group(self, event: str, group: str, detail: str) -> None:
         """Log an event with the name of the group."""
         self._log.warning(event, group=group[:QUOTED], detail=detail)
+
+    def may_hand_over(self, publish: Publish) -> bool:
+        """Whether it may be delivered; rules of its own a member has met for all topics of the group."""
+        return self._permits(publish)
 
 
 def split_share(topic_filter: str) -> tuple[str, bytes]:

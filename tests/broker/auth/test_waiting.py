@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.auth.rules import from_settings
+from config.models import Config
 from config.rule import Rule
 from protocol import properties as props
 from protocol.acknowledgements import Puback
@@ -14,7 +15,7 @@ from protocol.connect import Connect
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from tests.support.broker.local import LocalBroker, LocalClient
-from tests.support.broker.stored import KEPT, broker_on, on_disk, say
+from tests.support.broker.stored import KEPT, all_read, broker_on, on_disk, say
 from tests.support.waiting import wait_until
 
 ALL = {"permit": "allow", "topics": ["#"]}
@@ -163,3 +164,108 @@ def test_on_disk_only(tmp_path: Path) -> None:
 
         wait_until(drained, "all that may be received")
         assert names == OPEN
+
+
+def deny(local: LocalBroker, rules: dict[str, Any], *filters: str) -> None:
+    """A reload after which nobody may receive these topics; `rules`: what else is configured about them."""
+    before, now = (
+        Config.model_validate({"authorization": {**rules, "deny_subscribe": denied}}) for denied in (["other"], filters)
+    )
+    local.complete(local.broker.use(now, before))
+
+
+with_and_without_rules = pytest.mark.parametrize("rules", [{}, {"rules": [ALL]}], ids=["no rules", "rules"])
+
+
+@with_and_without_rules
+def test_denied_topics(rules: dict[str, Any]) -> None:
+    """What waits on a topic that nobody may receive since a reload is dropped, also while its client is away."""
+    with LocalBroker(authorization=rules) as local:
+        client = slow(local)
+        publish(local, *NAMES)
+        deny(local, rules, "b/shut")
+        client.drop()
+        deny(local, rules, "+/shut")
+        client = local.client()
+        client.send(Connect("x", False, 0, properties=KEPT, version=5))
+        assert drain(client) == OPEN
+        assert drops(local) == {"dropped_not_permitted_qos1": 3}
+        deny(local, rules)
+        publish(local, "a/shut")
+        assert drain(client) == ["a/shut"]
+
+
+@with_and_without_rules
+def test_denied_topics_of_connected_clients(rules: dict[str, Any]) -> None:
+    """The same for a client that stays connected; what is permitted again before its turn comes is sent."""
+    with LocalBroker(authorization=rules) as local:
+        client = slow(local)
+        publish(local, *NAMES)
+        deny(local, rules, "#")
+        deny(local, rules, "+/shut")
+        assert drain(client) == OPEN
+
+
+def test_denied_topics_of_a_group() -> None:
+    """A group hands over no message on a topic that nobody may receive by now, neither queued nor given back."""
+    with LocalBroker() as local:
+        member = local.client()
+        member.connect("x", properties={props.RECEIVE_MAXIMUM: 1})
+        member.subscribe("$share/group/#", 1)
+        other = local.client()
+        other.connect("other", properties={props.RECEIVE_MAXIMUM: 1})
+        other.subscribe("$share/group/#", 1)
+        publish(local, "a/shut", "a/0", "a/shut", "a/1", "b/shut")
+        deny(local, {}, "+/shut")
+        had = member.received() + other.received()
+        assert [packet.topic for packet in had if isinstance(packet, Publish)] == [b"a/shut", b"a/0"]
+        member.drop()
+        other.send(Puback(1))
+        assert drain(other) == ["a/1"]
+        counters = local.broker.router.shared.queues["$share/group/#"].counters
+        assert counters.drops == {"dropped_not_permitted_qos1": 3}
+
+
+@with_and_without_rules
+def test_denied_topics_after_a_restart(tmp_path: Path, rules: dict[str, Any]) -> None:
+    """What the journal kept on a topic that nobody may receive since the restart is sent by no session or group."""
+    with broker_on(tmp_path, authorization=rules) as (local, storage):
+        for client_id, topic_filter in (("x", "#"), ("member", "$share/group/#")):
+            client = local.client()
+            connect = Connect(client_id, False, 0, properties=KEPT, version=5)
+            say(local, storage, client, connect, Subscribe(1, [Subscription(topic_filter, 1)]))
+            client.drop()
+        boss = local.client()
+        say(local, storage, boss, Connect("boss", True, 0, version=5))
+        for name in NAMES:
+            say(local, storage, boss, Publish(name.encode(), b"", 1, packet_id=1))
+    with broker_on(tmp_path, authorization={**rules, "deny_subscribe": ["+/shut"]}) as (local, storage):
+        for client_id in ("x", "member"):
+            client = local.client()
+            packets = say(local, storage, client, Connect(client_id, False, 0, properties=KEPT, version=5))
+            all_read(local, storage)
+            packets += client.received()
+            assert [each.topic.decode() for each in packets if isinstance(each, Publish)] == OPEN
+
+
+def test_denied_topics_reach_very_many() -> None:
+    """A reload that denies topics reaches very many sessions in slices, and nothing is queued on them meanwhile."""
+    with LocalBroker() as local:
+        for number in range(300):
+            local.client().connect(f"before-{number}")
+        client = slow(local)
+        publish(local, "a/0")
+        before, now = Config(), Config.model_validate({"authorization": {"deny_subscribe": ["a/shut"]}})
+
+        async def publish_until_done() -> int:
+            using = asyncio.create_task(local.broker.use(now, before))
+            count = 0
+            while not using.done():
+                await asyncio.sleep(0)
+                local.broker.messages.publish_own(Publish(b"a/shut", b"", 1), 0)
+                count += 1
+            return count
+
+        assert local.complete(publish_until_done()) > 2
+        assert drain(client) == ["a/0"]
+        assert drops(local) is None
