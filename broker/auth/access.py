@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from secrets import token_bytes
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.auth.authenticators.authenticator import Login
 from broker.auth.authenticators.chain import NAMELESS, Chain, Outcome
@@ -14,12 +13,14 @@ from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
 from broker.auth.method import Method
 from broker.connection.origin import Origin, certificate_at_proxy, certificate_of
-from config.credentials import KEY_BYTES
 from config.models import Config
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.connect import Connect
 from protocol.errors import MQTTError
+
+if TYPE_CHECKING:
+    from broker.auth.scram import Scram
 
 SCRAM: Final = "scram"
 """The source of the users of SCRAM-SHA-256."""
@@ -32,8 +33,8 @@ class Access:
         """`guard` counts failures; `chain`: None = user names and passwords are not looked at."""
         self._guard = guard
         self._chain = chain
-        self._secret = token_bytes(KEY_BYTES)
-        """For SCRAM, also after a reload."""
+        self._scram: Scram | None = None
+        """None until there are users of SCRAM. It stays the same: clients may be about to log in, or do so again."""
         self._methods: dict[str, Method] = {}
         self._scram_roles: dict[str, frozenset[str]] = {}
         self._anonymous: bool = False
@@ -55,10 +56,14 @@ class Access:
         """Follow this configuration for new connections; the chain stays as it is."""
         users = config.authentication.scram
         self._methods = {}
-        if users:
-            from broker.auth.scram import NAME, Scram  # slow to import, and few brokers need it
+        if self._scram is not None:
+            self._scram.use(users)
+        elif users:
+            from broker.auth.scram import Scram  # slow to import, and few brokers need it
 
-            self._methods[NAME] = Scram(users, self._secret)
+            self._scram = Scram(users)
+        if self._scram is not None and users:
+            self._methods[self._scram.name] = self._scram
         self._scram_roles = {user.username: frozenset(user.roles) for user in users}
         anonymous = config.allow_anonymous
         self._anonymous = not config.authentication.has_users if anonymous is None else anonymous

@@ -35,26 +35,33 @@ class _Entry(NamedTuple):
 
 
 class Scram(Method):
-    """The method, with the configured users."""
+    """The method, with the configured users: also an exchange that has begun ends by those that are there by then."""
 
     name = NAME
 
     def __init__(self, users: Sequence[ScramUser], secret: bytes = b"") -> None:
         """`secret`: what decoys are made from; another one would give them other salts, which users do not get."""
         self._mechanism: Any = ScramMechanism(NAME)
-        self._entries = {user.username: _entry(user) for user in users}
-        self._likes = list(self._entries.values())
-        self._longest_salt = max(len(entry.salt) for entry in self._likes)
+        self._entries: dict[str, _Entry] = {}
+        self._likes: list[_Entry] = []
+        self._longest_salt = 0
         # Random in each process. If it came from the keys, passwords could be tested against the salts of decoys.
         self._secret = secret or token_bytes(KEY_BYTES)
+        self.use(users)
+
+    def use(self, users: Sequence[ScramUser]) -> None:
+        """These are the users from now on; without any nobody gets in."""
+        self._entries = {user.username: _entry(user) for user in users}
+        self._likes = list(self._entries.values()) or self._likes
+        self._longest_salt = max(len(entry.salt) for entry in self._likes)
 
     def begin(self) -> "_ScramExchange":
         """Return a new exchange."""
         return _ScramExchange(self, self._mechanism)
 
-    def knows(self, username: str) -> bool:
-        """Whether there is such a user."""
-        return username in self._entries
+    def holds(self, username: str, entry: _Entry | None) -> bool:
+        """Whether there is such a user, with this entry."""
+        return entry is not None and self._entries.get(username) == entry
 
     def entry(self, username: str) -> _Entry:
         """The user's entry; for an unknown user a decoy that looks the same and that no password matches.
@@ -80,6 +87,7 @@ class _ScramExchange(Exchange):
         self._method = method
         self._server: Any = mechanism.make_server(self._entry)
         self._begun = False
+        self._used: _Entry | None = None
 
     def step(self, data: bytes) -> Answer:
         """Check a message of the client and answer it."""
@@ -94,14 +102,15 @@ class _ScramExchange(Exchange):
             server_final: str = self._server.get_server_final()
         except (ScramException, UnicodeDecodeError) as error:
             raise self._failed(str(error)) from error
-        if not self._method.knows(self.claimed):
-            raise self._failed("there is no such user")
+        if not self._method.holds(self.claimed, self._used):
+            raise self._failed("there is no such user, or the password has changed since the exchange began")
         return Answer(server_final.encode(), self.claimed)
 
     def _entry(self, username: str) -> _Entry:
         self._begun = True
         self.claimed = username
-        return self._method.entry(username)
+        self._used = self._method.entry(username)
+        return self._used
 
     def _failed(self, reason: str) -> MQTTError:
         """The refusal. It may reach the client, so it does not tell whether the user exists."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from config.models import Config
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback
@@ -22,6 +23,7 @@ from tests.support.broker.guarded import (
     expect_disconnect,
     reauthenticate,
 )
+from tests.support.broker.local import LocalBroker
 from tests.support.brokers import start_sluice
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
@@ -197,3 +199,16 @@ def test_maximum_packet_size(address: Address) -> None:
         assert client.expect(Connack).reason_code == reason_codes.SUCCESS
         client.send(Auth(REAUTHENTICATE, with_data(data_of(Scram().first()) + "r" * 200)))
         expect_disconnect(client, reason_codes.PACKET_TOO_LARGE)
+
+
+def test_user_is_removed_meanwhile() -> None:
+    """A login has no success if its user is removed before its last step."""
+    before = Config.model_validate(GUARDED)
+    others = {**GUARDED["authentication"], "scram": GUARDED["authentication"]["scram"][1:]}
+    with LocalBroker(**GUARDED) as local:
+        client, scram = local.client(), Scram()
+        client.send(Connect("x", True, properties=scram.first(), version=5))
+        last = Auth(CONTINUE, scram.final(client.expect(Auth).properties))
+        local.complete(local.broker.use(Config.model_validate({**GUARDED, "authentication": others}), before))
+        client.send(last)
+        assert client.expect(Connack).reason_code == reason_codes.NOT_AUTHORIZED

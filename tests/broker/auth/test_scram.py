@@ -180,6 +180,26 @@ def test_refusals_of_known_and_unknown_users_are_the_same() -> None:
     assert said[0] == said[1]
 
 
+@pytest.mark.parametrize("after", [[], [user("ben")], [user("ann", "other")]], ids=["all", "one", "changed"])
+def test_users_who_are_removed_or_changed_meanwhile(after: list[ScramUser]) -> None:
+    """An exchange fails that had begun before its user was removed or got another password."""
+    method = Scram([user("ann"), user("ben")])
+    client, exchange = ScramClient([NAME], "ann", "pencil"), method.begin()
+    client.set_server_first(exchange.step(client.get_client_first().encode()).data.decode())
+    method.use(after)
+    with pytest.raises(MQTTError):
+        exchange.step(client.get_client_final().encode())
+
+
+def test_other_users_are_changed_meanwhile() -> None:
+    """An exchange that has begun goes on if its user stays as it was."""
+    method = Scram([user("ann"), user("ben")])
+    client, exchange = ScramClient([NAME], "ann", "pencil"), method.begin()
+    client.set_server_first(exchange.step(client.get_client_first().encode()).data.decode())
+    method.use([user("ann")])
+    assert exchange.step(client.get_client_final().encode()).user == "ann"
+
+
 def test_messages_after_the_end_are_refused() -> None:
     """An exchange that has ended refuses further messages."""
     client, exchange = ScramClient([NAME], "ann", "pencil"), SCRAM.begin()
