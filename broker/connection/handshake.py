@@ -168,8 +168,7 @@ class Handshake:
         except MQTTError as error:
             if not authentication.delay:
                 raise
-            connection.pause_reading(AUTHENTICATING, now)
-            connection.handlers.wheel.add(now + authentication.delay, RefusalTimer(connection, error))
+            _refuse_later(connection, authentication.delay, error, now)
             return
         self._go_on(connection, authentication, answer, now)
 
@@ -303,12 +302,28 @@ class Handshake:
         return min(asked, self._settings.max_session_expiry_interval)
 
     def reauthenticate(self, connection: "Connection", session: Session, packet: Auth, now: int) -> None:
-        """Answer a step of re-authentication. Raises MQTTError if the connection must be closed [MQTT-4.12.1-2]."""
+        """Answer a step of re-authentication. Raises MQTTError to close the connection, or closes it after a delay.
+
+        It must be closed if a step fails [MQTT-4.12.1-2]. It is at once if its client has sent its last: then what is
+        behind would be handled meanwhile.
+        """
         authentication = connection.authentication
         if authentication is None:
             raise ProtocolError("AUTH from a client whose CONNECT had no Authentication Method")  # [MQTT-4.12.0-7]
-        answer = authentication.go_on(packet, authentication.turn(now), now)
+        try:
+            answer = authentication.go_on(packet, authentication.turn(now), now)
+        except MQTTError as error:
+            if not authentication.delay or connection.ended:
+                raise
+            _refuse_later(connection, authentication.delay, error, now)
+            return
         session.reply(authentication.reply(answer, connection.maximum_packet_size))
+
+
+def _refuse_later(connection: "Connection", delay: int, error: MQTTError, now: int) -> None:
+    """Refuse a client after a delay, and read nothing until then."""
+    connection.pause_reading(AUTHENTICATING, now)
+    connection.handlers.wheel.add(now + delay, RefusalTimer(connection, error))
 
 
 def _owner(connection: "Connection", identity: Identity | None) -> Owner:

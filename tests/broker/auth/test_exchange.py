@@ -11,6 +11,7 @@ from protocol.acknowledgements import Puback
 from protocol.auth import Auth
 from protocol.connack import Connack
 from protocol.connect import Connect, Will
+from protocol.disconnect import Disconnect
 from protocol.ping import Pingreq, Pingresp
 from protocol.publish import Publish, encode_publish
 from tests.conformance.scram import CONTINUE, METHOD, REAUTHENTICATE, Scram, data_of, with_data
@@ -23,7 +24,7 @@ from tests.support.broker.guarded import (
     expect_disconnect,
     reauthenticate,
 )
-from tests.support.broker.local import LocalBroker
+from tests.support.broker.local import LocalBroker, LocalClient
 from tests.support.brokers import start_sluice
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
@@ -199,6 +200,27 @@ def test_maximum_packet_size(address: Address) -> None:
         assert client.expect(Connack).reason_code == reason_codes.SUCCESS
         client.send(Auth(REAUTHENTICATE, with_data(data_of(Scram().first()) + "r" * 200)))
         expect_disconnect(client, reason_codes.PACKET_TOO_LARGE)
+
+
+def local_client(local: LocalBroker) -> LocalClient:
+    """A client that has been let in."""
+    client, scram = local.client(), Scram()
+    client.send(Connect("x", True, properties=scram.first(), version=5))
+    client.send(Auth(CONTINUE, scram.final(client.expect(Auth).properties)))
+    assert client.expect(Connack).reason_code == reason_codes.SUCCESS
+    return client
+
+
+def test_failures_are_delayed() -> None:
+    """From half of the limit on a wrong password is answered later, and what the client sends meanwhile is not."""
+    own = {**GUARDED["authentication"], "failed_logins": {"per_user": 1, "per_address": "infinity"}}
+    with LocalBroker(authentication=own) as local:
+        client, scram = local_client(local), Scram(password="wrong")
+        client.send(Auth(REAUTHENTICATE, scram.first()))
+        client.send(Auth(CONTINUE, scram.final(client.expect(Auth).properties)), Pingreq())
+        assert client.received() == []
+        local.pass_time(5)
+        assert client.expect(Disconnect).reason_code == reason_codes.NOT_AUTHORIZED
 
 
 def test_user_is_removed_meanwhile() -> None:
