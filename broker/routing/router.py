@@ -198,14 +198,14 @@ class Router:
 
     def route_late(self, publish: Publish, publisher: Outbound | None) -> int:
         """Route without the checks for permission and for room in the address; returns NOBODY or MATCHED."""
-        receivers = self.receivers(publish.topic)
+        receivers = self._late_receivers(publish.topic)
         publish.holder = receivers.address
         receivers.deliver_to_others(publish, publisher)
         return MATCHED if len(receivers) > 0 else NOBODY
 
     def size(self, publish: Publish, publisher: Outbound | None) -> int:
         """Payload bytes that a message would add to its address."""
-        return self.receivers(publish.topic).size(publish, publisher)
+        return self._late_receivers(publish.topic).size(publish, publisher)
 
     def address(self, topic: bytes) -> Address | None:
         """The address of a topic; None if the topic has no limit."""
@@ -260,11 +260,22 @@ class Router:
         receivers = self.cache.get(topic)
         return self._find(topic) if receivers is None else receivers
 
+    def _late_receivers(self, topic: bytes) -> Receivers:
+        """Who gets a message that waited: its topic may have too many levels for those that come since a restart."""
+        if topic.count(b"/") >= self._max_topic_levels:
+            return self._found(topic)  # and not cached: `route` would find it there
+        return self.receivers(topic)
+
     def _find(self, topic: bytes) -> Receivers:
         if topic.count(b"/") >= self._max_topic_levels:
             raise TopicNameInvalid(
                 f"PUBLISH to a topic of {topic.count(b'/') + 1} levels; at most {self._max_topic_levels} are accepted"
             )
+        receivers = self._found(topic)
+        self._remember(topic, receivers)
+        return receivers
+
+    def _found(self, topic: bytes) -> Receivers:
         receivers = Receivers(self._generation)
         if not self._topic_rules.may_publish(topic):
             receivers.close()
@@ -273,7 +284,6 @@ class Router:
             receivers.limit(address)
         if self._topic_rules.may_receive(topic):
             self._fill(receivers, topic)
-        self._remember(topic, receivers)
         return receivers
 
     def _matching(self, topic: bytes) -> list[Subscribers]:

@@ -4,6 +4,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,11 @@ from broker.storage.found import names
 from broker.storage.frame import SECTOR
 from protocol import properties as props
 from protocol.acknowledgements import Puback
+from protocol.connect import Connect
 from protocol.properties import Properties
 from protocol.publish import Publish
+from protocol.subscribe import Subscribe as SubscribePacket
+from protocol.subscribe import Subscription
 from tests.broker.conftest import Start
 from tests.support.broker.events import wait_for_event
 from tests.support.broker.paged import (
@@ -27,6 +31,7 @@ from tests.support.broker.paged import (
     sections,
 )
 from tests.support.broker.segmented import overwrite
+from tests.support.broker.stored import all_read, broker_on, say
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -168,3 +173,30 @@ def test_a_disk_that_hangs(start: Start, directory: Path, subscribe: Subscribe) 
                 publisher.receive()
             assert broker.stop() == 74
         wait_for_event(broker, "journal_lost")
+
+
+def test_restart_with_fewer_topic_levels(tmp_path: Path) -> None:
+    """What is paged on a topic with more levels than a restart accepts is delivered all the same, and nothing fails."""
+    own: dict[str, Any] = {
+        "addresses": [{"match": "#", "max_size_bytes": 100, "full_policy": "page"}],
+        "persistence": {"directory": str(tmp_path)},
+    }
+    with broker_on(tmp_path, **own) as (local, storage):
+        away, sender = local.client(), local.client()
+        subscribe = SubscribePacket(1, [Subscription("#", 1)])
+        say(local, storage, away, Connect("away", False, 0, properties=KEPT, version=5), subscribe)
+        away.drop()
+        publish = Publish(b"a/b/c", bytes(60), 1, packet_id=1)
+        say(local, storage, sender, Connect("sender", True, 0, version=5), publish, publish, publish)
+        assert local.broker.addresses.paged_total == 2
+    with broker_on(tmp_path, mqtt={"max_topic_levels": 2}, **own) as (local, storage):
+        back, came = local.client(), 0
+        packets = say(local, storage, back, Connect("away", False, 0, properties=KEPT, version=5))
+        for _ in range(20):
+            found = [packet for packet in packets if isinstance(packet, Publish)]
+            came += len(found)
+            packets = say(local, storage, back, *[Puback(packet.packet_id) for packet in found]) if found else []
+            local.pass_time(1)
+            all_read(local, storage)
+            packets += back.received()
+        assert came == 3
