@@ -15,6 +15,7 @@ from broker.broker import Broker
 from broker.connection.connection import Connection
 from broker.connection.log import log_websocket_refused
 from broker.connection.origin import Origin
+from broker.server.frame_turns import FrameTurns
 from broker.server.listening import BACKLOG, HTTP, MQTT, server_context
 from broker.server.proxy_protocol import ProxiedListener
 from broker.server.tls_handshake import TlsListener
@@ -48,6 +49,7 @@ class OpenListener:
         self._servers: list[asyncio.Server] = []
         self._tls: TlsListener | None = None
         self._proxied: ProxiedListener | None = None
+        self._turns = FrameTurns()
         self._watching: asyncio.Task[None] | None = None
         self._secured = self.secured(settings)
         self._way = self._new_way()
@@ -170,9 +172,15 @@ class OpenListener:
             return protocol
         from broker.server.websocket import WebSocketTransport
 
-        refused = partial(log_websocket_refused, connection)
-        size = self._broker.settings.max_packet_size
-        return cast("asyncio.Protocol", WebSocketTransport(self.settings.websocket, size, protocol, refused))
+        transport = WebSocketTransport(
+            self.settings.websocket,
+            self._broker.settings.max_packet_size,
+            protocol,
+            self._turns,
+            refused=partial(log_websocket_refused, connection),
+            is_newcomer=lambda: connection.session is None and not connection.closing,
+        )
+        return cast("asyncio.Protocol", transport)
 
     def _renew(self, context: ssl.SSLContext) -> None:
         """For new connections the files of TLS are as this context has them."""

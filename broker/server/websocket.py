@@ -8,16 +8,16 @@ Compression is not offered: it costs memory for each connection, and time for ea
 import asyncio
 import struct
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Final, cast, final
 
-from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidOrigin
-from websockets.frames import Frame, Opcode
-from websockets.http11 import Request
+from websockets.frames import Opcode
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 
+from broker.server.frame_turns import FrameTurns
+from broker.server.websocket_frames import Frames
+from broker.server.websocket_request import WebSocketRequest
 from config.models import WebSocket
 
 SUBPROTOCOLS: Final = [Subprotocol("mqtt"), Subprotocol("mqttv3.1")]
@@ -27,14 +27,7 @@ LEAST_FRAME: Final = 1024 * 1024
 MOST_ANSWERS: Final = 65_536
 """Bytes of pongs that may wait while the client reads nothing; past that the connection is aborted."""
 
-_READ: Final = ("Connection", "Upgrade", "Origin")
-_READ_PREFIX: Final = "sec-websocket-"
-"""The headers that `websockets` reads: if one is not ASCII, it fails itself, or cannot encode what it answers."""
-
-_DATA: Final = (Opcode.BINARY, Opcode.CONT)
 _BINARY: Final = 0x80 | Opcode.BINARY
-_UNSUPPORTED: Final = 1003
-"""Status code of a close: the data is of a kind that cannot be accepted."""
 
 
 @final
@@ -42,22 +35,32 @@ class WebSocketTransport:
     """Duck-typed on both sides, like Connection: native classes cannot inherit asyncio's."""
 
     def __init__(
-        self, settings: WebSocket, max_packet_size: int, upper: asyncio.Protocol, refused: Callable[[str], None]
+        self,
+        settings: WebSocket,
+        max_packet_size: int,
+        upper: asyncio.Protocol,
+        turns: FrameTurns,
+        refused: Callable[[str], None],
+        is_newcomer: Callable[[], bool],
     ) -> None:
-        """`refused` is told why a handshake is."""
-        self._settings = settings
-        self._refused = refused
+        """`refused` is told why a handshake is; `is_newcomer`: whether the client has no session yet."""
         # A client that names no origin is no page in a browser; it could name any.
         origins = [*map(Origin, settings.origins), None] if settings.origins else None
-        self._protocol = ServerProtocol(
-            origins=origins, subprotocols=SUBPROTOCOLS, max_size=max(LEAST_FRAME, max_packet_size)
-        )
+        most_bytes = max(LEAST_FRAME, max_packet_size)
+        self._protocol = ServerProtocol(origins=origins, subprotocols=SUBPROTOCOLS, max_size=most_bytes)
+        self._request = WebSocketRequest(self._protocol, settings, refused)
+        self._frames = Frames(self._protocol, most_bytes, is_newcomer)
+        self._turns = turns
         self._upper = upper
         self._below: asyncio.Transport | None = None
-        self._begun = False
-        self._answered = False
-        self._open = False
+        self._paused = False
+        """Whether the protocol above has paused reading."""
+        self._held_back = False
+        """Whether the transport below is paused because frames wait."""
         self._closing = False
+        self._lost = False
+        """Whether the transport below is closed; the protocol above is told when it has got the frames that wait."""
+        self._error: Exception | None = None
         self._end_reported = False
         self._failure = ""
         self._answers = 0
@@ -71,27 +74,14 @@ class WebSocketTransport:
 
     def data_received(self, data: bytes) -> None:
         """Pass the payload of frames up; answer pings and closes."""
-        if self._closing:
-            self._wait_for_close(data)
-            return
-        if self._end_reported:
-            return
-        if not (self._begun or data.startswith(b"G")):  # GET: the parser would wait for the end of a line
-            self._failure = "not a WebSocket handshake"
-            self._report_end()
-            return
-        self._begun = True
-        if not self._answered:
-            data = self._read_request(data)
-        payload, failure = _read_frames(self._protocol, data) if data else (b"", "")
-        self._failure = self._failure or failure
-        self._write_answers()
-        if payload or self._protocol.reader.buffer:  # the protocol above looks at what is held, too
-            self._upper.data_received(payload)
-        if self._protocol.parser_exc is not None and not self._failure:
-            self._failure = str(self._protocol.parser_exc)
-        if self._protocol.close_expected():
-            self._report_end()
+        if not self._request.answered:
+            if self._closing or self._end_reported:
+                return
+            data = self._request.read(data)
+            self._failure = self._request.failure
+        if data:
+            self._frames.feed(data)
+        self.go_on()
 
     def eof_received(self) -> bool:
         """The client's stream has ended, with or without a close frame."""
@@ -101,14 +91,10 @@ class WebSocketTransport:
         return True
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The transport below is closed."""
-        self._closing = True
-        self._upper.connection_lost(error)
-        # Break the cycles: the transport refers to this object, the parser (a generator) and the frames of an exception
-        # refer to the protocol.
-        self._below = None
-        self._protocol.parser.close()
-        self._protocol.handshake_exc = self._protocol.parser_exc = None
+        """The transport below is closed; what it has passed up before is handled first."""
+        self._lost = True
+        self._error = error
+        self._read_on()
 
     def pause_writing(self) -> None:
         """Pass it on: there is no buffer here."""
@@ -130,7 +116,7 @@ class WebSocketTransport:
 
     def writelines(self, pieces: list[bytes]) -> None:
         """Write all pieces as one binary frame."""
-        if self._below is None or not self._open or self._protocol.state is not OPEN:
+        if self._below is None or self._lost or self._protocol.state is not OPEN:
             return
         size = sum(map(len, pieces))
         if size:
@@ -138,12 +124,16 @@ class WebSocketTransport:
 
     def pause_reading(self) -> None:
         """Pause the transport below, so that TCP slows the client."""
+        self._paused = True
         if self._below is not None:
             self._below.pause_reading()
 
     def resume_reading(self) -> None:
-        """Resume reading."""
-        if self._below is not None:
+        """Resume reading, with the frames that wait."""
+        self._paused = False
+        if self._frames.more:
+            self._turns.wait(self)
+        elif self._below is not None:
             self._below.resume_reading()
 
     def can_write_eof(self) -> bool:
@@ -152,7 +142,7 @@ class WebSocketTransport:
 
     def write_eof(self) -> None:
         """Write a close frame after what has been written; reading continues."""
-        if self._open and self._protocol.state is OPEN:
+        if self._protocol.state is OPEN:
             self._protocol.send_close(1000)
             self._write_answers()
 
@@ -170,15 +160,17 @@ class WebSocketTransport:
             return
         self.write_eof()
         self._closing = True
-        if not self._open or self._end_reported or self._protocol.close_rcvd is not None:
+        if not self._request.accepted or self._end_reported or self._protocol.close_rcvd is not None:
             below.close()
         else:
-            below.resume_reading()
+            self.resume_reading()
 
     def abort(self) -> None:
         """Close at once, without writing what is left."""
         self._closing = True
-        if self._below is not None:
+        if self._lost:
+            self._turns.wait(self)
+        elif self._below is not None:
             self._below.abort()
 
     def get_write_buffer_size(self) -> int:
@@ -191,12 +183,12 @@ class WebSocketTransport:
             self._below.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """What has failed (`failure`), bytes of an incomplete frame (`held`), and information of the transport below.
+        """What has failed (`failure`), bytes that nothing has come of (`held`), and information of the transport below.
 
         Not the socket, which has frames.
         """
         if name == "held":
-            return len(self._protocol.reader.buffer)
+            return self._request.size or self._frames.held
         if name == "failure" and self._failure:
             return self._failure
         if name == "socket" or self._below is None:
@@ -206,70 +198,71 @@ class WebSocketTransport:
 
     # -- internal
 
-    def _read_request(self, data: bytes) -> bytes:
-        """Read the request up to its end and answer it; returns what is behind it.
-
-        Line by line: `websockets` would parse frames behind a request that it may still refuse.
-        """
-        protocol = self._protocol
-        start = 0
-        while start < len(data):
-            end = data.find(b"\n", start) + 1 or len(data)
-            protocol.receive_data(data[start:end])
-            start = end
-            for event in protocol.events_received():
-                if isinstance(event, Request):
-                    self._accept(event)
-                    return data[start:]
-            if protocol.close_expected():
-                error = protocol.handshake_exc
-                cause = error.__cause__ if error is not None else None  # it quotes bytes of the request escaped
-                self._failure = f"not a WebSocket handshake: {cause!s:.100}"
-                break
-        return b""
-
-    def _accept(self, request: Request) -> None:
-        """Answer the handshake."""
-        self._answered = True
-        protocol = self._protocol
-        if request.path.partition("?")[0] != self._settings.path:
-            response = protocol.reject(HTTPStatus.NOT_FOUND, f"MQTT is at {self._settings.path}\n")
-        elif not _is_ascii(request):
-            response = protocol.reject(HTTPStatus.BAD_REQUEST, "a header is not ASCII\n")
-            protocol.handshake_exc = InvalidMessage("a header is not ASCII")
+    def go_on(self) -> None:
+        """Handle as many frames as this turn of the event loop has left; the others wait for a later one."""
+        if self._below is None or (self._paused and not self._lost):
+            return
+        frames, turns = self._frames, self._turns
+        payload = b""
+        if frames.more and turns.left > 0:
+            payload, count, failure = frames.read(turns.left)
+            self._failure = self._failure or failure
+            turns.spend(count)
+        if self._closing:
+            self._protocol.data_to_send()  # nothing is answered any more
+            if self._protocol.eof_sent:  # the client's close frame has come, or the parser has failed
+                self._below.close()
+        elif self._end_reported:
+            frames.drop()
         else:
-            response = protocol.accept(request)
-        protocol.send_response(response)
-        self._open = response.status_code == HTTPStatus.SWITCHING_PROTOCOLS
-        if not self._open:
-            reason = protocol.handshake_exc
-            why = str(reason) if isinstance(reason, InvalidHandshake) else f"path {request.path!r:.100}"
-            if isinstance(reason, InvalidOrigin):
-                why += " is not among listeners[].websocket.origins"
-            self._failure = f"WebSocket handshake refused with {response.status_code}: {why}"
-            if "Upgrade" in request.headers:  # a health check may ask for nothing
-                self._refused(f"{response.status_code}: {why}")
-        self._refused = _nobody
+            self._write_answers()
+            if payload or self._request.size or frames.held:  # the protocol above looks at what is held, too
+                self._upper.data_received(payload)
+            if self._failure or self._protocol.close_expected():
+                self._report_end()
+        self._read_on()
 
-    def _wait_for_close(self, data: bytes) -> None:
-        """Close when the client's close frame has come; nothing else counts any more."""
-        protocol = self._protocol
-        protocol.receive_data(data)
-        protocol.events_received()
-        if self._below is not None and (protocol.close_rcvd is not None or protocol.parser_exc is not None):
-            self._below.close()
+    def _read_on(self) -> None:
+        """Wait for a turn if there are more frames, or else for what the client sends, or for nothing any more."""
+        more = self._frames.more
+        if self._lost:
+            if more and not (self._closing or self._end_reported):
+                self._turns.wait(self)
+            else:
+                self._end()
+            return
+        if more != self._held_back and self._below is not None:
+            self._held_back = more
+            if more:
+                self._below.pause_reading()
+            elif not self._paused:
+                self._below.resume_reading()
+        if more and not self._paused:
+            self._turns.wait(self)
 
     def _write_answers(self) -> None:
         """Write what the protocol has to say: the response, pongs, a close frame."""
         below = self._below
         answer = b"".join(self._protocol.data_to_send())
-        if below is None or not answer:
+        if below is None or self._lost or not answer:
             return
         below.write(answer)
         self._answers = self._answers + len(answer) if below.get_write_buffer_size() else 0
         if self._answers > MOST_ANSWERS:
             self._failure = "the client does not read the answers to its pings"
             self.abort()
+
+    def _end(self) -> None:
+        """Tell the protocol above that the connection is closed, once."""
+        self._closing = True
+        self._frames.drop()
+        error, self._error = self._error, None
+        self._upper.connection_lost(error)
+        # Break the cycles: the transport refers to this object, the parser (a generator) and the frames of an exception
+        # refer to the protocol.
+        self._below = None
+        self._protocol.parser.close()
+        self._protocol.handshake_exc = self._protocol.parser_exc = None
 
     def _report_end(self) -> None:
         """Report the end of the stream to the protocol above, once; close unless it wants to write."""
@@ -278,36 +271,6 @@ class WebSocketTransport:
         self._end_reported = True
         if not self._upper.eof_received():
             self.close()
-
-
-def _nobody(_: str) -> None:
-    """Nobody is told any more."""
-
-
-def _read_frames(protocol: ServerProtocol, data: bytes) -> tuple[bytes, str]:
-    """The payload of the binary frames that are complete now, and what has failed, if anything."""
-    protocol.receive_data(data)
-    pieces: list[bytes] = []
-    failure = ""
-    for event in protocol.events_received():
-        if not isinstance(event, Frame):
-            continue
-        if event.opcode in _DATA:
-            pieces.append(bytes(event.data))
-        elif event.opcode is Opcode.TEXT:  # [MQTT-6.0.0-1]
-            failure = "a text frame, where MQTT has binary ones"
-            protocol.fail(_UNSUPPORTED, failure)
-            break
-    return b"".join(pieces), failure
-
-
-def _is_ascii(request: Request) -> bool:
-    """Whether the headers of the handshake can be read."""
-    return all(
-        value.isascii()
-        for name, value in request.headers.raw_items()
-        if name.title() in _READ or name.lower().startswith(_READ_PREFIX)
-    )
 
 
 def _header(size: int) -> bytes:

@@ -6,6 +6,8 @@ are.
 
 import asyncio
 import random
+from collections import deque
+from collections.abc import Callable
 from typing import Final, NamedTuple, cast
 
 from websockets.client import ClientProtocol
@@ -13,6 +15,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.uri import parse_uri
 
+from broker.server.frame_turns import FrameTurns
 from broker.server.websocket import WebSocketTransport
 from config.models import WebSocket
 from tests.fuzz.raw import Raw
@@ -189,12 +192,17 @@ def outcome(pieces: list[bytes], options: Options) -> Outcome:
     """What comes of a stream, up to the end of the connection."""
     settings = WebSocket(origins=["https://example.com"] if options.origins else [])
     below, above = Below(), Above(options)
-    transport = WebSocketTransport(settings, 1_000, cast("asyncio.Protocol", above), lambda _: None)
+    soon: deque[Callable[[], None]] = deque()
+    turns = FrameTurns(soon.append)
+    upper = cast("asyncio.Protocol", above)
+    transport = WebSocketTransport(settings, 1_000, upper, turns, lambda _: None, lambda: False)
     transport.connection_made(cast("asyncio.Transport", below))
     for piece in pieces:
         if below.closed:
             break
         transport.data_received(piece)
+        while soon:
+            soon.popleft()()
     ended = above.ended
     closed = below.closed
     if not closed:

@@ -4,12 +4,19 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from unittest.mock import MagicMock
 
 import pytest
 
 from broker.connection.newcomers import MOST_HELD
+from broker.server.frame_turns import FrameTurns
+from broker.server.websocket import WebSocketTransport
+from broker.server.websocket_frames import MOST_EARLY
+from config.models import WebSocket
 from protocol.connect import Connect
+from protocol.ping import Pingreq
 from tests.broker.conftest import Start
+from tests.support.broker.events import wait_for_event
 from tests.support.brokers import Listener
 from tests.support.process import Address, BrokerProcess
 
@@ -70,6 +77,33 @@ def test_header_that_is_not_ascii(broker: BrokerProcess, header: bytes) -> None:
     assert answer(broker.address("ws"), request).startswith(b"HTTP/1.1 400 ")
     cookie = REQUEST.replace(b"Host: broker", b"Cookie: a=\xff")
     assert answer(broker.address("ws"), cookie, until=b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
+
+
+def test_many_frames(broker: BrokerProcess) -> None:
+    """A client that sends frame after frame is closed (1008) unless it has a session; with one all are handled."""
+    address, empty = broker.address("ws"), frame(b"") * (2 * MOST_EARLY)
+    assert struct.pack("!H", 1008) in answer(address, REQUEST, empty, until=b"no session")
+    connect = frame(Connect("x", True, version=5).encode(5))
+    assert b"no session" not in answer(address, REQUEST + connect + empty, frame(Pingreq().encode(5)), until=b"\xd0\0")
+
+
+def test_large_request(start: Start) -> None:
+    """A request of more than 16 KiB is refused before its end, with the reason in the log."""
+    broker = start((Listener("ws", websocket=True),), sections={"log": {"level": "debug", "format": "json"}})
+    request = REQUEST.removesuffix(b"\r\n") + (b"Cookie: " + b"x" * 4_000 + b"\r\n") * 3
+    assert answer(broker.address("ws"), request, b"\r\n", until=b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
+    assert answer(broker.address("ws"), request + b"Cookie: " + b"x" * 5_000).startswith(b"HTTP/1.1 431 ")
+    (event,) = wait_for_event(broker, "websocket_refused")
+    assert event["reason"] == "431: the request is larger than 16384 bytes"
+
+
+def test_incomplete_request_is_counted() -> None:
+    """All bytes of a request count as held until it is answered, not only those of its last line."""
+    transport = WebSocketTransport(WebSocket(), 0, MagicMock(), FrameTurns(), lambda _: None, lambda: True)
+    transport.connection_made(MagicMock())
+    for piece, held in ((b"GET /mqtt HTTP/1.1\r\n", 20), (b"Host: x\r\n", 29), (b"Cook", 33)):
+        transport.data_received(piece)
+        assert transport.get_extra_info("held") == held
 
 
 def test_request_that_is_none(start: Start) -> None:
