@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from broker.connection.handlers import Handlers
-from broker.connection.log import peer_of
+from broker.connection.log import host_of, peer_of
 from broker.connection.newcomers import most_of_connect
 from broker.connection.origin import Origin
 from broker.connection.timers import AbortTimer, LingerTimer
@@ -169,8 +169,7 @@ class ClientSocket(Endpoint):
         """The client's address without its port; empty if it is unknown."""
         if self.origin is not None:
             return self.origin.host
-        peer = None if self.transport is None else self.transport.get_extra_info("peername")
-        return str(peer[0]) if isinstance(peer, tuple) else ""
+        return "" if self.transport is None else host_of(self.transport.get_extra_info("peername"))
 
     # -- writing and closing
 

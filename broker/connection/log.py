@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
 MOST_FILTERS: Final = 20
 """Topic filters of one packet that are logged, at most."""
+_MAPPED: Final = "::ffff:"
+"""Prefix of an IPv4 address on an IPv6 socket, such as systemd's by default."""
 _VERSIONS: Final = {4: "3.1.1", 5: "5.0"}
+
+
+def host_of(peer: object) -> str:
+    """The IP address of a peer, as event loops name it: IPv4 as such, whatever the socket is. Empty if it has none."""
+    if not isinstance(peer, tuple):
+        return ""
+    host = str(peer[0])
+    return host.removeprefix(_MAPPED) if "." in host else host
 
 
 def peer_of(transport: asyncio.Transport | None) -> str:
@@ -27,8 +37,8 @@ def peer_of(transport: asyncio.Transport | None) -> str:
     name: Any = None if transport is None else transport.get_extra_info("peername")
     if not isinstance(name, tuple) or len(name) < 2:
         return ""
-    host = f"[{name[0]}]" if ":" in name[0] else name[0]
-    return f"{host}:{name[1]}"
+    host = host_of(name)
+    return f"[{host}]:{name[1]}" if ":" in host else f"{host}:{name[1]}"
 
 
 def _peer(connection: "Connection") -> str:

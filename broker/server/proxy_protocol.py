@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ipaddress import ip_address, ip_network
 from typing import Final, cast
 
-from broker.connection.log import peer_of
+from broker.connection.log import host_of, peer_of
 from broker.connection.origin import Origin
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
@@ -54,8 +54,9 @@ class ProxiedListener:
         """Whether this peer may say who its clients are; one that has no IP address has come by a Unix socket."""
         if not isinstance(peer, tuple):
             return True
-        address = ip_address(str(peer[0]).partition("%")[0])
-        return any(address in network for network in self._trusted)
+        # IPv4 on an IPv6 socket is trusted by either form.
+        addresses = [ip_address(str(host).partition("%")[0]) for host in (host_of(peer), peer[0])]
+        return any(address in network for address in addresses for network in self._trusted)
 
     def close(self) -> None:
         """Abort what has not sent its header: the server stops."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -337,7 +337,11 @@ def _client_id(outbound: Outbound) -> str:
 
 
 def _same_address(one: str, other: str) -> bool:
+    """`one` is a client's, `other` may be written in any form."""
     try:
-        return ip_address(one.partition("%")[0]) == ip_address(other)
+        asked = ip_address(other)
+        if isinstance(asked, IPv6Address):
+            asked = asked.ipv4_mapped or asked
+        return ip_address(one.partition("%")[0]) == asked
     except ValueError:
         return False

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.connection.log import host_of
 from protocol import properties as props
 from protocol.connect import Connect, Will
 from protocol.publish import Publish
@@ -28,6 +29,22 @@ def peer(client: WireClient) -> str:
 def refusal(broker: BrokerProcess, before: int) -> dict[str, Any]:
     """The line about the one that was refused after so many."""
     return wait_for_event(broker, "client_refused", before + 1)[before]
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        (("::ffff:192.0.2.1", 1, 0, 0), "192.0.2.1"),
+        (("192.0.2.1", 1), "192.0.2.1"),
+        (("::ffff:1", 1, 0, 0), "::ffff:1"),
+        (("fe80::1%eth0", 1, 0, 2), "fe80::1%eth0"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_host_of(name: object, host: str) -> None:
+    """An IPv4 address is written as such, whatever socket the client has come by."""
+    assert host_of(name) == host
 
 
 # -- refusals

@@ -10,6 +10,8 @@ import pytest
 
 from broker.server.activation import passed_on, sockets_named
 from broker.server.listener_plan import SYSTEMD
+from protocol.connect import Connect
+from tests.support.broker.events import wait_for_event
 from tests.support.broker.reloads import reload
 from tests.support.brokers import sluice_config
 from tests.support.process import Address, BrokerProcess, clean_environment, free_port
@@ -46,6 +48,32 @@ def test_activated(tmp_path: Path) -> None:
             assert answer["restart"] == {"listeners (tcp)": SYSTEMD, "listeners[1].bind": SYSTEMD}
             client.expect_nothing_more()
             connected(Address("127.0.0.1", port)).close()
+        broker.assert_healthy()
+
+
+@pytest.mark.skipif(ACTIVATE is None, reason="systemd-socket-activate is not installed (Debian: apt install systemd)")
+@pytest.mark.parametrize("trusted", ["127.0.0.0/8", "::ffff:127.0.0.1"])
+def test_ipv4_on_an_ipv6_socket(tmp_path: Path, trusted: str) -> None:
+    """systemd's sockets take both: a proxy that comes by IPv4 is trusted by its IPv4 address, and logged with it."""
+    port = free_port("127.0.0.1")
+    listener = {"name": "tcp", "bind": "systemd:mqtt", "proxy_protocol": {"trusted": [trusted]}}
+    file = tmp_path / "sluice.yaml"
+    log = {"level": "debug", "format": "json"}
+    file.write_text(sluice_config((), {"listeners": [listener], "admin": {"socket": "a.sock"}, "log": log}))
+    environment = clean_environment(XDG_RUNTIME_DIR=str(tmp_path))
+    passed = [f"--setenv={name}" for name in environment]
+    listen = f"--listen=[::ffff:127.0.0.1]:{port}"
+    command = [str(ACTIVATE), listen, "--fdname=mqtt", *passed, sys.executable, "-m", "broker"]
+    with BrokerProcess([*command, "run", "--config", str(file)], tmp_path, environment) as broker:
+        broker.wait_for_output(lambda lines: any("Listening on" in line for line in lines), "the port")
+        proxy = Address("127.0.0.1", port)
+        with WireClient(proxy, 5, timeout=30, first=b"PROXY UNKNOWN\r\n") as client:
+            assert client.connect().reason_code == 0
+        with WireClient(proxy, 5) as client:
+            client.send(Connect("direct", version=5))
+            client.expect_close()
+        (event,) = wait_for_event(broker, "proxy_header_refused")
+        assert event["peer"].startswith("127.0.0.1:")
         broker.assert_healthy()
 
 

@@ -171,7 +171,7 @@ def test_clients_do_not_notice(watched: tuple[BrokerProcess, Path], certificates
             packets = b"".join(Publish(b"burst", each).encode(4) for each in expected)
             cut = len(packets) // 2 + 1
             client.send(packets[:cut])  # the second half of a packet comes when the trace has begun
-            watcher = Watcher(path, address="127.0.0.1", limit=50)
+            watcher = Watcher(path, address="::ffff:127.0.0.1" if tls else "127.0.0.1", limit=50)
             client.send(packets[cut:])
             assert [each.payload for each in collect(client)] == expected
             watcher.end()
