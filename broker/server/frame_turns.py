@@ -24,9 +24,12 @@ class FrameReader(Protocol):
 class FrameTurns:
     """Shares the turns among the connections of a listener, one after the other."""
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object] | None = None) -> None:
+    def __init__(
+        self, call_soon: Callable[[Callable[[], None]], object] | None = None, frames: int = TURN_FRAMES
+    ) -> None:
         """`call_soon`: instead of that of the running event loop."""
-        self.left = TURN_FRAMES
+        self._frames = frames
+        self.left = frames
         """Frames that may be parsed until the next turn."""
         self._call_soon = call_soon
         self._waiting: OrderedDict[FrameReader, None] = OrderedDict()
@@ -53,7 +56,7 @@ class FrameTurns:
 
     def _turn(self) -> None:
         self._scheduled = False
-        self.left = TURN_FRAMES
+        self.left = self._frames
         waiting = self._waiting
         for _turn in range(len(waiting)):
             if self.left <= 0:

@@ -15,7 +15,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.uri import parse_uri
 
-from broker.server.frame_turns import FrameTurns
+from broker.server.frame_turns import TURN_FRAMES, FrameTurns
 from broker.server.websocket import WebSocketTransport
 from config.models import WebSocket
 from tests.fuzz.raw import Raw
@@ -24,6 +24,8 @@ END_OF_HANDSHAKE: Final = b"\r\n\r\n"
 CONTROL: Final = 8
 """Operation codes from here on are those of control frames."""
 LONGEST_CONTROL: Final = 125
+FEW: Final = 2
+"""Frames in a turn of the event loop, when the stream comes in pieces: so some wait."""
 
 
 class Options(NamedTuple):
@@ -172,9 +174,9 @@ class WebSocketStream(Raw):
         choice, size = (data[0], data[1]) if len(data) > 1 else (0, 0)
         stream = data[2:]
         options = Options.of(choice)
-        whole = outcome([stream] if stream else [], options)
+        whole = outcome([stream] if stream else [], options, TURN_FRAMES)
         cut = [stream[at : at + size] for at in range(0, len(stream), size)] if size else []
-        pieces = outcome(cut, options) if size else whole
+        pieces = outcome(cut, options, FEW) if size else whole
         for found in (whole, pieces):
             accepted, answer = _answer(found.below.written)
             expected = payload(stream.partition(END_OF_HANDSHAKE)[2]) if accepted else b""
@@ -188,12 +190,12 @@ class WebSocketStream(Raw):
             assert pieces.below.closed == whole.below.closed, "pieces make a difference"
 
 
-def outcome(pieces: list[bytes], options: Options) -> Outcome:
-    """What comes of a stream, up to the end of the connection."""
+def outcome(pieces: list[bytes], options: Options, frames: int) -> Outcome:
+    """What comes of a stream, with so many frames in a turn of the event loop, up to the end of the connection."""
     settings = WebSocket(origins=["https://example.com"] if options.origins else [])
     below, above = Below(), Above(options)
     soon: deque[Callable[[], None]] = deque()
-    turns = FrameTurns(soon.append)
+    turns = FrameTurns(soon.append, frames)
     upper = cast("asyncio.Protocol", above)
     transport = WebSocketTransport(settings, 1_000, upper, turns, lambda _: None, lambda: False)
     transport.connection_made(cast("asyncio.Transport", below))
