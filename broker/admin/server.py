@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import socket
+import ssl
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -21,8 +22,6 @@ from config.bind_address import parse
 from config.models import Config
 
 if TYPE_CHECKING:
-    import ssl
-
     import uvicorn
     from uvicorn.server import ServerState
 
@@ -79,6 +78,10 @@ class AdminServer:
         new_connection = partial(AdminConnection, self, False)
         if config.tls is not None:
             self._context = server_context(config.tls, HTTP)
+            if config.tls.cafile is not None:
+                # Resumption is refused. OpenSSL forgets a session that it has refused, but knows nothing of tickets:
+                # a client that goes on with one would never get in.
+                self._context.options |= ssl.OP_NO_TICKET
             self._handshakes = BoundedHandshakes(self._context, REQUEST_TIMEOUT, new_connection)
         loop = asyncio.get_running_loop()
         for sock in await open_sockets(bind.host, bind.port):

@@ -5,7 +5,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from config.tls import Tls
 
@@ -114,6 +114,21 @@ def _set_options(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
+class Contexts(NamedTuple):
+    """TLS of a listener. A client's session is of one of them, and the other does not know it."""
+
+    first: ssl.SSLContext
+    """For each ClientHello. If it verifies clients, it sends an alert to those that resume a session."""
+    full: ssl.SSLContext
+    """For the ClientHello of such a client, which then gets a full handshake."""
+
+
+def server_contexts(tls: Tls, protocol: str) -> Contexts:
+    """The TLS contexts of a listener's configuration: only one if clients are not verified. Raises OSError."""
+    first = server_context(tls, protocol)
+    return Contexts(first, first if tls.cafile is None else server_context(tls, protocol))
+
+
 def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
     """The TLS context of a listener's configuration. Raises OSError, which names the file that is wrong.
 
@@ -138,6 +153,10 @@ def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
         except (OSError, ssl.SSLError) as error:
             raise OSError(f"authorities in {tls.cafile} cannot be used: {error}") from error
         context.verify_mode = ssl.CERT_REQUIRED if tls.require_client_certificate else ssl.CERT_OPTIONAL
+        # OpenSSL does not verify again whose session is resumed: a certificate would count after it has expired. TLS
+        # 1.3 has no resumption without tickets. In TLS 1.2 Python cannot turn off session ids.
+        context.num_tickets = 0
+        context.sni_callback = _refuse_resumption
     if tls.crlfile is not None:
         try:
             context.load_verify_locations(tls.crlfile)
@@ -145,3 +164,8 @@ def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
             raise OSError(f"revocation lists in {tls.crlfile} cannot be used: {error}") from error
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     return context
+
+
+def _refuse_resumption(tls: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
+    """The alert to a client that resumes a session; called once a ClientHello is read, also if it names no server."""
+    return ssl.ALERT_DESCRIPTION_HANDSHAKE_FAILURE if tls.session_reused else None

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +15,7 @@ from broker.connection.connection import Connection
 from broker.connection.log import log_websocket_refused
 from broker.connection.origin import Origin
 from broker.server.frame_turns import FrameTurns
-from broker.server.listening import BACKLOG, HTTP, MQTT, server_context
+from broker.server.listening import BACKLOG, HTTP, MQTT, Contexts, server_contexts
 from broker.server.proxy_protocol import ProxiedListener
 from broker.server.tls_handshake import TlsListener
 from config.models import Listener
@@ -31,8 +30,8 @@ KEEP_FILE: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info
 class Secured(NamedTuple):
     """TLS of a listener, as its files are now."""
 
-    context: ssl.SSLContext
-    revoked: WatchedFile[ssl.SSLContext] | None
+    contexts: Contexts
+    revoked: WatchedFile[Contexts] | None
     """The lists of revoked certificates; None = they are not looked at."""
 
 
@@ -64,10 +63,10 @@ class OpenListener:
         own = settings.tls
         if own is None:
             return None
-        protocol = MQTT if settings.websocket is None else HTTP
+        contexts = partial(server_contexts, own, MQTT if settings.websocket is None else HTTP)
         if own.crlfile is None:
-            return Secured(server_context(own, protocol), None)
-        file = WatchedFile("listeners[].tls.crlfile", own.crlfile, lambda _: server_context(own, protocol), self._renew)
+            return Secured(contexts(), None)
+        file = WatchedFile("listeners[].tls.crlfile", own.crlfile, lambda _: contexts(), self._renew)
         return Secured(file.read(), file)
 
     async def bind(self, sockets: list[socket.socket], unix: OpenSocket | None = None) -> None:
@@ -106,7 +105,7 @@ class OpenListener:
             self._end_handshakes()
             self._way = self._new_way()
         elif secured is not None:
-            self._renew(secured.context)
+            self._renew(secured.contexts)
         self._watch()
 
     def close(self) -> None:
@@ -156,8 +155,8 @@ class OpenListener:
         self._tls = self._proxied = None
         following: Callable[[Origin | None], asyncio.Protocol] = self._new_connection
         if self._secured is not None:
-            context = self._secured.context
-            self._tls = TlsListener(broker.events, broker.wheel, broker.settings, name, context, following)
+            contexts = self._secured.contexts
+            self._tls = TlsListener(broker.events, broker.wheel, broker.settings, name, contexts, following)
             following = self._tls.accept
         if proxy is None:
             return lambda: following(None)
@@ -182,10 +181,10 @@ class OpenListener:
         )
         return cast("asyncio.Protocol", transport)
 
-    def _renew(self, context: ssl.SSLContext) -> None:
-        """For new connections the files of TLS are as this context has them."""
+    def _renew(self, contexts: Contexts) -> None:
+        """For new connections the files of TLS are as these contexts have them."""
         if self._tls is not None:
-            self._tls.context = context
+            self._tls.contexts = contexts
 
     def _watch(self) -> None:
         """Have newer lists of revoked certificates apply to new connections."""

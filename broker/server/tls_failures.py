@@ -34,6 +34,7 @@ _REASONS: Final = {
     "NO_SUITABLE_KEY_SHARE": "no key exchange group in common (curve)",
     "NO_SUITABLE_SIGNATURE_ALGORITHM": "no signature algorithm in common",
     "NO_SHARED_SIGNATURE_ALGORITHMS": "no signature algorithm in common",
+    "CALLBACK_FAILED": "it resumes a session, but clients with certificates are verified each time",
     "INAPPROPRIATE_FALLBACK": "it fell back to an older version of TLS than it supports",
 }
 

@@ -19,6 +19,7 @@ from broker.connection.tls_transport import Bios, TlsTransport
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import Timer, Wheel
+from broker.server.listening import Contexts
 from broker.server.tls_failures import FIRST_BYTES, not_tls, why
 from broker.settings import Settings
 
@@ -46,13 +47,13 @@ class TlsListener:
         wheel: Wheel,
         settings: Settings,
         name: str,
-        context: ssl.SSLContext,
+        contexts: Contexts,
         new_connection: Callable[[Origin | None], asyncio.Protocol],
     ) -> None:
         self.log = events.log
         self.wheel = wheel
         self.name = name
-        self.context = context
+        self.contexts = contexts
         self.new_connection = new_connection
         self.bios = Bios()
         self._settings = settings
@@ -126,6 +127,8 @@ class TlsHandshake(Timer):
         self._first = b""
         self._held = b""
         """What the client has sent before the handshake has begun."""
+        self._hello: bytes | None = None
+        """Its ClientHello until it is answered, where it may be answered by the second of two contexts."""
         self._failed = False
 
     # -- what the TCP transport calls
@@ -151,25 +154,33 @@ class TlsHandshake(Timer):
                 self._held += data
                 tcp.pause_reading()
                 return
-            tls = self._tls = self._new_tls()
-        self._go_on(tcp, tls, data)
+            self._start(tcp, data)
+        else:
+            self._go_on(tcp, tls, data)
 
     def begin(self) -> None:
         """Begin with what the client has sent meanwhile, unless it has gone."""
         tcp, data, self._held = self._tcp, self._held, b""
         if tcp is None or self._failed:
             return
-        self._tls = self._new_tls()
         tcp.resume_reading()
-        self._go_on(tcp, self._tls, data)
+        self._start(tcp, data)
 
-    def _new_tls(self) -> ssl.SSLObject:
-        listener = self._listener
-        return listener.context.wrap_bio(listener.bios.incoming, listener.bios.outgoing, server_side=True)
+    def _start(self, tcp: asyncio.Transport, data: bytes) -> None:
+        first, full = self._listener.contexts
+        self._hello = None if full is first else b""
+        self._use(first, tcp, data)
+
+    def _use(self, context: ssl.SSLContext, tcp: asyncio.Transport, data: bytes) -> None:
+        bios = self._listener.bios
+        self._tls = context.wrap_bio(bios.incoming, bios.outgoing, server_side=True)
+        self._go_on(tcp, self._tls, data)
 
     def _go_on(self, tcp: asyncio.Transport, tls: ssl.SSLObject, data: bytes) -> None:
         """Handle what has been received, and answer it."""
-        bios = self._listener.bios
+        contexts, bios = self._listener.contexts, self._listener.bios
+        if self._hello is not None:
+            self._hello = self._hello + data if len(self._hello) + len(data) <= MOST_HELD else None
         bios.incoming.write(data)
         failure: tuple[str, str] | None = None  # in words: an exception that is kept is a cycle with this frame
         try:
@@ -178,10 +189,15 @@ class TlsHandshake(Timer):
             self._send(tcp)
             return
         except ssl.SSLError as error:
-            failure = why(error, self._first, self._listener.context.minimum_version), error.reason or ""
+            failure = why(error, self._first, contexts.first.minimum_version), error.reason or ""
         except BaseException:
             bios.clear()
             raise
+        hello, self._hello = self._hello, None
+        if failure is not None and hello is not None and tls.session_reused:
+            bios.clear()  # the client does not get the alert
+            self._use(contexts.full, tcp, hello)
+            return
         rest = bios.incoming.read()
         self._send(tcp)
         if failure is None:
@@ -237,6 +253,7 @@ class TlsHandshake(Timer):
     def _send(self, tcp: asyncio.Transport) -> None:
         flight = self._listener.bios.outgoing.read()
         if flight:
+            self._hello = None
             tcp.write(flight)
 
     def _begin(self, tcp: asyncio.Transport, tls: ssl.SSLObject, rest: bytes) -> None:

@@ -14,7 +14,7 @@ from broker.broker import Broker
 from broker.connection.tls_transport import MOST_ANSWERS, Bios, TlsTransport
 from broker.connection.transport import left_in_socket
 from broker.runtime.clock import monotonic_us
-from broker.server.listening import MQTT, server_context
+from broker.server.listening import MQTT, server_contexts
 from broker.server.tls_handshake import TlsListener
 from config.models import Config
 from config.tls import Tls
@@ -90,8 +90,8 @@ async def client(upper: Upper, certificates: Certificates) -> AsyncIterator[TlsC
     """What is at the other end of the TLS connection."""
     tls = Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile)
     broker = Broker(Config(), monotonic_us())
-    context = server_context(tls, MQTT)
-    listener = TlsListener(broker.events, broker.wheel, broker.settings, "tls", context, lambda _: upper)
+    contexts = server_contexts(tls, MQTT)
+    listener = TlsListener(broker.events, broker.wheel, broker.settings, "tls", contexts, lambda _: upper)
     server = await asyncio.get_running_loop().create_server(lambda: listener.accept(None), "127.0.0.1", 0)
     client = TlsClient(certificates.client_context(with_certificate=False))
     try:

@@ -15,7 +15,7 @@ import trustme
 from broker.broker import Broker
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.server import tls_handshake
-from broker.server.listening import MQTT, server_context
+from broker.server.listening import MQTT, server_contexts
 from config.models import Config
 from config.tls import Tls
 from protocol.connect import Connect
@@ -287,9 +287,9 @@ def listener(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> tls
     """A listener without a socket, where each turn of the event loop has time for one handshake."""
     monkeypatch.setattr(tls_handshake, "TURN", 0)
     broker = Broker(Config(), monotonic_us())
-    context = server_context(Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile), MQTT)
+    contexts = server_contexts(Tls(certfile=certificates.server.certfile, keyfile=certificates.server.keyfile), MQTT)
     return tls_handshake.TlsListener(
-        broker.events, broker.wheel, broker.settings, "tls", context, lambda _: pytest.fail("no connection begins")
+        broker.events, broker.wheel, broker.settings, "tls", contexts, lambda _: pytest.fail("no connection begins")
     )
 
 
