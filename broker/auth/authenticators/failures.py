@@ -1,5 +1,6 @@
 """Failed logins by user or address, and the logins that could become some."""
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final
 
@@ -7,7 +8,11 @@ from broker.auth.authenticators.turn import Turn
 from broker.runtime.clock import SECOND
 
 MOST_KEYS: Final = 10_000
-"""Entries of each table, about 200 bytes each; past that the oldest goes."""
+"""Entries of each table, about 200 bytes each. Past that the oldest goes of those that are not refused: failures of
+many others must not make the broker forget a refused one."""
+
+MOST_REFUSED: Final = MOST_KEYS // 2
+"""Of these; past that the oldest refused one goes. Keys that are not refused need room to be counted at all."""
 
 MOST_WAITING: Final = 1_000
 """Logins of one key that may wait. More would be refused by their time limit anyway (mqtt.connect_timeout)."""
@@ -27,12 +32,16 @@ class Failures:
         """`limit`: 0 = none. `period` in microseconds."""
         self._limit = limit
         self._period = period
-        self._entries: dict[Hashable, tuple[int, int]] = {}  # number of failures, time of the last; oldest first
+        # Number of failures and time of the last by key; oldest first. A `dict` finds the oldest by going through all
+        # places of removed ones.
+        self._counted: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()
+        self._refused: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()
+        """Those at the limit. Their period may be over."""
         self._under_way: dict[Hashable, int] = {}  # logins that are decided about
         self._waiting: dict[Hashable, dict[Turn, None]] = {}  # first come, first served
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._counted) + len(self._refused)
 
     def refused(self, key: Hashable, now: int) -> bool:
         """Whether the limit is reached."""
@@ -47,16 +56,18 @@ class Failures:
         if self._limit == 0:
             return 0
         count = self._count(key, now) + 1
-        self._entries.pop(key, None)
-        if len(self._entries) >= MOST_KEYS:
-            del self._entries[next(iter(self._entries))]
-        self._entries[key] = (count, now)
+        self.forget(key)
+        if len(self) >= MOST_KEYS:
+            self._make_room(now)
+        entries = self._counted if count < self._limit else self._refused
+        entries[key] = (count, now)
         beyond = count - self._limit // 2
         return 0 if beyond <= 0 else min(LONGEST_DELAY, FIRST_DELAY << min(beyond - 1, 10))
 
     def forget(self, key: Hashable) -> None:
         """A login has succeeded."""
-        self._entries.pop(key, None)
+        self._counted.pop(key, None)
+        self._refused.pop(key, None)
 
     def begin(self, key: Hashable) -> None:
         """A login is decided about."""
@@ -89,5 +100,13 @@ class Failures:
         return turn
 
     def _count(self, key: Hashable, now: int) -> int:
-        count, at = self._entries.get(key, (0, 0))
+        count, at = self._refused.get(key) or self._counted.get(key, (0, 0))
         return count if now < at + self._period else 0
+
+    def _make_room(self, now: int) -> None:
+        """Remove the oldest refused entry if its period is over or there are too many, else the oldest other one."""
+        oldest = next(iter(self._refused), None)
+        if oldest is not None and (len(self._refused) > MOST_REFUSED or self._count(oldest, now) == 0):
+            del self._refused[oldest]
+        else:
+            del self._counted[next(iter(self._counted))]

@@ -5,7 +5,7 @@ import pytest
 from broker.auth.authenticators import guard as module
 from broker.auth.authenticators.authenticator import Answer, Login, No
 from broker.auth.authenticators.chain import Chain
-from broker.auth.authenticators.failures import FIRST_DELAY, LONGEST_DELAY, MOST_KEYS, Failures
+from broker.auth.authenticators.failures import FIRST_DELAY, LONGEST_DELAY, MOST_KEYS, MOST_REFUSED, Failures
 from broker.auth.authenticators.guard import MOST_PLACES, Guard
 from broker.auth.identity import Identity
 from protocol import reason_codes
@@ -100,6 +100,50 @@ def test_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         guard.succeeded(login(f"user{number}"), f"user{number}")
     fail(guard, login("other"), 1)
     assert [guard.refusal(login(f"user{number}"), 0) == "" for number in range(4)] == [False, True, True, True]
+
+
+def test_refused_is_not_forgotten() -> None:
+    """However many others fail in its period, a refused user stays refused, as long as few of them are refused too."""
+    guard = Guard(0, 2, PERIOD)
+    fail(guard, login(), 2)
+    for number in range(2 * MOST_KEYS):
+        fail(guard, login(f"user{number}", ""), 1, PERIOD - 1)
+    assert guard.refusal(login(), PERIOD - 1) != ""
+    for number in range(MOST_REFUSED):
+        fail(guard, login(f"other{number}", ""), 2, PERIOD - 1)
+    assert guard.refusal(login(), PERIOD - 1) != ""
+
+
+def test_full_of_refused_ones() -> None:
+    """A table that is full of refused keys forgets the oldest, and still counts thousands of others."""
+    failures = Failures(1, PERIOD)
+    for number in range(MOST_KEYS + 1):
+        failures.add(number, 0)
+    assert [failures.refused(number, 0) for number in (0, 1, MOST_KEYS)] == [False, True, True]
+    failures = Failures(2, PERIOD)
+    for number in range(MOST_KEYS):
+        for _ in range(2):
+            failures.add(number, 0)
+    others = range(MOST_KEYS, MOST_KEYS + MOST_KEYS - MOST_REFUSED)
+    for number in others:
+        failures.add(number, 0)
+    for number in others:
+        failures.add(number, 0)
+    assert len(failures) == MOST_KEYS
+    assert all(failures.refused(number, 0) for number in others)
+
+
+def test_room_of_those_whose_period_is_over() -> None:
+    """Refused keys whose period is over go first."""
+    failures = Failures(2, PERIOD)
+    for number in range(MOST_REFUSED):
+        for _ in range(2):
+            failures.add(number, 0)
+    for number in range(MOST_REFUSED, MOST_KEYS + MOST_REFUSED):
+        failures.add(number, PERIOD)
+    for number in range(MOST_REFUSED, MOST_KEYS + MOST_REFUSED):
+        failures.add(number, PERIOD)
+    assert all(failures.refused(number, PERIOD) for number in range(MOST_REFUSED, MOST_KEYS + MOST_REFUSED))
 
 
 def test_a_user_takes_no_room_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
