@@ -17,6 +17,9 @@ _PLACEHOLDER: Final = compile_regex(r"(\{username\}|\{client_id\}|\{role\})")
 
 Network = IPv4Network | IPv6Network
 
+Template = list[str]
+"""A topic filter in pieces: text, placeholder, text, placeholder, ..., text."""
+
 
 @final
 class Names:
@@ -48,13 +51,13 @@ class Names:
 class Rule:
     """One rule."""
 
-    def __init__(self, allow: bool, publish: int, subscribe: int, filters: list[str]) -> None:
+    def __init__(self, allow: bool, publish: int, subscribe: int, filters: list[Template]) -> None:
         """For all clients; the other attributes narrow that. `publish` and `subscribe` are masks, as in BoundRule."""
         self.allow = allow
         self.publish = publish
         self.subscribe = subscribe
         self.filters = filters
-        self._named = any(_PLACEHOLDER.search(each) is not None for each in filters)
+        self._named = any(len(each) > 1 for each in filters)
         """Whether names are put into its filters."""
         self._bound: BoundRule | None = None
         """If not, what it is for all clients to which it applies: many rules and clients would fill the memory."""
@@ -83,7 +86,7 @@ class Rule:
         nobody = Who(None, frozenset(), client_id, "", "", False)
         filters: list[Levels] = []
         for template in self.filters:
-            if USERNAME not in template and ROLE not in template:
+            if all(placeholder == CLIENT_ID for placeholder in template[1::2]):
                 filters += self._filled(template, nobody, [])
             elif not self.allow:
                 widened = _widened(template)
@@ -115,24 +118,24 @@ class Rule:
             self._bound = bound
         return bound
 
-    def _filled(self, template: str, who: Who, roles: list[str]) -> list[Levels]:
+    def _filled(self, template: Template, who: Who, roles: list[str]) -> list[Levels]:
         """The filters that a template stands for; none if a name that it needs is missing or would open too much.
 
         A name with a wildcard would match topics of others, and is part of no topic. One with a slash may be the name
         of others' topics, one that begins with `$` that of the broker's: neither opens anything, but what denies is
         about them too. All names are replaced at once: one that looks like a placeholder stays as it is.
         """
-        if "{" not in template:
-            return [template.encode().split(b"/")]
-        parts = _PLACEHOLDER.split(template)
+        placeholders = template[1::2]
+        if not placeholders:
+            return [template[0].encode().split(b"/")]
         slashes = self.pattern or not self.allow
         filled: list[Levels] = []
-        for role in roles if ROLE in parts else [""]:
+        for role in roles if ROLE in placeholders else [""]:
             names: dict[str, str | None] = {USERNAME: who.user, CLIENT_ID: who.client_id, ROLE: role}
-            found = [names[part] for part in parts if part in names]
+            found = [names[placeholder] or "" for placeholder in placeholders]
             if all(name and _is_plain(name, slashes) for name in found):
-                own = "".join([names.get(part, part) or "" for part in parts])
-                if not self.allow or own.startswith("$") == template.startswith("$"):
+                own = "".join([text + name for text, name in zip(template[::2], [*found, ""], strict=True)])
+                if not self.allow or own.startswith("$") == template[0].startswith("$"):
                     filled.append(own.encode().split(b"/"))
         return filled
 
@@ -178,7 +181,8 @@ def from_settings(own: RuleSettings) -> Rule:
         publish = _kinds(own.qos, own.retain)
     if own.action != "publish":
         subscribe = sum(1 << qos for qos in set(own.qos)) if own.qos else QOS
-    rule = Rule(own.permit == "allow", publish, subscribe, list(own.topics))
+    templates = [_PLACEHOLDER.split(each) for each in own.topics]
+    rule = Rule(own.permit == "allow", publish, subscribe, templates)
     rule.users = Names(own.users)
     rule.roles = Names(own.roles)
     rule.client_ids = Names(own.client_ids)
@@ -197,15 +201,21 @@ def _kinds(qos: list[int], retain: bool | None) -> int:
     return kinds & QOS_RETAIN
 
 
-def _widened(template: str) -> str:
+def _widened(template: Template) -> Template:
     """A filter that matches what the template of a rule that denies does, whatever the user and roles; empty for all.
 
     Their names may have slashes.
     """
-    levels = template.split("/")
-    for position, level in enumerate(levels):
-        if USERNAME in level or ROLE in level:
-            return "/".join([*levels[:position], "#"]) if position else ""
+    for position in range(1, len(template), 2):
+        if template[position] != CLIENT_ID:
+            before = template[:position]
+            while before:
+                above, slash, _ = before.pop().rpartition("/")
+                if slash:
+                    return [*before, f"{above}/#"]
+                if before:
+                    before.pop()  # a placeholder in the same level
+            return before
     return template
 
 

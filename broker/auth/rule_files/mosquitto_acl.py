@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from broker.auth.permissions import QOS, QOS_RETAIN
-from broker.auth.rules import CLIENT_ID, USERNAME, Names, Rule
+from broker.auth.rules import CLIENT_ID, USERNAME, Names, Rule, Template
 
 KEY: Final = "authorization.acl_file"
 
 _ACCESS: Final = {"read": (True, False, True), "write": (True, True, False), "readwrite": (True, True, True)}
 _DENY: Final = (False, True, True)
+_PLACEHOLDER: Final = re.compile("(%[uc])")
 _NOT_UTF8: Final = re.compile("[\ud800-\udfff]")
 _WRONG_WILDCARD: Final = re.compile(r"[^/][+#]|[+#][^/]|#/")
 
@@ -30,7 +31,7 @@ class _Lines:
         self.denied: list[Rule] = []
         self.allowed: list[Rule] = []
 
-    def add(self, topic_filter: str, access: tuple[bool, bool, bool]) -> Rule:
+    def add(self, topic_filter: Template, access: tuple[bool, bool, bool]) -> Rule:
         allow, publish, subscribe = access
         rule = Rule(allow, QOS_RETAIN if publish else 0, QOS if subscribe else 0, [topic_filter])
         (self.allowed if allow else self.denied).append(rule)
@@ -38,7 +39,7 @@ class _Lines:
 
     def rules(self) -> list[Rule]:
         """In their order, without those that are about no topic of MQTT, because their filters are not UTF-8."""
-        return [rule for rule in (*self.denied, *self.allowed) if not _NOT_UTF8.search(rule.filters[0])]
+        return [rule for rule in (*self.denied, *self.allowed) if not any(map(_NOT_UTF8.search, rule.filters[0]))]
 
 
 def read(path: Path) -> list[Rule]:
@@ -60,18 +61,26 @@ def parse(text: str) -> list[Rule]:
         if word == "user" and rest:
             user = rest
         elif word == "topic" and rest:
-            rule = users.setdefault(user, _Lines()).add(*_topic(rest, number))
+            topic_filter, access = _topic(rest, number)
+            rule = users.setdefault(user, _Lines()).add([topic_filter], access)
             if user is None:
                 rule.anonymous = True
             else:
                 rule.users = Names.of(user)
         elif word == "pattern" and rest:
             topic_filter, access = _topic(rest, number)
-            rule = patterns.add(topic_filter.replace("%u", USERNAME).replace("%c", CLIENT_ID), access)
+            rule = patterns.add(_template(topic_filter), access)
             rule.pattern = True
         else:
             raise ValueError(f"line {number}: found {line!r:.100}: write user NAME, topic or pattern with a filter")
     return [rule for lines in users.values() for rule in lines.rules()] + patterns.rules()
+
+
+def _template(topic_filter: str) -> Template:
+    """The filter of a pattern. What is a placeholder in rules is text here."""
+    pieces = _PLACEHOLDER.split(topic_filter)
+    pieces[1::2] = [USERNAME if piece == "%u" else CLIENT_ID for piece in pieces[1::2]]
+    return pieces
 
 
 def _topic(rest: str, number: int) -> tuple[str, tuple[bool, bool, bool]]:

@@ -34,6 +34,9 @@ user ann
 topic readwrite ann/#
 topic deny ann/shut/#
 topic public/+
+topic braces/{client_id}/x
+topic deny braces/{username}/y
+topic braces/+/y
 
 user ben
 topic read #
@@ -49,6 +52,7 @@ pattern read pattern/%u/#
 pattern write pattern/%c/x
 pattern deny pattern/+/never
 pattern   read   odd name
+pattern readwrite braces/{client_id}/{role}/%u
 """
 UNTIL_2_0 = "pattern readwrite %u and %c/y\n"
 """From version 2.1 on Mosquitto replaces a placeholder only if it is a whole level, and by no name with a slash."""
@@ -74,6 +78,12 @@ TOPICS = (
     "pattern/ned/never",
     "ned and c1/y",
     "odd name",
+    "braces/{client_id}/x",
+    "braces/c1/x",
+    "braces/{username}/y",
+    "braces/ann/y",
+    "braces/{client_id}/{role}/ann",
+    "braces/c1/{role}/ann",
     "nowhere",
 )
 PASSWORDS = {"ann": "correct horse", "ben": "pässwörd", "ned": "x", "a+b": " ", ROOT: "sesame"}
@@ -258,7 +268,7 @@ def test_same_decisions(tmp_path: Path) -> None:
 def test_mistakes(text: str, message: str) -> None:
     """A line that Mosquitto does not accept is a mistake, with its number and what was found."""
     if not message:
-        assert parse(text)[0].filters == ["write"]
+        assert parse(text)[0].filters == [["write"]]
         return
     with pytest.raises(ValueError, match=r"line \d+: ") as caught:
         parse(text)
