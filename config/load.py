@@ -26,6 +26,7 @@ from config import (
     yaml_file,
 )
 from config.errors import ConfigError, Problem
+from config.hidden import without_secrets
 from config.layers import Layer, Origin, Path, Tree, dotted, origins_of
 from config.models import DEFAULT_BIND, Config
 from config.schema import field_at
@@ -189,7 +190,7 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
 
 def _problem(path: Path, message: str, raw: Layer) -> Problem:
     origin = raw.origin(path) or Origin(DEFAULT)
-    return Problem(dotted(path), origin.source, origin.line, message)
+    return Problem(dotted(path), origin.source, origin.line, without_secrets(message, path, raw.values))
 
 
 def _order(problem: Problem) -> tuple[bool, int, str, str, str]:

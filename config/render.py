@@ -78,7 +78,7 @@ def _shown(value: object) -> object:
     """A value as people may see it."""
     if _is_secret(value):
         return HIDDEN
-    if isinstance(value, str) and value.startswith(("https://", "http://")):
+    if isinstance(value, str) and "://" in value:
         return masked(value)
     return str(value) if isinstance(value, FilePath) else value
 

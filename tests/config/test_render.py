@@ -113,15 +113,16 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_secrets_in_addresses(path: Path) -> None:
-    """The address of a service is shown without the values of its query, in the text and by the admin API."""
+    """Addresses are shown without passwords and the values of a query, in the text and by the admin API."""
     path.write_text(
         "authentication:\n  http: {url: 'https://a.example.com/?key=battery'}\n"
         "  jwt: {algorithms: [RS256], jwks_url: 'https://b.example.com/k?key=battery'}\n"
+        "  postgres: {host: h, user: u, query: 'select $1', database: 'postgres://u:battery@h/d'}\n"
     )
     loaded = config.load(path, {})
     told = [value for _, value, _ in config.settings(loaded.config, loaded.sources)]
     text = render(loaded)
-    for shown in ("https://a.example.com/?key=***", "https://b.example.com/k?key=***"):
+    for shown in ("https://a.example.com/?key=***", "https://b.example.com/k?key=***", "postgres://***@h/d"):
         assert shown in text
         assert shown in told
     assert "battery" not in text + str(told)
