@@ -236,20 +236,18 @@ def _reason_grid(results: Sequence[Result]) -> Html:
 
 def head_of_line_section(results: Sequence[Result]) -> Html:
     """How long deliveries waited, and the causes of head-of-line blocking."""
-    ranges, causes = [], []
+    ranges: list[Range] = []
+    causes: list[Bar] = []
     several = len(results) > 1
     for place, result in enumerate(results):
         class_ = f"r{place}" if several else "r1"
         of = f"{formats.name(result.label, 12)}, " if several else ""
         rows = [row for row in result.rows_of("head_of_line") if row["samples"]]
+        causes += _causes(result, of, class_)
         for row in rows:
             values = [row[f"wait_{p}"] for p in ("p50", "p95", "p99")]
             if row["qos"] in ("0", "1", "2") and None not in values:
                 ranges.append(Range(f"{of}QoS {row['qos']}", class_ if several else f"q{row['qos']}", values))
-        if rows:
-            for name in ("window_full", "window_bytes_full", "rate_limited", "congested"):
-                share = rows[-1][f"{name}_share"] or 0.0
-                causes.append(Bar(f"{of}{formats.reason(name)}", class_, share, formats.percent(share)))
     if not ranges and not causes:
         return section("Head-of-line blocking", nothing("Nothing waited."), id_="head-of-line")
     plots = []
@@ -267,6 +265,21 @@ def head_of_line_section(results: Sequence[Result]) -> Html:
         *[_full_grid(result, place, several) for place, result in enumerate(results)],
         id_="head-of-line",
     )
+
+
+def _causes(result: Result, of: str, class_: str) -> list[Bar]:
+    """A bar for each cause with its share of the sessions' time, if deliveries waited or any cause blocked."""
+    row = result.maybe("head_of_line", qos="all")
+    if row is None:
+        return []
+    shares = {name: row[f"{name}_share"] for name in ("window_full", "window_bytes_full", "rate_limited", "congested")}
+    if not row["samples"] and not any(shares.values()):
+        return []
+    return [
+        Bar(f"{of}{formats.reason(name)}", class_, share, formats.percent(share))
+        for name, share in shares.items()
+        if share is not None
+    ]
 
 
 def _room(rows: Sequence[Range] | Sequence[Bar]) -> float:

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from tests.support.spark.sample_story import Rows, bounded
+from tests.support.spark.sample_story import QOS, Rows, bounded
 
 
 def distributions(trouble: float) -> dict[str, Rows]:
@@ -79,19 +79,22 @@ def _gate(trouble: float) -> dict[str, Rows]:
             for name, value in (delays if qos == "0" else acks).items():
                 row |= bounded(name, value)
             gate.append(row)
+    for qos in QOS:
         lines.append(
             {
                 "qos": qos,
-                "samples": 44_000_000,
+                "samples": 132_000_000 if qos == "all" else 44_000_000,
                 **bounded("wait_p50", 70),
                 **bounded("wait_p95", 1500 * (1 + trouble)),
                 **bounded("wait_p99", 90_000 * (1 + 9 * trouble)),
-                "sessions": 20_000,
-                "sessions_window_full": int(61 * trouble),
-                "window_full_share": 0.0061 * trouble,
-                "window_bytes_full_share": 0.0002,
-                "rate_limited_share": 0.0,
-                "congested_share": 0.0031 * trouble,
             }
         )
+    lines[0] |= {  # of the sessions, not of a QoS
+        "sessions": 20_000,
+        "sessions_window_full": int(61 * trouble),
+        "window_full_share": 0.0061 * trouble,
+        "window_bytes_full_share": 0.0002,
+        "rate_limited_share": 0.0,
+        "congested_share": 0.0031 * trouble,
+    }
     return {"gate": gate, "head_of_line": lines}
