@@ -1,7 +1,7 @@
 """The compared measures: for each its value over the whole range, by hour, and from the sums of the timeline's windows.
 
-Values that need all sessions (starvation, evenness) and extremes cannot be computed from the sums of windows; extremes
-and Jain's index of the delivery ratio have values by window instead.
+Values that need all sessions (starvation, evenness), shares of the sessions' time, and extremes cannot be computed from
+the sums of windows; extremes, Jain's index of the delivery ratio and pressure have values by window instead.
 """
 
 from collections.abc import Callable
@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_jobs.comparison.bootstrap import Pooled, p99, share
-from spark_jobs.measures.numbers import MICROSECONDS, per_second, ratio
+from spark_jobs.measures.numbers import DIGITS, MICROSECONDS, ratio
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.measures.sums import ALL_QOS
 from spark_jobs.measures.timeline import count_of, gated_in
 
 Value = float | None
-
-_HOUR_US: Final = 3_600_000_000
 
 
 @dataclass(frozen=True)
@@ -66,16 +64,11 @@ def _count(name: str, qos: str = ALL_QOS) -> Callable[[Row], int]:
 
 
 def _pooled_rate(name: str) -> Pooled:
-    return share(_count(name), lambda row: row["covered_us"], MICROSECONDS)
+    return share(_count(name), lambda row: row["passed_us"], MICROSECONDS)
 
 
 def _hourly_rate(column: str) -> Callable[[Row], Value]:
-    return lambda row: per_second(row[column], _HOUR_US)
-
-
-def _pressure(result: Result) -> Value:
-    row = result.one("totals", qos="all")
-    return None if not row["seconds"] else round(row["pressure_seconds"] / row["seconds"], 9)
+    return lambda row: round(row[column] / row["seconds"], DIGITS) if row["seconds"] else None
 
 
 def _gated(result: Result) -> Value:
@@ -182,11 +175,12 @@ MEASURED: Final = (
     ),
     Measured(
         "pressure_share",
-        "Time under pressure",
+        "Sessions’ time under pressure",
         "share",
         -1,
-        _pressure,
-        pooled=share(lambda row: row["pressure_us"], lambda row: row["covered_us"]),
+        _in("totals", "pressure_share", qos="all"),
+        _column("pressure_share"),
+        _column("pressed_sessions"),
     ),
     Measured(
         "gated_share", "QoS 0 gated", "share", 0, _gated, pooled=share(gated_in, _count("offered", "0"))

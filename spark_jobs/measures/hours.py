@@ -9,7 +9,7 @@ from typing import Final
 from spark_jobs.measures.evenness import Evenness
 from spark_jobs.measures.fairness import GOODPUT, RATIO
 from spark_jobs.measures.histogram import bounded
-from spark_jobs.measures.numbers import ratio
+from spark_jobs.measures.numbers import ratio, seconds
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import ALL_QOS, Sums
 
@@ -41,6 +41,8 @@ def hours(sums: Sums, even: Mapping[tuple[int, str], Evenness], starved: Mapping
             "starved_sessions": starved.get(hour_us, 0),
             "inverted_qos0": part["inverted_qos0"],
             "dropped": part.count("dropped", ALL_QOS),
+            "pressure_share": part.pressure_share,
+            "seconds": seconds(part["last_us"] - part.start_us),
             "mailbox_busy_share": ratio(part["mailbox_busy_samples"], part["mailbox_samples"]),
         }
         for name in _LATENCIES:

@@ -59,14 +59,14 @@ LAYOUTS: Final = {
         "Deliveries of the whole range, by QoS",
         _columns(
             "qos:text offered,sent,dropped,acknowledged,resent,waiting_growth,received:int"
-            " delivery_ratio,sent_per_second,dropped_per_second,seconds,pressure_seconds:float"
+            " delivery_ratio,sent_per_second,dropped_per_second,seconds,pressure_share:float"
         ),
     ),
     "timeline": Layout(
         "Deliveries, fairness and pressure over time, by window and QoS",
         _columns(
             "qos:text start_us,window_us,offered,sent,dropped:int"
-            " sent_per_second,dropped_per_second,pressure_share,pressed_sessions,jain_delivery_ratio:float"
+            " sent_per_second,dropped_per_second,pressed_sessions,jain_delivery_ratio:float"
             " lowest_delivery_ratio:float"
             f" gated,mailbox_max,mqueue_max:int {_bounded('latency_p99')}"
         ),
@@ -76,7 +76,7 @@ LAYOUTS: Final = {
         _columns(
             "hour_us,sessions,offered,sent:int delivery_ratio,jain_delivery_ratio,jain_goodput,maxmin_goodput,"
             f"gini_goodput:float {_bounded('ack_qos1_p99', 'ack_qos2_p99', 'wait_qos0_p99')}"
-            " starved_sessions,inverted_qos0,dropped:int mailbox_busy_share:float"
+            " starved_sessions,inverted_qos0,dropped:int pressure_share,seconds,mailbox_busy_share:float"
         ),
     ),
     "fairness": Layout(

@@ -80,9 +80,9 @@ def measure(
     with progress.stage(f"{label}: measures") as stage:
         tables: dict[str, list[Row]] = {}
         window_us = window_us or timeline.choose_window(whole["first_us"], whole["last_us"], frames.slot_us)
-        clock = timeline.by_window(frames.timeline.parts(timeline.COLUMNS), frames.slot_us, window_us)
-        tables["timeline"] = timeline.timeline(clock, window_us)
-        tables |= _of_sums(sums, clock)
+        windows = timeline.by_window(frames.timeline.parts(timeline.COLUMNS), frames.slot_us, window_us)
+        tables["timeline"] = timeline.timeline(windows, window_us)
+        tables |= _of_sums(sums)
         kept = _Kept(frames, sums, read.sessions, read.demand, starved_after)
         tables |= _fairness(kept) | _starvation(kept) | _named(kept)
         tables["hours"] = hours.hours(sums, kept.evenness, starvation.per_hour(kept.pieces, starved_after))
@@ -95,7 +95,7 @@ def measure(
     if client_id is not None:
         hours_of_client = client.client_hours(frames.sessions.parts(), client_id)
         all_tables[client.NAME] = of_layout(CLIENT, label, hours_of_client)
-    return Result(facts, all_tables, clock.windows)
+    return Result(facts, all_tables, windows)
 
 
 @dataclass(frozen=True)
@@ -209,11 +209,11 @@ class _Kept:
         return pa.table(columns, schema=STARVED_SESSIONS.schema)
 
 
-def _of_sums(sums: Sums, clock: timeline.Clock) -> dict[str, list[Row]]:
+def _of_sums(sums: Sums) -> dict[str, list[Row]]:
     """The tables that only need sums."""
     whole = sums.whole
     return {
-        "totals": totals.totals(whole, clock),
+        "totals": totals.totals(sums),
         "books": totals.books(whole),
         "queues": totals.queues(whole),
         "reasons": reasons.reasons(whole),

@@ -10,8 +10,9 @@ import pyarrow as pa
 from spark_jobs.arrays import Groups, ints
 from spark_jobs.histograms import counts_by_group
 from spark_jobs.measures.histogram import merged
+from spark_jobs.measures.numbers import ratio
 from spark_jobs.metrics import QOS
-from spark_jobs.store.schema import SESSION_COLUMNS, How
+from spark_jobs.store.schema import HOUR_US, SESSION_COLUMNS, How
 
 _SUMS: Final = tuple(column.name for column in SESSION_COLUMNS if column.how is How.SUM)
 _MAXIMA: Final = tuple(column.name for column in SESSION_COLUMNS if column.how is How.MAX)
@@ -43,6 +44,16 @@ class HourSums:
         names = names_of(prefix, qos)
         return sum(self.numbers[name] for name in names) if names else None
 
+    @property
+    def start_us(self) -> int:
+        """The start of the first interval, but of an hour's rows at most an hour before the end of the last one."""
+        return max(self.numbers["first_us"], self.numbers["last_us"] - HOUR_US)
+
+    @property
+    def pressure_share(self) -> float | None:
+        """The share of the sessions' time under pressure."""
+        return ratio(self.numbers["pressed_us"], self.numbers["duration_us"])
+
     def count(self, prefix: str, qos: str) -> int:
         """As `of`, for counters that every QoS has."""
         found = self.of(prefix, qos)
@@ -59,6 +70,21 @@ class Sums:
     def whole(self) -> HourSums:
         """The sum of the hours; `sessions` counts session hours."""
         return added(list(self.hours.values()))
+
+    @cached_property
+    def covered_us(self) -> int:
+        """How long the rows are about, however long slots are; what the intervals of two hours share counts once.
+
+        The rows of an hour cover the time from the start of the first interval to the end of the last one, also if
+        nobody had anything to report for a while. A session may have been idle for days before: they cover at most an
+        hour, or the rate of all others would depend on it.
+        """
+        covered, reached = 0, None
+        for part in sorted(self.hours.values(), key=lambda part: part["last_us"], reverse=True):
+            end = part["last_us"] if reached is None else min(part["last_us"], reached)
+            covered += max(0, end - part.start_us)
+            reached = part.start_us if reached is None else min(part.start_us, reached)
+        return covered
 
 
 def sums_of(rows: pa.Table) -> dict[int, HourSums]:

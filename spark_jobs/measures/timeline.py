@@ -1,16 +1,13 @@
 """Table `timeline`: deliveries, fairness and pressure over time, from the slots of all brokers.
 
-A **slot** is under pressure if any session's send path was congested, its window full (in deliveries or bytes), its
-rate used up, its mailbox sampled busy, or its QoS 0 gated. A **window** is a whole number of slots and has one row for
+A **window** is a whole number of slots and has one row for
 each QoS. Its `latency_p99` is the wait until first sent at QoS 0, and the time from first sent to acknowledged at QoS 1
 and 2; see `spark_jobs.measures.histogram` for its bounds. Jain's index of a window is over the sessions' intervals
 (x = min(1, sent / offered) of the interval, in steps of 0.001 %), `lowest_delivery_ratio` the lowest x.
-`pressure_share` is the share of the window's time with a session under pressure, `pressed_sessions` the share of its
-session intervals under pressure.
+`pressed_sessions` is the share of its session intervals under pressure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,7 +22,7 @@ from spark_jobs.measures.percentiles import kind_of
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
 from spark_jobs.metrics import GATE_REASONS, QOS
-from spark_jobs.store.schema import FAIR_ONE, FAIR_SCOPES, TIMELINE_HISTOGRAMS
+from spark_jobs.store.schema import FAIR_ONE, FAIR_SCOPES, HOUR_US, TIMELINE_HISTOGRAMS
 
 MOST_POINTS: Final = 400  # points that a plot of the page's width can resolve
 _TIMES: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
@@ -52,19 +49,6 @@ def choose_window(first_us: int, last_us: int, slot_us: int) -> int:
         factor *= _TIMES[-1]
 
 
-@dataclass(frozen=True)
-class Clock:
-    """The windows of a timeline, the time that they cover, and their time under pressure."""
-
-    windows: Sequence[Row]
-    covered_us: int
-    pressure_us: int
-
-    def count(self, prefix: str, qos: str) -> int:
-        """A counter of one QoS or of all, over all windows."""
-        return sum(count_of(window, prefix, qos) for window in self.windows)
-
-
 def count_of(window: Mapping[str, int], prefix: str, qos: str) -> int:
     """A window's counter of one QoS or of all."""
     return sum(window[f"{prefix}_qos{q}"] for q in (QOS if qos == ALL_QOS else (qos,)))
@@ -75,12 +59,13 @@ def gated_in(window: Mapping[str, int]) -> int:
     return sum(window[name] for name in _GATED)
 
 
-def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int) -> Clock:
+def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int) -> list[Row]:
     """Merge the slots of all brokers, and sum them by window.
 
-    A slot covers the time since the previous slot, so that two exports in one slot and none in the next do not count
-    twice; but at most two slots, because in a longer gap no session had anything to report. The first slot of a window
-    covers itself.
+    `covered_us` is for the rates of one window: a slot covers the time since the previous slot, so that two exports in
+    one slot and none in the next do not count twice; but at most two slots, because in a longer gap no session had
+    anything to report. The first slot of a window covers itself. `passed_us` is for the rates of many windows together:
+    the time since the previous slot, at most an hour.
 
     Args:
         parts: rows by `store.schema.TIMELINE_COLUMNS`, with COLUMNS.
@@ -90,7 +75,7 @@ def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int) -> Clock:
     merged = [_slots(part) for part in parts]
     slots = _slots(pa.concat_tables(merged)) if merged else None
     if slots is None or not slots.num_rows:
-        return Clock([], 0, 0)
+        return []
     slot = ints(slots, "slot")
     slots = slots.append_column("start_us", pa.array(slot - slot % window_us))
     groups = Groups(slots, ["start_us"])  # the slots are in order already
@@ -98,15 +83,16 @@ def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int) -> Clock:
     covered[1:] = np.minimum(slot[1:] - slot[:-1], 2 * slot_us)
     covered[groups.starts] = slot_us
     columns = {"start_us": groups.first("start_us").to_pylist(), "covered_us": groups.sum(covered).tolist()}
-    columns["pressure_us"] = groups.sum(np.where(ints(slots, "pressed_rows") > 0, covered, 0)).tolist()
+    passed = np.full(len(slot), slot_us)
+    passed[1:] = np.minimum(slot[1:] - slot[:-1], HOUR_US)
+    columns["passed_us"] = groups.sum(passed).tolist()
     columns |= {name: groups.sum(ints(slots, name)).tolist() for name in (*_FLOW, *_GATED, *_ROWS)}
     # The sum of squares may be above 2**63: as whole numbers of Python.
     columns |= {name: groups.sum(ints(slots, name).astype(object)).tolist() for name in _FAIR}
     columns |= {name: groups.min(_lowest(slots, name)).tolist() for name in _LOWEST}
     columns |= {name: groups.max(ints(slots, name)).tolist() for name in _MAXIMA}
     columns |= {name: counts_by_group(groups, slots, name).tolist() for name in TIMELINE_HISTOGRAMS}
-    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    return Clock(rows, sum(columns["covered_us"]), sum(columns["pressure_us"]))
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def _slots(rows: pa.Table) -> pa.Table:
@@ -127,10 +113,10 @@ def _lowest(rows: pa.Table, name: str) -> Ints:
     return np.where(column.is_valid().to_numpy(zero_copy_only=False), ints(rows, name), _NONE)
 
 
-def timeline(clock: Clock, window_us: int) -> list[Row]:
+def timeline(windows: Sequence[Row], window_us: int) -> list[Row]:
     """The rows of the table."""
     return [
-        _point(window, qos, window_us) for window in clock.windows for qos in EACH_QOS
+        _point(window, qos, window_us) for window in windows for qos in EACH_QOS
     ]  # by time, then QoS
 
 
@@ -146,7 +132,6 @@ def _point(window: Row, qos: str, window_us: int) -> Row:
         "dropped": dropped,
         "sent_per_second": per_second(sent, window["covered_us"]),
         "dropped_per_second": per_second(dropped, window["covered_us"]),
-        "pressure_share": ratio(window["pressure_us"], window["covered_us"]),
         "pressed_sessions": ratio(window["pressed_rows"], window["rows"]),
         "jain_delivery_ratio": Evenness(n, x, xx).jain,
         "lowest_delivery_ratio": ratio(window[f"fair_min_{qos}"], FAIR_ONE) if n else None,

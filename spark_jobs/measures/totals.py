@@ -5,8 +5,7 @@ from typing import Final
 
 from spark_jobs.measures.numbers import per_second, ratio, seconds
 from spark_jobs.measures.result import Row
-from spark_jobs.measures.sums import ALL_QOS, EACH_QOS, HourSums
-from spark_jobs.measures.timeline import Clock
+from spark_jobs.measures.sums import ALL_QOS, EACH_QOS, HourSums, Sums
 
 _GAUGES: Final = ("mailbox_max", "mqueue_max", "mqueue_bytes_max", "window_max")
 _CLOCKS: Final = (
@@ -22,9 +21,10 @@ _CLOCKS: Final = (
 )
 
 
-def totals(sums: HourSums, clock: Clock) -> list[Row]:
-    """The rows of `totals`: counts over the whole range, rates over the time that the timeline covers."""
+def totals(hours: Sums) -> list[Row]:
+    """The rows of `totals`: counts over the whole range, and rates over the time that its rows are about."""
     rows: list[Row] = []
+    sums = hours.whole
     for qos in EACH_QOS:
         resent = sums["resent_publish"] + sums["resent_pubrel"]
         rows.append(
@@ -38,10 +38,10 @@ def totals(sums: HourSums, clock: Clock) -> list[Row]:
                 "waiting_growth": _growth(sums, qos),
                 "received": sums.of("received", qos),
                 "delivery_ratio": ratio(sums.of("sent", qos), sums.of("offered", qos)),
-                "sent_per_second": per_second(clock.count("sent", qos), clock.covered_us),
-                "dropped_per_second": per_second(clock.count("dropped", qos), clock.covered_us),
-                "seconds": seconds(clock.covered_us),
-                "pressure_seconds": seconds(clock.pressure_us),
+                "sent_per_second": per_second(sums.of("sent", qos), hours.covered_us),
+                "dropped_per_second": per_second(sums.of("dropped", qos), hours.covered_us),
+                "seconds": seconds(hours.covered_us),
+                "pressure_share": sums.pressure_share,  # of the sessions, not of a QoS
             }
         )
     return rows

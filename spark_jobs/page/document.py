@@ -84,14 +84,13 @@ def _tiles(result: Result) -> list[tuple[str, str, bool]]:
     fair = result.maybe("fairness", scope="all", qos="all") or {}
     starved = result.maybe("starvation", length="all") or {}
     number = starved.get("sessions", 0)
-    pressed = total["pressure_seconds"] / total["seconds"] if total["seconds"] else None
     return [
         (formats.count(number), "sessions starved", bool(number) and not is_few(result)),
         (formats.index(fair.get("jain_delivery_ratio")), "Jain’s fairness index", False),
         (formats.short(total["offered"]), "deliveries offered", False),
         (formats.percent(total["delivery_ratio"]), "of them sent", False),
         (formats.short(total["dropped"]), "dropped", False),
-        (formats.percent(None if pressed is None else min(1.0, pressed)), "of the time under pressure", False),
+        (formats.percent(total["pressure_share"]), "of the sessions’ time under pressure", False),
     ]
 
 

@@ -184,16 +184,12 @@ def _drops(result: Result) -> list[Finding]:
 
 def _pressure(result: Result) -> list[Finding]:
     total = result.maybe("totals", qos="all")
-    if total is None or not total["seconds"]:
+    if total is None or total["pressure_share"] is None:
         return []
-    scopes = {row["scope"]: row["session_seconds"] for row in result.rows_of("gate") if row["qos"] == "0"}
-    time = sum(scopes.values())
-    if not total["pressure_seconds"] or not time:
+    if not total["pressure_share"]:
         return [Finding(Grade.GOOD, "Pressure", "No session was under pressure.")]
-    part = formats.percent(min(1.0, scopes.get("pressed", 0) / time))
-    some = formats.percent(min(1.0, total["pressure_seconds"] / total["seconds"]))
     gated = [row for row in result.rows_of("reasons") if row["what"] == "gated" and row["deliveries"]]
-    text = f"Sessions were under pressure for {part} of their time; at least one of them {some} of the time."
+    text = f"Sessions were under pressure for {formats.percent(total['pressure_share'])} of their time."
     if gated:
         first = max(gated, key=lambda row: (row["deliveries"], row["reason"]))
         number = sum(row["deliveries"] for row in gated)

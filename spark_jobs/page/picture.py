@@ -81,7 +81,7 @@ def _qos0_rate(result: Result, *, pressed: bool) -> float | None:
     rows = [
         row
         for row in result.rows_of("timeline")
-        if row["qos"] == "0" and row["offered"] and bool(row["pressure_share"]) == pressed
+        if row["qos"] == "0" and row["offered"] and bool(row["pressed_sessions"]) == pressed
     ]
     time_us = sum(row["window_us"] for row in rows)
     return sum(row["sent"] for row in rows) / time_us * 1e6 if time_us else None

@@ -9,7 +9,7 @@ import pytest
 from spark_jobs import cli
 from tests.spark_jobs.conftest import slow_and_fast
 from tests.support.spark.compacting import NEXT, Run, minutes
-from tests.support.spark.metrics_files import write_file, write_metrics
+from tests.support.spark.metrics_files import row, write_file, write_metrics
 
 pytestmark = pytest.mark.once
 
@@ -36,6 +36,32 @@ def test_everything_about_one_client(folder: Path) -> None:
     assert [(row["client_id"], row["offered"], row["sent"]) for row in rows] == [("slow", "180", "156")]
     assert report(folder) == cli.OK
     assert not (folder / "out" / "tables" / "client.csv").exists()
+
+
+def test_rates_do_not_depend_on_the_way(run: Run, tmp_path: Path) -> None:
+    """From metrics and from a store, whose slots are longer, rates and limits are the same.
+
+    Also if nobody had anything to report for most of the time, which the last row is about.
+    """
+    rows = [*slow_and_fast(gate=True), row("fast", 120, 108, offered_qos0=10, sent_qos0=10)]
+    write_metrics(tmp_path / "metrics", rows)
+    run(tmp_path / "metrics", tmp_path / "store")
+    limits = tmp_path / "limits.toml"
+    limits.write_text("dropped_per_second = 0.19\n")
+    summaries = []
+    for way in ("metrics", "store"):
+        out = tmp_path / f"by_{way}"
+        arguments = [f"--{way}", str(tmp_path / way), "--thresholds", str(limits), "--out", str(out)]
+        assert cli.main(["report", "--quiet", *arguments]) == cli.BEYOND_LIMITS
+        summaries.append(json.loads((out / "summary.json").read_text())["runs"][0])
+    assert [found["slot_seconds"] for found in summaries] == [1, 60]
+    totals, same = (found["totals"] for found in summaries)
+    assert totals == same
+    sent, dropped, us = (sum(made[name] for made in rows) for name in ("sent_qos0", "dropped_qos0", "sent_qos1"))
+    assert totals["all"]["seconds"] == 120
+    assert totals["all"]["sent_per_second"] == pytest.approx((sent + us) / 120, abs=1e-9)
+    assert totals["all"]["dropped_per_second"] == pytest.approx(dropped / 120, abs=1e-9)
+    assert totals["all"]["pressure_share"] == pytest.approx(4 / (12 + 120), abs=1e-9)
 
 
 def test_a_client_that_is_not_there_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

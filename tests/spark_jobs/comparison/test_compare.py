@@ -35,6 +35,7 @@ def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: i
             "jain_delivery_ratio": None,
             "ack_qos1_p99": 1000 + rng.uniform(-100, 100),
             "starved_sessions": 0,
+            "seconds": 3600.0,
         }
         for hour in range(hours)
     ]
@@ -52,7 +53,7 @@ def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: i
     rows: dict[str, list[dict[str, Any]]] = {
         "hours": by_hour,
         "timeline": points,
-        "totals": [{"qos": qos, "offered": 100, **ratios, "pressure_seconds": 36.0} for qos in ("all", "0")],
+        "totals": [{"qos": qos, "offered": 100, **ratios, "pressure_share": 0.01} for qos in ("all", "0")],
         "percentiles": [p99],
         "starvation": [{"length": "all", "sessions": 0}],
         "fairness": [{"scope": "all", "qos": "all", "jain_delivery_ratio": 0.99}],
@@ -68,14 +69,14 @@ def window_of(sent: int, rng: random.Random) -> dict[str, Any]:
         counts[bucket_of(rng.randrange(900, 1100))] += 1
     flow = {f"{name}_qos{qos}": 0 for name in ("offered", "sent", "dropped") for qos in QOS}
     gated = {f"gated_{reason}": 0 for reason in GATE_REASONS}
-    known = {"offered_qos0": 10_000, "sent_qos0": sent, "covered_us": MINUTE, "pressure_us": 0}
+    known = {"offered_qos0": 10_000, "sent_qos0": sent, "passed_us": MINUTE}
     return flow | gated | known | dict.fromkeys(TIMELINE_HISTOGRAMS, counts)
 
 
 def result_of_hours(label: str, hours: list[dict[str, Any]]) -> Result:
     """A result with these rows of `hours`."""
     facts = Facts(label, 100, 5, ("b",), len(hours), 0, HOUR, MINUTE, MINUTE, MINUTE, 3)
-    totals = [{"qos": qos, "seconds": 3600.0, "pressure_seconds": 36.0, "delivery_ratio": 1.0} for qos in ("all", "0")]
+    totals = [{"qos": qos, "seconds": 3600.0, "pressure_share": 0.01, "delivery_ratio": 1.0} for qos in ("all", "0")]
     p99 = [{"metric": "ack", "qos": "1", "scope": "all", "p99": 1000.0}]
     known = {"hours": hours, "totals": totals, "percentiles": p99}
     return Result(facts, EMPTY | {name: table(name, label, rows) for name, rows in known.items()})

@@ -14,7 +14,7 @@ from spark_jobs.measures.result import Result
 from spark_jobs.measures.summary import summary
 from spark_jobs.progress import Progress
 from tests.spark_jobs.measures.conftest import HOSTILE, HOURS
-from tests.support.spark.compacted import HOUR, MINUTE, NOON, HeldRows, store_frames
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, HeldRows, session_hour, store_frames
 
 pytestmark = pytest.mark.once
 
@@ -40,14 +40,25 @@ def test_facts_tell_how_much_there_was(result: Result) -> None:
 
 
 def test_totals_and_reconciliation(result: Result) -> None:
-    """Counts are summed over sessions, rates are over the time that the slots cover, and counters are reconciled."""
+    """Counts are summed over sessions, rates are over the time of the rows, and counters are reconciled."""
     row = result.one("totals", qos="all")
     assert (row["offered"], row["sent"], row["dropped"]) == (3780, 2880, 900)
-    assert (row["seconds"], row["pressure_seconds"]) == (HOURS * 3600, HOURS * 1800)
-    assert row["sent_per_second"] == pytest.approx(16 / 60, abs=1e-9)
+    assert row["seconds"] == HOURS * 3600
+    assert row["sent_per_second"] == pytest.approx(2880 / (HOURS * 3600), abs=1e-9)
+    minutes = 60 * (HOURS + HOURS + 2 * HOURS) + 1  # of the sessions good, slow, odd, and once
+    assert row["pressure_share"] == pytest.approx(6 * HOURS / minutes, abs=1e-9)
     assert result.one("totals", qos="0")["acknowledged"] is None
     books = result.one("books", qos="all")
     assert (books["difference"], books["rows_off"]) == (0, HOURS)
+
+
+def test_rates_are_over_the_time_that_rows_are_about() -> None:
+    """Hours without rows are left out, shared time counts once, and one session's idle days do not stretch an hour."""
+    late = session_hour("late", 2, first_us=NOON - 24 * HOUR, sent_qos0=7200)
+    over = session_hour("over", 3, first_us=NOON + 3 * HOUR - MINUTE, last_us=NOON + 3 * HOUR + 10 * MINUTE)
+    row = measure(store_frames([session_hour("a", 0), late, over]), "run", Progress(quiet=True)).one("totals", qos="0")
+    assert row["seconds"] == 2 * 3600 + 600
+    assert row["sent_per_second"] == pytest.approx(7200 / 7800, abs=1e-9)
 
 
 def test_the_timeline_has_a_point_for_each_window(result: Result) -> None:
@@ -57,7 +68,6 @@ def test_the_timeline_has_a_point_for_each_window(result: Result) -> None:
     first = rows[0]
     assert (first["start_us"], first["offered"], first["jain_delivery_ratio"]) == (NOON, 21, 0.9)
     assert first["lowest_delivery_ratio"] == 0.5
-    assert [row["pressure_share"] for row in rows[29:31]] == [1, 0]
     assert result.one("timeline", qos="2")["jain_delivery_ratio"] is None
 
 

@@ -33,17 +33,16 @@ def test_brokers_are_put_together_and_gaps_do_not_count() -> None:
         slot(9, "b1", dropped_qos2=2),
         slot(62, "b1"),
     ]
-    clock = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 60 * MINUTE)
-    points = [row for row in timeline.timeline(clock, 60 * MINUTE) if row["qos"] == "0"]
+    windows = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 60 * MINUTE)
+    points = [row for row in timeline.timeline(windows, 60 * MINUTE) if row["qos"] == "0"]
     assert [row["start_us"] for row in points] == [NOON, NOON + 60 * MINUTE]
     first = points[0]
     assert (first["offered"], first["sent"], first["gated"], first["mailbox_max"]) == (10, 7, 3, 8)
     assert (first["jain_delivery_ratio"], first["lowest_delivery_ratio"]) == (0.5, 0.25)
-    assert first["pressure_share"] == 0.25  # of two single slots and one that counts for two
     assert first["pressed_sessions"] == 0.05
-    assert clock.covered_us == 5 * MINUTE
-    assert clock.pressure_us == MINUTE
-    assert clock.count("dropped", "all") == 2
+    assert first["sent_per_second"] == pytest.approx(7 / 240)  # over two single slots and one that counts for two
+    assert points[1]["sent_per_second"] == 0
+    assert sum(window["passed_us"] for window in windows) == 63 * MINUTE  # of many windows together, gaps count
 
 
 def test_latencies_are_of_all_slots_of_a_window() -> None:
@@ -54,8 +53,8 @@ def test_latencies_are_of_all_slots_of_a_window() -> None:
         slot(1, "b1", ack_qos1_buckets=histogram([100] * 100)),
         slot(2, "b1"),
     ]
-    clock = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 2 * MINUTE)
-    points = {(row["start_us"], row["qos"]): row for row in timeline.timeline(clock, 2 * MINUTE)}
+    windows = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 2 * MINUTE)
+    points = {(row["start_us"], row["qos"]): row for row in timeline.timeline(windows, 2 * MINUTE)}
     first = points[NOON, "1"]
     assert (first["latency_p99_low"], first["latency_p99_high"]) == (4608, 5119)
     assert 4608 < first["latency_p99"] < 5119

@@ -84,7 +84,6 @@ def _over_time(dice: random.Random, trouble: float) -> dict[str, Rows]:
                     "dropped": dropped,
                     "sent_per_second": sent / 300,
                     "dropped_per_second": dropped / 300,
-                    "pressure_share": min(1.0, bad + (0.05 if dice.random() < 0.04 else 0.0)),
                     "pressed_sessions": 0.6 * bad + (0.003 if dice.random() < 0.04 else 0.0),
                     "jain_delivery_ratio": 1 - 0.11 * bad - dice.uniform(0, 0.002),
                     "lowest_delivery_ratio": max(0.0, 0.97 - 1.2 * bad - dice.uniform(0, 0.04)),
@@ -114,6 +113,8 @@ def _over_time(dice: random.Random, trouble: float) -> dict[str, Rows]:
                 "starved_sessions": int(14 * bad + 0.5),
                 "inverted_qos0": 0,
                 "dropped": int(14_400_000 * 0.05 * bad),
+                "pressure_share": 0.6 * bad,
+                "seconds": 3600.0,
                 "mailbox_busy_share": 0.001 + 0.02 * bad,
             }
         )
@@ -142,7 +143,7 @@ def _over_sessions(dice: random.Random, trouble: float) -> dict[str, Rows]:
                 "sent_per_second": (offered - dropped) / 86_400,
                 "dropped_per_second": dropped / 86_400,
                 "seconds": 86_400.0,
-                "pressure_seconds": 20_000.0 * trouble,
+                "pressure_share": 0.0654 * trouble,
             }
         )
         for scope, name in groups:
