@@ -32,8 +32,9 @@ TRENDS: Final = {
     "wait_qos0_p99": ("QoS 0 sent, 99th percentile", "us"),
 }
 """Figures of which the index shows the trend: name and unit."""
+_AGAIN: Final = "make the report again"
 _NO_SUMMARY: Final = (
-    StorageError,
+    ReportError,
     ValueError,
     LookupError,
     TypeError,
@@ -48,7 +49,6 @@ class Entry:
     """One report: its folder, and what its summary says of its last run; a figure that it lacks is None."""
 
     folder: str
-    label: str
     start: datetime
     end: datetime
     sessions: int
@@ -62,7 +62,7 @@ def make_index(reports: str, progress: Progress) -> int:
     """Write the index of the reports in a folder.
 
     Returns:
-        The number of reports; those whose summary cannot be read are named, and left out.
+        The number of reports; those that are not complete, or whose summary cannot be shown, are named and left out.
 
     Raises:
         ReportError: there is no report, or the index cannot be written.
@@ -79,36 +79,57 @@ def make_index(reports: str, progress: Progress) -> int:
 
 def _entries(storage: Storage, progress: Progress) -> Iterator[Entry]:
     for folder in storage.folders():
-        name = f"{folder}/{SUMMARY}"
-        if not storage.exists(name) or not storage.exists(f"{folder}/{PAGE}"):
+        there = [name for name in (SUMMARY, PAGE) if storage.exists(f"{folder}/{name}")]
+        if not there:
+            continue  # of something else
+        for name in {SUMMARY, PAGE}.difference(there):
+            progress.warn(f"left out {storage.shown}/{folder}: has no {name}; {_AGAIN}")
+        if len(there) == 1:
             continue
         try:
-            with storage.open(name) as file:
+            with storage.open(f"{folder}/{SUMMARY}") as file:
                 yield entry_of(folder, json.loads(file.read(LONGEST)))
+        except StorageError as error:  # it names the file
+            progress.warn(f"left out: {error}")
         except _NO_SUMMARY as error:
-            progress.warn(f"left out {storage.shown}/{name}: {type(error).__name__}: {error}")
+            progress.warn(f"left out {storage.shown}/{folder}/{SUMMARY}: {_why(error)}")
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with a summary."""
+    match error:
+        case ReportError():
+            return str(error)
+        case json.JSONDecodeError() | UnicodeDecodeError():
+            return f"is not JSON in UTF-8 ({error}); {_AGAIN}"
+        case KeyError():
+            return f"has no {error}; {_AGAIN}"
+        case RecursionError():
+            return f"is nested too deeply; {_AGAIN}"
+        case _:
+            return f"has values that `sluice report` does not write; {_AGAIN}"
 
 
 def entry_of(folder: str, summary: Mapping[str, Any]) -> Entry:
     """The entry of a report by the content of its summary.
 
     Raises:
-        ValueError, LookupError, TypeError, AttributeError, ArithmeticError: it is not a summary of this program.
+        ReportError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError: it is no summary of this
+            program.
     """
     if not isinstance(summary["format"], int) or summary["format"] < FORMAT:
-        raise ValueError(f"format {summary['format']}; expected {FORMAT} or later: make the report again")
+        raise ReportError(f"has format {summary['format']!r:.40}; expected {FORMAT} or later: {_AGAIN}")
     run = summary["runs"][-1]
     start, end = (datetime.fromisoformat(run[name]) for name in ("first_interval_start", "last_interval_end"))
     if start.tzinfo is None or end.tzinfo is None:
-        raise ValueError("times without an offset")
+        raise ReportError(f"has times without an offset; {_AGAIN}")
     for time in (start, end):
         formats.moment(time)  # the time zone may have no such year
     values = {name: None if value is None else float(value) for name, value in _values(run).items()}
     if not all(isfinite(value) for value in (run["sessions"], *values.values()) if value is not None):
-        raise ValueError("a figure that is not finite")
+        raise ReportError(f"has a figure that is not finite; {_AGAIN}")
     return Entry(
         folder,
-        str(run["label"]),
         start,
         end,
         int(run["sessions"]),

@@ -10,7 +10,7 @@ from spark_jobs.page import grids
 from spark_jobs.page.document import CLASSES
 from spark_jobs.page.finding import Grade
 from spark_jobs.page.grids import Cell, Column, grid
-from spark_jobs.page.markup import Html, figure, name_of, small_figure, tag
+from spark_jobs.page.markup import Html, figure, small_figure, tag
 from spark_jobs.page.markup import grid as side_by_side
 from spark_jobs.page.svg import Scale, element, line, path, svg, text
 from spark_jobs.page.templates import fill_page
@@ -67,8 +67,9 @@ def _class(grade: str) -> str:
 
 def _line(entry: Entry) -> list[Cell]:
     values = entry.values
-    # The link's text and target come from the folder's name; quoted, so that it stays a path below this page.
-    link = tag("a", formats.name(entry.label, grids.LONGEST_NAME), href=f"./{quote(entry.folder)}/report.html")
+    # Not the label, which many reports of a store have in common. The link's text and target come from the folder's
+    # name; quoted, so that it stays a path below this page.
+    link = tag("a", formats.name(entry.folder, grids.LONGEST_NAME), href=f"./{quote(entry.folder)}/report.html")
     return [
         Cell(link),
         Cell(formats.moment(entry.start), entry.start.timestamp()),
@@ -81,7 +82,7 @@ def _line(entry: Entry) -> list[Cell]:
         grids.time(values["wait_qos0_p99"]),
         grids.number(entry.sessions),
         grids.number(len(entry.brokers)),
-        Cell(name_of(entry.headline, 200)),
+        Cell(formats.name(entry.headline, 200)),
     ]
 
 

@@ -33,7 +33,7 @@ def reports(_report: Path, tmp_path: Path) -> Path:
         shutil.copy(_report / "report.html", folder)
         summary = json.loads((_report / "summary.json").read_text())
         [run] = summary["runs"]
-        run["label"], run["first_interval_start"] = f"day {day}", f"2026-11-0{day}T00:00:00+00:00"
+        run["first_interval_start"] = f"2026-11-0{day}T00:00:00+00:00"
         run["last_interval_end"] = f"2026-11-0{day}T23:59:59+00:00"
         run["percentiles"]["ack_1_all"]["p99"] = 1000 * 2**day
         summary["grade"] = "unfair" if day == 2 else "good"
@@ -48,10 +48,10 @@ def index(reports: Path, *options: str) -> str:
 
 
 def test_each_report_has_a_row_and_the_figures_a_trend(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The latest comes first; its link leads to its page; the trend's text has the first and the last value."""
+    """The latest comes first; its link has the folder's name; the trend's text has the first and the last value."""
     page = index(reports)
     assert capsys.readouterr().out == f"{reports}/index.html: 3 reports\n"
-    links = [f'href="./2026-11-0{day}/report.html">day {day}<' for day in (3, 2, 1)]
+    links = [f'href="./2026-11-0{day}/report.html">2026-11-0{day}<' for day in (3, 2, 1)]
     assert sorted(links, key=page.index) == links
     assert "1 of 3 reports found sessions that were treated unfairly." in page
     assert "QoS 1 acknowledged, 99th percentile, by report: 2 ms to 8 ms" in page.replace("\u202f", " ")
@@ -61,16 +61,32 @@ def test_each_report_has_a_row_and_the_figures_a_trend(reports: Path, capsys: py
 def test_what_is_no_summary_is_named_and_left_out(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Damaged, of an earlier format, of another program: the others are shown. A folder without a report is nothing."""
     good = json.loads((reports / "2026-11-01" / "summary.json").read_text())
-    spoiled = {"cut": "{", "old": json.dumps({**good, "format": 2}), "other": "[]", "empty": json.dumps({"format": 3})}
-    for name, text in spoiled.items():
+    spoiled = {
+        "cut": ("{", "is not JSON in UTF-8 (Expecting property name"),
+        "old": (json.dumps({**good, "format": 2}), "has format 2; expected 3 or later: make the report again"),
+        "other": ("[]", "has values that `sluice report` does not write; make the report again"),
+        "empty": (json.dumps({"format": 3}), "has no 'runs'; make the report again"),
+    }
+    for name, (text, _) in spoiled.items():
         shutil.copytree(reports / "2026-11-01", reports / name)
         (reports / name / "summary.json").write_text(text)
     (reports / "nothing").mkdir()
     page = index(reports)
     assert page.count("report.html") == 3
     told = capsys.readouterr().err
-    assert all(f"left out {reports}/{name}/summary.json: " in told for name in spoiled)
+    for name, (_, why) in spoiled.items():
+        assert f"left out {reports}/{name}/summary.json: {why}" in told
     assert "nothing" not in told
+
+
+@pytest.mark.parametrize("missing", ["report.html", "summary.json"])
+def test_reports_that_are_not_complete_are_named(
+    missing: str, reports: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A report whose page or summary is not there is left out, and that is told."""
+    (reports / "2026-11-02" / missing).unlink()
+    assert "2026-11-02" not in index(reports)
+    assert f"left out {reports}/2026-11-02: has no {missing}; make the report again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -99,12 +115,11 @@ def test_values_that_cannot_be_shown_are_left_out(
 
 
 def test_names_are_text(reports: Path) -> None:
-    """A folder, a label and a headline that look like markup."""
+    """A folder and a headline that look like markup."""
     folder = reports / 'a"b?c#d'
     shutil.copytree(reports / "2026-11-01", folder)
     summary = json.loads((folder / "summary.json").read_text())
     summary |= {"headline": HOSTILE, "grade": HOSTILE}
-    summary["runs"][0]["label"] = HOSTILE
     (folder / "summary.json").write_text(json.dumps(summary))
     page = index(reports)
     assert HOSTILE not in page

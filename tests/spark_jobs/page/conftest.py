@@ -71,5 +71,5 @@ def _month() -> list[Entry]:
         headline = f"{HOSTILE} {'word ' * 80}" if day == 3 else "All sessions were treated equally."
         grade = ("good", "note", "watch", "unfair", "unknown")[day % 5]
         end = start + timedelta(days=1)
-        found.append(Entry(f"d{day}", "é" * 90, start, end, 20_000, ("b",), grade, headline, values))
+        found.append(Entry(f"d{day}{'é' * 90}", start, end, 20_000, ("b",), grade, headline, values))
     return found
