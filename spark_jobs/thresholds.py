@@ -6,6 +6,8 @@ the least that is allowed, else the most:
     jain_delivery_ratio = 0.99
     ack_qos1_p99 = 250_000      # microseconds
     starved_share = 0.001       # of all sessions
+
+MEASURES.md lists the measures with their units.
 """
 
 import tomllib
@@ -21,7 +23,11 @@ from spark_jobs.measures.result import Result
 STARVED_SHARE: Final = "starved_share"
 LARGEST: Final = 10**18
 """No measure has a larger value, so a larger limit would do nothing."""
-_BETTER: Final = {measured.measure: measured.better for measured in MEASURED if measured.better} | {STARVED_SHARE: -1}
+BETTER: Final = {measured.measure: measured.better for measured in MEASURED if measured.better} | {STARVED_SHARE: -1}
+"""The measures that can have a limit: 1 if it is the least that is allowed, -1 if it is the most."""
+UNITS: Final = {measured.measure: measured.unit for measured in MEASURED} | {STARVED_SHARE: "share"}
+_SHOWN: Final = {"us": " µs", "per_second": "/s", "sessions": " sessions", "deliveries": " deliveries"}
+_FRACTIONS: Final = ("share", "index")
 
 
 @dataclass(frozen=True)
@@ -43,10 +49,11 @@ class Checked:
 
     def __str__(self) -> str:
         what = "at least" if self.least else "at most"
-        allowed = f"{what} {_number(self.limit)} is allowed"
+        unit = _SHOWN.get(UNITS[self.measure], "")
+        allowed = f"{what} {_number(self.limit)}{unit} is allowed"
         if self.value is None:
             return f"{self.measure} has no value although deliveries were offered; {allowed}"
-        return f"{self.measure} is {_number(self.value)}, {allowed}"
+        return f"{self.measure} is {_number(self.value)}{unit}, {allowed}"
 
 
 def _number(value: float) -> str:
@@ -58,18 +65,35 @@ def read_thresholds(path: str) -> dict[str, float]:
     """Read a file of limits.
 
     Raises:
-        ReportError: it cannot be read, or has an unknown measure, or a limit that no value could reach.
+        ReportError: it cannot be read, has no limits, or has unknown measures or limits that no value could reach; all
+            of these are named.
     """
     try:
         limits = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ReportError(f"--thresholds {path}: {error}") from error
-    for measure, limit in limits.items():
-        if measure not in _BETTER:
-            raise ReportError(f"--thresholds {path}: {measure} is not a measure; expected one of {', '.join(_BETTER)}")
-        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= LARGEST:
-            raise ReportError(f"--thresholds {path}: {measure} = {limit!r:.40}; expected a number from 0 to 10^18")
+    if not limits:
+        raise ReportError(f"--thresholds {path}: has no limits; expected lines such as ack_qos1_p99 = 250_000")
+    mistakes = [mistake for measure, limit in limits.items() if (mistake := _mistake(measure, limit))]
+    if unknown := [measure for measure in limits if measure not in BETTER]:
+        are = "is not a measure" if len(unknown) == 1 else "are not measures"
+        mistakes.append(f"{', '.join(unknown)} {are}; expected one of {', '.join(BETTER)}")
+    if mistakes:
+        raise ReportError("\n".join(f"--thresholds {path}: {mistake}" for mistake in mistakes))
     return limits
+
+
+def _mistake(measure: str, limit: object) -> str:
+    """What is wrong with the limit of a measure; empty: nothing."""
+    if measure not in BETTER:
+        return ""
+    fraction = UNITS[measure] in _FRACTIONS
+    if not isinstance(limit, bool) and isinstance(limit, int | float) and 0 <= limit <= (1 if fraction else LARGEST):
+        return ""
+    expected = "a fraction from 0 to 1" if fraction else "a number from 0 to 10^18"
+    if UNITS[measure] == "us":
+        expected += ", in µs"
+    return f"{measure} = {limit!r:.40}; expected {expected}"
 
 
 def values_of(result: Result) -> dict[str, float | None]:
@@ -90,7 +114,7 @@ def check(result: Result, limits: Mapping[str, float]) -> list[Checked]:
     values, missing = values_of(result), without_value(result)
     checked = []
     for measure, limit in limits.items():
-        value, least = values[measure], _BETTER[measure] > 0
+        value, least = values[measure], BETTER[measure] > 0
         beyond = measure in missing if value is None else value < limit if least else value > limit
         checked.append(Checked(measure, limit, least, value, beyond))
     return checked

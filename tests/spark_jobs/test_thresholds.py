@@ -1,6 +1,8 @@
 """Limits of measures, and the figures for collectors."""
 
 import json
+import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from spark_jobs import cli
 from spark_jobs.errors import ReportError
 from spark_jobs.measures.result import Result
 from spark_jobs.openmetrics import open_metrics
-from spark_jobs.thresholds import STARVED_SHARE, Checked, check, read_thresholds
+from spark_jobs.thresholds import BETTER, STARVED_SHARE, UNITS, Checked, check, read_thresholds
 from tests.spark_jobs.conftest import slow_and_fast
 from tests.support.spark.metrics_files import write_metrics
 from tests.support.spark.sample_result import replaced, sample_result
@@ -42,14 +44,20 @@ def test_a_value_beyond_its_limit_is_exit_code_3(tmp_path: Path, capsys: pytest.
     [
         ("jain = 1", r"jain is not a measure; expected one of .*starved_share"),
         ("sent_per_second = 1", r"sent_per_second is not a measure"),  # more is neither better nor worse
-        ("delivery_ratio = '1'", r"delivery_ratio = '1'; expected a number from 0 to 10\^18"),
-        ("delivery_ratio = nan", r"delivery_ratio = nan; expected a number"),  # nothing is less than it
+        ("delivery_ratio = '1'", r"delivery_ratio = '1'; expected a fraction from 0 to 1$"),
+        ("jain_delivery_ratio = 7", r"jain_delivery_ratio = 7; expected a fraction from 0 to 1$"),  # never held
+        ("starved_share = 5", r"starved_share = 5; expected a fraction"),  # never missed: per cent were meant
+        ("ack_qos1_p99 = '1'", r"ack_qos1_p99 = '1'; expected a number from 0 to 10\^18, in µs$"),
+        ("", r"limits.toml: has no limits; expected lines such as ack_qos1_p99 = 250_000"),
+        ("# ack_qos1_p99 = 1", r"has no limits"),
+        ("a = 1\nb = 2\ndelivery_ratio = 7", r"ratio = 7; .*\n--thresholds .*: a, b are not measures; expected"),
+        ("delivery_ratio = nan", r"delivery_ratio = nan; expected a fraction"),  # nothing is less than it
         ("ack_qos1_p99 = inf", r"ack_qos1_p99 = inf; expected a number"),
-        ("delivery_ratio = -0.5", r"delivery_ratio = -0.5; expected a number"),
+        ("delivery_ratio = -0.5", r"delivery_ratio = -0.5; expected a fraction"),
         (f"ack_qos1_p99 = 1{'0' * 400}", r"ack_qos1_p99 = 10{39}; expected a number"),
         (f"ack_qos1_p99 = 1{'0' * 5_000}", r"limits.toml: "),
         (f"a = {'[' * 5_000}", r"limits.toml: "),
-        ("delivery_ratio = true", r"expected a number"),
+        ("delivery_ratio = true", r"expected a fraction"),
         ("delivery_ratio", r"limits.toml: "),
     ],
 )
@@ -60,6 +68,19 @@ def test_limits_that_mean_nothing_are_refused(tmp_path: Path, text: str, told: s
         read_thresholds(str(tmp_path / "limits.toml"))
     with pytest.raises(ReportError, match="No such file"):
         read_thresholds(str(tmp_path / "none.toml"))
+
+
+def test_the_documentation_has_every_measure() -> None:
+    """MEASURES.md lists those that can have a limit, with the unit, and whether it is the least or the most."""
+    units = {"us": "µs", "per_second": "per second", "share": "fraction", "index": "fraction"}
+    text = (files("spark_jobs") / "MEASURES.md").read_text(encoding="utf-8").partition("\n## Limits")[2]
+    listed: dict[str, tuple[str, str]] = {}
+    for names, unit, limit in re.findall(r"^\| (`[^|]*) \| ([^|]*) \| (the least|the most) \|$", text, re.MULTILINE):
+        listed |= dict.fromkeys(re.findall("`([a-z0-9_]+)`", names), (unit, limit))
+    assert listed == {
+        name: (units.get(UNITS[name], UNITS[name]), "the least" if better > 0 else "the most")
+        for name, better in BETTER.items()
+    }
 
 
 def test_the_starved_are_a_share_of_all_sessions() -> None:
@@ -132,6 +153,6 @@ def test_figures_are_open_metrics() -> None:
 def test_values_are_written_without_exponents() -> None:
     """Microseconds can be millions."""
     assert str(Checked("ack_qos1_p99", 250_000, False, 1_898_280.4, True)) == (
-        "ack_qos1_p99 is 1,898,280, at most 250,000 is allowed"
+        "ack_qos1_p99 is 1,898,280 µs, at most 250,000 µs is allowed"
     )
     assert "is 0.5, at least 0.99" in str(Checked("jain_delivery_ratio", 0.99, True, 0.5, True))
