@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m spark
     """Run the command line; `program` is its name in help texts. Returns the exit code."""
     parser = _parser(program)
     parsed = parser.parse_args(arguments)
-    progress = Progress(quiet=getattr(parsed, "quiet", True) or parsed.command != "report")
+    progress = Progress(quiet=getattr(parsed, "quiet", True) or parsed.command != "report", command=parsed.command)
     try:
         _require_folders(parsed)
         return _COMMANDS[parsed.command](parsed, progress)

@@ -4,9 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, TextIO
-
-PREFIX: Final = "report"
+from typing import TextIO
 
 
 class Stage:
@@ -22,11 +20,13 @@ class Progress:
     Args:
         stream: output of the lines; default: stderr.
         quiet: print only warnings.
+        command: each line begins with it.
     """
 
-    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
+    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False, command: str = "report") -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._quiet = quiet
+        self._command = command
         self._started = time.monotonic()
 
     def say(self, text: str) -> None:
@@ -50,5 +50,5 @@ class Progress:
 
     def _print(self, text: str) -> None:
         elapsed = time.monotonic() - self._started
-        self._stream.write(f"{PREFIX} {elapsed:6.1f} s  {text}\n")
+        self._stream.write(f"{self._command} {elapsed:6.1f} s  {text}\n")
         self._stream.flush()

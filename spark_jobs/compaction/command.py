@@ -49,7 +49,7 @@ def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -
     from spark_jobs.compaction.compact import compact
 
     options = _options(parsed)
-    progress = Progress(quiet=parsed.quiet)
+    progress = Progress(quiet=parsed.quiet, command="compact")
     with spark.when_wanted(parsed.master, progress, settings) as spark_of:
         return compact(options, spark_of, progress)
 

@@ -24,6 +24,7 @@ from spark_jobs.compaction.plan import Hour, batches
 from spark_jobs.compaction.slots import choose_slot, format_slot
 from spark_jobs.compaction.survey import Survey, inspected_here, require_good, survey
 from spark_jobs.errors import ReportError
+from spark_jobs.formats import counted
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Entry, Storage, is_hidden, open_storage
 from spark_jobs.store.delta import (
@@ -191,7 +192,10 @@ class _Compaction:
         known = Known(None if options.rebuild else self.snapshot, self.skipped)
         with self.progress.stage(f"searching files in {self.metrics.shown}") as stage:
             found = survey(self.metrics, known, options.start_us, options.end_us, self._inspected)
-            stage.note = f"{found.files:,} files, new ones with {found.rows:,} rows, {len(found.skipped):,} skipped"
+            stage.note = (
+                f"{counted(found.files, 'file')}, new ones with {counted(found.rows, 'row')} of sessions and intervals"
+                f", {len(found.skipped):,} skipped"
+            )
         if not found.good and self.snapshot is None:
             require_good(self.metrics, found.skipped)
         if self.snapshot is not None:

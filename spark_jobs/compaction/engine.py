@@ -15,6 +15,7 @@ from spark_jobs.compaction.hour_builder import Aggregated, FileHour, named
 from spark_jobs.compaction.packing import packed
 from spark_jobs.compaction.plan import Hour
 from spark_jobs.compaction.stages import PIECES, WRITTEN, Stages, opened, tasks_of
+from spark_jobs.formats import counted
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage
 from spark_jobs.store.delta import HourFiles, Snapshot, added
@@ -51,9 +52,9 @@ class Engine:
         aggregation = Aggregation(self.metrics, tuple(shares), snapshot.slot_us, before)
         stages = Stages(aggregation, snapshot.storage, shares)
         tasks = tasks_of([*packed(files.values()), *([None] if before is not None else [])])
-        with progress.stage(f"{named(hours)}: compacting {len(files)} files") as stage:
+        with progress.stage(f"{named(hours)}: compacting {counted(len(files), 'file')}") as stage:
             made = _collected(self._run(stages, tasks))
-            stage.note = f"{sum(part.rows for part in made.parts):,} rows"
+            stage.note = f"{counted(sum(part.rows for part in made.parts), 'row')} of sessions"
         return made
 
     def _run(self, stages: Stages, tasks: pa.Table) -> pa.Table:

@@ -257,8 +257,8 @@ def test_the_bundle_needs_a_folder(capsys: pytest.CaptureFixture[str], tmp_path:
 
 
 def test_progress_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line on stderr when a stage begins and when it ends; quiet prints only warnings."""
-    progress = Progress()
+    """A line on stderr, by the command, when a stage begins and when it ends; quiet prints only warnings."""
+    progress = Progress(command="compact")
     with progress.stage("reading") as stage:
         stage.note = "3 files"
     Progress(quiet=True).say("not this")
@@ -266,6 +266,7 @@ def test_progress_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
+    assert [line.split()[0] for line in lines] == ["compact", "compact", "report"]
     assert [line.split("s  ", 1)[1].split("(")[0] for line in lines] == [
         "reading ...",
         "  done: 3 files ",
