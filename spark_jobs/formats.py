@@ -143,6 +143,22 @@ def minute(time_us: int) -> str:
     return _shown(local(time_us // 1_000_000), "%-d %b %H:%M")
 
 
+def span(start_us: int | None, end_us: int | None) -> str:
+    """A range for a message, without its end: 2026-11-21T13:00 to 2026-11-21T15:00 (UTC); None: open."""
+    zone = _zone.get()
+    try:
+        start, end = (
+            None if time_us is None else datetime.fromtimestamp(time_us // 1_000_000, zone)
+            for time_us in (start_us, end_us)
+        )
+    except (ValueError, OverflowError):  # the time zone may have no such year
+        with in_zone(UTC):
+            return span(start_us, end_us)
+    first = "the beginning" if start is None else start.isoformat()[:16]
+    last = "the end" if end is None else end.isoformat()[:16]
+    return f"{first} to {last} ({zone})"
+
+
 def between(start_us: int, end_us: int) -> str:
     """Two points in time; a common day is named once: 21 Nov 14:05 to 15:20."""
     start, end = (local(time // 1_000_000) for time in (start_us, end_us))

@@ -8,7 +8,7 @@ from math import lcm
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.errors import ReportError
-from spark_jobs.formats import in_zone
+from spark_jobs.formats import in_zone, span
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage, StorageError, open_storage
 
@@ -119,14 +119,14 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
     out = open_storage(options.out)
     check_writable(out)
     with (
+        in_zone(options.zone),
         spark.when_wanted(options.master, progress, settings) as spark_of,
         _sources(spark_of, options.sources, out, progress) as frames,
     ):
         results = _measure(frames, options, progress)
         with progress.stage("writing tables and page") as stage:
             checked = check(results[-1], limits)
-            with in_zone(options.zone):
-                summary = publish(results, out, checked)
+            summary = publish(results, out, checked)
             stage.note = f"{options.out.rstrip('/')}/report.html"
     exceeded = [each for each in checked if each.exceeded]
     for each in exceeded:
@@ -152,7 +152,6 @@ def _sources(
     from spark_jobs import sources as reading
     from spark_jobs.compaction.compact import Options as Compaction
     from spark_jobs.compaction.compact import compact
-    from spark_jobs.compaction.survey import span
     from spark_jobs.store.store import Selection, open_store
 
     own: list[str] = []
@@ -160,7 +159,7 @@ def _sources(
         opened = []
         for number, source in enumerate(sources):
             if source.is_widened:
-                progress.warn(f"{source.label}: extended to whole hours, {span(source.start_us, source.end_us)} (UTC)")
+                progress.warn(f"{source.label}: extended to whole hours, {span(source.start_us, source.end_us)}")
             uri = source.store
             if uri is None:
                 own.append(f"{_OWN_STORE}-{number}")

@@ -7,9 +7,11 @@ from typing import Final
 from spark_jobs.compaction.clocks import CLOCK, off_clocks
 from spark_jobs.compaction.survey import hour_of
 from spark_jobs.errors import ReportError
+from spark_jobs.formats import span
 from spark_jobs.measures.frames import Finding, SourceFile, StoreFrames
+from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.store import Selection, Store
-from spark_jobs.store.taken import DUPLICATE, OVERLAPPING, READ, FileRecord, hour_name
+from spark_jobs.store.taken import DUPLICATE, OVERLAPPING, READ, FileRecord
 
 _EXPLANATIONS: Final = {
     DUPLICATE: "Rows of files that have all their rows of the hour in common with other files; counted once.",
@@ -95,4 +97,4 @@ def _there(store: Store) -> str:
     hours = store.hours()
     if not hours:
         return f"{store.storage.shown} is empty."
-    return f"{store.storage.shown} holds {hour_name(hours[0])} to {hour_name(hours[-1])} (UTC)."
+    return f"{store.storage.shown} holds {span(hours[0], hours[-1] + HOUR_US)}."

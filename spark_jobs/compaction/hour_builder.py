@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from deltalake.transaction import AddAction
 
 from spark_jobs.compaction.plan import Hour
+from spark_jobs.formats import span
 from spark_jobs.progress import Progress
 from spark_jobs.store.delta import BROKERS, FILES, Change, Snapshot, add_rows
 from spark_jobs.store.schema import DATASETS, HOUR_US
@@ -17,7 +18,6 @@ from spark_jobs.store.taken import (
     FileRecord,
     Ledger,
     by_name,
-    hour_name,
     records_table,
     watermarks_table,
 )
@@ -135,5 +135,4 @@ def _with_result(file: FileRecord, own: Sequence[FileHour], dropped: int, late: 
 
 def named(hours: Sequence[Hour]) -> str:
     """The hours as text."""
-    first, last = hour_name(hours[0].hour_us), hour_name(hours[-1].hour_us)
-    return first if first == last else f"{first} to {last}"
+    return span(hours[0].hour_us, hours[-1].hour_us + HOUR_US)

@@ -14,10 +14,11 @@ from typing import Final
 from spark_jobs.compaction.footers import inspect
 from spark_jobs.compaction.known import NOTHING_KNOWN, Known
 from spark_jobs.errors import ReportError
+from spark_jobs.formats import span
 from spark_jobs.storage import Entry, Storage, is_hidden
 from spark_jobs.storage.local import LocalStorage
 from spark_jobs.store.schema import HOUR_US
-from spark_jobs.store.taken import USED, FileRecord, hour_name
+from spark_jobs.store.taken import USED, FileRecord
 
 LAYOUT: Final = "date=YYYY-MM-DD/hour=HH/*.parquet"
 FOOTER_READERS: Final = 16
@@ -146,8 +147,8 @@ def _nothing(storage: Storage, start_us: int | None, end_us: int | None) -> str:
         when = "a broker writes one each quarter of an hour, and when it stops"
         return f"{storage.shown}: no metrics files; expected {expected}: {when}"
     return (
-        f"{storage.shown}: no files in the requested range ({span(start_us, end_us)}); "
-        f"there are folders for {hour_name(min(hours))} to {hour_name(max(hours))} (UTC)"
+        f"{storage.shown}: no files in the requested range, {span(start_us, end_us)}; "
+        f"there are folders for {span(min(hours), max(hours) + HOUR_US)}"
     )
 
 
@@ -158,13 +159,6 @@ def require_good(storage: Storage, skipped: Iterable[FileRecord]) -> None:
     more = len(bad) - NAMED_IN_ERROR
     rest = f"; and {more} more" if more > 0 else ""
     raise ReportError(f"{storage.shown}: none of the {len(bad)} files can be used: {named}{rest}")
-
-
-def span(start_us: int | None, end_us: int | None) -> str:
-    """A range as text."""
-    first = hour_name(start_us) if start_us is not None else "the beginning"
-    last = hour_name(end_us) if end_us is not None else "the end"
-    return f"{first} to {last}"
 
 
 def hour_of(name: str) -> int | None:

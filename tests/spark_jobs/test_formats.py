@@ -183,3 +183,13 @@ def test_findings_about_the_input_are_counted() -> None:
     assert formats.quality("empty", 1) == "1 empty file"
     assert formats.quality("clock", 2) == "2 wrong clocks"
     assert formats.quality("some_thing", 1234) == "some thing (1,234)"
+
+
+def test_ranges_have_one_form() -> None:
+    """In the time zone, without their end; in UTC if the zone has no such year."""
+    noon = 1_795_262_400_000_000
+    assert formats.span(noon, noon + 3_600_000_000) == "2026-11-21T12:00 to 2026-11-21T13:00 (UTC)"
+    with formats.in_zone(ZoneInfo("Asia/Kolkata")):
+        assert formats.span(None, noon) == "the beginning to 2026-11-21T17:30 (Asia/Kolkata)"
+    with formats.in_zone(ZoneInfo("America/New_York")):
+        assert formats.span(-62_135_596_800_000_000, None) == "0001-01-01T00:00 to the end (UTC)"

@@ -84,12 +84,15 @@ def test_times_are_shown_in_the_time_zone(folder: Path) -> None:
 
 
 def test_a_range_is_read_in_the_time_zone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Noon in UTC is half past five in Kolkata; an offset in the option is stronger."""
+    """Noon in UTC is half past five in Kolkata, also in messages; an offset in the option is stronger."""
     zone = ("--timezone", "Asia/Kolkata")
     assert report(folder, *zone, "--from", "2026-11-21T17:30", "--to", "2026-11-21T18:30") == cli.OK
     assert report(folder, *zone, "--from", "2026-11-21T12:00Z") == cli.OK
+    assert report(folder, *zone, "--from", "2026-11-21T17:45", "--to", "2026-11-21T18:00") == cli.OK
+    hour = "2026-11-21T17:30 to 2026-11-21T18:30 (Asia/Kolkata)"
+    assert f"extended to whole hours, {hour}\n" in capsys.readouterr().err
     assert report(folder, *zone, "--from", "2026-11-21T19:30") == cli.WRONG_INPUT
-    capsys.readouterr()
+    assert f"there are folders for {hour}\n" in capsys.readouterr().err
     for name in ("Mars/Olympus", "Europe", "../UTC"):
         assert report(folder, "--timezone", name) == cli.WRONG_INPUT
         assert f"--timezone {name}: is not known" in capsys.readouterr().err

@@ -44,5 +44,5 @@ def test_only_the_dates_of_a_range_are_listed(tmp_path: Path) -> None:
     storage.asked.clear()
     survey(storage, NOTHING_KNOWN, NOON - 12 * HOUR_US, None)
     assert storage.asked == ["date=2026-11-20", "date=2026-11-21", "date=2026-11-22"]
-    with pytest.raises(ReportError, match=r"no files in the requested range .* 2026-11-19T05 to 2026-11-22T05"):
+    with pytest.raises(ReportError, match=r"no files in the requested range, .* 2026-11-19T05:00 to 2026-11-22T06:00"):
         survey(storage, NOTHING_KNOWN, NOON + 100 * HOUR_US, None)
