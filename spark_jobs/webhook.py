@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from threading import Thread
 from typing import Any, Final
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -44,14 +44,14 @@ def require_url(url: str) -> None:
                 return
     except ValueError:  # a port or an address that is none
         pass
-    example = "https://example.com/hook, with spaces and letters beyond ASCII as %XX"
+    example = "https://example.com/hook, by http or https, with spaces and letters beyond ASCII as %XX"
     raise ReportError(f"--webhook {shown(url)}: expected a URL such as {example}")
 
 
 def shown(url: str) -> str:
-    """The URL without its user, path and query, which may be secret."""
+    """The URL without its user, path and query, which may be secret, as all of what is no URL may be."""
     found = _HOST.match(url)
-    return f"{found[1]}://{found[2]}/..." if found else "(not a URL)"
+    return f"{found[1]}://{found[2]}/..." if found else "(not shown)"
 
 
 def tell(url: str, summary: Mapping[str, Any], out: str) -> None:
@@ -71,9 +71,15 @@ def tell(url: str, summary: Mapping[str, Any], out: str) -> None:
         hint = ", expected 200 to 299: name the address that it redirects to" if 300 <= error.code < 400 else ""
         raise ReportError(f"--webhook {shown(url)}: answered {error.code} {error.reason}{hint}; {complete}") from error
     except OSError as error:
-        raise ReportError(f"--webhook {shown(url)}: {error}; {complete}") from error
+        raise ReportError(f"--webhook {shown(url)}: {_reason(error)}; {complete}") from error
     except (HTTPException, ValueError) as error:  # its text may have parts of the URL
         raise ReportError(f"--webhook {shown(url)}: no answer of HTTP ({type(error).__name__}); {complete}") from None
+
+
+def _reason(error: OSError) -> str:
+    """What the system says, such as `Connection refused`."""
+    cause = error.reason if isinstance(error, URLError) else error
+    return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
 
 
 def _send(request: Request) -> None:

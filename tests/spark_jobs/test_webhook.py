@@ -1,9 +1,11 @@
 """What another program is told about a report."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,8 @@ def test_the_findings_are_sent(hook: Hook, tmp_path: Path) -> None:
     [(path, body)] = hook.received
     assert path == "/hook?token=secret"
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    documented = (files("spark_jobs") / "MEASURES.md").read_text(encoding="utf-8").partition("\n## The webhook")[2]
+    assert set(body) == set(re.findall(r"^\| `(\w+)` \|", documented.partition("\n## ")[0], re.MULTILINE))
     for name in ("headline", "grade", "findings", "thresholds"):
         assert body[name] == summary[name]
     assert (body["label"], body["report"]) == ("metrics", str(tmp_path / "out"))
@@ -126,20 +130,20 @@ def test_a_hook_that_is_not_there_is_an_error(hook: Hook, tmp_path: Path, capsys
     """Nobody listens any more: the reason is told."""
     hook.server_close()
     assert cli.main(arguments(tmp_path, hook.url)) == cli.WRONG_INPUT
-    assert "refused" in capsys.readouterr().err
+    assert "/...: Connection refused; the report in " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "url",
     [
-        *("file:///etc/passwd", "example.com/hook", "https://", "http://a:x/", "http://[/", ""),
+        *("file:///etc/passwd", "ftp://a/SECRET", "example.com/hook", "https://", "http://a:x/", "http://[/", ""),
         *("http://a/T0/SECRET x", "http://a/SECRET\n", "http://a/SECRETü", "http://a#SECRET\t"),
         *("http://ann:SECRET/x@a/", "SECRET://a/", "http://SECRET x/", "http://a:SECRET@b:x/"),
     ],
 )
 def test_only_urls_of_web_servers_are_accepted(url: str) -> None:
     """A file, a host without a scheme, what no request can have: refused before the report is made, without secrets."""
-    with pytest.raises(ReportError, match="expected a URL such as") as told:
+    with pytest.raises(ReportError, match="expected a URL such as .*/hook, by http or https,") as told:
         require_url(url)
     assert "SECRET" not in str(told.value)
 
