@@ -24,6 +24,7 @@ _COLUMNS: Final = (
     Column("report", text=True),
     Column("from", text=True),
     Column("grade", text=True),
+    Column("in short", text=True, wrap=True),  # before the figures: a window of usual width shows it
     Column("sent of offered"),
     Column("Jain"),
     Column("starved"),
@@ -32,7 +33,6 @@ _COLUMNS: Final = (
     Column("QoS 0 wait p99"),
     Column("sessions"),
     Column("brokers"),
-    Column("in short", text=True, wrap=True),
 )
 
 
@@ -74,6 +74,7 @@ def _line(entry: Entry) -> list[Cell]:
         Cell(link),
         Cell(formats.moment(entry.start), entry.start.timestamp()),
         Cell(tag("span", formats.name(entry.grade, 12), class_=f"pill {_class(entry.grade)}")),
+        Cell(formats.name(entry.headline, 200)),
         grids.share(values["delivery_ratio"]),
         grids.index(values["jain_delivery_ratio"]),
         grids.share(values["starved_share"]),
@@ -82,7 +83,6 @@ def _line(entry: Entry) -> list[Cell]:
         grids.time(values["wait_qos0_p99"]),
         grids.number(entry.sessions),
         grids.number(len(entry.brokers)),
-        Cell(formats.name(entry.headline, 200)),
     ]
 
 

@@ -15,6 +15,7 @@ from spark_jobs.page.zoom import zoomable
 
 QOS: Final = ("0", "1", "2")
 _MICRO: Final = 1_000_000
+_LONGEST_IN_PLOT: Final = 12  # letters of a label in a title that must fit on a phone
 
 _PRESSURE: Final = [("p1 shade", "a session under pressure"), ("p4 shade", "more than half of them")]
 _READ_FAIRNESS: Final = WORDS["read"]["fairness"]
@@ -39,7 +40,7 @@ def fairness_section(results: Sequence[Result]) -> Html:
     panels = []
     for place, result in enumerate(results):
         shaded = _bands(result, shifts[place])
-        of = f"{formats.name(result.label)}: " if len(results) > 1 else ""
+        of = f"{formats.name(result.label, _LONGEST_IN_PLOT)}: " if len(results) > 1 else ""
         class_ = f"r{place}" if len(results) > 1 else "r1"
         panels.append(Index(f"{of}Jain’s index, delivery ratio", class_, floors[0], jain[place], shaded))
         if len(results) == 1:

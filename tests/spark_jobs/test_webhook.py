@@ -143,7 +143,7 @@ def test_a_hook_that_is_not_there_is_an_error(hook: Hook, tmp_path: Path, capsys
 )
 def test_only_urls_of_web_servers_are_accepted(url: str) -> None:
     """A file, a host without a scheme, what no request can have: refused before the report is made, without secrets."""
-    with pytest.raises(ReportError, match="expected a URL such as .*/hook, by http or https,") as told:
+    with pytest.raises(ReportError, match=r"expected a URL such as .*/hook, by http or https,") as told:
         require_url(url)
     assert "SECRET" not in str(told.value)
 
