@@ -70,12 +70,18 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
     except pa.ArrowInvalid as error:
         return judged(*_broken(storage, entry, error))
     except Exception as error:  # pyarrow raises many types for a damaged footer
-        return judged(UNREADABLE, f"cannot be read: {first_line(error)}")
+        return judged(UNREADABLE, f"cannot be read: {_reason(error)}")
     if wrong:
         return replace(judged(IMPOSSIBLE, wrong), rows=metadata.num_rows)
     ends = found["interval_end"]
     good = judged(status, why)
     return replace(good, rows=metadata.num_rows, first_us=ends.low, last_us=ends.high, brokers=brokers)
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be read, without its name, which is said already."""
+    cause = error.__cause__ if isinstance(error, StorageError) else None
+    return (cause.strerror if isinstance(cause, OSError) else None) or first_line(error)
 
 
 def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
@@ -85,7 +91,7 @@ def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
             for _ in parquet.iter_batches():
                 pass
     except StorageError as error:
-        return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"cannot be read: {first_line(error)}")
+        return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"cannot be read: {_reason(error)}")
     except Exception as error:  # as above
         return damaged(file, first_line(error))
     return None

@@ -105,7 +105,13 @@ class LocalStorage(Storage):
         except OSError as error:
             place = error.filename if error.filename is not None else self.path(name)
             why = error.strerror or str(error)
-            raise StorageError(f"{self.shown}: {place} cannot be {what}: {why}") from error
+            raise StorageError(f"{self._named(Path(os.fsdecode(place)))} cannot be {what}: {why}") from error
+
+    def _named(self, place: Path) -> str:
+        """A file or folder as the user writes it; one outside, such as a parent, with this folder before it."""
+        if place.is_relative_to(self.root):
+            return str(Path(self.shown) / place.relative_to(self.root))
+        return f"{self.shown}: {place}"
 
 
 def _files_below(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[tuple[Path, os.stat_result]]:
