@@ -111,14 +111,14 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
     from spark_jobs import spark
 
     spark.require_packages()
-    from spark_jobs.publish import check_writable, publish
+    from spark_jobs.publish import publish, writable
     from spark_jobs.thresholds import check, read_thresholds
     from spark_jobs.webhook import tell
 
     limits = read_thresholds(options.thresholds) if options.thresholds is not None else {}
     out = open_storage(options.out)
-    check_writable(out)
     with (
+        writable(out),
         in_zone(options.zone),
         spark.when_wanted(options.master, progress, settings) as spark_of,
         _sources(spark_of, options.sources, out, progress) as frames,

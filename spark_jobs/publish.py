@@ -1,7 +1,8 @@
 """Writes the files of a report: tables, page, summary, and for two runs a picture."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from spark_jobs.measures.files import FOLDER, TABLES, encoded
@@ -12,7 +13,7 @@ from spark_jobs.page import render
 from spark_jobs.page.findings import findings
 from spark_jobs.page.picture import compared
 from spark_jobs.page.verdict import headline, sentences
-from spark_jobs.storage import Storage
+from spark_jobs.storage import Storage, StorageError
 from spark_jobs.thresholds import Checked
 
 PAGE: Final = "report.html"
@@ -22,14 +23,23 @@ METRICS: Final = "metrics.prom"
 _PROBE: Final = ".writable"
 
 
-def check_writable(out: Storage) -> None:
-    """Make the folder and write to it, before the job starts.
+@contextmanager
+def writable(out: Storage) -> Iterator[None]:
+    """Make the folder and write to it, before the job starts; if the job fails, a new folder without files is removed.
 
     Raises:
-        StorageError: that failed.
+        StorageError: it cannot be written to.
     """
+    is_new = not out.exists()
     out.write(_PROBE, b"")
     out.remove(_PROBE)
+    try:
+        yield
+    except BaseException:
+        with suppress(StorageError):
+            if is_new and not out.folders() and not any(out.files()):
+                out.remove("")
+        raise
 
 
 def publish(results: Sequence[Result], out: Storage, checked: Sequence[Checked] = ()) -> dict[str, Any]:
