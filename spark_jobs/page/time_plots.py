@@ -182,7 +182,8 @@ def deliveries(flows: Sequence[Flow], shaded: Sequence[Band], axis: TimeAxis, wi
             parts = "".join(_area(piece, place, down) for piece in _above_zero(flow.dropped))
             drawn.append(f'<g class="drop">{parts}</g>')
             drawn.append(text(formats.short(most_dropped), LEFT - 8, bottom + 4, "tick bad", anchor="end"))
-            drawn.append(text("dropped", width - RIGHT, zero + 11, "tick bad halo", anchor="end"))
+            # Beside the title: beyond the axis there is no place that a curve never takes.
+            drawn.append(text("dropped, downwards", width - RIGHT, top - 8, "tick bad", anchor="end"))
         drawn.append(text(flow.title, LEFT, top - 8, "head"))
         top = bottom + GAP
     drawn.append(_time_axis(axis, place, width, bottom))
