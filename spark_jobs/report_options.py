@@ -55,7 +55,11 @@ def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     report.add_argument("--to", dest="end", metavar="TIME", help="end of the range; extended to whole hours")
     report.add_argument("--broker", metavar="NAME", help="only this broker's sessions")
-    report.add_argument("--client", metavar="ID", help="add everything about one client, hour by hour")
+    report.add_argument(
+        "--client",
+        metavar="ID",
+        help="add everything about one client, hour by hour; --client=-ID if it begins with a dash",
+    )
     report.add_argument(
         "--timezone", default="UTC", metavar="NAME", help="of the page's times, and of --from and --to: Europe/Berlin"
     )
@@ -80,14 +84,22 @@ def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     report.add_argument(
         "--thresholds", metavar="FILE", help="TOML file of limits for measures; exit status 3 if one is missed"
     )
-    report.add_argument(
-        "--hash-ids", metavar="KEY", help="show digests by this key instead of client ids, the same for the same key"
-    )
+    _add_hash_key(report)
     report.add_argument(
         "--webhook", metavar="URL", help="POST the findings to it as JSON when the report is complete"
     )
     report.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
     report.add_argument("--quiet", action="store_true", help="no progress lines")
+
+
+def _add_hash_key(report: argparse.ArgumentParser) -> None:
+    key = report.add_mutually_exclusive_group()
+    key.add_argument(
+        "--hash-ids", metavar="KEY", help="show digests by this key instead of client ids, the same for the same key"
+    )
+    key.add_argument(
+        "--hash-ids-file", metavar="FILE", help="the same; the key is the file's text: it is in no list of processes"
+    )
 
 
 def report_options(parsed: argparse.Namespace) -> "Options":
@@ -111,8 +123,7 @@ def report_options(parsed: argparse.Namespace) -> "Options":
     starved_after = STARVED_AFTER if parsed.starved_after is None else parsed.starved_after
     if not 1 <= starved_after <= MOST_INTERVALS:
         raise ReportError(f"--starved-after {starved_after}: expected a whole number from 1 to {MOST_INTERVALS:,}")
-    if parsed.hash_ids is not None and not 0 < len(parsed.hash_ids.encode()) <= LONGEST_KEY:
-        raise ReportError(f"--hash-ids: the key has {len(parsed.hash_ids.encode())} bytes; expected 1 to {LONGEST_KEY}")
+    hash_key = _hash_key(parsed)
     if parsed.webhook is not None:
         require_url(parsed.webhook)
     label = parsed.label or parsed.broker or _name_of(parsed.store or parsed.metrics)
@@ -129,11 +140,28 @@ def report_options(parsed: argparse.Namespace) -> "Options":
         window,
         starved_after,
         thresholds=parsed.thresholds,
-        hash_key=parsed.hash_ids,
+        hash_key=hash_key,
         client=parsed.client,
         zone=zone,
         webhook=parsed.webhook,
     )
+
+
+def _hash_key(parsed: argparse.Namespace) -> str | None:
+    """The key of digests of client ids; None: they are shown."""
+    option = "--hash-ids"
+    key: str | None = parsed.hash_ids
+    if (file := parsed.hash_ids_file) is not None:
+        option = f"--hash-ids-file {file}"
+        try:
+            key = Path(file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ReportError(f"{option}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError:
+            raise ReportError(f"{option}: has bytes that are not UTF-8; expected text in UTF-8") from None
+    if key is not None and not 0 < len(key.encode()) <= LONGEST_KEY:
+        raise ReportError(f"{option}: the key has {len(key.encode())} bytes; expected 1 to {LONGEST_KEY}")
+    return key
 
 
 def _require_text(parsed: argparse.Namespace) -> None:

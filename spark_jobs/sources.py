@@ -96,5 +96,5 @@ def _there(store: Store) -> str:
     """The hours of the store, for the message about an empty range."""
     hours = store.hours()
     if not hours:
-        return f"{store.storage.shown} is empty."
+        return f"{store.storage.shown} holds no hours in version {store.snapshot.version}."
     return f"{store.storage.shown} holds {span(hours[0], hours[-1] + HOUR_US)}."

@@ -59,6 +59,11 @@ def test_options_are_refused_with_what_would_be_right(
         told = fails(capsys, *good, option, os.fsdecode(b"secret\xff"))
         assert told == f"error: {option}: has bytes that are not UTF-8; expected text in UTF-8\n"
     assert "expected a version of --store" in fails(capsys, *good, "--store-version", "1")
+    key = tmp_path / "key"
+    hashed = (*good, "--hash-ids-file", key)
+    assert f"--hash-ids-file {key}: cannot be read: No such file" in fails(capsys, *hashed)
+    key.write_text("\n")
+    assert f"--hash-ids-file {key}: the key has 0 bytes; expected 1 to 64" in fails(capsys, *hashed)
     assert not (tmp_path / "out").exists()
 
 
@@ -74,7 +79,10 @@ def test_folders_are_refused_before_spark_starts(
     write_file(tmp_path / "old/date=2026-11-21/hour=12/x.parquet", [row()], arrow_schema(version="0"))
     assert "none of the 1 files can be used" in fails(capsys, "--metrics", tmp_path / "old", *out)
     (tmp_path / "file").write_text("")
-    assert "cannot be written to" in fails(capsys, "--metrics", metrics, "--out", tmp_path / "file" / "x")
+    below = tmp_path / "file" / "x"
+    told = fails(capsys, "--metrics", metrics, "--out", below)
+    assert "cannot be written to" in told
+    assert told.count(str(below)) == 1
     assert "does not exist" in fails(capsys, "--metrics", metrics, *out, "--compare", tmp_path / "nowhere")
 
 
@@ -141,6 +149,15 @@ def test_times_are_utc_unless_they_say_otherwise(
     assert source.start.isoformat() == "2026-11-21T00:00:00+00:00"
     assert source.end.isoformat() == "2026-11-21T13:30:00+00:00"
     assert source.start_us == 1_795_219_200_000_000
+
+
+def test_the_key_of_digests_may_be_in_a_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is the text of the file without the line's end, as if it had been given itself."""
+    (tmp_path / "key").write_text("secret\n")
+    options = taken(capsys, monkeypatch, "--store", "s", "--hash-ids-file", str(tmp_path / "key"))
+    assert options.hash_key == taken(capsys, monkeypatch, "--store", "s", "--hash-ids", "secret").hash_key == "secret"
 
 
 def test_hours_are_reported_on_as_wholes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

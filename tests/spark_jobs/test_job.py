@@ -68,7 +68,7 @@ def test_a_client_that_is_not_there_is_named(folder: Path, capsys: pytest.Captur
     """A mistyped id is told, and there is no report."""
     assert report(folder, "--client", "slwo") == cli.WRONG_INPUT
     assert "--client slwo: had no session in the requested range" in capsys.readouterr().err
-    assert not (folder / "out" / "report.html").exists()
+    assert not (folder / "out").exists()
 
 
 def test_times_are_shown_in_the_time_zone(folder: Path) -> None:
@@ -121,5 +121,7 @@ def test_a_version_of_the_store_is_reported_on_again(
     version = json.loads(before)["runs"][0]["store_version"]
     assert json.loads(summary())["runs"][0]["rows"] == 4
     assert summary("--store-version", str(version)) == before
+    assert cli.main([*asked, "--store-version", "0"]) == cli.WRONG_INPUT
+    assert f"{store} holds no hours in version 0." in capsys.readouterr().err
     assert cli.main([*asked, "--store-version", "99"]) == cli.WRONG_INPUT
     assert f"has no version 99; its newest one is {version + 1}" in capsys.readouterr().err
