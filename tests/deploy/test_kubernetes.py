@@ -17,6 +17,8 @@ pytestmark = pytest.mark.once
 FOLDER = DEPLOY / "spark" / "kubernetes"
 KUSTOMIZATION = "kustomization.yaml"
 NAMESPACE = "sluice"
+GETTERS: dict[str, list[str]] = {}
+"""Of each Java class that has been met: to ask for them takes five calls from Python to Java for each method."""
 
 
 def documents() -> list[dict[str, Any]]:
@@ -47,17 +49,23 @@ def unknown_fields(thing: Any, path: str) -> list[str]:
     if isinstance(thing, JavaMap) or not isinstance(thing, JavaObject):
         return []
     java = thing.getClass()
-    if not java.getName().startswith("io.fabric8.kubernetes.api.model"):
+    name = java.getName()
+    if not name.startswith("io.fabric8.kubernetes.api.model"):
         return []
+    if name not in GETTERS:
+        GETTERS[name] = [
+            method.getName()
+            for method in java.getMethods()
+            if method.getName().startswith("get")
+            and not method.getParameterCount()
+            and method.getReturnType().getName() != "void"
+        ]
     found = []
-    for method in java.getMethods():
-        name = method.getName()
-        if not name.startswith("get") or method.getParameterCount() or method.getReturnType().getName() == "void":
-            continue
-        if name == "getAdditionalProperties":
+    for getter in GETTERS[name]:
+        if getter == "getAdditionalProperties":
             found += [f"{path}.{key}" for key in thing.getAdditionalProperties()]
-        elif name not in {"getClass", "getFullResourceName", "getPlural", "getSingular"}:
-            found += unknown_fields(getattr(thing, name)(), f"{path}.{name[3:]}")
+        elif getter not in {"getClass", "getFullResourceName", "getPlural", "getSingular"}:
+            found += unknown_fields(getattr(thing, getter)(), f"{path}.{getter[3:]}")
     return found
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from broker.auth.permissions import Permissions, Who
 from broker.auth.rules import RuleSet, from_settings
 from config.rule import Rule
+from tests.conftest import EXAMPLES
 from tests.support.broker.reference_rules import allowed, clients, rules, topic_filters, topics
 
 RULES = st.lists(rules(), max_size=6)
@@ -20,7 +21,7 @@ def bound(own: list[Rule], default: bool, who: Who) -> Permissions:
     return Permissions(who, RuleSet([from_settings(rule) for rule in own]).bind(who), default)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * EXAMPLES)
 @given(RULES, st.booleans(), clients(), topics(), st.integers(0, 2), st.booleans())
 def test_publish(own: list[Rule], default: bool, who: Who, topic: str, qos: int, retain: bool) -> None:
     """A PUBLISH is permitted as the reference says, the first time, from the kept decision and by the last topic."""
@@ -35,7 +36,7 @@ def test_publish(own: list[Rule], default: bool, who: Who, topic: str, qos: int,
     assert permissions.may_publish(topic.encode(), qos, retain) == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * EXAMPLES)
 @given(RULES, st.booleans(), clients(), topics(), topic_filters(), st.integers(0, 2))
 def test_subscribe(own: list[Rule], default: bool, who: Who, topic: str, wanted: str, qos: int) -> None:
     """A topic is delivered as the reference says; no filter is called fully readable, or unreadable, that is not."""
@@ -50,7 +51,7 @@ def test_subscribe(own: list[Rule], default: bool, who: Who, topic: str, wanted:
             assert not expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * EXAMPLES)
 @given(topic_filters(), topic_filters(), topics())
 def test_filters(own: str, wanted: str, topic: str) -> None:
     """Filters that cover or do not meet each other do so for every topic."""
@@ -165,7 +166,7 @@ def test_memory() -> None:
     assert size / 1_000 < 16 * 1024
 
 
-@settings(max_examples=500)
+@settings(max_examples=5 * EXAMPLES)
 @given(RULES, st.booleans(), clients(), topics(), st.integers(0, 2), st.booleans())
 def test_unknown_client(own: list[Rule], default: bool, who: Who, topic: str, qos: int, retain: bool) -> None:
     """A client of which only the id is known may never do more than one with that id of which all is known."""

@@ -251,7 +251,7 @@ def test_denied_topics_after_a_restart(tmp_path: Path, rules: dict[str, Any]) ->
 def test_denied_topics_reach_very_many() -> None:
     """A reload that denies topics reaches very many sessions in slices, and nothing is queued on them meanwhile."""
     with LocalBroker() as local:
-        for number in range(300):
+        for number in range(2_000):
             local.client().connect(f"before-{number}")
         client = slow(local)
         publish(local, "a/0")
