@@ -1,10 +1,9 @@
 """Table `timeline`: deliveries, fairness and pressure over time, from the slots of all brokers.
 
-A **window** is a whole number of slots and has one row for
-each QoS. Its `latency_p99` is the wait until first sent at QoS 0, and the time from first sent to acknowledged at QoS 1
-and 2; see `spark_jobs.measures.histogram` for its bounds. Jain's index of a window is over the sessions' intervals
-(x = min(1, sent / offered) of the interval, in steps of 0.001 %), `lowest_delivery_ratio` the lowest x.
-`pressed_sessions` is the share of its session intervals under pressure.
+A **window** is a whole number of slots and has one row for each QoS. Its `latency_p99` is the wait until first sent at
+QoS 0, and the time from first sent to acknowledged at QoS 1 and 2; see `spark_jobs.measures.histogram` for its bounds.
+Jain's index of a window is over the sessions' intervals (x = min(1, sent / offered) of the interval, in steps of
+0.001 %), `lowest_delivery_ratio` the lowest x. `pressed_sessions` is the share of its session intervals under pressure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
