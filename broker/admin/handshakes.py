@@ -59,7 +59,7 @@ class BoundedHandshakes:
         self._under_way.pop(task, None)
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
-        """The event loop closes the connection if this is cancelled."""
+        """The connection is closed if this is cancelled, also before it begins: nothing else refers to the socket."""
         loop = asyncio.get_running_loop()
         try:
             await loop.connect_accepted_socket(

@@ -179,7 +179,7 @@ class WebSocketTransport:
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """The marks at which pause_writing and resume_writing are called."""
-        if self._below is not None:
+        if self._below is not None and not self._lost:  # uvloop's transport raises RuntimeError once it is closed
             self._below.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: object = None) -> object:
@@ -218,7 +218,8 @@ class WebSocketTransport:
             self._write_answers()
             if payload or self._request.size or frames.held:  # the protocol above looks at what is held, too
                 self._upper.data_received(payload)
-            if self._failure or self._protocol.close_expected():
+            # Not when only the broker has sent a close frame: the client may have to read the reason before it.
+            if self._failure or self._protocol.close_rcvd is not None:
                 self._report_end()
         self._read_on()
 

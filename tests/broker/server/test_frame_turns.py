@@ -32,13 +32,13 @@ class Client:
         self.received = b""
         self.reading = True
         self.ended: list[object] = []
-        upper, self.below = MagicMock(), MagicMock()
-        upper.data_received = self._receive
-        upper.connection_lost = self.ended.append
+        self.upper, self.below = MagicMock(), MagicMock()
+        self.upper.data_received = self._receive
+        self.upper.connection_lost = self.ended.append
         self.below.pause_reading = lambda: self._read(False)
         self.below.resume_reading = lambda: self._read(True)
         self.below.get_write_buffer_size.return_value = 0
-        self.transport = WebSocketTransport(WebSocket(), 0, upper, turns, lambda _: None, lambda: False)
+        self.transport = WebSocketTransport(WebSocket(), 0, self.upper, turns, lambda _: None, lambda: False)
         self.transport.connection_made(self.below)
         self.transport.data_received(REQUEST)
 
@@ -127,6 +127,24 @@ def test_close_waits_for_the_close_frame() -> None:
     loop.run()
     client.below.close.assert_called_once()
     assert len(client.received) == TURN_FRAMES
+
+
+def test_reason_before_the_close_frame() -> None:
+    """When MQTT ends with a reason, the client can read it: the transport waits for the close frame of the client."""
+    client = Client(FrameTurns(Loop().append))
+
+    def refuse(_: bytes) -> None:
+        client.transport.write(b"reason")
+        client.transport.write_eof()
+
+    client.upper.data_received = refuse
+    client.upper.eof_received.return_value = False
+    client.transport.data_received(frame(b"x"))
+    client.upper.eof_received.assert_not_called()
+    client.below.close.assert_not_called()
+    client.transport.data_received(b"\x88\x80" + bytes(4))
+    client.upper.eof_received.assert_called_once()
+    client.below.close.assert_called_once()
 
 
 def test_connection_that_fails() -> None:

@@ -3,6 +3,7 @@
 import json
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from tests.broker.conftest import Start
+from tests.broker.server.test_websocket_request import NO_MASK, REQUEST, frame
 from tests.clients.catalogue import CLIENTS
 from tests.support.broker.events import wait_for_event
 from tests.support.brokers import Listener, start_sluice
@@ -227,6 +229,20 @@ def test_end(broker: BrokerProcess, address: Address, how: str) -> None:
         client.socket.close()
         assert watcher.expect(Publish).payload == b"x"
         watcher.expect_nothing_more()
+
+
+def test_reset_behind_many_frames(broker: BrokerProcess, address: Address) -> None:
+    """What a client has sent before it resets the connection is handled, also if it waited behind many frames."""
+    with connected(broker.address(), 5) as watcher:
+        watcher.subscribe("reset")
+        with socket.create_connection(address) as client:
+            client.sendall(REQUEST)
+            assert client.recv(12) == b"HTTP/1.1 101"
+            ping = b"\x89\x80" + NO_MASK
+            packets = Connect("", True, version=5).encode(5) + Publish(b"reset", b"x").encode(5)
+            client.sendall(ping * 900 + frame(packets))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert watcher.expect(Publish).payload == b"x"
 
 
 def test_refused_connect(address: Address) -> None:
