@@ -1,6 +1,6 @@
 """Stored inputs, and for a few seconds inputs like them. `make fuzz` does the same for longer.
 
-SLUICE_FUZZ_SECONDS sets how long each target is tried (default 2).
+SLUICE_FUZZ_SECONDS sets how long each target is tried (default 2, in CI 1).
 """
 
 import os
@@ -13,7 +13,7 @@ from tests.fuzz import blind
 from tests.fuzz.target import CORPUS, Target, read_seed, seeds, without_comments
 from tests.fuzz.targets import TARGETS
 
-SECONDS: Final = float(os.environ.get("SLUICE_FUZZ_SECONDS", "2"))
+SECONDS: Final = float(os.environ.get("SLUICE_FUZZ_SECONDS", "1" if "CI" in os.environ else "2"))
 SEED: Final = 5 if os.environ.get("CI") else random.randrange(1_000_000)
 """CI tries the same inputs until the code changes, as many as there is time for."""
 
