@@ -34,7 +34,7 @@ ENTRY_POINT = "__main__.py"
 CALL_DIRECTLY = ["-fno-semantic-interposition"] if sys.platform != "win32" else []
 """By itself a compiler lets every function of a shared library be replaced from outside."""
 SILENTLY = ["-w"] if sys.platform != "win32" else []
-"""Nobody reads warnings about what mypyc writes, and gcc takes minutes to look for them: 330 s instead of 74 s at -O1."""
+"""Nobody reads warnings about what mypyc writes, and gcc looks for them for minutes: 330 s instead of 74 s at -O1."""
 COMPILING_COMMANDS = {"bdist_wheel", "build", "build_ext", "install"}
 """A build asks setup.py for names and requirements first; there is nothing to compile for that."""
 
