@@ -1,5 +1,6 @@
 """Waits for a condition, with a deadline."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -16,3 +17,10 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 10.0) 
         if time.monotonic() > deadline:
             raise TimeoutError(f"after {seconds:g} s still not: {what}")
         pause.wait(POLL)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """The same in an event loop, which goes on meanwhile. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what it is about happens in a thread, or sets no event
+            await asyncio.sleep(0.001)

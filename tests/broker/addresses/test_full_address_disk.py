@@ -10,9 +10,9 @@ import pytest
 from broker.storage.storage import Storage
 from protocol.acknowledgements import Puback
 from protocol.publish import Publish
-from tests.support.broker.journaled import until
 from tests.support.broker.local import LocalBroker, LocalClient
 from tests.support.broker.stored import all_read, broker_on, connected, on_disk
+from tests.support.waiting import until
 
 SIZE = 1_000
 ROOM = 4

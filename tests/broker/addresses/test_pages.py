@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from broker.addresses.pages import READ_AHEAD
 from broker.storage.compaction import Compaction
-from tests.support.broker.journaled import until
 from tests.support.broker.paging import PagedAddress, storage_in
+from tests.support.waiting import until
 
 
 async def test_there_and_back(tmp_path: Path) -> None:

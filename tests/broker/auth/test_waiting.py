@@ -1,6 +1,7 @@
 """Rules that change while deliveries wait: what is no longer allowed is not sent, wherever it waits."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -105,16 +106,7 @@ def test_published_meanwhile() -> None:
         publish(local, "a/0")
         parsed = [from_settings(Rule.model_validate(each)) for each in SHUT]
 
-        async def publish_until_done() -> int:
-            using = asyncio.create_task(local.broker.use_rules("", parsed))
-            count = 0
-            while not using.done():
-                count += 1
-                local.broker.messages.publish_own(Publish(b"a/shut", b"", 1), 0)
-                await asyncio.sleep(0)
-            return count
-
-        assert local.complete(publish_until_done()) > 2
+        assert published_during(local, local.broker.use_rules("", parsed)) > 2
         assert drain(client) == ["a/0"]
 
 
@@ -172,6 +164,21 @@ def deny(local: LocalBroker, rules: dict[str, Any], *filters: str) -> None:
         Config.model_validate({"authorization": {**rules, "deny_subscribe": denied}}) for denied in (["other"], filters)
     )
     local.complete(local.broker.use(now, before))
+
+
+def published_during(local: LocalBroker, change: Coroutine[Any, Any, None]) -> int:
+    """How many messages on `a/shut` are published until a change is complete: one in each turn of the loop."""
+
+    async def publish_until_done() -> int:
+        using = asyncio.create_task(change)
+        count = 0
+        while not using.done():
+            await asyncio.sleep(0)
+            local.broker.messages.publish_own(Publish(b"a/shut", b"", 1), 0)
+            count += 1
+        return count
+
+    return local.complete(publish_until_done())
 
 
 with_and_without_rules = pytest.mark.parametrize("rules", [{}, {"rules": [ALL]}], ids=["no rules", "rules"])
@@ -257,15 +264,6 @@ def test_denied_topics_reach_very_many() -> None:
         publish(local, "a/0")
         before, now = Config(), Config.model_validate({"authorization": {"deny_subscribe": ["a/shut"]}})
 
-        async def publish_until_done() -> int:
-            using = asyncio.create_task(local.broker.use(now, before))
-            count = 0
-            while not using.done():
-                await asyncio.sleep(0)
-                local.broker.messages.publish_own(Publish(b"a/shut", b"", 1), 0)
-                count += 1
-            return count
-
-        assert local.complete(publish_until_done()) > 2
+        assert published_during(local, local.broker.use(now, before)) > 2
         assert drain(client) == ["a/0"]
         assert drops(local) is None

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from broker.auth import watched_file
 from broker.auth.watched_file import WatchedFile
+from tests.support.waiting import until
 
 SECONDS = 10.0
 
@@ -43,11 +44,6 @@ class Reader:
         finally:
             task.cancel()
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(SECONDS):
-            while not condition():  # noqa: ASYNC110 - what happens in a thread sets no event
-                await asyncio.sleep(0.01)
-
 
 def put(path: Path, text: str) -> None:
     """Write a file at once, so that nobody finds it empty before."""
@@ -72,10 +68,10 @@ async def test_changes_are_used(tmp_path: Path) -> None:
     assert reader.file.read() == "one"
     async with reader.watching():
         path.write_text("two")
-        await reader.until(lambda: reader.used == ["two"])
+        await until(lambda: reader.used == ["two"])
         (tmp_path / "new").write_text("six")
         (tmp_path / "new").replace(path)
-        await reader.until(lambda: reader.used == ["two", "six"])
+        await until(lambda: reader.used == ["two", "six"])
     assert reader.loads == 3
 
 
@@ -88,13 +84,13 @@ async def test_what_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     with capture_logs() as logged:
         async with reader.watching():
             path.unlink()
-            await reader.until(lambda: len(logged) == 1)
+            await until(lambda: len(logged) == 1)
             put(path, "wrong")
-            await reader.until(lambda: reader.loads > 3)
+            await until(lambda: reader.loads > 3)
             put(path, "wrong again")
-            await reader.until(lambda: len(logged) == 3)
+            await until(lambda: len(logged) == 3)
             put(path, "right")
-            await reader.until(lambda: reader.used == ["right"])
+            await until(lambda: reader.used == ["right"])
     assert [event["event"] for event in logged] == ["file_not_read"] * 3 + ["file_read"]
     assert [event["detail"] for event in logged[:3]] == ["No such file or directory", "line 1: wrong", "line 1: again"]
     assert logged[0]["key"] == "section.key"
@@ -118,9 +114,9 @@ async def test_an_error_in_what_uses_it(tmp_path: Path) -> None:
     reader.file.read()
     async with reader.watching():
         put(path, "two")
-        await reader.until(lambda: used == ["two"])
+        await until(lambda: used == ["two"])
         put(path, "three")
-        await reader.until(lambda: used == ["two", "three"])
+        await until(lambda: used == ["two", "three"])
     assert [str(context["exception"]) for context in reported] == ["no"]
     assert "section.key" in reported[0]["message"]
 
@@ -136,10 +132,10 @@ async def test_what_is_no_file(tmp_path: Path, make: Callable[[Path], None]) -> 
         async with reader.watching():
             path.unlink()
             make(path)
-            await reader.until(lambda: any(event.get("detail") == "is not a regular file" for event in logged))
+            await until(lambda: any(event.get("detail") == "is not a regular file" for event in logged))
             path.rename(tmp_path / "away")
             put(path, "two")
-            await reader.until(lambda: reader.used == ["two"])
+            await until(lambda: reader.used == ["two"])
     assert reader.loads == 2
 
 
@@ -152,11 +148,11 @@ async def test_file_that_becomes_empty(tmp_path: Path) -> None:
     with capture_logs() as logged:
         async with reader.watching():
             path.write_text("one")
-            await reader.until(lambda: reader.used == ["one"])
+            await until(lambda: reader.used == ["one"])
             path.write_text("")
-            await reader.until(lambda: len(logged) == 2)
+            await until(lambda: len(logged) == 2)
             put(path, "#")
-            await reader.until(lambda: reader.used == ["one", "#"])
+            await until(lambda: reader.used == ["one", "#"])
     assert "has become empty" in logged[1]["detail"]
 
 
@@ -178,13 +174,10 @@ async def test_half_written(tmp_path: Path) -> None:
     pieces += [" t", "wo", " three"]
     put(path, "one")
     watching = asyncio.ensure_future(file.run())
-    async with asyncio.timeout(SECONDS):
-        while used[-1:] != ["one two three"]:  # noqa: ASYNC110 - what happens in a thread sets no event
-            await asyncio.sleep(0.01)
-        assert set(used) == {"one two", "one two three"}
-        put(path, "one")
-        while used[-1] != "one":  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.01)
+    await until(lambda: used[-1:] == ["one two three"])
+    assert set(used) == {"one two", "one two three"}
+    put(path, "one")
+    await until(lambda: used[-1] == "one")
     watching.cancel()
 
 
@@ -201,12 +194,12 @@ async def test_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.Monkey
     with capture_logs() as logged:
         async with path.watching(), other.watching():
             put(path.file.path, "two")
-            await path.until(lambda: len(logged) == 1)
+            await until(lambda: len(logged) == 1)
             put(other.file.path, "two")
-            await other.until(lambda: other.used == ["two"])
+            await until(lambda: other.used == ["two"])
             assert path.loads == 2
             path.going_on.set()
-            await path.until(lambda: path.used == ["two"])
+            await until(lambda: path.used == ["two"])
     assert "has not answered" in logged[0]["detail"]
     assert [event["event"] for event in logged] == ["file_not_read", "file_read", "file_read"]
 

@@ -5,7 +5,7 @@ import shutil
 import socket
 import ssl
 from asyncio.subprocess import PIPE, STDOUT
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Final, cast
 
 import pytest
@@ -20,6 +20,7 @@ from config.models import Config
 from config.tls import Tls
 from tests.support.broker.tls_client import TlsClient
 from tests.support.certificates import Certificates
+from tests.support.waiting import until
 
 on_both_loops = pytest.mark.asyncio(loop_factories=["uvloop", "asyncio"])
 MARK: Final = 65_536
@@ -64,13 +65,6 @@ class Upper(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.told.append("resume")
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until it holds."""
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - what it waits for is told to protocols, not to events
-            await asyncio.sleep(0.001)
 
 
 async def turns() -> None:

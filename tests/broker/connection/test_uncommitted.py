@@ -12,8 +12,9 @@ from protocol.disconnect import Disconnect
 from protocol.ping import Pingreq, Pingresp
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
-from tests.support.broker.journaled import SlowDisk, until
+from tests.support.broker.journaled import SlowDisk
 from tests.support.broker.local import LocalBroker, LocalClient
+from tests.support.waiting import until
 
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=4)), max_size=20)
 

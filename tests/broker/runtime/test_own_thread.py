@@ -9,6 +9,7 @@ import pytest
 
 from broker.runtime.own_thread import in_own_thread
 from tests.support.process import clean_environment
+from tests.support.waiting import until
 
 HANGS = """
 import asyncio, threading
@@ -42,9 +43,7 @@ async def test_work_that_nobody_waits_for() -> None:
         each.cancel()
     assert await in_own_thread(lambda: 7, "works") == 7
     going_on.set()
-    async with asyncio.timeout(10):
-        while any(thread.name == "late" for thread in threading.enumerate()):  # noqa: ASYNC110 - they set no event
-            await asyncio.sleep(0.01)
+    await until(lambda: all(thread.name != "late" for thread in threading.enumerate()))
     await asyncio.sleep(0)
     assert all(each.cancelled() for each in late)
 

@@ -6,7 +6,8 @@ from typing import Final
 
 from broker.storage import records
 from broker.storage.frame import HEAD_SIZE, SECTOR
-from tests.support.broker.journaled import SlowDisk, until
+from tests.support.broker.journaled import SlowDisk
+from tests.support.waiting import until
 
 RECORD = records.ended(1)
 SMALL: Final = HEAD_SIZE + 3 * len(RECORD) - 1

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from broker.storage import disk_thread
 from broker.storage.disk_thread import DiskThread
-from tests.support.broker.journaled import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.once
 

@@ -20,8 +20,9 @@ from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsuback import Unsuback
 from protocol.unsubscribe import Unsubscribe
-from tests.support.broker.journaled import SlowDisk, until
+from tests.support.broker.journaled import SlowDisk
 from tests.support.broker.local import LocalBroker, LocalClient
+from tests.support.waiting import until
 
 P = TypeVar("P", bound=Packet)
 

@@ -1,8 +1,6 @@
 """A journal whose commits return when the test says so."""
 
-import asyncio
 import threading
-from collections.abc import Callable
 
 from broker.storage.commits import COMMITTED, STUCK, Commits
 from broker.storage.disk_thread import DiskThread
@@ -39,10 +37,3 @@ class SlowDisk:
     def allow(self, frames: int = 1) -> None:
         """Let so many be put."""
         self._allowed.release(frames)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until it holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - what it waits for happens in a thread
-            await asyncio.sleep(0.001)

@@ -9,7 +9,7 @@ from broker.storage.kept_address import KeptAddress
 from broker.storage.storage import Storage
 from protocol.publish import Publish
 from session.address import AddressRule, Watcher
-from tests.support.broker.journaled import until
+from tests.support.waiting import until
 
 
 class Reader(Watcher):

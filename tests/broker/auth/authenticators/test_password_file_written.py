@@ -12,6 +12,7 @@ from broker.auth.authenticators.hashing import HashingPool
 from broker.auth.authenticators.password_file import PasswordFile
 from broker.auth.authenticators.users_file import Contents
 from tests.support.broker.logins import PASSWORDS, write_users
+from tests.support.waiting import until
 
 ANN = PASSWORDS["ann"]
 
@@ -42,9 +43,7 @@ async def test_file_that_is_being_written(tmp_path: Path, monkeypatch: pytest.Mo
     path.write_text(whole[:size])
     with capture_logs() as logged:
         watching = asyncio.ensure_future(users.file.run())
-        async with asyncio.timeout(10):
-            while "file_read" not in [event["event"] for event in logged]:  # noqa: ASYNC110 - a thread reads
-                await asyncio.sleep(0.01)
+        await until(lambda: "file_read" in [event["event"] for event in logged])
         watching.cancel()
     pool.close()
     assert (pieces, changed) == ([], [])

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import pytest
@@ -22,7 +22,7 @@ from tests.conformance.scram import CONTINUE, Scram, settings
 from tests.support.broker.guarded import ask, expect_refusal
 from tests.support.broker.login_service import login_service
 from tests.support.broker.logins import log_in
-from tests.support.waiting import wait_until
+from tests.support.waiting import until, wait_until
 from tests.support.wire import WireClient
 
 BAD, LIMITED = reason_codes.BAD_USER_NAME_OR_PASSWORD, reason_codes.CONNECTION_RATE_EXCEEDED
@@ -62,12 +62,6 @@ class Holding:
         await asyncio.sleep(0)
         self.at_once -= 1
         return Identity(one.username) if one.password == b"right" else No.DENIED
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop go on until then."""
-    while not condition():  # noqa: ASYNC110 - what the condition is about sets no event
-        await asyncio.sleep(0)
 
 
 async def codes(chain: Chain, holding: Holding, logins: Sequence[Login]) -> list[int]:
