@@ -127,7 +127,7 @@ bench: $(STAMPS)/test ## Measure Sluice beside the other brokers that are instal
 	$(BIN)/python tests/bench/run.py $(ARGS)
 
 .PHONY: bench-page
-bench-page: $(STAMPS)/test ## Make a page with bars of what a `make bench ARGS="--json bench.json"` has written. ARGS="bench.json bench.html".
+bench-page: $(STAMPS)/test ## Make a page with bars of what make bench ARGS="--json bench.json" has written. ARGS="bench.json bench.html".
 	$(BIN)/python tests/bench/page.py $(ARGS)
 
 .PHONY: bench-memory

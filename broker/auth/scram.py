@@ -35,22 +35,21 @@ class _Entry(NamedTuple):
 
 
 class Scram(Method):
-    """The method, with the configured users: also an exchange that has begun ends by those that are there by then."""
+    """The method, with the configured users. The last step of an exchange asks those that are in effect by then."""
 
     name = NAME
 
-    def __init__(self, users: Sequence[ScramUser], secret: bytes = b"") -> None:
-        """`secret`: what decoys are made from; another one would give them other salts, which users do not get."""
+    def __init__(self, users: Sequence[ScramUser]) -> None:
         self._mechanism: Any = ScramMechanism(NAME)
         self._entries: dict[str, _Entry] = {}
         self._likes: list[_Entry] = []
         self._longest_salt = 0
-        # Random in each process. If it came from the keys, passwords could be tested against the salts of decoys.
-        self._secret = secret or token_bytes(KEY_BYTES)
+        # What decoys are made from. Random: from the keys, passwords could be tested against the salts of decoys.
+        self._secret = token_bytes(KEY_BYTES)
         self.use(users)
 
     def use(self, users: Sequence[ScramUser]) -> None:
-        """These are the users from now on; without any nobody gets in."""
+        """Use these users from now on; without any, every login fails."""
         self._entries = {user.username: _entry(user) for user in users}
         self._likes = list(self._entries.values()) or self._likes
         self._longest_salt = max(len(entry.salt) for entry in self._likes)

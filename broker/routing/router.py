@@ -263,7 +263,7 @@ class Router:
     def _late_receivers(self, topic: bytes) -> Receivers:
         """Who gets a message that waited: its topic may have too many levels for those that come since a restart."""
         if topic.count(b"/") >= self._max_topic_levels:
-            return self._found(topic)  # and not cached: `route` would find it there
+            return self._uncached(topic)  # and not cached: `route` would find it there
         return self.receivers(topic)
 
     def _find(self, topic: bytes) -> Receivers:
@@ -271,11 +271,11 @@ class Router:
             raise TopicNameInvalid(
                 f"PUBLISH to a topic of {topic.count(b'/') + 1} levels; at most {self._max_topic_levels} are accepted"
             )
-        receivers = self._found(topic)
+        receivers = self._uncached(topic)
         self._remember(topic, receivers)
         return receivers
 
-    def _found(self, topic: bytes) -> Receivers:
+    def _uncached(self, topic: bytes) -> Receivers:
         receivers = Receivers(self._generation)
         if not self._topic_rules.may_publish(topic):
             receivers.close()

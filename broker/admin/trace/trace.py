@@ -157,7 +157,7 @@ class Trace:
             if number % STEP == 0:
                 await slices.breathe()
         others = f", the most, of {number}: the others are not shown" if len(self._taps) == MOST_TAPPED else ""
-        self._tell(None, "began", text=f"{len(self._taps)} connection{'' if number == 1 else 's'}{others}")
+        self._tell(None, "began", text=f"{len(self._taps)} connection{'' if len(self._taps) == 1 else 's'}{others}")
 
     def _check_share(self, now: float) -> None:
         """End if it takes too much of the time."""

@@ -29,7 +29,7 @@ async def download(own: Jwt) -> bytes:
     finally:
         answer.cancel()
         request.end()
-        del answer  # it refers to an error, whose traceback refers to this frame: a cycle
+        del answer  # a future refers to its error, whose traceback refers to this frame: a cycle
 
 
 class _Request:
