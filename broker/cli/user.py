@@ -58,7 +58,7 @@ def add(name: Name, role: Roles = None, file: File = None, config_file: ConfigFi
         new = User(name, password_hash.make(_sendable_password()), tuple(role or ()))
     except ValueError as error:
         raise _failed(str(error)) from None
-    _change(path, name, edit, create=True)
+    _change(path, name, edit, "is added", create=True)
 
 
 @user_app.command("passwd")
@@ -69,7 +69,7 @@ def passwd(name: Name, file: File = None, config_file: ConfigFile = None) -> Non
         encoded = password_hash.make(_sendable_password())
     except ValueError as error:
         raise _failed(str(error)) from None
-    _change(path, name, lambda user: _known(user, name)._replace(hash=encoded))
+    _change(path, name, lambda user: _known(user, name)._replace(hash=encoded), "has another password")
 
 
 @user_app.command("roles")
@@ -85,7 +85,7 @@ def roles(
         users_file.check_roles(role or [])
         return _known(user, name)._replace(roles=tuple(role or ()))
 
-    _change(_file(file, config_file), name, edit)
+    _change(_file(file, config_file), name, edit, f"has the roles {', '.join(role)}" if role else "has no roles")
 
 
 @user_app.command("remove")
@@ -95,7 +95,7 @@ def remove(name: Name, file: File = None, config_file: ConfigFile = None) -> Non
     def edit(user: User | None) -> None:
         _known(user, name)
 
-    _change(_file(file, config_file), name, edit)
+    _change(_file(file, config_file), name, edit, "is removed")
 
 
 @user_app.command("list")
@@ -134,13 +134,15 @@ def _known(user: User | None, name: str) -> User:
     return user
 
 
-def _change(path: Path, name: str, edit: Callable[[User | None], User | None], create: bool = False) -> None:
+def _change(path: Path, name: str, edit: Callable[[User | None], User | None], done: str, create: bool = False) -> None:
+    """Edit the user in the file, and say what is `done`; exit with 2 if it cannot be."""
     try:
         users_file.change(path, name, edit, create)
     except OSError as error:
         raise _failed(f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise _failed(str(error)) from None
+    print(f"{path}: {name!r} {done}")
 
 
 def _failed(message: str) -> typer.Exit:

@@ -35,22 +35,23 @@ def users(path: Path) -> dict[str, User]:
 
 
 def test_a_users_life(path: Path) -> None:
-    """A user is added with roles, gets another password, other roles, and is removed; nothing is printed."""
-    assert user(path, "add", "ann", "--role", "ops", "-r", "night", typed="correct horse\n") == (0, "", "")
+    """A user is added with roles, gets another password, other roles, and is removed; each command says so."""
+    added = user(path, "add", "ann", "--role", "ops", "-r", "night", typed="correct horse\n")
+    assert added == (0, f"{path}: 'ann' is added\n", "")
     ann = users(path)["ann"]
     assert ann.roles == ("ops", "night")
     assert ann.hash.startswith("$argon2id$")
     assert password_hash.verify(ann.hash, b"correct horse")
-    assert user(path, "passwd", "ann", typed="other\n") == (0, "", "")
+    assert user(path, "passwd", "ann", typed="other\n") == (0, f"{path}: 'ann' has another password\n", "")
     changed = users(path)["ann"]
     assert changed.roles == ann.roles
     assert not password_hash.verify(changed.hash, b"correct horse")
     assert password_hash.verify(changed.hash, b"other")
-    assert user(path, "roles", "ann", "day") == (0, "", "")
+    assert user(path, "roles", "ann", "day") == (0, f"{path}: 'ann' has the roles day\n", "")
     assert users(path)["ann"] == User("ann", changed.hash, ("day",))
-    assert user(path, "roles", "ann") == (0, "", "")
+    assert user(path, "roles", "ann") == (0, f"{path}: 'ann' has no roles\n", "")
     assert users(path)["ann"].roles == ()
-    assert user(path, "remove", "ann") == (0, "", "")
+    assert user(path, "remove", "ann") == (0, f"{path}: 'ann' is removed\n", "")
     assert users(path) == {}
 
 
@@ -88,7 +89,7 @@ def test_refused(path: Path, arguments: tuple[str, ...], typed: str | bytes, mes
 
 def test_longest_password(path: Path) -> None:
     """A password of as many bytes as CONNECT has room for can be used."""
-    assert user(path, "add", "ann", typed="x" * 65_535 + "\n") == (0, "", "")
+    assert user(path, "add", "ann", typed="x" * 65_535 + "\n")[0] == 0
     assert password_hash.verify(users(path)["ann"].hash, b"x" * 65_535)
 
 
