@@ -130,6 +130,10 @@ bench: $(STAMPS)/test ## Measure Sluice beside the other brokers that are instal
 bench-page: $(STAMPS)/test ## Make a page with bars of what make bench ARGS="--json bench.json" has written. ARGS="bench.json bench.html".
 	$(BIN)/python tests/bench/page.py $(ARGS)
 
+.PHONY: bench-instructions
+bench-instructions: $(STAMPS)/test ## Count instructions for each delivery, which no other program changes. ARGS="--before REVISION".
+	$(BIN)/python tests/bench/callgrind.py $(ARGS)
+
 .PHONY: bench-memory
 bench-memory: $(STAMPS)/test ## Measure what connections, subscriptions and retained messages cost. ARGS="--rounds 3 --check".
 	$(BIN)/python tests/bench/memory.py $(ARGS)

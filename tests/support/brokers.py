@@ -86,8 +86,9 @@ def start_sluice(
     flags: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     prepare: str = "",
+    seconds: float = 30.0,
 ) -> BrokerProcess:
-    """Start Sluice and wait until it has said on which port each listener is.
+    """Start Sluice and wait, at most so many seconds, until it has said on which port each listener is.
 
     It runs in `folder`: which `broker` package it finds depends on what is installed and on PYTHONPATH
     only, as it does for the tests themselves. Pytest forks it from a process that has imported Sluice, unless it
@@ -107,7 +108,7 @@ def start_sluice(
         broker = BrokerProcess([*command, *arguments], folder, environment)
     try:
         names = {each["name"] for each in yaml.safe_load(file.read_text())["listeners"]}
-        broker.wait_for_output(lambda lines: names <= _listening(lines).keys(), "listening")
+        broker.wait_for_output(lambda lines: names <= _listening(lines).keys(), "listening", seconds)
     except BrokerError:
         broker.stop()
         raise

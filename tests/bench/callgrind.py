@@ -1,0 +1,212 @@
+"""Instructions of Sluice for each delivery, counted by callgrind: `python tests/bench/callgrind.py --help`.
+
+They do not depend on how busy the machine is: two commits that the clock cannot tell apart can be told apart by one
+percent. Instructions are not time: those of the kernel and waiting for memory are not in them.
+"""
+
+import json
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+if __name__ == "__main__":
+    # As a script this file is found beside the tests, not through them.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
+from protocol.packet import Packet
+from protocol.publish import Publish
+from tests.bench import earlier, machine
+from tests.bench.candidates import UNLIMITED
+from tests.bench.grids import Grid
+from tests.bench.run import show_grids
+from tests.support.brokers import start_sluice
+from tests.support.process import BrokerProcess
+from tests.support.wire import WireClient
+
+TIMEOUT: Final = 300.0
+"""Seconds; under callgrind everything takes some fifty times as long."""
+FEW: Final = 10
+"""Rounds of the shorter run. What start, connects and the first messages cost is in both runs, and so in no figure."""
+COLLECTED: Final = re.compile(r"Collected *: (\d+)")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Who sends what in one round."""
+
+    name: str
+    title: str
+    qos: int = 0
+    publishers: int = 10
+    subscribers: int = 1
+    """Of each publisher's topic."""
+    batch: int = 20
+    """Messages that a publisher sends at once."""
+    size: int = 64
+
+    @property
+    def deliveries(self) -> int:
+        """How many there are in a round."""
+        return self.publishers * self.subscribers * self.batch
+
+
+PATTERNS: Final = (
+    Pattern("pairs-q0", "10 pairs, 20 at once, QoS 0"),
+    Pattern("pairs-q1", "the same, QoS 1", qos=1),
+    Pattern("pairs-q2", "the same, QoS 2", qos=2),
+    Pattern("single-q0", "10 pairs, one at a time, QoS 0", batch=1),
+    Pattern("single-q1", "the same, QoS 1", qos=1, batch=1),
+    Pattern("fanout-q0", "4 times 1 to 10, 20 at once, QoS 0", publishers=4, subscribers=10),
+    Pattern("fanout-q1", "the same, QoS 1", qos=1, publishers=4, subscribers=10),
+    Pattern("large-q0", "4 pairs, 16 KiB, 3 at once, QoS 0", publishers=4, batch=3, size=16_384),
+)
+BY_NAME: Final = {pattern.name: pattern for pattern in PATTERNS}
+
+
+class Topic:
+    """A publisher and its subscribers, connected."""
+
+    def __init__(self, broker: BrokerProcess, number: int, pattern: Pattern, clients: ExitStack) -> None:
+        def connected() -> WireClient:
+            client = clients.enter_context(WireClient(broker.address(), timeout=TIMEOUT))
+            client.connect()
+            return client
+
+        self._pattern = pattern
+        self._publisher = connected()
+        self._subscribers = [connected() for _ in range(pattern.subscribers)]
+        topic = f"topic/{number}"
+        for subscriber in self._subscribers:
+            subscriber.subscribe(topic, qos=pattern.qos)
+        payload = b"x" * pattern.size
+        self._ids = range(1, pattern.batch + 1)
+        # Packet ids are free again at the end of a round.
+        self._messages = [
+            Publish(topic.encode(), payload, pattern.qos, packet_id=each if pattern.qos else 0) for each in self._ids
+        ]
+
+    def round(self) -> None:
+        """Send a batch, and carry all its exchanges to their ends, in batches too."""
+        self._publisher.send(*self._messages)
+        if self._pattern.qos == 1:
+            _expect_all(self._publisher, Puback, len(self._ids))
+        elif self._pattern.qos == 2:
+            _expect_all(self._publisher, Pubrec, len(self._ids))
+            self._publisher.send(*map(Pubrel, self._ids))
+            _expect_all(self._publisher, Pubcomp, len(self._ids))
+        for subscriber in self._subscribers:
+            ids = [subscriber.expect(Publish).packet_id for _ in self._ids]
+            if self._pattern.qos == 1:
+                subscriber.send(*map(Puback, ids))
+            elif self._pattern.qos == 2:
+                subscriber.send(*map(Pubrec, ids))
+                _expect_all(subscriber, Pubrel, len(ids))
+                subscriber.send(*map(Pubcomp, ids))
+
+    def finish(self) -> None:
+        """Wait until the broker has taken everything."""
+        for subscriber in self._subscribers:
+            subscriber.expect_nothing_more()
+
+
+def _expect_all(client: WireClient, kind: type[Packet], count: int) -> None:
+    for _ in range(count):
+        client.expect(kind)
+
+
+def play(broker: BrokerProcess, pattern: Pattern, rounds: int) -> None:
+    """Have the pattern's clients exchange their messages so many times."""
+    with ExitStack() as clients:
+        topics = [Topic(broker, number, pattern, clients) for number in range(pattern.publishers)]
+        for _ in range(rounds):
+            for topic in topics:
+                topic.round()
+        for topic in topics:
+            topic.finish()
+
+
+def counted(python: str, pattern: Pattern, rounds: int) -> int:
+    """Return all instructions of a broker that is started for so many rounds."""
+    callgrind = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        # -I: neither PYTHONPATH nor the working directory decides what runs, only the installation.
+        command = (*callgrind, python, "-I", "-m", "broker")
+        broker = start_sluice(Path(folder), sections=UNLIMITED, command=command, seconds=TIMEOUT)
+        try:
+            play(broker, pattern, rounds)
+        finally:
+            broker.stop(TIMEOUT)
+        collected = COLLECTED.search(broker.stderr)
+    if collected is None:
+        raise RuntimeError(f"callgrind has not counted; the broker printed:\n{broker.stderr}")
+    return int(collected[1])
+
+
+def instructions(python: str, pattern: Pattern, rounds: int) -> float:
+    """Return the instructions for each delivery: what so many rounds more cost."""
+    more = counted(python, pattern, FEW + rounds) - counted(python, pattern, FEW)
+    return more / (rounds * pattern.deliveries)
+
+
+def table(figures: dict[tuple[str, str], list[float]], patterns: list[Pattern], brokers: list[str]) -> Grid:
+    """Return the medians, and of two brokers the first one's as a multiple of the second one's."""
+    compared = len(brokers) == 2
+    grid = Grid("Instructions for each delivery", ("load", *brokers, *(["ratio"] if compared else [])))
+    for pattern in patterns:
+        medians = [statistics.median(figures[pattern.name, broker]) for broker in brokers]
+        ratio = [f"{medians[0] / medians[1]:.3f}"] if compared else []
+        grid.add(pattern.title, *(f"{median:,.0f}" for median in medians), *ratio)
+    return grid
+
+
+def main(
+    patterns: Annotated[str, typer.Option(help=f"Of {', '.join(BY_NAME)}; separated by commas.")] = ",".join(BY_NAME),
+    rounds: Annotated[int, typer.Option(min=1, help="How many rounds of messages are counted.")] = 30,
+    times: Annotated[int, typer.Option(min=1, help="How often each is counted; medians are shown.")] = 1,
+    sluice: Annotated[str | None, typer.Option(help="Python of the environment where Sluice is installed.")] = None,
+    before: Annotated[
+        str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every count there.")] = None,
+) -> None:
+    """Count Sluice's instructions for each delivery, beside those of an earlier Sluice. Needs valgrind."""
+    if shutil.which("valgrind") is None:
+        raise typer.BadParameter("valgrind is not installed (Debian: apt install valgrind)")
+    chosen = []
+    for name in patterns.split(","):
+        if name not in BY_NAME:
+            raise typer.BadParameter(f"there is no load {name}; there are: {', '.join(BY_NAME)}")
+        chosen.append(BY_NAME[name])
+    err = Console(stderr=True)
+    pythons = {"sluice": sluice or sys.executable}
+    if before:
+        try:
+            pythons["sluice-before"] = earlier.python_of(before, err.print)
+        except LookupError as error:
+            raise typer.BadParameter(str(error)) from None
+    figures: dict[tuple[str, str], list[float]] = {}
+    with err.status("") as status:
+        for number in range(times):
+            for pattern in chosen:
+                for broker, python in pythons.items():
+                    status.update(f"time {number + 1} of {times}: {pattern.title}: {broker}")
+                    figures.setdefault((pattern.name, broker), []).append(instructions(python, pattern, rounds))
+    Console().print(" · ".join(machine.description().values()), style="dim")
+    show_grids([table(figures, chosen, list(pythons))])
+    if json_file:
+        results = [{"load": load, "broker": broker, "counts": each} for (load, broker), each in figures.items()]
+        json_file.write_text(json.dumps({"machine": machine.description(), "results": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)

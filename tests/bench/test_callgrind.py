@@ -1,0 +1,33 @@
+"""Counting by callgrind: every pattern's exchanges come to their ends, and figures are of the messages alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.bench import callgrind
+from tests.bench.callgrind import FEW, PATTERNS, Pattern
+from tests.support.brokers import start_broker
+
+pytestmark = pytest.mark.once
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
+def test_each_is_played(pattern: Pattern, tmp_path: Path) -> None:
+    """The clients of each pattern get all messages of two rounds, whatever packet ids the first one used."""
+    with start_broker(tmp_path) as broker:
+        callgrind.play(broker, replace(pattern, publishers=2), 2)
+
+
+def test_only_rounds_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a broker costs at start is in no figure."""
+    monkeypatch.setattr(callgrind, "counted", lambda python, pattern, rounds: 10**9 + rounds * 400_000)
+    assert callgrind.instructions("python", PATTERNS[0], FEW) == 2_000
+
+
+def test_table() -> None:
+    """Of two brokers the table has the medians and their ratio; of one, no ratio."""
+    figures = {("pairs-q0", "sluice"): [1_980.0, 2_000.0, 9_000.0], ("pairs-q0", "sluice-before"): [2_500.0]}
+    both = callgrind.table(figures, [PATTERNS[0]], ["sluice", "sluice-before"])
+    assert both.rows == [["10 pairs, 20 at once, QoS 0", "2,000", "2,500", "0.800"]]
+    assert callgrind.table(figures, [PATTERNS[0]], ["sluice"]).rows == [["10 pairs, 20 at once, QoS 0", "2,000"]]
