@@ -16,7 +16,7 @@ from broker.admin.handshakes import BoundedHandshakes
 from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
 from broker.runtime.clock import monotonic_us
-from broker.server.listening import HTTP, open_sockets, server_context
+from broker.server.listening import HTTP, cannot_listen, open_sockets, server_context
 from config.admin import CHOSEN, Admin
 from config.bind_address import parse
 from config.models import Config
@@ -249,8 +249,11 @@ async def _open_unix(server: AdminServer, config: Config) -> bool:
     except OSError as error:
         if config.admin.socket != CHOSEN:
             raise OSError(f"admin.socket: cannot listen on {config.admin.socket}: {error}") from error
-        in_use = isinstance(error, SocketInUseError)
-        log.warning("admin_socket_in_use" if in_use else "admin_socket_unavailable", detail=str(error))
+        if isinstance(error, SocketInUseError):
+            hint = "sluice ctl, top and dashboard reach that one; give this one an admin.socket of its own"
+            log.warning("admin_socket_in_use", detail=f"{error}: {hint}")
+        else:
+            log.warning("admin_socket_unavailable", detail=str(error))
         return False
     await server.open_unix(opened)
     log.info("admin_socket", path=str(opened.path))
@@ -261,6 +264,6 @@ async def _open_tcp(server: AdminServer, config: Admin) -> None:
     try:
         await server.open_tcp(config)
     except OSError as error:
-        raise OSError(f"admin.listen: cannot listen on {config.listen or ANY_LOOPBACK}: {error}") from error
+        raise cannot_listen("admin.listen", config.listen or ANY_LOOPBACK, error) from error
     for host, port in server.addresses:
         structlog.get_logger("sluice").info("admin_listening", host=host, port=port, tls=config.tls is not None)

@@ -56,7 +56,7 @@ def token(
     name: Annotated[str, typer.Argument(help="Its name in the audit log.")],
     role: Annotated[Role, typer.Option(metavar="ROLE", help="viewer (reads) or operator (also acts).")] = Role.VIEWER,
 ) -> None:
-    """Make a token for the admin API over TCP, and print the entry for admin.tokens.
+    """Make a token for the admin API over TCP; print its entry.
 
     The broker's configuration holds only its digest: keep the token itself where it is used.
     """
@@ -91,31 +91,46 @@ def status(socket: Socket = None, config_file: ConfigFile = None) -> None:
 
 @ctl_app.command()
 def health(socket: Socket = None, config_file: ConfigFile = None) -> None:
-    """Print whether the broker works; the exit status is 1 if it does not, or does not answer."""
+    """Print whether the broker works.
+
+    The exit status is 1 if it does not, or does not answer.
+    """
     _print(_ask(socket, config_file, "GET", "/health", prefix="", seconds=QUICK))
 
 
 @ctl_app.command()
 def ready(socket: Socket = None, config_file: ConfigFile = None) -> None:
-    """Print whether clients should be sent to the broker; the exit status is 1 if not."""
+    """Print whether clients should be sent to the broker.
+
+    The exit status is 1 if not.
+    """
     _print(_ask(socket, config_file, "GET", "/ready", prefix="", seconds=QUICK))
 
 
 @ctl_app.command()
 def session(client_id: ClientId, socket: Socket = None, config_file: ConfigFile = None) -> None:
-    """Print one session as JSON, with what it waits for and which key holds it back."""
+    """Print one session as JSON, and what holds it back.
+
+    It names what the session waits for, and the key of the configuration that holds it back.
+    """
     _print(_ask(socket, config_file, "GET", f"/sessions/{_part(client_id)}", seconds=QUICK))
 
 
 @ctl_app.command()
 def disconnect(client_id: ClientId, socket: Socket = None, config_file: ConfigFile = None) -> None:
-    """Disconnect a client; its session lasts as long as it would without this."""
+    """Disconnect a client.
+
+    Its session lasts as long as it would without this.
+    """
     _print(_ask(socket, config_file, "DELETE", f"/clients/{_part(client_id)}"))
 
 
 @ctl_app.command()
 def end(client_id: ClientId, socket: Socket = None, config_file: ConfigFile = None) -> None:
-    """End a session with its subscriptions and what waits in it."""
+    """End a session.
+
+    Its subscriptions end with it, and what waits in it is dropped.
+    """
     _print(_ask(socket, config_file, "DELETE", f"/sessions/{_part(client_id)}"))
 
 
@@ -123,7 +138,10 @@ def end(client_id: ClientId, socket: Socket = None, config_file: ConfigFile = No
 def drain(
     address: Annotated[str, typer.Argument(metavar="TOPIC")], socket: Socket = None, config_file: ConfigFile = None
 ) -> None:
-    """Deliver all that waits for room in an address, although its limit is then exceeded."""
+    """Deliver all that waits for room in an address.
+
+    Its limit is then exceeded.
+    """
     _print(_ask(socket, config_file, "POST", "/addresses/drain", body={"address": address}))
 
 
@@ -153,7 +171,10 @@ def publish(
 
 @ctl_app.command("reload")
 def reload_configuration(socket: Socket = None, config_file: ConfigFile = None) -> None:
-    """Have the broker read its configuration again; prints what has changed, and what needs a restart."""
+    """Have the broker read its configuration again.
+
+    Prints what has changed, and what needs a restart.
+    """
     _print(_ask(socket, config_file, "POST", "/reload"))
 
 

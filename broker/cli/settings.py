@@ -16,7 +16,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def listeners(as_json: AsJson = False, socket: Socket = None, config_file: ConfigFile = None) -> None:
-    """Print where clients can connect: each socket of each listener, also those that a reload has opened."""
+    """Print where clients can connect.
+
+    It lists each socket of each listener, also those that a reload has opened.
+    """
     found = _ask("/listeners", socket, config_file)
     if as_json:
         print(json.dumps(found, indent=2))
@@ -37,7 +40,9 @@ def configuration(
     socket: Socket = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Print the values that apply, a line for each key, and where each comes from; secrets are hidden.
+    """Print the values that apply, and where each comes from.
+
+    There is a line for each key; secrets are hidden.
 
     It may differ from the file, as long as what a reload could not change waits for a restart.
     """

@@ -25,9 +25,10 @@ def trace(  # noqa: PLR0913, PLR0917 - each is an option
     socket: Socket = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Show packets and decisions live: received, routed, gated, queued, dropped, sent, acknowledged, and why.
+    """Show packets and decisions live.
 
-    Passwords are never shown, payloads only if that is asked for. Example: sluice ctl trace --client pump-7 --for 5m
+    Packets are received, sent, acknowledged; messages routed, gated, queued, dropped: each line says why. Passwords are
+    never shown, payloads only if that is asked for. Example: sluice ctl trace --client pump-7 --for 5m
     """
     try:
         seconds = parse_duration(duration, bare_numbers=False, unlimited=False)

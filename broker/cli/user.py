@@ -22,7 +22,7 @@ ITERATIONS: Final = 15_000
 """Takes a client about a tenth of a second (RFC 7677, section 4); small devices may need fewer."""
 
 user_app = typer.Typer(
-    help="Change the users who log in with a password (authentication.password_file), or make an entry for SCRAM.",
+    help="Change the users who log in with a password.\n\nThey are in authentication.password_file. SCRAM has entries.",
     no_args_is_help=True,
 )
 
@@ -158,10 +158,10 @@ def scram(
         typer.Option(min=LEAST_ITERATIONS, max=MOST_ITERATIONS, metavar="COUNT", help="How often clients hash."),
     ] = ITERATIONS,
 ) -> None:
-    """Print the entry of a user of SCRAM-SHA-256, for authentication.scram.
+    """Print an entry for SCRAM-SHA-256.
 
-    The password is asked for, or is the first line of standard input. It is not in the entry. Keep the keys secret
-    nevertheless: they allow to test guessed passwords.
+    It belongs into authentication.scram. The password is asked for, or is the first line of standard input; it is not
+    in the entry. Keep the keys secret nevertheless: they allow to test guessed passwords.
     """
     try:
         user = _entry(name, _password(), iterations)

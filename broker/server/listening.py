@@ -36,6 +36,19 @@ HTTP: Final = "http/1.1"
 _MINIMUM: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
+_HINTS: Final = {
+    errno.EADDRINUSE: "another program listens there: stop it, or choose another port",
+    errno.EADDRNOTAVAIL: "this machine has no such address: 0.0.0.0 and [::] are all that it has",
+    errno.EACCES: "ports below 1024 need the capability CAP_NET_BIND_SERVICE, or systemd opens them (systemd:NAME)",
+}
+
+
+def cannot_listen(who: str, bind: str, error: OSError) -> OSError:
+    """The error to raise if a listener cannot be opened: who cannot listen where, why, and what helps."""
+    hint = _HINTS.get(error.errno or 0)
+    return OSError(f"{who}: cannot listen on {bind}: {error}" + (f" ({hint})" if hint else ""))
+
+
 async def open_sockets(host: str, port: int, shared: bool = False) -> list[socket.socket]:
     """Open a listening socket on every address of `host`, all on the same port.
 

@@ -48,6 +48,7 @@ _ALERTS: Final = {
     "UNRECOGNIZED_NAME": "it does not know the server's name",
     "PROTOCOL_VERSION": "it does not speak this version of TLS",
     "HANDSHAKE_FAILURE": "it found nothing in common",
+    "INTERNAL_ERROR": "its TLS library says no more; often our certificate lacks the host name that it connects to",
     "USER_CANCELLED": "it cancelled the handshake",
 }
 """Alerts of clients, by OpenSSL's names without TLSV1_ALERT_ or SSLV3_ALERT_."""

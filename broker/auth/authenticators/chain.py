@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 NOT_NOW: Final = "authentication is not possible now"
 
-NAMELESS: Final = "CONNECT without authentication"
+NAMELESS: Final = "CONNECT has no user name, and clients without one are not allowed (allow_anonymous)"
 
 GRID: Final = 0.1
 """Seconds. Denials are answered at whole multiples of it, so that the time does not tell which authenticator denied."""

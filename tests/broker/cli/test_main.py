@@ -170,7 +170,7 @@ def test_port_in_use(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (1, "")
     (failed,) = ran.stderr.splitlines()
     assert failed.startswith(f"sluice: listener flag2: cannot listen on {bind}: ")
-    assert failed.endswith("Address already in use")
+    assert failed.endswith("Address already in use (another program listens there: stop it, or choose another port)")
 
 
 def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
