@@ -33,6 +33,10 @@ class Sender:
         self.connected = False
         self.congested = False
         """Whether the transport buffer is above its high-water mark, until it is below the low one."""
+        self._sets_retry = False  # whether the next delivery sets a timer for `retry`
+        # The time connected that no row has yet. While a client is connected it is less the time of the clock: one
+        # number does for both, and every connection has it.
+        self._connected_us = 0
         self.counters = Counters(now)
         self.outbox = Outbox()
         self.window = Window()
@@ -50,7 +54,6 @@ class Sender:
         self.congested_time: Stopwatch | None = None
         """None until the send path is first congested."""
         self._mailbox = mailbox
-        self._sets_retry = False  # whether the next delivery sets a timer for `retry`
 
     # -- sending
 
@@ -256,7 +259,7 @@ class Sender:
         """Attach a client; returns whether it has kept a window, which has to be resent (FC-8)."""
         self.host = host
         self.outbox = outbox
-        self.connected = True
+        self._set_connected(True, now)
         self.congested = False
         self.window.set_limit(window, now)
         self._sets_retry = outbox.version == 4 and self.limits.retry_interval > 0
@@ -280,7 +283,7 @@ class Sender:
         """Detach the client: what it has not acknowledged stays in the window."""
         self.set_congested(False, now)
         self.window.stop_time(now)
-        self.connected = False
+        self._set_connected(False, now)
         self.host = host
         self.outbox.take()
         self.kept = None
@@ -289,9 +292,14 @@ class Sender:
         if self.throttle is not None:
             self.throttle.disconnect(now)
 
+    def _set_connected(self, connected: bool, now: int) -> None:
+        if connected != self.connected:
+            self.connected = connected
+            self._connected_us = self._connected_us - now if connected else self._connected_us + now
+
     def end(self, now: int) -> None:
         """End the session: groups take back unacknowledged QoS 1 (FC-13)."""
-        self.connected = False
+        self._set_connected(False, now)
         self.timer_at = 0
         self.host = NoHost()
         if self.sources:
@@ -301,9 +309,15 @@ class Sender:
         if self.throttle is not None:
             self.throttle.end(now)
 
-    def end_interval(self, done: Counters, now: int) -> None:
-        """Fill the gauges and times of the interval that ends into its counters."""
+    def end_interval(self, done: Counters, now: int, interval_end: int) -> None:
+        """Fill the gauges and times of the interval that ends into its counters.
+
+        Its row ends at `interval_end`, before `now`: a client is connected for no longer than the row is long.
+        """
         uncommon = done.begin_uncommon()
+        connected = self._connected_us + interval_end if self.connected else self._connected_us
+        uncommon.connected_us = max(0, min(connected, interval_end - done.interval_start))
+        self._connected_us -= uncommon.connected_us
         if self.window.full_time is not None:
             uncommon.window_full_us = self.window.full_time.take(now)
         if self.congested_time is not None:

@@ -204,7 +204,7 @@ class Session:
         counters = sender.counters
         following = sender.counters = Counters(interval_end or now)
         counters.end_interval(following, sender.window, outbound.mqueue, outbound.mailbox.waiting())
-        sender.end_interval(counters, now)
+        sender.end_interval(counters, now, following.interval_start)
         uncommon = counters.begin_uncommon()
         if sender.pacing is not None:
             uncommon.paced_for_us = sender.pacing.patience.used_time.take(now)

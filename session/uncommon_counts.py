@@ -44,6 +44,7 @@ class UncommonCounts:
     publish_throttled_us: int = 0
     publish_paced_us: int = 0
     paced_for_us: int = 0
+    connected_us: int = 0
 
     waiting_start_qos0: int = 0
     waiting_start_qos1: int = 0

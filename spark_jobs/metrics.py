@@ -37,7 +37,8 @@ class Field:
 class Schema:
     """Name and version, which are in the footer of every file, and the columns.
 
-    Files of earlier versions are read too: versions add counters, which are 0 in older files, and change histograms.
+    Files of earlier versions are read too: versions add counters, which are 0 in older files, except
+    CONNECTED_US, and change histograms.
     """
 
     name: str
@@ -77,6 +78,8 @@ OF_INTERVALS: Final = tuple(f.name for f in SCHEMA.interval_fields)
 HISTOGRAMS: Final = tuple(f.name for f in SCHEMA.fields if f.type == HISTOGRAM_TYPE)
 BEFORE: Final = {f.name: f.before for f in SCHEMA.fields if f.before is not None}
 """Histograms: name -> that of the column with 32 counts by powers of two which earlier versions have instead."""
+CONNECTED_US: Final = "connected_us"
+"""The column that has to be derived, from `connected` and the interval, in files of versions that did not have it."""
 COUNT_SHIFT: Final = 8
 """An entry of a histogram is `count << COUNT_SHIFT | bucket`."""
 

@@ -22,6 +22,7 @@ RANGE: Final = 20_000
 """Rows that are sorted at once, and a row group of the file, approximately."""
 
 _FIRST: Final = KEY[0]
+_CONNECTED: Final = "connected_us"
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _OPTIONS: Final = pa.ipc.IpcReadOptions(use_threads=False)  # the batches are too small to share
 
@@ -30,7 +31,7 @@ class Export:
     """The rows of one export, read in ranges. Making it reads all of them: who has one can read it to its end.
 
     A broker of another version may have written it: columns are found by name, those that it did not know are 0 or
-    null, and those that this one does not know are left out.
+    null, or derived (`connected_us`), and those that this one does not know are left out.
 
     Raises:
         OSError, ValueError, KeyError, TypeError, pa.ArrowException: it cannot be read; a power cut may leave anything.
@@ -41,9 +42,12 @@ class Export:
         self._reader = pa.ipc.open_file(pa.OSFile(str(path)), options=_OPTIONS)
         self._schema = schema.sessions
         interval = pa.ipc.open_stream(self._reader.schema.metadata[INTERVAL]).read_all().combine_chunks()
+        self._batches = range(self._reader.num_record_batches)
+        if _CONNECTED not in interval.column_names:
+            connected = [self._batch(number).column(_CONNECTED) for number in self._batches]
+            interval = interval.append_column(_CONNECTED, pc.cumulative_sum(pa.chunked_array(connected))[-1:])
         self.interval = pa.Table.from_batches([_as(schema.arrow, batch) for batch in interval.to_batches()])
         """The row of broker and interval."""
-        self._batches = range(self._reader.num_record_batches)
         names = [self._batch(number).column(_FIRST) for number in self._batches]
         self.clients = pa.chunked_array(names, pa.string())
         if len(self.clients) > 1 and not pc.all(pc.less_equal(self.clients[:-1], self.clients[1:])).as_py():
@@ -155,17 +159,23 @@ def _as(schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
     columns = []
     for field in schema:
         place = rows.schema.get_field_index(field.name)
-        column = _nothing(field, rows.num_rows) if place < 0 else rows.column(place).cast(field.type)
+        column = _missing(field, rows) if place < 0 else rows.column(place).cast(field.type)
         if column.null_count and not field.nullable:
             raise ValueError(f"{field.name} has nulls")
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _nothing(field: pa.Field, rows: int) -> pa.Array:
-    """What a column is that the writer of the rows did not know: null, or that nothing was counted."""
+def _missing(field: pa.Field, rows: pa.RecordBatch) -> pa.Array:
+    """What a column is that the writer of the rows did not know: null, or that nothing was counted.
+
+    Who was connected at the end of an interval counts as connected for the whole of it.
+    """
     if field.nullable:
-        return pa.nulls(rows, field.type)
+        return pa.nulls(rows.num_rows, field.type)
+    if field.name == _CONNECTED:
+        start, end = (rows[f"interval_{name}"].cast(pa.int64()) for name in ("start", "end"))
+        return pc.multiply(pc.subtract(end, start), rows["connected"].cast(pa.int64()))
     if field.type not in (pa.int64(), pa.int32(), pa.bool_()):
         raise ValueError(f"{field.name} is missing")
-    return pa.Array.from_buffers(field.type, rows, [None, pa.py_buffer(bytes(8 * rows))])
+    return pa.Array.from_buffers(field.type, rows.num_rows, [None, pa.py_buffer(bytes(8 * rows.num_rows))])

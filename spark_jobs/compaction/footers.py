@@ -150,7 +150,7 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     if newer:
         return NEWER, f"{newer}has all its columns: read without the new ones"
     if version < SCHEMA.version:
-        return OLDER, f"schema version {version}: read, with 0 in newer columns and its own histograms"
+        return OLDER, f"schema version {version}: read, with 0 in newer columns, except connected_us, and its own histograms"
     return READ, ""
 
 

@@ -14,6 +14,7 @@ from spark_jobs.arrays import TEXT, Groups, Ints, Mask, encoded, equals, ints, t
 from spark_jobs.histograms import KIND, modern, sums_by_group
 from spark_jobs.metrics import (
     BEFORE,
+    CONNECTED_US,
     COUNTERS,
     DROP_REASONS,
     GATE_REASONS,
@@ -78,7 +79,7 @@ INTERVAL_RAW: Final = pa.schema(
 def raw_rows(table: pa.Table) -> pa.Table:
     """The rows of sessions in files, with the columns of RAW.
 
-    Counters that an older file lacks, or has null, are 0.
+    Counters that an older file lacks, or has null, are 0; `connected_us` is derived.
     """
     table = of_sessions(modern(table, BEFORE))
     columns = []
@@ -90,7 +91,15 @@ def raw_rows(table: pa.Table) -> pa.Table:
         if column.null_count and pa.types.is_integer(wanted.type):
             column = column.fill_null(0)
         columns.append(column)
-    return pa.Table.from_arrays(columns, schema=RAW)
+    rows = pa.Table.from_arrays(columns, schema=RAW)
+    return rows if CONNECTED_US in there else _with_connected_us(rows)
+
+
+def _with_connected_us(rows: pa.Table) -> pa.Table:
+    """Rows of files before schema version 6: the whole interval if connected at its end, else 0."""
+    length = np.maximum(ints(rows, "interval_end_us") - ints(rows, "interval_start_us"), 0)
+    place = rows.column_names.index(CONNECTED_US)
+    return rows.set_column(place, CONNECTED_US, pa.array(np.where(ints(rows, "connected") > 0, length, 0)))
 
 
 def of_sessions(table: pa.Table) -> pa.Table:
@@ -193,7 +202,6 @@ def _sessions(rows: pa.Table, row: _Rows) -> pa.Table:
         "rows": np.ones(rows.num_rows, np.int64),
         "connected_rows": row.connected,
         "duration_us": row.duration,
-        "connected_us": np.where(row.connected, row.duration, 0),
         "pressed_us": np.where(row.pressed, row.duration, 0),
         "pressed_rows": row.pressed,
         "starved_rows": row.starved,

@@ -90,7 +90,7 @@ SESSION_COLUMNS: Final = (
     Column("listener", "string", How.LAST),
     Column("protocol_version", "int", How.LAST),
     Column("topic_group", "string", How.LAST),
-    *_sums("rows", "connected_rows", "duration_us", "connected_us"),
+    *_sums("rows", "connected_rows", "duration_us"),
     Column("first_us", "bigint", How.MIN),
     Column("last_us", "bigint", How.MAX),
     Column("ended", "boolean", How.ANY),

@@ -23,6 +23,7 @@ TIMES: Final = (
     "reading_paused_us",
     "paced_for_us",
     "publish_paced_us",
+    "connected_us",
 )
 """What `tick` adds to: how long something held."""
 
@@ -92,6 +93,7 @@ class State:
             self.reading_paused,
             bool(self.pacer.held),
             bool(self.publisher.held_by),
+            self.connected,
         )
         for name, held in zip(TIMES, holds, strict=True):
             if held:

@@ -243,6 +243,75 @@ def test_reading_paused_time() -> None:
     assert peer.take_counters().uncommon.reading_paused_us == 0
 
 
+def test_connected_time() -> None:
+    """The time connected is split at the interval's end, whoever is connected then."""
+    peer = Peer()
+    peer.advance(6)
+    peer.disconnect()
+    peer.advance(4)
+    peer.connect()
+    peer.advance(1)
+    assert peer.take_counters().uncommon.connected_us == 7 * SECOND
+    peer.advance(10)
+    assert peer.take_counters().uncommon.connected_us == 10 * SECOND
+    peer.advance(2)
+    peer.disconnect()
+    peer.advance(3)
+    assert peer.take_counters().uncommon.connected_us == 2 * SECOND
+    peer.advance(10)
+    assert peer.take_counters().uncommon.connected_us == 0
+    assert Peer(online=False).take_counters().uncommon.connected_us == 0
+
+
+def test_connected_time_and_take_over() -> None:
+    """Another connection of the same client goes on with the time of the one that it has taken over."""
+    peer = Peer()
+    peer.advance(3)
+    peer.disconnect()
+    peer.connect()
+    peer.advance(4)
+    assert peer.take_counters().uncommon.connected_us == 7 * SECOND
+
+
+def test_connected_time_of_a_session_that_ends() -> None:
+    """It is counted up to the end of the connection, also if the session ends with it."""
+    peer = Peer()
+    peer.advance(3)
+    peer.session.end(peer.now)
+    peer.advance(4)
+    assert peer.take_counters().uncommon.connected_us == 3 * SECOND
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_connected_time_is_within_the_interval(leaves: bool) -> None:
+    """Rows end before their counters are taken: what comes in between is of the next row, and no time is lost."""
+    peer = Peer()
+    peer.advance(10)
+    end = peer.now
+    peer.advance(1)
+    if leaves:
+        peer.disconnect()
+    peer.advance(1)
+    first = peer.session.take_counters(peer.now, end)
+    peer.advance(8)
+    second = peer.session.take_counters(peer.now, peer.now)
+    expected = (10 * SECOND, SECOND if leaves else 10 * SECOND)
+    assert (first.uncommon.connected_us, second.uncommon.connected_us) == expected
+
+
+def test_connected_time_of_a_client_that_comes_after_the_end() -> None:
+    """Who connects between the end of an interval and the taking of its counters is connected in the next one."""
+    peer = Peer(online=False)
+    peer.advance(10)
+    end = peer.now
+    peer.advance(1)
+    peer.connect()
+    peer.advance(1)
+    assert peer.session.take_counters(peer.now, end).uncommon.connected_us == 0
+    peer.advance(8)
+    assert peer.take_counters().uncommon.connected_us == 9 * SECOND
+
+
 def test_acknowledged_and_how_long_it_took() -> None:
     """Completed deliveries are counted by QoS, with the time since they were first sent."""
     peer = Peer(Limits(retry_interval=SECOND // 100))

@@ -111,7 +111,6 @@ def _parts() -> str:
         "hour_us": _HOUR,
         "rows": "count(*)",
         "connected_rows": "count(*) FILTER (connected)",
-        "connected_us": "coalesce(sum(length_us) FILTER (connected), 0)::BIGINT",
         "duration_us": "sum(length_us)::BIGINT",
         "first_us": "min(start_us)",
         "last_us": "max(end_us)",

@@ -10,6 +10,7 @@ import pytest
 
 from broker.telemetry.interval_row import interval_row
 from broker.telemetry.schema import metrics_schema
+from spark_jobs.arrays import ints
 from spark_jobs.compaction import kernel
 from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
 from spark_jobs.store.schema import (
@@ -22,7 +23,7 @@ from spark_jobs.store.schema import (
     TIMELINE,
     TIMELINE_HISTOGRAMS,
 )
-from tests.support.spark.metrics_files import NOON, Row, arrow_schema, at, histogram, row
+from tests.support.spark.metrics_files import NOON, Row, arrow_schema, at, earlier_schema, histogram, row
 
 pytestmark = pytest.mark.once
 
@@ -94,7 +95,6 @@ def test_sessions_are_the_sums_of_their_rows() -> None:
         hard = [r for r in own if pressed(r)]
         assert made["rows"] == len(own)
         assert made["duration_us"] == 60_000_000 * len(own)
-        assert made["connected_us"] == 60_000_000 * sum(r["connected"] for r in own)
         assert made["listener"] == own[-1]["listener"]
         assert made["protocol_version"] == 5
         assert made["topic_group"] == {"car-1": "car", "van/2": "van", "solo": "", "-x": ""}[made["client_id"]]
@@ -119,6 +119,22 @@ def test_sessions_are_the_sums_of_their_rows() -> None:
             )
         ]
         assert made["books_off_rows"] == len(books)
+
+
+def test_the_time_connected_of_files_of_before() -> None:
+    """Without its column, who was connected at the end of an interval was so for all of it; with it, it says itself."""
+    rows = [
+        row("a", 60, 60, connected_us=6_000_000),
+        row("b", 60, 60, connected=False, connected_us=6_000_000),
+        row("c", 60, -1, connected_us=0),
+    ]
+    found = {}
+    for version in (5, 6):
+        schema = earlier_schema(version)
+        columns = [pa.array([made[field.name] for made in rows], field.type) for field in schema]
+        raw = kernel.with_hour(kernel.raw_rows(pa.Table.from_arrays(columns, schema=schema)))
+        found[version] = ints(kernel.datasets(raw, SLOT_US)[SESSIONS], "connected_us").tolist()
+    assert found == {5: [60_000_000, 0, 0], 6: [6_000_000, 6_000_000, 0]}
 
 
 def starved(made: Row) -> bool:

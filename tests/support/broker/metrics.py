@@ -2,6 +2,7 @@
 
 import contextlib
 from collections import defaultdict
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -58,12 +59,17 @@ def total(rows: list[Row], column: str) -> int:
 
 
 def check_books(rows: list[Row]) -> None:
-    """Offered = sent + dropped + waiting, in every row and from row to row, QoS by QoS, and intervals without gaps."""
+    """Offered = sent + dropped + waiting, in every row and from row to row, QoS by QoS, and intervals without gaps.
+
+    Nobody is connected for longer than an interval is.
+    """
     for row in rows:
         for qos in range(3):
             _check_row(row, qos)
         assert row["interval_start"] <= row["interval_end"], row
         assert row["session_started"] <= row["interval_start"], row
+        length = (row["interval_end"] - row["interval_start"]) // timedelta(microseconds=1)
+        assert 0 <= row["connected_us"] <= length, row
     for session in by_session(rows).values():
         assert session[0]["interval_start"] == session[0]["session_started"]
         assert not any(row["ended"] for row in session[:-1])

@@ -38,6 +38,8 @@ def at(seconds: float) -> datetime:
 def row(client_id: str = "a", end: float = 10, length: float = 10, **values: Any) -> Row:
     """One row with the given values and 0 elsewhere; waiting deliveries are set so that the counters reconcile.
 
+    Who is connected was so for the whole interval, unless `connected_us` says otherwise.
+
     Args:
         client_id: the session's client id.
         end: interval_end in seconds after noon.
@@ -56,6 +58,8 @@ def row(client_id: str = "a", end: float = 10, length: float = 10, **values: Any
     unknown = values.keys() - made.keys()
     assert not unknown, f"no such columns: {unknown}"
     made |= values
+    if made["connected"] and "connected_us" not in values:
+        made["connected_us"] = max(0, (made["interval_end"] - made["interval_start"]) // timedelta(microseconds=1))
     for qos in range(3):
         if f"waiting_qos{qos}" not in values:
             came = made[f"waiting_start_qos{qos}"] + made[f"offered_qos{qos}"]

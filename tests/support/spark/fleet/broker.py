@@ -111,11 +111,13 @@ class Broker:
             if episode is not None and interval >= episode.start:
                 counters = episode.row(Draw(begin, end - begin, came, said, sizes[who]))
                 connected = episode.connected
+                counters.begin_uncommon().connected_us = end - begin if connected else 0
                 self._note(who, episode, rows, begin).add(counters, self._clock.at(begin), rows.wall_end, connected)
                 if episode.over:
                     del episodes[who]
             else:
                 counters = self._ordinary.row(begin, came, said, sizes[who])
+                counters.begin_uncommon().connected_us = (end - begin) // 2 if ends else end - begin
             rows.add(people.who[who], counters, connected=connected, ended=ends)
             begins[who] = end
             if rows.full:
