@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from spark_jobs.compaction.thrift import Chunk, row_groups
 from spark_jobs.compaction.values import brokers_of, extents, impossible
 from spark_jobs.formats import name as shown
-from spark_jobs.metrics import FIRST_VERSION, HISTOGRAM_TYPE, READABLE, SCHEMA, fields_of
+from spark_jobs.metrics import CONNECTED_US, FIRST_VERSION, HISTOGRAM_TYPE, READABLE, SCHEMA, fields_of
 from spark_jobs.storage import Entry, Storage, StorageError
 from spark_jobs.store.taken import NEWER, OLDER, READ, FileRecord
 
@@ -150,7 +150,8 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     if newer:
         return NEWER, f"{newer}has all its columns: read without the new ones"
     if version < SCHEMA.version:
-        return OLDER, f"schema version {version}: read, with 0 in newer columns, except connected_us, and its own histograms"
+        own = f"its own histograms, and {CONNECTED_US} by the intervals' ends"
+        return OLDER, f"schema version {version}: read, with 0 in newer columns, {own}"
     return READ, ""
 
 

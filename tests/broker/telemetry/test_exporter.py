@@ -2,6 +2,9 @@
 
 import asyncio
 import threading
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,10 +13,13 @@ from broker import sessions
 from broker.telemetry.collector import Rows
 from broker.telemetry.exporter import SLICE
 from protocol import properties as props
+from protocol.disconnect import Disconnect
 from protocol.properties import Properties
 from protocol.publish import Publish
+from tests.broker.conftest import Start
 from tests.support.broker.exporting import Bench, send
-from tests.support.broker.metrics import check_books, metrics_files, of_client
+from tests.support.broker.metrics import check_books, metrics_files, of_client, read_rows
+from tests.support.wire import connected
 
 KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 1000}
 
@@ -130,6 +136,39 @@ def test_short_session(bench: Bench) -> None:
     (row,) = bench.rows()
     assert (row["ended"], row["received_qos1"], row["sent_qos1"]) == (True, 1, 1)
     assert row["interval_start"] == row["session_started"]
+
+
+def test_connected_for_a_part_of_an_interval(start: Start, tmp_path: Path) -> None:
+    """A row says for how long its client was connected, in two connections and by the clock of all."""
+    least, most = 0.0, 0.0
+    with start(sections={"metrics": {"directory": str(tmp_path / "metrics"), "interval": "1h"}}) as broker:
+        for _ in range(2):
+            before = monotonic()
+            with connected(broker.address(), client_id="c", clean_start=False) as client:
+                begin = monotonic()
+                for _ in range(20):
+                    client.publish("t", qos=1)
+                least += monotonic() - begin
+                client.send(Disconnect())
+                client.expect_close()
+                most += monotonic() - before
+        assert broker.stop() == 0
+    rows = read_rows(tmp_path / "metrics")
+    check_books(rows)
+    [row] = rows
+    assert (row["connected"], row["received_qos1"]) == (False, 40)
+    assert least * 1e6 <= row["connected_us"] + 1 <= most * 1e6 + 1
+
+
+def test_a_take_over_goes_on(bench: Bench) -> None:
+    """A session whose client is taken over by another connection is connected for the whole interval."""
+    first = bench.client("c", KEPT)
+    bench.local.client().connect("c", clean_start=False, properties=KEPT)
+    assert first.gone
+    bench.export(everything=True)
+    [row] = bench.rows()
+    length = (row["interval_end"] - row["interval_start"]) // timedelta(microseconds=1)
+    assert (row["connected"], row["connected_us"]) == (True, length)
 
 
 def test_two_sessions_of_one_client(bench: Bench) -> None:

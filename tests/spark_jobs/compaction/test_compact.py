@@ -118,6 +118,21 @@ def test_a_day_that_arrives_bit_by_bit_gives_the_same_store(
     assert rows_of(opened.sessions(Selection(broker="other"))) == []
 
 
+def test_an_hour_in_which_the_broker_was_updated(run: Run, tmp_path: Path) -> None:
+    """Files say for how long a client was connected, those of before only whether at the end; the sum is of both."""
+    raw, store = tmp_path / "raw", tmp_path / "store"
+    write_file(raw / HOUR / "old.parquet", minutes(1, 2) + minutes(3, connected=False), earlier_schema(5))
+    new = minutes(4) + minutes(5, connected=False, connected_us=6_400_000) + minutes(6, connected=False)
+    write_file(raw / HOUR / "new.parquet", new)
+    run(raw, store)
+    write_file(raw / HOUR / "late.parquet", minutes(7), earlier_schema(4))
+    write_file(raw / HOUR / "later.parquet", minutes(8, connected_us=1))
+    run(raw, store)
+    [made] = rows_of(open_store(str(store)).sessions())
+    assert (made["rows"], made["connected_rows"]) == (8, 5)
+    assert made["connected_us"] == (2 + 1 + 1) * 60_000_000 + 6_400_000 + 1
+
+
 def test_a_file_that_was_changed_in_place_is_taken_in(run: Run, tmp_path: Path) -> None:
     """Its hour has the new values, also if the file has as many bytes and rows as before; then nothing is new."""
     raw, store, sizes = tmp_path / "raw", tmp_path / "store", set()

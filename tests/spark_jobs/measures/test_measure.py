@@ -1,6 +1,7 @@
 """All measures: from a small store to the tables of the report."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,8 +14,12 @@ from spark_jobs.measures.measure import measure
 from spark_jobs.measures.result import Result
 from spark_jobs.measures.summary import summary
 from spark_jobs.progress import Progress
+from spark_jobs.sources import frames_of
+from spark_jobs.store.store import Selection, open_store
 from tests.spark_jobs.measures.conftest import HOSTILE, HOURS
 from tests.support.spark.compacted import HOUR, MINUTE, NOON, HeldRows, session_hour, store_frames
+from tests.support.spark.compacting import Run
+from tests.support.spark.metrics_files import row, write_metrics
 
 pytestmark = pytest.mark.once
 
@@ -136,6 +141,25 @@ def test_what_held_deliveries_up(result: Result) -> None:
     assert noisy[0]["share_of_received"] == 0.9
     assert noisy[0]["publish_refused"] == 15
     assert result.one("reasons", reason="queue_full", qos="0")["deliveries"] == 900
+
+
+def test_rates_are_over_the_time_connected(run: Run, tmp_path: Path) -> None:
+    """A client that was there for a part of an interval counts for that part, also if it has left before the end."""
+    gone = {"connected": False, "ended": True, "connected_us": 6_400_000}
+    rows = [
+        row("left", 10, 10, **gone, received_qos0=128, offered_qos0=64, sent_qos0=64),
+        row("came", 10, 10, connected_us=3_200_000, received_qos0=64),
+        row("stayed", 10, 10, received_qos0=50),
+    ]
+    write_metrics(tmp_path / "metrics", rows)
+    run(tmp_path / "metrics", tmp_path / "store")
+    frames = frames_of(open_store(str(tmp_path / "store")), Selection())
+    made = measure(frames, "run", Progress(quiet=True), client_id="left")
+    rates = {each["client_id"]: each["received_per_second"] for each in made.rows_of("publishers")}
+    assert rates == {"left": 20, "came": 20, "stayed": 5}
+    assert [each["goodput"] for each in made.rows_of("worst_sessions")] == [10]
+    [own] = made.rows_of("client")
+    assert (own["connected_share"], own["why"]) == (0.64, "offline")
 
 
 def test_patience_is_counted_at_both_ends(result: Result) -> None:
