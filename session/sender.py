@@ -34,8 +34,8 @@ class Sender:
         self.congested = False
         """Whether the transport buffer is above its high-water mark, until it is below the low one."""
         self._sets_retry = False  # whether the next delivery sets a timer for `retry`
-        # The time connected that no row has yet. While a client is connected it is less the time of the clock: one
-        # number does for both, and every connection has it.
+        # For how long a client was connected that no row says yet; while one is, the clock's time is to be added. It is
+        # one number, and no stopwatch, because every idle connection has it.
         self._connected_us = 0
         self.counters = Counters(now)
         self.outbox = Outbox()

@@ -18,7 +18,7 @@ _PUBLISHERS: Final = (
     Column("received"),
     Column("share of all"),
     Column(""),
-    Column("per second"),
+    Column("per second", title="of the time for which it was connected"),
     Column("bytes"),
     Column("QoS 0"),
     Column("QoS 1"),
