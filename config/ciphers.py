@@ -11,6 +11,8 @@ CURVES: Final = ("X25519", "prime256v1", "secp384r1", "X448", "secp521r1")
 EXAMPLE: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 _BROKEN: Final = {"rc4": "RC4", "des-ede3-cbc": "3DES"}
+_EXPORT: Final = 56
+"""Bits of the strongest ciphers that were weakened for export. CCM8 has 64 by its short tag, as OpenSSL 3.5 counts."""
 _MOST: Final = 2_000
 """Characters of a list."""
 
@@ -80,4 +82,4 @@ def _weakness(cipher: dict[str, Any]) -> str:
         return _BROKEN[symmetric]
     if cipher["digest"] == "md5":
         return "MD5"
-    return "export" if cipher["strength_bits"] < 112 else ""
+    return "export" if cipher["strength_bits"] <= _EXPORT else ""

@@ -58,9 +58,7 @@ class WebSocketRequest:
                     self._answer(event)
                     return data[start:]
             if protocol.close_expected():
-                error = protocol.handshake_exc
-                cause = error.__cause__ if error is not None else None  # it quotes bytes of the request escaped
-                self.failure = f"not a WebSocket handshake: {cause!s:.100}"
+                self.failure = f"not a WebSocket handshake: {_cause(protocol)!s:.100}"
                 break
         return b""
 
@@ -107,6 +105,15 @@ class WebSocketRequest:
         self.answered = True
         self.size = 0
         self._refused = _nobody
+
+
+def _cause(protocol: ServerProtocol) -> BaseException | None:
+    """Why the parser has failed, which quotes bytes of the request escaped. Nothing refers to its frames any more."""
+    error, protocol.handshake_exc = protocol.handshake_exc, None
+    cause = None if error is None else error.__cause__
+    if cause is not None:
+        cause.__traceback__ = None  # the frame of the parser that it refers to refers to it: a cycle
+    return cause
 
 
 def _nobody(_: str) -> None:

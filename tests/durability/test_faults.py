@@ -86,8 +86,11 @@ def test_a_file_system_that_fills(tmp_path: Path, small_disk: Path) -> None:
     with broker, WireClient(broker.address(), 5) as client:
         kept = {**KEPT, props.RECEIVE_MAXIMUM: 1_000}
         assert client.connect("kept", clean_start=False, properties=kept).session_present
-        sizes = [client.receive_message().size for _ in range(acknowledged + 1)]
-        assert sizes == [SIZE] * acknowledged + [len(b"the last one")]
+        sizes = [SIZE]
+        while sizes[-1] == SIZE:
+            sizes.append(client.receive_message().size)
+        # A PUBLISH that was not acknowledged in time may have been stored.
+        assert sizes[1:] in ([SIZE] * count + [len(b"the last one")] for count in (acknowledged, acknowledged + 1))
 
 
 def test_what_frees_space_goes_on(tmp_path: Path, small_disk: Path) -> None:

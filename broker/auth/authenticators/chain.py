@@ -119,12 +119,13 @@ class Chain:
             raise MQTTError(reason_codes.SERVER_UNAVAILABLE, NOT_NOW) from None
 
     async def _ask_for(self, turn: Turn, anonymous: bool, done: Callable[[Outcome], None]) -> None:
+        call_soon = asyncio.get_running_loop().call_soon  # the loop reports what `done` raises
         try:
-            answer: Outcome = await self._ask(turn, anonymous)
+            answer = await self._ask(turn, anonymous)
         except MQTTError as error:
-            answer = error
-        # Called by the loop, which reports what it raises.
-        asyncio.get_running_loop().call_soon(done, answer)
+            call_soon(done, error)  # no name for it stays in this frame, to which its traceback refers: a cycle
+        else:
+            call_soon(done, answer)
 
 
 async def _sleep_to_grid(began: float, delay: float) -> None:
