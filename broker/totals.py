@@ -7,6 +7,8 @@ in slices; counters taken from a session that the current walk has already count
 
 from typing import Final, final
 
+from mypy_extensions import i64
+
 from session.counters import Counters
 from session.histogram import BUCKETS, Histogram
 from session.uncommon_counts import NOTHING
@@ -198,9 +200,9 @@ class Totals:
         self.most_online = 0
         self.expired = 0
         """Sessions that have expired."""
-        self.bytes_received = 0
-        self.bytes_sent = 0
-        self.packets_received = 0
+        self.bytes_received: i64 = 0
+        self.bytes_sent: i64 = 0
+        self.packets_received: i64 = 0
         self.disconnects_received = 0
         self.disconnects_sent = 0
         self.slow_consumers = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from protocol.packet import Packet
 from protocol.packet_types import FLAGS, NAMES, PUBACK, PUBCOMP, PUBREC, PUBREL
@@ -91,12 +91,14 @@ def _encode(packet_type: int, packet: Acknowledgement, version: int) -> bytes:
     return encode_packet(packet_type << 4 | FLAGS[packet_type], body)
 
 
-def decode_acknowledgement(packet_type: int, data: bytes, position: int, end: int, version: int) -> Acknowledgement:
+def decode_acknowledgement(packet_type: i64, data: bytes, position: i64, end: i64, version: i64) -> Acknowledgement:
     """Read what follows the fixed header of any of the four."""
-    packet_id = reason_code = 0
+    packet_id: i64 = 0
+    reason_code = 0
     properties: Properties | None = None
     if end - position == 2:  # by far the most frequent form, and the only one of 3.1.1
-        packet_id = data[position] << 8 | data[position + 1]
+        packet_id = data[position]
+        packet_id = packet_id << 8 | data[position + 1]
     if packet_id == 0:
         packet_id, reason_code, properties = _read_long(packet_type, data, position, end, version)
     if packet_type == PUBACK:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, final
 
+from mypy_extensions import i64
+
 from protocol.acknowledgements import decode_acknowledgement
 from protocol.auth import decode_auth
 from protocol.connack import decode_connack
@@ -95,18 +97,18 @@ class Decoder:
     def __init__(
         self, maximum_packet_size: int = 0, known_topics: dict[bytes, Any] | None = None, version: int = 0
     ) -> None:
-        self.version: int = version
-        self.maximum_packet_size: int = maximum_packet_size
+        self.version: i64 = version
+        self.maximum_packet_size: i64 = maximum_packet_size
         self.known_topics: dict[bytes, Any] = known_topics if known_topics is not None else {}
         # The chunk that is being read, and the position in it.
         self._chunk: bytes = b""
-        self._position: int = 0
+        self._position: i64 = 0
         # The beginning of one incomplete packet, and how many bytes it still lacks.
         self._pieces: list[bytes] | None = None
-        self._missing: int = 0
+        self._missing: i64 = 0
         # The chunk whose beginning has completed it (then _chunk is that packet), and the position after that.
         self._next: bytes | None = None
-        self._next_position: int = 0
+        self._next_position: i64 = 0
         self.at_end: bool = True
         # The topic of the last PUBLISH; the next one often has the same: not checked again. At first any valid topic.
         self._last_topic: bytes = b"/"
@@ -152,19 +154,19 @@ class Decoder:
         """Return the next packet, or None if more bytes are needed; raises MQTTError for an invalid packet."""
         data = self._chunk
         start = self._position
-        available = len(data) - start
+        available: i64 = len(data) - start
         if available < 2:
             return self._advance()
-        first = data[start]
-        remaining = data[start + 1]
-        position = start + 2
+        first: i64 = data[start]
+        remaining: i64 = data[start + 1]
+        position: i64 = start + 2
         packet: Packet
         try:
             if remaining >= 0x80:
                 remaining, position = _long_length(data, position, remaining & 0x7F)
                 if remaining < 0:
                     return self._advance()
-            end = position + remaining
+            end: i64 = position + remaining
             if end - start > available or end - start > self.maximum_packet_size > 0:
                 return self._wait_for(first, end - start, available)
             if position > start + 2 and data[position - 1] == 0:

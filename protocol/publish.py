@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from protocol.errors import MalformedPacket, ProtocolError
 from protocol.packet import Packet
@@ -80,21 +80,21 @@ class Publish(Packet):
         self,
         topic: bytes,
         payload: bytes,
-        qos: int = 0,
+        qos: i64 = 0,
         retain: bool = False,
         properties: Properties | None = None,
-        packet_id: int = 0,
+        packet_id: i64 = 0,
         dup: bool = False,
     ) -> None:
         self.topic: bytes = topic
-        self.qos: int = qos
+        self.qos: i64 = qos
         self.retain: bool = retain
         self.dup: bool = dup
-        self.packet_id: int = packet_id
+        self.packet_id: i64 = packet_id
         self.properties: Properties | None = properties
-        self.size: int = len(payload)
-        self.received_at: int = 0
-        self.expires_at: int = 0
+        self.size: i64 = len(payload)
+        self.received_at: i64 = 0
+        self.expires_at: i64 = 0
         self.holder: object | None = None
         self.identifiers: bytes = b""
         self.frame4: bytes | None = None
@@ -144,7 +144,7 @@ class Publish(Packet):
         self.frame5 = frame
         return frame
 
-    def at(self, qos: int, retain: bool) -> Publish:
+    def at(self, qos: i64, retain: bool) -> Publish:
         """Return the same message for sending with another QoS or RETAIN flag.
 
         The result is cached, so all subscribers with that QoS and flag share one object, its frames and the
@@ -205,7 +205,7 @@ class Publish(Packet):
             and self.received_at == other.received_at
         )
 
-    def _derive(self, qos: int, retain: bool) -> Publish:
+    def _derive(self, qos: i64, retain: bool) -> Publish:
         variant = Publish(self.topic, self._wire, qos, retain, self.properties)
         variant.size = self.size
         variant.received_at = self.received_at
@@ -260,10 +260,10 @@ class Publish(Packet):
 
 def decode_publish(
     data: bytes,
-    start: int,
-    position: int,
-    end: int,
-    version: int,
+    start: i64,
+    position: i64,
+    end: i64,
+    version: i64,
     known_topics: dict[bytes, Any],
     last_topic: bytes,
 ) -> Publish:
@@ -271,21 +271,21 @@ def decode_publish(
 
     `last_topic` and all in `known_topics` are valid topic names and are not checked again.
     """
-    first = data[start]
-    qos = first >> 1 & 3
+    first: i64 = data[start]
+    qos: i64 = first >> 1 & 3
     if first & 0x0E == 0x08 or qos == 3:
         raise _bad_flags(first)
-    before_id = position + 2 + (data[position] << 8 | data[position + 1] if position + 2 <= end else 0)
+    before_id: i64 = position + 2 + _two_bytes(data, position, end)
     if before_id > end:
         raise _cut_off(position, before_id, end)
     topic = data[position + 2 : before_id]
     position = before_id
-    packet_id = 0
+    packet_id: i64 = 0
     if qos != 0:
-        packet_id = data[position] << 8 | data[position + 1] if position + 2 <= end else 0
+        packet_id = _two_bytes(data, position, end)
         packet_id = packet_id or read_packet_id(data, position, end, "PUBLISH packet identifier")  # raises
         position += 2
-    wire_from = position if qos != 0 else start
+    wire_from: i64 = position if qos != 0 else start
     shared = True  # whether the bytes from there on are passed on unchanged
     properties: Properties | None = None
     if version == 5:
@@ -313,6 +313,14 @@ def decode_publish(
         else:
             publish.frame4, publish.rest4 = frame, rest
     return publish
+
+
+def _two_bytes(data: bytes, position: i64, end: i64) -> i64:
+    """The integer at `position`; 0 if the packet ends before it does."""
+    if position + 2 > end:
+        return 0
+    high: i64 = data[position]
+    return high << 8 | data[position + 1]
 
 
 def _check_topic(topic: bytes, version: int, properties: Properties | None) -> None:

@@ -6,7 +6,7 @@ one, so the hot path only adds to integers.
 
 from typing import Final, final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from protocol.publish import Publish
 from session.histogram import Histogram
@@ -26,33 +26,33 @@ class Counters:
     """One session's counts since `interval_start` (microseconds of the monotonic clock)."""
 
     # Attributes that each message updates come first, so that they share few cache lines.
-    received_qos0: int = 0
-    received_bytes: int = 0
-    offered_qos0: int = 0
-    sent_qos0: int = 0
-    sent_bytes: int = 0
-    mailbox_max: int = 0
-    mailbox_samples: int = 0
-    mailbox_busy_samples: int = 0
+    received_qos0: i64 = 0
+    received_bytes: i64 = 0
+    offered_qos0: i64 = 0
+    sent_qos0: i64 = 0
+    sent_bytes: i64 = 0
+    mailbox_max: i64 = 0
+    mailbox_samples: i64 = 0
+    mailbox_busy_samples: i64 = 0
     wait_qos0_buckets: Histogram | None = None
-    received_qos1: int = 0
-    offered_qos1: int = 0
-    sent_qos1: int = 0
-    acknowledged_qos1: int = 0
+    received_qos1: i64 = 0
+    offered_qos1: i64 = 0
+    sent_qos1: i64 = 0
+    acknowledged_qos1: i64 = 0
     wait_qos1_buckets: Histogram | None = None
     ack_qos1_buckets: Histogram | None = None
-    received_qos2: int = 0
-    offered_qos2: int = 0
-    sent_qos2: int = 0
-    acknowledged_qos2: int = 0
+    received_qos2: i64 = 0
+    offered_qos2: i64 = 0
+    sent_qos2: i64 = 0
+    acknowledged_qos2: i64 = 0
     wait_qos2_buckets: Histogram | None = None
     ack_qos2_buckets: Histogram | None = None
     mailbox_buckets: Histogram | None = None
     """Without the samples of an empty mailbox until the interval ends."""
-    interval_start: int = 0
+    interval_start: i64 = 0
 
-    mqueue_max: int = 0
-    mqueue_bytes_max: int = 0
+    mqueue_max: i64 = 0
+    mqueue_bytes_max: i64 = 0
 
     def __init__(self, interval_start: int) -> None:
         self.interval_start = interval_start
@@ -72,7 +72,7 @@ class Counters:
         """A column of the exported files, by its name."""
         return int(getattr(self if hasattr(self, name) else self.uncommon, name))
 
-    def count_offered(self, qos: int) -> None:
+    def count_offered(self, qos: i64) -> None:
         """Count one delivery that the router offered."""
         if qos == 0:
             self.offered_qos0 += 1
@@ -81,7 +81,7 @@ class Counters:
         else:
             self.offered_qos2 += 1
 
-    def count_sent(self, publish: Publish, now: int) -> None:
+    def count_sent(self, publish: Publish, now: i64) -> None:
         """Count one first transmission, and the time since its message was received."""
         qos = publish.qos
         if qos == 0:
@@ -102,7 +102,7 @@ class Counters:
         self.sent_bytes += publish.size
         hist.add(now - publish.received_at)
 
-    def count_handed_over(self, qos: int, step: int) -> None:
+    def count_handed_over(self, qos: i64, step: i64) -> None:
         """Count one delivery that a group has handed to a member, or with a `step` of -1 taken back (FC-13)."""
         if qos == 0:
             self.sent_qos0 += step
@@ -111,7 +111,7 @@ class Counters:
         else:
             self.sent_qos2 += step
 
-    def count_drop(self, reason: str, qos: int) -> None:
+    def count_drop(self, reason: str, qos: i64) -> None:
         """Count one dropped delivery by QoS and reason (FC-5)."""
         uncommon = self.begin_uncommon()
         if qos == 0:
@@ -126,7 +126,7 @@ class Counters:
         column = _DROP_COLUMNS[reason][qos]
         drops[column] = drops.get(column, 0) + 1
 
-    def count_acknowledged(self, qos: int, sent_at: int, now: int) -> None:
+    def count_acknowledged(self, qos: i64, sent_at: i64, now: i64) -> None:
         """Count one delivery that the client has completed, and the time since it was first sent."""
         if qos == 1:
             self.acknowledged_qos1 += 1

@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from mypy_extensions import i32, mypyc_attr
+from mypy_extensions import i32, i64, mypyc_attr
 
 from protocol.publish import Publish
 from session import qos0_gate
@@ -21,7 +21,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.deliveries: list[Publish] = []
-        self.position = 0
+        self.position: i64 = 0
         """How many have been taken, and are still in the list until `sample` removes them."""
         self.busy = False
         """FC-3: whether it was too long when it was last sampled."""
@@ -58,7 +58,7 @@ class Mailbox:
 
         Removes what has been taken: an idle session must not keep its last messages alive.
         """
-        length = len(self.deliveries) - self.position
+        length: i64 = len(self.deliveries) - self.position
         if length == 0:
             self.deliveries.clear()
             self.position = 0

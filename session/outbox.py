@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from protocol import reason_codes
 from protocol.publish import Publish
@@ -29,15 +29,15 @@ class Outbox:
     """Pieces of packets in the order in which they go out, for a client of one protocol version."""
 
     def __init__(self) -> None:
-        self.version = 4
-        self.maximum_packet_size = 0
+        self.version: i64 = 4
+        self.maximum_packet_size: i64 = 0
         """The client's, in bytes; 0 = none stated."""
         self.aliases: Aliases | None = None
         """None = the client accepts no topic aliases."""
         self.pieces: list[bytes] = []
-        self.commit = 0
+        self.commit: i64 = 0
         """FC-27: the commit that has to be on disk before these pieces may be written; 0 = none."""
-        self.delivery_bytes = 0
+        self.delivery_bytes: i64 = 0
         """Bytes of deliveries among the pieces. Control packets are not counted: no limit touches them (FC-15)."""
 
     def take(self) -> list[bytes]:

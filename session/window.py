@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from mypy_extensions import i32, mypyc_attr
+from mypy_extensions import i32, i64, mypyc_attr
 
 from protocol import packet_types
 from protocol.errors import ProtocolError
@@ -38,11 +38,11 @@ NEXT_PHASE: Final = bytes([_MOVES.get((key >> 4, key & 15), UNEXPECTED) for key 
 class Inflight:
     """One delivery in the window. `sent_at` is when it was first sent, in microseconds."""
 
-    def __init__(self, publish: Publish, sent_at: int) -> None:
+    def __init__(self, publish: Publish, sent_at: i64) -> None:
         self.publish = publish
-        self.phase: int = WAIT_PUBACK if publish.qos == 1 else WAIT_PUBREC
-        self.sent_at = sent_at
-        self.last_sent_at = sent_at
+        self.phase: i64 = WAIT_PUBACK if publish.qos == 1 else WAIT_PUBREC
+        self.sent_at: i64 = sent_at
+        self.last_sent_at: i64 = sent_at
 
 
 @final
@@ -73,14 +73,14 @@ class Window:
     """Deliveries by packet identifier, in the order first sent, at most `limit` of them (FC-1)."""
 
     def __init__(self) -> None:
-        self.limit: int = PACKET_IDS
+        self.limit: i64 = PACKET_IDS
         self.entries = _NO_ENTRIES
         self.full = False
         """Whether no further QoS 1 or 2 delivery may be sent; also while a kept window exceeds a smaller new limit."""
         self._last_id: i32 = 0  # both share eight bytes: each connection has a window
         self.full_time: Stopwatch | None = None
         """How long it was full; None until it first is."""
-        self.most = 0
+        self.most: i64 = 0
         """The highest number of deliveries since the interval of the counters began."""
 
     def add(self, publish: Publish, now: int) -> int:
@@ -95,7 +95,7 @@ class Window:
         entries[packet_id] = Inflight(publish, now)
         if publish.holder is not None:
             hold(publish)  # FC-24
-        length = len(entries)
+        length: i64 = len(entries)
         if length > self.most:
             self.most = length
         if length >= self.limit:

@@ -4,6 +4,8 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
+from mypy_extensions import i64
+
 from broker.connection.handlers import Handlers
 from broker.connection.log import host_of, peer_of
 from broker.connection.newcomers import most_of_connect
@@ -39,8 +41,8 @@ class ClientSocket(Endpoint):
         self.decoder = Decoder(most_of_connect(handlers.settings), handlers.known_topics)
         self.session: Session | None = None
         """The session whose data is written; None before CONNACK, and when it is detached."""
-        self.heard_at = 0
-        self.paused_because = 0
+        self.heard_at: i64 = 0
+        self.paused_because: i64 = 0
         """The sum of the reasons why reading is paused (broker/runtime/endpoint.py); 0 = it is not."""
         self._undrained: Undrained | None = None
         """What the client leaves undrained, while its send path is congested."""

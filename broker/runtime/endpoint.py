@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from protocol import reason_codes
 from session.host import Host
 
@@ -40,7 +42,7 @@ class Endpoint(Host):
         """Whether the socket is to be closed when the last commit of the journal has returned (FC-27)."""
         self.reason_was_sent = False
         """Whether the reason of that is among what waits."""
-        self.ran_at = 0
+        self.ran_at: i64 = 0
         """When the session last ran a pass."""
 
     def handle_packets(self, now: int) -> None:

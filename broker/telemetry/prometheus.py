@@ -192,7 +192,7 @@ class Prometheus:
             ("sluice_addresses_refused", "PUBLISHes refused at full addresses (FC-26).", addresses.refused_total),
             ("sluice_addresses_dropped", "PUBLISHes dropped at full addresses (FC-26).", addresses.dropped_total),
         ):
-            yield CounterMetricFamily(name, text, count)
+            yield CounterMetricFamily(name, text, int(count))
         for name, text, count in (
             ("sluice_connections", "Open connections, also those that have not sent CONNECT.", len(broker.connections)),
             ("sluice_retained_messages", "Retained messages.", len(broker.retained)),
@@ -201,7 +201,7 @@ class Prometheus:
             ("sluice_addresses_full", "Addresses that are full (FC-24).", addresses.full),
             ("sluice_memory_high", "Whether memory is above the watermark (FC-32).", broker.quotas.watermark.reached),
         ):
-            yield GaugeMetricFamily(name, text, count)
+            yield GaugeMetricFamily(name, text, int(count))
         commits = broker.handlers.commits
         if commits is not None:
             yield GaugeMetricFamily("sluice_journal_bytes", "Bytes of the journal (FC-27).", commits.size)

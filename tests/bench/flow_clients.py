@@ -134,7 +134,7 @@ class Consumer(FlowClient):
         while waiting and (not self.per_second or self._free_at <= now):
             packet = waiting.popleft()
             self.numbers.append(STAMP.unpack_from(packet.payload)[0])
-            answers.append(b"\x40\x02" + packet.packet_id.to_bytes(2, "big"))
+            answers.append(b"\x40\x02" + int(packet.packet_id).to_bytes(2, "big"))
             if self.per_second:
                 self._free_at = max(self._free_at, now - LATE) + 1 / self.per_second
         if answers:

@@ -76,7 +76,7 @@ class Reader(threading.Thread):
         if isinstance(packet, Publish):
             self.received[packet.qos] += 1
             head = (b"", b"\x40\x02", b"\x50\x02")[packet.qos]
-            return head + packet.packet_id.to_bytes(2, "big") if head else b""
+            return head + int(packet.packet_id).to_bytes(2, "big") if head else b""
         if isinstance(packet, Pubrel):
             return b"\x70\x02" + packet.packet_id.to_bytes(2, "big")
         return b""

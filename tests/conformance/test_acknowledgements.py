@@ -278,7 +278,7 @@ def test_every_form_is_taken(address: Address, qos: int, rest: bytes) -> None:
         for payload in (b"first", b"second"):  # the second does not come before the first is acknowledged
             publisher.publish(topic, payload, qos)
         (message,) = take(client, 1)
-        body = message.packet_id.to_bytes(2, "big") + rest
+        body = int(message.packet_id).to_bytes(2, "big") + rest
         if qos == 1:
             client.send(by_hand.packet(PUBACK, body))
         else:
