@@ -275,14 +275,14 @@ def decode_publish(
     qos: i64 = first >> 1 & 3
     if first & 0x0E == 0x08 or qos == 3:
         raise _bad_flags(first)
-    before_id: i64 = position + 2 + _two_bytes(data, position, end)
+    before_id: i64 = position + 2 + (data[position] << 8 | data[position + 1] if position + 2 <= end else 0)
     if before_id > end:
         raise _cut_off(position, before_id, end)
     topic = data[position + 2 : before_id]
     position = before_id
     packet_id: i64 = 0
     if qos != 0:
-        packet_id = _two_bytes(data, position, end)
+        packet_id = data[position] << 8 | data[position + 1] if position + 2 <= end else 0
         packet_id = packet_id or read_packet_id(data, position, end, "PUBLISH packet identifier")  # raises
         position += 2
     wire_from: i64 = position if qos != 0 else start
@@ -313,14 +313,6 @@ def decode_publish(
         else:
             publish.frame4, publish.rest4 = frame, rest
     return publish
-
-
-def _two_bytes(data: bytes, position: i64, end: i64) -> i64:
-    """The integer at `position`; 0 if the packet ends before it does."""
-    if position + 2 > end:
-        return 0
-    high: i64 = data[position]
-    return high << 8 | data[position + 1]
 
 
 def _check_topic(topic: bytes, version: int, properties: Properties | None) -> None:
