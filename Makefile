@@ -131,7 +131,7 @@ bench-page: $(STAMPS)/test ## Make a page with bars of what make bench ARGS="--j
 	$(BIN)/python tests/bench/page.py $(ARGS)
 
 .PHONY: bench-instructions
-bench-instructions: $(STAMPS)/test ## Count instructions for each delivery, which no other program changes. ARGS="--before REVISION".
+bench-instructions: $(STAMPS)/test ## Count instructions for each delivery, which hardly depend on other programs. ARGS="--before REVISION".
 	$(BIN)/python tests/bench/callgrind.py $(ARGS)
 
 .PHONY: bench-memory

@@ -88,11 +88,11 @@ class Window:
         entries = self.entries
         if entries is _NO_ENTRIES:
             entries = self.entries = {}
+        inflight = Inflight(publish, now)
         packet_id: int = self._last_id % PACKET_IDS + 1
-        while packet_id in entries:
+        while entries.setdefault(packet_id, inflight) is not inflight:  # that id is in use
             packet_id = packet_id % PACKET_IDS + 1
         self._last_id = packet_id
-        entries[packet_id] = Inflight(publish, now)
         if publish.holder is not None:
             hold(publish)  # FC-24
         length: i64 = len(entries)

@@ -1,7 +1,7 @@
 """Instructions of Sluice for each delivery, counted by callgrind: `python tests/bench/callgrind.py --help`.
 
-They do not depend on how busy the machine is: two commits that the clock cannot tell apart can be told apart by one
-percent. Instructions are not time: those of the kernel and waiting for memory are not in them.
+They hardly depend on how busy the machine is: on a quiet one two commits can be told apart by one percent, which the
+clock cannot do. Instructions are not time: those of the kernel and waiting for memory are not in them.
 """
 
 import json
