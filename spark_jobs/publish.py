@@ -45,14 +45,16 @@ def writable(out: Storage) -> Iterator[None]:
 def publish(results: Sequence[Result], out: Storage, checked: Sequence[Checked] = ()) -> dict[str, Any]:
     """Write tables/, summary.json, metrics.prom, report.html and, for two runs, compare.svg, each atomically.
 
-    The page is written last, because it links to the tables.
+    The page is written last, because it links to the tables; an earlier one is removed first, so that a report of which
+    a part cannot be written is not complete.
 
     Returns:
         The content of summary.json.
 
     Raises:
-        StorageError: a file cannot be written; the earlier one is kept.
+        StorageError: a file cannot be written; the earlier one is kept, except the page.
     """
+    out.remove(PAGE)
     written = set()
     for name, data in encoded(results):
         out.write(name, data)

@@ -159,6 +159,11 @@ class _Rows:
         self.rows = rows
         start, end = ints(rows, "interval_start_us"), ints(rows, "interval_end_us")
         self.duration: Ints = np.maximum(end - start, 0)
+        connected = np.minimum(ints(rows, "connected_us"), self.duration)
+        # The last row of a session ends with the export. If the session ended with its connection, it was not away then.
+        left = (ints(rows, "ended") > 0) & (connected > 0)
+        self.lived: Ints = np.where(left, connected, self.duration)
+        """For how long there was the session."""
         self.gated = total_of(rows, [f"gated_{reason}" for reason in GATE_REASONS])
         self.pressed: Mask = self.gated > 0
         for name in ("congested", "window_full", "window_bytes_full", "rate_limited"):
@@ -201,8 +206,8 @@ def _sessions(rows: pa.Table, row: _Rows) -> pa.Table:
     sums |= {
         "rows": np.ones(rows.num_rows, np.int64),
         "connected_rows": row.connected,
-        "duration_us": row.duration,
-        "pressed_us": np.where(row.pressed, row.duration, 0),
+        "duration_us": row.lived,
+        "pressed_us": np.where(row.pressed, row.lived, 0),
         "pressed_rows": row.pressed,
         "starved_rows": row.starved,
         "inverted_qos0": row.inverted,

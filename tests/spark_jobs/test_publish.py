@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.comparison.compare import with_comparison
 from spark_jobs.publish import PAGE, PICTURE, publish
-from spark_jobs.storage import open_storage
+from spark_jobs.storage import StorageError, open_storage
 from tests.support.spark.sample_result import sample_result
 
 pytestmark = pytest.mark.once
@@ -28,3 +28,20 @@ def test_nothing_of_an_earlier_report_stays(tmp_path: Path) -> None:
     assert {"mine.csv", "totals.csv", "totals.parquet"} <= left
     assert not (tmp_path / PICTURE).exists()
     assert (tmp_path / PAGE).exists()
+
+
+def test_a_report_that_fails_is_not_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a part cannot be written, no page of an earlier report stands beside the new parts."""
+    out = open_storage(str(tmp_path))
+    publish([sample_result("before")], out)
+    write = out.write
+
+    def full(name: str, data: bytes) -> None:
+        if name == PAGE:
+            raise StorageError(f"{name} cannot be written: no space left")
+        write(name, data)
+
+    monkeypatch.setattr(out, "write", full)
+    with pytest.raises(StorageError):
+        publish([sample_result("after")], out)
+    assert not (tmp_path / PAGE).exists()

@@ -39,6 +39,7 @@ ASKED: Final = f"({_total('offered')} > 0 OR {_total('waiting_start')} > 0)"
 STARVES: Final = f"(connected AND {ASKED} AND {_total('sent')} = 0)"
 BLOCKED: Final = "(waiting_start_qos1 + waiting_start_qos2 > 0 AND waiting_qos1 + waiting_qos2 > 0)"
 LENGTH: Final = "greatest(epoch_us(interval_end) - epoch_us(interval_start), 0)"
+LIVED: Final = f"CASE WHEN ended AND connected_us > 0 THEN least(connected_us, {LENGTH}) ELSE {LENGTH} END"
 
 
 def _books_off() -> str:
@@ -60,7 +61,7 @@ def rows(root: str) -> str:
     return f"""
         CREATE OR REPLACE VIEW rows AS SELECT *,
             epoch_us(session_started) AS session_started_us, epoch_us(interval_start) AS start_us,
-            epoch_us(interval_end) AS end_us, {LENGTH} AS length_us,
+            epoch_us(interval_end) AS end_us, {LENGTH} AS length_us, {LIVED} AS lived_us,
             {PRESSED} AS pressed, {STARVES} AS starves, {BLOCKED} AS blocked
         FROM read_parquet('{root}/date=*/hour=*/*.parquet', hive_partitioning = false) WHERE client_id <> ''
     """
@@ -111,7 +112,7 @@ def _parts() -> str:
         "hour_us": _HOUR,
         "rows": "count(*)",
         "connected_rows": "count(*) FILTER (connected)",
-        "duration_us": "sum(length_us)::BIGINT",
+        "duration_us": "sum(lived_us)::BIGINT",
         "first_us": "min(start_us)",
         "last_us": "max(end_us)",
         "starved_rows": "count(*) FILTER (starves)",

@@ -145,9 +145,9 @@ def test_what_held_deliveries_up(result: Result) -> None:
 
 def test_rates_are_over_the_time_connected(run: Run, tmp_path: Path) -> None:
     """A client that was there for a part of an interval counts for that part, also if it has left before the end."""
-    gone = {"connected": False, "ended": True, "connected_us": 6_400_000}
+    gone = {"connected": False, "ended": True, "connected_us": 6_400_000, "congested_us": 3_200_000}
     rows = [
-        row("left", 10, 10, **gone, received_qos0=128, offered_qos0=64, sent_qos0=64),
+        row("left", 10, 10, **gone, received_qos0=128, offered_qos0=128, sent_qos0=64, dropped_qos0=64),
         row("came", 10, 10, connected_us=3_200_000, received_qos0=64),
         row("stayed", 10, 10, received_qos0=50),
     ]
@@ -159,7 +159,8 @@ def test_rates_are_over_the_time_connected(run: Run, tmp_path: Path) -> None:
     assert rates == {"left": 20, "came": 20, "stayed": 5}
     assert [each["goodput"] for each in made.rows_of("worst_sessions")] == [10]
     [own] = made.rows_of("client")
-    assert (own["connected_share"], own["why"]) == (0.64, "offline")
+    # The session ended when its client left: it was not away for the rest of the interval.
+    assert (own["connected_share"], own["congested_share"], own["why"]) == (1, 0.5, "congested")
 
 
 def test_patience_is_counted_at_both_ends(result: Result) -> None:
