@@ -1,12 +1,14 @@
 """Reload: what of a new configuration applies to a running broker at once, and what needs a restart and why."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
 from broker.server.listener_plan import ListenerPlan, plan_listeners
 from config.layers import dotted
+from config.load import Loaded
 from config.models import Config, Listener
 
 _TOLD: Final = "clients that are connected have been told the old value in CONNACK"
@@ -29,9 +31,15 @@ RESTART: Final = (
     (r"metrics\..*", "the export of the metrics starts with the broker"),
     (r"log\.format", "the log of one process has one format"),
 )
-"""Keys, as patterns, that do not change live, and why. All others do; of listeners it is planned one by one."""
+"""Keys, as patterns, that do not change live, and why. All others do, but those of _ACCESS only if none of them waits.
+
+Of listeners it is planned one by one.
+"""
 
 _RESTART: Final = [(re.compile(pattern), reason) for pattern, reason in RESTART]
+
+_ACCESS: Final = re.compile(r"allow_anonymous|authorization\..*|authentication\.(?!failed_logins).*")
+"""Keys that decide, with those of listeners, who may connect and do what: limits of guesses do not."""
 
 
 class Plan(NamedTuple):
@@ -66,15 +74,28 @@ def plan_reload(new: Config, old: Config) -> Plan:
     differing = sorted(key for key in {**before, **after} if before.get(key) != after.get(key))
     reasons = {key: _reason(key) for key in differing}
     restart = {key: reason for key, reason in reasons.items() if reason}
+    access = [key for key in differing if _ACCESS.fullmatch(key)]
+    waiting = {key: restart[key] for key in access if key in restart} | listeners.restart
+    if access and waiting:
+        # Else protection that moves from a key that changes live to one that does not would be gone until the restart.
+        key, reason = next(iter(waiting.items()))
+        together = f"what decides about access changes together, and {key} waits: {reason}"
+        restart = dict.fromkeys([*access, *_differing_listeners(listeners, new)], together) | restart
+        listeners = plan_listeners(old.listeners, old.listeners)._replace(restart=listeners.restart)
     config = _merged(old, new, set(restart)).model_copy(update={"listeners": listeners.applied})
     problems = config.problems()
     if problems:
         raise OSError(f"nothing has changed, because without what needs a restart ({', '.join(restart)}): {problems}")
     changed = [key for key in differing if key not in restart]
-    for was, settings in [*listeners.stay, *listeners.moved]:
-        if was != settings:
-            changed += _changed_keys(was, settings, new.listeners.index(settings))
+    changed += _changed_in_listeners(listeners, new)
     return Plan(config, sorted(changed), restart | listeners.restart, listeners)
+
+
+def sources_after(plan: Plan, loaded: Loaded, before: Mapping[str, str]) -> dict[str, str]:
+    """The source of each value that will apply: the old one, `before`, if the value is not what has been loaded."""
+    new, applied = _flat(loaded.config), _flat(plan.config)
+    is_new = {key: key in new and new[key] == value for key, value in applied.items()}
+    return {key: (loaded.sources if is_new[key] else before).get(key, "") for key in applied}
 
 
 def _reason(key: str) -> str:
@@ -84,6 +105,19 @@ def _reason(key: str) -> str:
 
 def _without_listeners(config: Config) -> Config:
     return config.model_copy(update={"listeners": []})
+
+
+def _differing_listeners(plan: ListenerPlan, new: Config) -> list[str]:
+    """Keys of listeners that the plan changes, opens or closes."""
+    moved = [was.name for was, _ in plan.moved]
+    opened = [f"listeners[{new.listeners.index(one)}].bind" for one in plan.opened if one.name not in moved]
+    return [*_changed_in_listeners(plan, new), *opened, *(f"listeners ({one.name})" for one in plan.gone)]
+
+
+def _changed_in_listeners(plan: ListenerPlan, new: Config) -> list[str]:
+    """Keys of listeners that are there before and after."""
+    pairs = [pair for pair in [*plan.stay, *plan.moved] if pair[0] != pair[1]]
+    return [key for was, settings in pairs for key in _changed_keys(was, settings, new.listeners.index(settings))]
 
 
 def _changed_keys(was: Listener, settings: Listener, index: int) -> list[str]:

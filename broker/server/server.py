@@ -23,7 +23,7 @@ from broker.server.listeners import Listeners
 from broker.server.logs import AUDIT, limit, set_level, tell_left_out
 from broker.server.memory import MemoryWatch, keep_freed
 from broker.server.notify import Notify
-from broker.server.reload import Changes, plan_reload, summary
+from broker.server.reload import Changes, plan_reload, sources_after, summary
 from broker.server.shutdown import disconnect_all
 from broker.telemetry.sys_topics import SysTopics
 from broker.telemetry.totals_walk import TotalsWalk
@@ -176,7 +176,8 @@ class Server:
                 prepared.discard()
                 raise
             await self.broker.use(plan.config, self.config)
-            self.config, self.sources = plan.config, loaded.sources
+            self.sources = sources_after(plan, loaded, self.sources)
+            self.config = plan.config
             set_level(plan.config.log.level)
             limit(plan.config.log.max_lines)
             disconnected = await self.listeners.use(prepared)
