@@ -11,8 +11,10 @@ from config.mosquitto.listener import CERTIFICATE_ALONE, Listener, Security
 NOBODY: Final = "Mosquitto lets nobody in: it has neither users nor allow_anonymous. `sluice user add` adds users"
 ONE_FILE: Final = "Sluice has one {option} for all listeners, the first"
 ALL_LISTENERS: Final = (
-    "Mosquitto lets these users in on its listener, and nobody on {others}; Sluice does on all listeners"
+    "Mosquitto lets these users in on its listener, and nobody on {others}; Sluice does on all listeners, "
+    "and a rule denies them everything on {others}"
 )
+NOBODY_THERE: Final = "Mosquitto lets nobody in on a listener without users and allow_anonymous"
 
 Tell = Callable[[Line, str], None]
 """Says on the screen that access is not as it was, and why."""
@@ -34,7 +36,6 @@ def put_permissions(
     anonymous = [each.anonymous(local_only) for each in own]
     passwords = [each.lines.get("password_file") for each in own]
     _put_file(root.section("authentication"), "password_file", passwords, tell)
-    _put_acl(root, served, own, tell)
     _put_anonymous(root, served, common, own, anonymous)
     for (listener, _), allowed in zip(served, anonymous, strict=True):
         if listener.by_certificate and not listener.named_by_certificate and not allowed:
@@ -43,12 +44,17 @@ def put_permissions(
     closed = [
         not allowed and not listener.by_certificate for (listener, _), allowed in zip(served, anonymous, strict=True)
     ]
-    if has_users:
-        file = next(line for line in passwords if line is not None)
-        empty = zip(served, passwords, closed, strict=True)
-        others = [str(part.get("name")) for (_, part), line, shut in empty if shut and line is None]
-        if others:
-            tell(file, ALL_LISTENERS.format(others=", ".join(others)))
+    file = next((line for line in passwords if line is not None), None)
+    names = [str(part.get("name")) for _, part in served]
+    strange = {
+        name
+        for name, line, shut in zip(names, passwords, closed, strict=True)
+        if shut and (line is None or file is None or path_of(line) != path_of(file))
+    }
+    nobody = [name for name, line in zip(names, passwords, strict=True) if name in strange and line is None]
+    if file is not None and nobody:
+        tell(file, ALL_LISTENERS.format(others=", ".join(nobody)))
+    _put_acl(root, names, own, strange, nobody if has_users else [], tell)
     if has_users or not any(closed):
         return False
     root.section("authentication").put("password_file", str(users))
@@ -93,11 +99,22 @@ def _put_file(section: Section, option: str, lines: Sequence[Line | None], tell:
             tell(line, ONE_FILE.format(option=option))
 
 
-def _put_acl(root: Section, served: Sequence[tuple[Listener, Section]], own: Sequence[Security], tell: Tell) -> None:
+def _put_acl(
+    root: Section, names: Sequence[str], own: Sequence[Security], strange: set[str], denied: Sequence[str], tell: Tell
+) -> None:
+    """The rules. `strange`: listeners that let in none of the users that are taken over: without a file of rules those
+    may not do everything there; `denied`: those that let nobody in, while there are users."""
     section = root.section("authorization")
     lines = [each.lines.get("acl_file") for each in own]
     _put_file(section, "acl_file", lines, tell)
-    free = [str(part.get("name")) for (_, part), line in zip(served, lines, strict=True) if line is None]
-    if len(free) < len(served) and free:
-        rule = {"permit": "allow", "topics": _EVERYTHING, "listeners": free}
-        section.put("rules", [rule], "listeners without an acl_file")
+    if not denied and not any(lines):
+        return
+    free = [name for name, line in zip(names, lines, strict=True) if line is None and name not in strange]
+    rules = []
+    sources = []
+    for permit, listeners, source in (("deny", denied, NOBODY_THERE), ("allow", free, "listeners without an acl_file")):
+        if listeners:
+            rules.append({"permit": permit, "topics": _EVERYTHING, "listeners": listeners})
+            sources.append(source)
+    if rules:
+        section.put("rules", rules, *sources)
