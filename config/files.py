@@ -42,6 +42,14 @@ def is_irregular(path: FilePath) -> bool:
     return path.exists() and not (path.is_file() or path.is_dir())
 
 
+def is_there(path: FilePath) -> bool:
+    """Whether it exists, as far as can be seen: not in a closed folder, nor by a name that is too long."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:
     has_keyfile = tls.get("keyfile") is not None
     wanted: dict[str, list[tuple[str, tuple[bytes, ...]]]] = {

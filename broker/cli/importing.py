@@ -28,8 +28,9 @@ def import_mosquitto(
         bool, typer.Option("--without-persistence", help="Import the configuration only, not mosquitto.db.")
     ] = False,
 ) -> None:
-    """Turn mosquitto.conf, with its include_dir, into a configuration of Sluice, and mosquitto.db into a journal.
+    """Take over mosquitto.conf and mosquitto.db.
 
+    mosquitto.conf, with its include_dir, becomes a configuration of Sluice, and mosquitto.db a journal.
     Users and rules stay in Mosquitto's own files, which Sluice reads as they are. Each line without a counterpart
     becomes a comment. The result is checked as `sluice config check` does before it is written. With `persistence true`
     sessions, what waits for them and retained messages are taken over: stop Mosquitto before. No journal is replaced.
@@ -74,8 +75,9 @@ def import_emqx(
     output: Output = Path("sluice.yaml"),
     force: Force = False,
 ) -> None:
-    """Turn emqx.conf, and cluster.hocon if it is named or beside it, into a configuration of Sluice.
+    """Take over emqx.conf and cluster.hocon.
 
+    emqx.conf, and cluster.hocon if it is named or beside it, become a configuration of Sluice.
     The rules of acl.conf become authorization.rules. EMQX's users, sessions and messages are in a database of its own,
     and stay there. Each setting without a counterpart becomes a comment. The result is checked as `sluice config check`
     does before it is written.
@@ -86,8 +88,8 @@ def import_emqx(
     """
     users = output.with_name(f"{output.stem}-users")
     last = sources[-1]
-    folder = last if last.is_dir() else last.parent
     try:
+        folder = last if last.is_dir() else last.parent
         translated = emqx.translate(emqx.read(sources), folder, users.absolute(), output.absolute().parent / "journal")
     except ImportError:
         refuse("HOCON is read by a library that is not installed: pip install 'sluice-mqtt[emqx]'")
@@ -109,9 +111,13 @@ def import_emqx(
 
 
 def _may_write(output: Path, force: bool) -> None:
-    if not output.parent.is_dir():
+    try:
+        there_is_a_folder, exists = output.parent.is_dir(), output.exists()
+    except OSError as error:
+        refuse(f"{output}: {error.strerror}: name another file by --output")
+    if not there_is_a_folder:
         refuse(f"there is no folder {output.parent}: make it, or name another file by --output")
-    if output.exists() and not force:
+    if exists and not force:
         refuse(f"{output} exists: name another file by --output, or replace it by --force")
 
 
@@ -143,13 +149,17 @@ def _not_taken(database: Path | None, without: bool) -> Iterator[str]:
 def _mistakes(lines: Sequence[imported.Line]) -> Iterator[str]:
     """What Sluice will not understand in the files of users and rules."""
     for line in dict.fromkeys(lines):
-        path = Path(mosquitto.path_of(line))
-        if not line.value or not path.is_file():
+        if line.name not in ("password_file", "acl_file") or not line.value:
             continue
+        path = Path(mosquitto.path_of(line))
         try:
+            if not path.is_file():
+                continue
             if line.name == "password_file":
                 yield from (f"{path}:{each.line}: {each.text}" for each in users_file.read(path).mistakes)
-            elif line.name == "acl_file":
+            else:
                 mosquitto_acl.read(path)
-        except (OSError, ValueError) as error:
+        except OSError:
+            continue  # that it cannot be read is found when the result is checked
+        except ValueError as error:
             yield f"{path}: {error}"

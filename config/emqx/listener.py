@@ -8,6 +8,7 @@ from typing import Final
 
 from config.emqx import options, values
 from config.emqx.reading import Setting
+from config.files import is_there
 from config.imported.draft import Finding, Section
 
 KINDS: Final = ("tcp", "ssl", "ws", "wss")
@@ -168,4 +169,4 @@ def file_of(folder: Path, name: str) -> str:
     candidates = [folder.parent / name]
     if name.startswith("data/"):
         candidates.append(Path("/var/lib/emqx") / name.removeprefix("data/"))
-    return str(next((each for each in candidates if each.exists()), candidates[0]))
+    return str(next((each for each in candidates if is_there(each)), candidates[0]))

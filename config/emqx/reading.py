@@ -13,6 +13,8 @@ MAIN: Final = "emqx.conf"
 ORDER: Final = ("base.hocon", "cluster.hocon", MAIN)
 """Files of a directory; a setting of a later one replaces that of an earlier one."""
 
+INCLUDE: Final = "include"
+
 MAX_BYTES: Final = 1024 * 1024
 """The largest file that is read."""
 
@@ -45,14 +47,17 @@ class Setting(Line):
 def read(files: Sequence[Path]) -> list[Setting]:
     """All settings, of which those of later files replace those of earlier ones.
 
-    A directory stands for the files in `ORDER` that it has. Raises OSError, ValueError if one cannot be read, and
-    ImportError without the library that reads HOCON.
+    A directory stands for the files in `ORDER` that it has. An included file that cannot be read is a setting
+    `INCLUDE`, of which `found` is the reason. Raises OSError, ValueError if another cannot be read, and ImportError
+    without the library that reads HOCON.
     """
     settings: dict[Names, Setting] = {}
     for file in (each for path in files for each in _files(path)):
-        tree = _parsed(file)
+        tree, unread = _parsed(file)
         for path, value in _leaves(tree, ()):
             settings[path] = Setting(file, 0, ".".join(path), _text(value), path, value)
+        for name, why in unread.items():
+            settings[INCLUDE, name] = Setting(file, 0, INCLUDE, name, (INCLUDE, name), why)
     return list(settings.values())
 
 
@@ -65,7 +70,8 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _parsed(file: Path) -> Mapping[str, Any]:
+def _parsed(file: Path) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """The settings as a tree, and why files that it includes cannot be read, by their names."""
     import pyhocon
 
     with file.open("rb") as opened:
@@ -76,7 +82,7 @@ def _parsed(file: Path) -> Mapping[str, Any]:
         line = data.count(b"\n", 0, zero) + 1
         raise ValueError(f"{file}: line {line}: byte {zero} is 0: this is not text")
     try:
-        with _files_only(file):
+        with _files_only(file) as unread:
             tree = pyhocon.ConfigFactory.parse_string(data.decode(errors="replace"), basedir=str(file.parent))
     except _IncludeError as error:
         raise ValueError(f"{file}: {printable(str(error))}") from error
@@ -85,7 +91,7 @@ def _parsed(file: Path) -> Mapping[str, Any]:
         raise ValueError(f"{file}: this is not HOCON: {printable(str(error))}") from error
     if not isinstance(tree, Mapping):
         raise ValueError(f"{file}: this is not a configuration: write settings such as mqtt.max_inflight = 32")
-    return tree
+    return tree, unread
 
 
 class _IncludeError(Exception):
@@ -93,32 +99,41 @@ class _IncludeError(Exception):
 
 
 @contextmanager
-def _files_only(first: Path) -> Iterator[None]:
-    """Keep the library from the network, and from files that include themselves.
+def _files_only(first: Path) -> Iterator[Mapping[str, str]]:
+    """Keep the library from the network, and from files that include themselves or cannot be read.
 
-    It has no setting for either; it looks both functions up when it comes to an `include`.
+    The latter, which it would pass over, are yielded with the reasons.
+
+    It has no setting for these; it looks both functions up when it comes to an `include`.
     """
     from pyhocon import ConfigFactory
 
     parse_url, parse_file = ConfigFactory.parse_URL, ConfigFactory.parse_file
     including = [first.resolve()]
+    unread: dict[str, str] = {}
 
     def refuse(url: str, *_: Any, **__: Any) -> NoReturn:
         raise _IncludeError(f"include of {url}: nothing is fetched: write it to a file, and include that")
 
-    def parse(name: str, *arguments: Any, **options: Any) -> Any:
+    def parse(name: str, *arguments: Any, required: bool = True, **options: Any) -> Any:
         path = Path(name).resolve()
         if path in including:
             raise _IncludeError(f"{including[-1]} includes {path}, which includes it: remove one `include`")
         including.append(path)
         try:
-            return parse_file(name, *arguments, **options)
+            return parse_file(name, *arguments, required=True, **options)
+        except OSError as error:
+            why = error.strerror or str(error)
+            if required:
+                raise _IncludeError(f"include of {name}: {why}") from error
+            unread[name] = why
+            return []
         finally:
             including.pop()
 
     ConfigFactory.parse_URL, ConfigFactory.parse_file = refuse, parse
     try:
-        yield
+        yield unread
     finally:
         ConfigFactory.parse_URL, ConfigFactory.parse_file = parse_url, parse_file
 

@@ -8,7 +8,7 @@ from typing import Final
 from config.emqx import acl, options, values
 from config.emqx.access import Access
 from config.emqx.listener import KINDS, PORTS, Listener, file_of, off
-from config.emqx.reading import Setting
+from config.emqx.reading import INCLUDE, Setting
 from config.imported.draft import Finding, Section, printable
 
 _DEFAULTS: Final = ("tcp", "ws")
@@ -18,6 +18,7 @@ _NO_DEFAULT: Final = (
 )
 _SUM: Final = "max_connections is one limit for all listeners together"
 _NOT_TAKEN: Final = "not taken over: write authorization.rules. Until then what no rule allows is denied"
+_NOT_INCLUDED: Final = "what it sets, perhaps who may log in, is not taken over: make it readable"
 _NOT_ALL: Final = "mqtt.max_connections is one limit for all listeners, and not each has one"
 
 
@@ -66,7 +67,9 @@ class _Translation:
 
     def _take(self, setting: Setting) -> None:
         name, first = setting.name, setting.path[0]
-        if name in options.KEYS:
+        if first == INCLUDE:
+            self._leave(setting, f"{setting.found}; {_NOT_INCLUDED}", wrong=True)
+        elif name in options.KEYS:
             key = options.KEYS[name]
             self._root.section(key.section).put(key.key, key.read(setting.found), setting)
         elif first == "listeners" and len(setting.path) > 3:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from config.files import is_there
 from config.imported.draft import Finding, Line
 
 MAIN: Final = "mosquitto.conf"
@@ -30,9 +31,15 @@ def read(path: Path) -> tuple[list[Line], list[Finding]]:
             findings.append(Finding(line, "name the directory", wrong=True))
             continue
         folder = Path(path_of(line))
-        if not folder.is_dir():
+        try:
+            files = _configurations(folder)
+        except (FileNotFoundError, NotADirectoryError):
             findings.append(Finding(line, f"there is no directory {str(folder)!r}", wrong=True))
-        for file in _configurations(folder):
+            continue
+        except OSError as error:
+            findings.append(Finding(line, f"{folder}: {error.strerror}", wrong=True))
+            continue
+        for file in files:
             try:
                 for included in _read_file(file):
                     if included.name == INCLUDE:
@@ -51,7 +58,7 @@ def path_of(line: Line) -> str:
     """
     path = Path(line.value)
     beside = line.file.absolute().parent / path
-    return str(path.absolute() if path.exists() and not beside.exists() else beside)
+    return str(path.absolute() if is_there(path) and not is_there(beside) else beside)
 
 
 def _main(path: Path) -> Path:
@@ -68,7 +75,8 @@ def _main(path: Path) -> Path:
 
 def _configurations(folder: Path) -> list[Path]:
     """The files *.conf, by name; of one letter the upper case comes first."""
-    files = [file for file in folder.glob("*.conf") if file.is_file()]
+    # Not by glob(), which passes over a folder that may not be read.
+    files = [file for file in folder.iterdir() if file.suffix == ".conf" and file.is_file()]
     return sorted(files, key=lambda file: (file.name.lower(), file.name))
 
 

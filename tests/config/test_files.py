@@ -108,3 +108,8 @@ def test_password_file_of_a_configuration(folder: Path) -> None:
     assert problem.path == "authentication.password_file"
     (folder / "none").touch()
     assert config.check(file) == []
+
+
+def test_whether_a_file_is_there(folder: Path) -> None:
+    """A name that is too long for a file is none."""
+    assert [files.is_there(folder / name) for name in ("cert", "none", "x" * 300)] == [True, False, False]

@@ -222,3 +222,12 @@ def test_missing_folder(tmp_path: Path) -> None:
 def test_help_has_an_example() -> None:
     """`--help` shows how to call it."""
     assert "Example: sluice import mosquitto /etc/mosquitto" in import_from("--help")[1]
+
+
+@pytest.mark.parametrize("wide", [80, 120])
+def test_help_of_the_group(monkeypatch: pytest.MonkeyPatch, wide: int) -> None:
+    """`sluice import --help` says what each command does, in whole sentences."""
+    monkeypatch.setenv("COLUMNS", str(wide))
+    text = CliRunner().invoke(app, ["import", "--help"]).stdout
+    assert "Take over mosquitto.conf and mosquitto.db." in text
+    assert "..." not in text.replace("ARGS]...", "")
