@@ -127,9 +127,10 @@ def messages_router(managed: Managed, find: Finder, changed: Callable[[], None])
     async def clear_retained(
         topic_filter: Annotated[str, Query(min_length=1, max_length=65_535)], audit: Log
     ) -> Count:
-        """Remove the retained messages whose topics match a filter; returns how many."""
+        """Remove the retained messages whose topics match a filter, but none of $SYS; returns how many."""
         with audit.noted("clear_retained", topic_filter):
             _check(lambda: validate_topic_filter(topic_filter))
+            _not_the_brokers("topic_filter", topic_filter)
         count = await _clear(managed, topic_filter)
         audit.done("clear_retained", topic_filter, f"{count} removed")
         changed()
@@ -153,8 +154,7 @@ def _made(managed: Managed, message: NewMessage) -> Publish:
     broker = managed.broker
     topic = _encoded("topic", message.topic)
     _check(lambda: validate_topic_name(topic))
-    if message.topic.partition("/")[0] == "$SYS":
-        raise HTTPException(422, "topic: the broker alone publishes under $SYS")
+    _not_the_brokers("topic", message.topic)
     if topic.count(b"/") >= broker.settings.max_topic_levels:
         raise HTTPException(422, f"topic: more than mqtt.max_topic_levels, {broker.settings.max_topic_levels}")
     payload = _encoded("payload", message.payload)
@@ -175,6 +175,12 @@ def _encoded(field: str, text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise HTTPException(422, f"{field}: this is not Unicode text: half of a surrogate pair is in it") from None
+
+
+def _not_the_brokers(field: str, topic: str) -> None:
+    """Refuse a topic or filter under $SYS: what does not change there would not be published again."""
+    if topic.partition("/")[0] == "$SYS":
+        raise HTTPException(422, f"{field}: the broker alone publishes under $SYS")
 
 
 def _check(validate: Callable[[], None]) -> None:

@@ -90,11 +90,14 @@ def test_publish_and_clear(broker: BrokerProcess, path: Path) -> None:
             (b"p/2", b"\0\1"),
         ]
     assert request(path, "/api/v1/publish", "POST", {"topic": "nobody"}).json == {"matched": False}
-    system = listed(path, "retained", "sys=true")["total"]
+    system = listed(path, "retained", "sys=true")["matched"]
     assert request(path, "/api/v1/retained?topic_filter=p/1", "DELETE").json == {"count": 1}
     assert request(path, "/api/v1/retained?topic_filter=%23", "DELETE").json == {"count": 1}
     assert (listed(path, "retained", "sys=false")["matched"], system > 0) == (0, True)
-    assert listed(path, "retained", "sys=true")["matched"] > 0
+    assert request(path, "/api/v1/retained?topic_filter=%2B/broker/%23", "DELETE").json == {"count": 0}
+    answer = request(path, "/api/v1/retained?topic_filter=$SYS/%23", "DELETE")
+    assert (answer.status, answer.json["detail"]) == (422, "topic_filter: the broker alone publishes under $SYS")
+    assert listed(path, "retained", "sys=true")["matched"] >= system
 
 
 @pytest.mark.parametrize(
@@ -114,6 +117,8 @@ def test_publish_and_clear(broker: BrokerProcess, path: Path) -> None:
         ("POST", "/api/v1/publish", {"topic": "a", "payload": "x" * 300_000}, 413),
         ("DELETE", "/api/v1/retained", None, 422),
         ("DELETE", "/api/v1/retained?topic_filter=a%23", None, 422),
+        ("DELETE", "/api/v1/retained?topic_filter=$SYS/%23", None, 422),
+        ("DELETE", "/api/v1/retained?topic_filter=$SYS", None, 422),
         ("POST", "/api/v1/addresses/drain", {}, 422),
         ("DELETE", "/api/v1/clients/", None, 404),
         ("PUT", "/api/v1/clients/a", None, 405),
@@ -158,6 +163,7 @@ def test_audit(broker: BrokerProcess, tcp: Address, path: Path) -> None:
         ("POST", "/api/v1/publish", {"topic": "a/#"}, "publish", "a/#"),
         ("POST", "/api/v1/publish", {"topic": "a", "qos": 3}, "POST /api/v1/publish", ""),
         ("DELETE", "/api/v1/retained?topic_filter=a%23", None, "clear_retained", "a#"),
+        ("DELETE", "/api/v1/retained?topic_filter=$SYS/a", None, "clear_retained", "$SYS/a"),
         ("GET", "/api/v1/trace?topic_filter=a%23", None, "trace", "topic a#"),
     ],
 )
