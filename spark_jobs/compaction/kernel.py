@@ -160,7 +160,7 @@ class _Rows:
         start, end = ints(rows, "interval_start_us"), ints(rows, "interval_end_us")
         self.duration: Ints = np.maximum(end - start, 0)
         connected = np.minimum(ints(rows, "connected_us"), self.duration)
-        # The last row of a session ends with the export. If the session ended with its connection, it was not away then.
+        # The last row of a session ends with the export. If it ended with its connection, it was not away up to then.
         left = (ints(rows, "ended") > 0) & (connected > 0)
         self.lived: Ints = np.where(left, connected, self.duration)
         """For how long there was the session."""
