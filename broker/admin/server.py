@@ -16,7 +16,7 @@ from broker.admin.handshakes import BoundedHandshakes
 from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
 from broker.runtime.clock import monotonic_us
-from broker.server.listening import HTTP, cannot_listen, open_sockets, server_context
+from broker.server.listening import HTTP, open_sockets, server_context
 from config.admin import CHOSEN, Admin
 from config.bind_address import parse
 from config.models import Config
@@ -264,6 +264,6 @@ async def _open_tcp(server: AdminServer, config: Admin) -> None:
     try:
         await server.open_tcp(config)
     except OSError as error:
-        raise cannot_listen("admin.listen", config.listen or ANY_LOOPBACK, error) from error
+        raise OSError(f"admin.listen: cannot listen on {config.listen or ANY_LOOPBACK}: {error}") from error
     for host, port in server.addresses:
         structlog.get_logger("sluice").info("admin_listening", host=host, port=port, tls=config.tls is not None)

@@ -88,7 +88,7 @@ class WatchedFile(Generic[T]):
             return await look
         finally:
             look.cancel()
-            del look  # a future refers to its error, whose traceback refers to this frame: a cycle
+            del look  # else a cycle: the future refers to its error, the error's traceback to this frame
 
     def _report(self, mistake: str) -> None:
         """Log a mistake, unless it is the one that was logged last."""

@@ -22,7 +22,7 @@ ITERATIONS: Final = 15_000
 """Takes a client about a tenth of a second (RFC 7677, section 4); small devices may need fewer."""
 
 user_app = typer.Typer(
-    help="Change the users who log in with a password.\n\nThey are in authentication.password_file. SCRAM has entries.",
+    help="Change the users of a password file; make entries for SCRAM.",
     no_args_is_help=True,
 )
 
@@ -160,7 +160,7 @@ def scram(
 ) -> None:
     """Print an entry for SCRAM-SHA-256.
 
-    It belongs into authentication.scram. The password is asked for, or is the first line of standard input; it is not
+    It belongs in authentication.scram. The password is asked for, or is the first line of standard input; it is not
     in the entry. Keep the keys secret nevertheless: they allow to test guessed passwords.
     """
     try:

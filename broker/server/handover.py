@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from broker.server.listening import cannot_listen, open_shared
+from broker.server.listening import open_shared
 from broker.storage.segments import LOCK
 from config.models import Listener
 
@@ -28,7 +28,7 @@ def open_ahead(listeners: Sequence[Listener], journal: Path | None) -> Opened:
             try:
                 opened[listener.name] = open_shared(listener.host, listener.port)
             except OSError as error:
-                raise cannot_listen(f"listener {listener.name}", listener.bind, error) from error
+                raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error
     if opened and journal is not None:
         _wait_for(journal)
     return opened

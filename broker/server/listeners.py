@@ -10,7 +10,7 @@ from broker.broker import Broker
 from broker.server.activation import passed_on, sockets_named
 from broker.server.handover import Opened
 from broker.server.listener_plan import ListenerPlan, same_place
-from broker.server.listening import BACKLOG, cannot_listen, open_sockets, prepare
+from broker.server.listening import BACKLOG, open_sockets, prepare
 from broker.server.open_listener import OpenListener, Secured
 from broker.server.unix_socket import open_unix
 from broker.telemetry.slices import Slices
@@ -104,7 +104,7 @@ class Listeners:
             one = OpenListener(self._broker, listener)
             await one.bind(*await self._sockets(listener, closing))
         except OSError as error:
-            raise cannot_listen(f"listener {listener.name}", listener.bind, error) from error
+            raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error
         return one
 
     async def _sockets(

@@ -38,15 +38,10 @@ _MINIMUM: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 _HINTS: Final = {
     errno.EADDRINUSE: "another program listens there: stop it, or choose another port",
-    errno.EADDRNOTAVAIL: "this machine has no such address: 0.0.0.0 and [::] are all that it has",
+    errno.EADDRNOTAVAIL: "this machine does not have that address; 0.0.0.0 and [::] stand for all that it has",
     errno.EACCES: "ports below 1024 need the capability CAP_NET_BIND_SERVICE, or systemd opens them (systemd:NAME)",
 }
-
-
-def cannot_listen(who: str, bind: str, error: OSError) -> OSError:
-    """The error to raise if a listener cannot be opened: who cannot listen where, why, and what helps."""
-    hint = _HINTS.get(error.errno or 0)
-    return OSError(f"{who}: cannot listen on {bind}: {error}" + (f" ({hint})" if hint else ""))
+"""What helps if a port cannot be opened."""
 
 
 async def open_sockets(host: str, port: int, shared: bool = False) -> list[socket.socket]:
@@ -81,9 +76,11 @@ def _open_each(found: Sequence[tuple[Any, ...]], port: int, shared: bool) -> lis
                 missing = error
         if missing is not None and not opened:
             raise missing
-    except OSError:
+    except OSError as error:
         for sock in opened:
             sock.close()
+        if hint := _HINTS.get(error.errno or 0):
+            raise OSError(error.errno, f"{error.strerror} ({hint})") from error
         raise
     return opened
 

@@ -31,15 +31,13 @@ RESTART: Final = (
     (r"metrics\..*", "the export of the metrics starts with the broker"),
     (r"log\.format", "the log of one process has one format"),
 )
-"""Keys, as patterns, that do not change live, and why. All others do, but those of _ACCESS only if none of them waits.
-
-Of listeners it is planned one by one.
-"""
+"""Keys, as patterns, that do not change live, and why. All others do, except that those of _ACCESS change live only if
+none of them needs a restart. Listeners are planned one by one."""
 
 _RESTART: Final = [(re.compile(pattern), reason) for pattern, reason in RESTART]
 
 _ACCESS: Final = re.compile(r"allow_anonymous|authorization\..*|authentication\.(?!failed_logins).*")
-"""Keys that decide, with those of listeners, who may connect and do what: limits of guesses do not."""
+"""Keys that decide who may connect and what clients may do, beside those of listeners. `failed_logins` is not one."""
 
 
 class Plan(NamedTuple):
@@ -94,8 +92,10 @@ def plan_reload(new: Config, old: Config) -> Plan:
 def sources_after(plan: Plan, loaded: Loaded, before: Mapping[str, str]) -> dict[str, str]:
     """The source of each value that will apply: the old one, `before`, if the value is not what has been loaded."""
     new, applied = _flat(loaded.config), _flat(plan.config)
-    is_new = {key: key in new and new[key] == value for key, value in applied.items()}
-    return {key: (loaded.sources if is_new[key] else before).get(key, "") for key in applied}
+    return {
+        key: (loaded.sources if key in new and new[key] == value else before).get(key, "")
+        for key, value in applied.items()
+    }
 
 
 def _reason(key: str) -> str:

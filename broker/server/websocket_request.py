@@ -108,11 +108,11 @@ class WebSocketRequest:
 
 
 def _cause(protocol: ServerProtocol) -> BaseException | None:
-    """Why the parser has failed, which quotes bytes of the request escaped. Nothing refers to its frames any more."""
+    """Why the parser has failed: the text has the request's bytes escaped. Frees the parser's frames."""
     error, protocol.handshake_exc = protocol.handshake_exc, None
     cause = None if error is None else error.__cause__
     if cause is not None:
-        cause.__traceback__ = None  # the frame of the parser that it refers to refers to it: a cycle
+        cause.__traceback__ = None  # it refers to the parser's frame, which refers to the error: a cycle
     return cause
 
 

@@ -100,7 +100,7 @@ class Exporter:
             session = client.session
             if not sessions.clients.knows(client):
                 continue  # the session has ended since: the next export has its last row
-            since = rows.interval_end - int(session.counters.interval_start)
+            since = rows.interval_end - int(session.counters.interval_start)  # mypy: i64 is no float
             if everything or session.active() or since >= self._heartbeat:
                 counters = session.take_counters(monotonic_us(), rows.interval_end)
                 sessions.totals.add(session.listener, client.walk, counters)

@@ -45,7 +45,8 @@ class Export:
         self._batches = range(self._reader.num_record_batches)
         if _CONNECTED not in interval.column_names:
             connected = [self._batch(number).column(_CONNECTED) for number in self._batches]
-            interval = interval.append_column(_CONNECTED, pc.cumulative_sum(pa.chunked_array(connected))[-1:])
+            total = pc.sum(pa.chunked_array(connected, pa.int64()), min_count=0)
+            interval = interval.append_column(_CONNECTED, pa.array([total.as_py()] * interval.num_rows, pa.int64()))
         self.interval = pa.Table.from_batches([_as(schema.arrow, batch) for batch in interval.to_batches()])
         """The row of broker and interval."""
         names = [self._batch(number).column(_FIRST) for number in self._batches]

@@ -160,10 +160,10 @@ class _Rows:
         start, end = ints(rows, "interval_start_us"), ints(rows, "interval_end_us")
         self.duration: Ints = np.maximum(end - start, 0)
         connected = np.minimum(ints(rows, "connected_us"), self.duration)
-        # The last row of a session ends with the export. If it ended with its connection, it was not away up to then.
+        # A session's last row ends with the export. A session that ended with its connection was not away up to that.
         left = (ints(rows, "ended") > 0) & (connected > 0)
         self.lived: Ints = np.where(left, connected, self.duration)
-        """For how long there was the session."""
+        """How long the session existed in the interval."""
         self.gated = total_of(rows, [f"gated_{reason}" for reason in GATE_REASONS])
         self.pressed: Mask = self.gated > 0
         for name in ("congested", "window_full", "window_bytes_full", "rate_limited"):

@@ -127,7 +127,7 @@ def messages_router(managed: Managed, find: Finder, changed: Callable[[], None])
     async def clear_retained(
         topic_filter: Annotated[str, Query(min_length=1, max_length=65_535)], audit: Log
     ) -> Count:
-        """Remove the retained messages whose topics match a filter, but none of $SYS; returns how many."""
+        """Remove the retained messages whose topics match a filter, and return how many; those under $SYS stay."""
         with audit.noted("clear_retained", topic_filter):
             _check(lambda: validate_topic_filter(topic_filter))
             _not_the_brokers("topic_filter", topic_filter)

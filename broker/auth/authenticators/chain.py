@@ -123,7 +123,7 @@ class Chain:
         try:
             answer = await self._ask(turn, anonymous)
         except MQTTError as error:
-            call_soon(done, error)  # no name for it stays in this frame, to which its traceback refers: a cycle
+            call_soon(done, error)  # not kept in this frame: the error's traceback refers to it, a cycle
         else:
             call_soon(done, answer)
 

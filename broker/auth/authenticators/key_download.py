@@ -29,7 +29,7 @@ async def download(own: Jwt) -> bytes:
     finally:
         answer.cancel()
         request.end()
-        del answer  # a future refers to its error, whose traceback refers to this frame: a cycle
+        del answer  # else a cycle: the future refers to its error, the error's traceback to this frame
 
 
 class _Request:

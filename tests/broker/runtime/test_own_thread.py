@@ -44,7 +44,7 @@ async def test_work_that_nobody_waits_for() -> None:
     assert await in_own_thread(lambda: 7, "works") == 7
     going_on.set()
     await until(lambda: all(thread.name != "late" for thread in threading.enumerate()))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop, in which what comes too late would be handled
     assert all(each.cancelled() for each in late)
 
 

@@ -108,7 +108,7 @@ async def test_a_commit_that_fails() -> None:
     disk.allow(5)
     await until(lambda: bool(told))
     journal.write(RECORD)
-    for _ in range(20):
+    for _ in range(20):  # turns of the loop, in which it could commit
         await asyncio.sleep(0)
     assert journal.commits.failed is disk.error
     assert (journal.commits.committed, disk.frames) == (0, [])

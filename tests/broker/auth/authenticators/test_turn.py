@@ -59,7 +59,7 @@ class Holding:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         await self.let_go.wait()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop, in which others could come in
         self.at_once -= 1
         return Identity(one.username) if one.password == b"right" else No.DENIED
 
