@@ -1,17 +1,20 @@
 """Instructions of Sluice for each delivery, counted by callgrind: `python tests/bench/callgrind.py --help`.
 
-They hardly depend on how busy the machine is: on a quiet one two commits can be told apart by one percent, which the
-clock cannot do. Instructions are not time: those of the kernel and waiting for memory are not in them.
+They hardly depend on how busy the machine is: two commits can be told apart by one percent, which the clock cannot do.
+Instructions are not time: those of the kernel and waiting for memory are not in them.
 """
 
 import json
 import re
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -36,7 +39,9 @@ from tests.support.wire import WireClient
 TIMEOUT: Final = 300.0
 """Seconds; under callgrind everything takes some fifty times as long."""
 FEW: Final = 10
-"""Rounds of the shorter run. What start, connects and the first messages cost is in both runs, and so in no figure."""
+"""Rounds before it counts: nothing is allocated or looked up for the first time any more."""
+LEAST: Final = 6_000
+"""Deliveries that are counted at least: what the broker does each second is among them."""
 COLLECTED: Final = re.compile(r"Collected *: (\d+)")
 
 
@@ -124,38 +129,41 @@ def _expect_all(client: WireClient, kind: type[Packet], count: int) -> None:
         client.expect(kind)
 
 
-def play(broker: BrokerProcess, pattern: Pattern, rounds: int) -> None:
-    """Have the pattern's clients exchange their messages so many times."""
+def play(broker: BrokerProcess, pattern: Pattern, rounds: int, count: Callable[[bool], object]) -> None:
+    """Have the pattern's clients exchange messages. `count` turns counting on after FEW rounds, and off at the end."""
     with ExitStack() as clients:
         topics = [Topic(broker, number, pattern, clients) for number in range(pattern.publishers)]
-        for _ in range(rounds):
+        for number in range(FEW + rounds):
+            if number == FEW:
+                count(True)
             for topic in topics:
                 topic.round()
         for topic in topics:
             topic.finish()
+        count(False)
 
 
-def counted(python: str, pattern: Pattern, rounds: int) -> int:
-    """Return all instructions of a broker that is started for so many rounds."""
-    callgrind = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+def instructions(python: str, pattern: Pattern, rounds: int) -> float:
+    """Return the instructions for each delivery in so many rounds, or as many as have LEAST deliveries."""
+    rounds = max(rounds, -(-LEAST // pattern.deliveries))
+    callgrind = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--instr-atstart=no")
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         # -I: neither PYTHONPATH nor the working directory decides what runs, only the installation.
         command = (*callgrind, python, "-I", "-m", "broker")
         broker = start_sluice(Path(folder), sections=UNLIMITED, command=command, seconds=TIMEOUT)
         try:
-            play(broker, pattern, rounds)
+            play(broker, pattern, rounds, partial(_switch, broker.pid))
         finally:
             broker.stop(TIMEOUT)
         collected = COLLECTED.search(broker.stderr)
     if collected is None:
         raise RuntimeError(f"callgrind has not counted; the broker printed:\n{broker.stderr}")
-    return int(collected[1])
+    return int(collected[1]) / (rounds * pattern.deliveries)
 
 
-def instructions(python: str, pattern: Pattern, rounds: int) -> float:
-    """Return the instructions for each delivery: what so many rounds more cost."""
-    more = counted(python, pattern, FEW + rounds) - counted(python, pattern, FEW)
-    return more / (rounds * pattern.deliveries)
+def _switch(pid: int, on: bool) -> None:
+    command = ["callgrind_control", f"--instr={'on' if on else 'off'}", str(pid)]
+    subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT)
 
 
 def table(figures: dict[tuple[str, str], list[float]], patterns: list[Pattern], brokers: list[str]) -> Grid:
