@@ -14,7 +14,7 @@ from session.overflow import drop_expired, drop_newcomer, make_room
 from session.pacing import Pacing, has_relief
 from session.priority_mqueue import new_mqueue
 from session.resending import KeptWindow, resend
-from session.sender import PASS_BYTES, Sender
+from session.sender import DRAIN_BYTES, Sender
 from session.source import Consumer, PendingSources, Source
 from session.window import WAIT_PUBCOMP
 
@@ -109,7 +109,7 @@ class Backlog:
         outbox = sender.outbox
         waited = mqueue.length
         more = True
-        while more and outbox.delivery_bytes < PASS_BYTES:
+        while more and outbox.delivery_bytes < DRAIN_BYTES:
             more = self._send_head(mqueue, now)
         if mqueue.length == 0:
             mqueue.permits = None

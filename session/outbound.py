@@ -18,7 +18,7 @@ from session.mailbox import Mailbox
 from session.mqueue import MQueue
 from session.outbox import Outbox
 from session.pacing import Pacing, Publisher, end_pacing
-from session.sender import PASS_BYTES, Sender
+from session.sender import DRAIN_BYTES, PASS_BYTES, Sender
 from session.source import Consumer, Source
 
 PASS_DELIVERIES: Final = 100
@@ -102,9 +102,10 @@ class Outbound(Consumer):
             throttle.note_written(outbox, sender.congested)
         backlog = self.backlog
         gate = sender.limits.gate
+        most = PASS_BYTES if backlog is None or backlog.queued() == 0 else DRAIN_BYTES
         blocked = False
         for _ in range(PASS_DELIVERIES):
-            if mailbox.position == len(mailbox.deliveries) or outbox.delivery_bytes >= PASS_BYTES:
+            if mailbox.position == len(mailbox.deliveries) or outbox.delivery_bytes >= most:
                 break
             publish = mailbox.deliveries[mailbox.position]
             qos = publish.qos

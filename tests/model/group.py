@@ -7,7 +7,7 @@ from tests.model.knobs import Knobs
 from tests.model.message import Message
 from tests.model.mqueue import MQueue
 from tests.model.pacing import Pacer, Publisher
-from tests.model.sending import PASS_BYTES
+from tests.model.sending import DRAIN_BYTES
 from tests.model.session import Model
 
 
@@ -180,7 +180,7 @@ class Member(Model):
 
     def has_room(self) -> bool:
         """Whether the pass may write more."""
-        return self._outbox_bytes() < PASS_BYTES
+        return self._outbox_bytes() < DRAIN_BYTES
 
     def at_ease(self) -> bool:
         """Whether it would not have too much to do: who has not goes after others."""

@@ -45,7 +45,8 @@ def burst(world: World, rng: Random) -> None:
     if len(world.model.mqueue.waiting) > ENOUGH:
         return
     qos, topic = rng.choice([0, 0, 1, 2]), rng.choice(TOPICS)
-    size = rng.choice([4, 4, 1_000, 1_024 - 5 - len(topic)])  # 64 of the last are just what a pass writes
+    # 64 packets of 4,096 bytes are just what a pass writes, 64 of 1,024 what it writes while any waits.
+    size = rng.choice([4, 4, 1_000, 1_024 - 5 - len(topic), 4_096 - 5 - len(topic)])
     source = any_source(world.sources, rng)
     for _ in range(rng.choice([0, 100, 100, 200]) + rng.choice([1, 4, 5, 6, 10, 11, 15])):
         world.publish(qos, size, topic, 0, source)

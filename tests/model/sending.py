@@ -9,7 +9,8 @@ from tests.model.message import Message, Packet
 from tests.model.state import PACKET_IDS, Inflight, State
 
 PASS_DELIVERIES: Final = 100
-PASS_BYTES: Final = 65_536
+PASS_BYTES: Final = 262_144
+DRAIN_BYTES: Final = 65_536
 SENDS_PER_SAMPLE: Final = 100
 BUSY_ABOVE: Final = 10
 BUSY_UP_TO: Final = 5
@@ -23,11 +24,12 @@ class Sending(State):
     def run_pass(self) -> None:
         """Take up to 100 deliveries from the mailbox, schedule each, drain.
 
-        Corner: a pass ends early when its outbox holds 64 KiB of deliveries.
+        Corner: a pass ends early when its outbox holds 256 KiB of deliveries, 64 KiB if any waited in the mqueue.
         """
         self._note_written()
         taken = 0
-        while self.mailbox and taken < PASS_DELIVERIES and self._outbox_bytes() < PASS_BYTES:
+        most = DRAIN_BYTES if self.mqueue.waiting else PASS_BYTES
+        while self.mailbox and taken < PASS_DELIVERIES and self._outbox_bytes() < most:
             reason = self._closed(self.mailbox[0])
             if reason and self._stays(self.mailbox[0]):
                 break
@@ -179,7 +181,7 @@ class Sending(State):
         self._note_written()
         self._resend_kept()
         waited = len(self.mqueue.waiting)
-        while self._outbox_bytes() < PASS_BYTES and self.mqueue.waiting and self.may_go(self.mqueue.head()):
+        while self._outbox_bytes() < DRAIN_BYTES and self.mqueue.waiting and self.may_go(self.mqueue.head()):
             self._send(self.mqueue.pop())
             self.slow.drained += 1
             self.pacer.moved()

@@ -110,7 +110,12 @@ def _never(*_: object) -> None:
 def _longer_pass(patch: pytest.MonkeyPatch) -> None:
     """A pass writes more than it may."""
     for module in (session.backlog, session.outbound):
-        patch.setattr(module, "PASS_BYTES", 70_000)
+        patch.setattr(module, "DRAIN_BYTES", 70_000)
+
+
+def _longer_first_pass(patch: pytest.MonkeyPatch) -> None:
+    """A pass writes more than it may while nothing waits."""
+    patch.setattr(session.outbound, "PASS_BYTES", 270_000)
 
 
 _TOO_BIG: Final = Publish(b"t", bytes(1 << 20), 1, False, None, 1)
@@ -124,6 +129,7 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-14, window": lambda patch: patch.setattr(Sender, "watch_window", _never),
     "times": lambda patch: patch.setattr(Stopwatch, "stop", _never),
     "pass": _longer_pass,
+    "pass, nothing waits": _longer_first_pass,
     "FC-16, stalled": lambda patch: patch.setattr(session.pacing, "STALLED_LEAST", 200_000),
     "FC-16, stalled at last": lambda patch: patch.setattr(session.pacing, "STALLED_MOST", 1_200_000),
     "FC-16, pauses": lambda patch: patch.setattr(session.pacing, "PAUSES", 5),

@@ -160,15 +160,25 @@ def test_pass_takes_at_most_100() -> None:
 
 
 def test_pass_ends_when_its_bytes_are_many() -> None:
-    """A pass stops taking deliveries when its outbox holds 64 KiB, so that congestion shows before more is sent."""
+    """A pass stops taking deliveries when its outbox holds 256 KiB, so that congestion shows before more is sent."""
     peer = Peer()
-    peer.publish(*range(20), qos=0, size=10_000)
+    peer.publish(*range(40), qos=0, size=10_000)
 
     sent = peer.run_pass()
 
-    assert len(sent) == 7
+    assert len(sent) == 27
     assert sum(publish.size for publish in publishes(sent)) >= PASS_BYTES
     assert len(texts(peer.run())) == 13
+
+
+def test_pass_of_a_client_that_is_behind_ends_earlier() -> None:
+    """While deliveries wait in the mqueue a pass stops at 64 KiB: QoS 0 does not fill a slow send path (FC-3)."""
+    peer = Peer(Limits(max_inflight=1, gate=False))
+    peer.publish(1, 2, qos=1)
+    peer.run()
+    peer.publish(*range(40), qos=0, size=10_000)
+
+    assert len(peer.run_pass()) == 7
 
 
 def test_drain_ends_when_its_bytes_are_many() -> None:
