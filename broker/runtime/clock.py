@@ -5,10 +5,14 @@ from typing import Final
 
 SECOND: Final = 1_000_000
 
+NANOSECONDS: Final = [monotonic_ns]
+"""The monotonic clock, in a list: compiled code looks a name of another module up in a dictionary, which took longer
+than the clock. Tests put a clock of their own there."""
+
 
 def monotonic_us() -> int:
     """The monotonic clock, for all timing: it never jumps."""
-    return monotonic_ns() // 1000
+    return NANOSECONDS[0]() // 1000
 
 
 def wall_us() -> int:

@@ -45,6 +45,8 @@ class RunQueue:
         self.holding_back = False
         """Whether publishers are held back because of memory (FC-32)."""
         self._awake: list[Endpoint] = []
+        self._woken: Endpoint | None = None
+        """The first one that the chunk has woken which is being handled, if no other was awake."""
         self._scheduled = False
         self._call_soon: Callable[..., object] | None = None
         self._reading = False
@@ -70,6 +72,9 @@ class RunQueue:
 
     def wake(self, connection: Endpoint) -> None:
         """Run the connection's session in the next turn."""
+        if self._reading and self._woken is None and not self._awake:
+            self._woken = connection
+            return
         self._awake.append(connection)
         if not self._scheduled and not self._reading:
             self._schedule()
@@ -84,12 +89,15 @@ class RunQueue:
             connection.handle_packets(now)
         finally:
             self._reading = False
-            awake = self._awake
-            if awake and not self._scheduled:
-                if len(awake) == 1 and now - awake[0].ran_at > RESTED:
-                    self.run(awake.pop(), now)
+            woken = self._woken
+            if woken is not None:
+                self._woken = None
+                if not self._awake and not self._scheduled and now - woken.ran_at > RESTED:
+                    self.run(woken, now)
                 else:
-                    self._schedule()
+                    self._awake.insert(0, woken)
+                    if not self._scheduled:
+                        self._schedule()
 
     def run(self, connection: Endpoint, now: int) -> None:
         """Run one pass, and queue the next one if it has work to do, so that no session occupies the loop."""

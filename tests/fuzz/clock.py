@@ -26,11 +26,11 @@ class Clock:
         return self._now
 
     def __enter__(self) -> Self:
-        self._real = vars(clock)["monotonic_ns"]
-        vars(clock)["monotonic_ns"] = self._look
+        self._real = clock.NANOSECONDS[0]
+        clock.NANOSECONDS[0] = self._look
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        vars(clock)["monotonic_ns"] = self._real
+        clock.NANOSECONDS[0] = self._real
