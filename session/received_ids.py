@@ -9,6 +9,7 @@ from protocol.errors import MQTTError
 from protocol.publish import Publish
 from session.counters import Counters
 from session.limits import Limits
+from session.packet_ids import KEYS
 from session.parked import ParkedIds, ParkedPublishes
 
 ROUTE: Final = 0
@@ -71,7 +72,7 @@ class ReceivedIds:
         awaiting = self._awaiting_rel
         if awaiting is None:
             awaiting = self._awaiting_rel = {}
-        if packet_id in awaiting:
+        if KEYS[packet_id] in awaiting:
             self._not_earlier(packet_id)
             return DUPLICATE  # FC-21
         parked = self._parked
@@ -139,7 +140,7 @@ class ReceivedIds:
         awaiting = self._awaiting_rel
         if awaiting is None:
             awaiting = self._awaiting_rel = {}
-        awaiting[packet_id] = now
+        awaiting[KEYS[packet_id]] = now
         if not here:
             earlier = self._earlier
             if earlier is None:
@@ -175,7 +176,10 @@ class ReceivedIds:
         if awaiting is None:
             return False
         self._not_earlier(packet_id)
-        known = awaiting.pop(packet_id, -1) >= 0
+        key = KEYS[packet_id]
+        known = key in awaiting
+        if known:
+            del awaiting[key]
         if self._overflowing and not awaiting:
             self._end_episode()
         return known

@@ -12,6 +12,7 @@ from session.limits import Limits
 from session.mailbox import Mailbox
 from session.outbox import PUBREL_HEAD, Outbox
 from session.pacing import Pacing
+from session.packet_ids import KEYS
 from session.resending import KeptWindow, resend_overdue
 from session.source import Source
 from session.stopwatch import Stopwatch
@@ -156,7 +157,7 @@ class Sender:
         The caller calls `drain` when it has handled the chunk that it is reading.
         """
         window = self.window
-        inflight = window.entries.get(packet_id)
+        inflight = window.entries.get(KEYS[packet_id])
         if inflight is None:
             if packet_type == packet_types.PUBREC and reason_code < reason_codes.UNSPECIFIED_ERROR:
                 self.outbox.add_unknown(PUBREL_HEAD, packet_id)  # so that the exchange completes

@@ -9,6 +9,7 @@ from protocol.errors import ProtocolError
 from protocol.publish import Publish
 from session.holder import hold, release
 from session.limits import PACKET_IDS
+from session.packet_ids import KEYS
 from session.stopwatch import Stopwatch
 
 DONE: Final = 0
@@ -90,7 +91,7 @@ class Window:
             entries = self.entries = {}
         inflight = Inflight(publish, now)
         packet_id: int = self._last_id % PACKET_IDS + 1
-        while entries.setdefault(packet_id, inflight) is not inflight:  # that id is in use
+        while entries.setdefault(KEYS[packet_id], inflight) is not inflight:  # that id is in use
             packet_id = packet_id % PACKET_IDS + 1
         self._last_id = packet_id
         if publish.holder is not None:
@@ -108,7 +109,7 @@ class Window:
         publish = restored.publish
         if self.entries is _NO_ENTRIES:
             self.entries = {}
-        inflight = self.entries[restored.packet_id] = Inflight(publish, now)
+        inflight = self.entries[KEYS[restored.packet_id]] = Inflight(publish, now)
         if restored.received:
             inflight.phase = WAIT_PUBCOMP
         self._last_id = restored.packet_id
@@ -125,7 +126,7 @@ class Window:
 
     def remove(self, packet_id: int, inflight: Inflight, now: int) -> None:
         """Free a slot."""
-        del self.entries[packet_id]
+        del self.entries[KEYS[packet_id]]
         if inflight.publish.holder is not None:
             release(inflight.publish)
         if self.full and len(self.entries) < self.limit:
