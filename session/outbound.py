@@ -7,6 +7,8 @@ router -> mailbox -> run_pass -> gate, window -> sender -> outbox, which the con
 
 from typing import Final, final
 
+from mypy_extensions import i64
+
 from protocol.publish import Publish
 from session import qos0_gate
 from session.backlog import Backlog
@@ -102,9 +104,9 @@ class Outbound(Consumer):
             throttle.note_written(outbox, sender.congested)
         backlog = self.backlog
         gate = sender.limits.gate
-        most = PASS_BYTES if backlog is None or backlog.queued() == 0 else DRAIN_BYTES
+        most: i64 = PASS_BYTES if backlog is None or backlog.queued() == 0 else DRAIN_BYTES
         blocked = False
-        for _ in range(PASS_DELIVERIES):
+        for _taken in range(PASS_DELIVERIES):  # as `_` compiled code would make an object of each number
             if mailbox.position == len(mailbox.deliveries) or outbox.delivery_bytes >= most:
                 break
             publish = mailbox.deliveries[mailbox.position]

@@ -99,7 +99,7 @@ class Outbox:
         self.delivery_bytes += len(head)
         if packet_id:
             pieces.append(PACKET_ID[packet_id])
-            if rest:
+            if rest is not None and len(rest) != 0:
                 pieces.append(rest)
                 self.delivery_bytes += len(rest)
 
