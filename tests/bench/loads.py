@@ -54,11 +54,11 @@ def _load(name: str, title: str, options: str, most: float | None = None) -> Loa
     return Load(name, title, tuple(f"--mode {options}".split()), most)
 
 
-def _by_qos(name: str, title: str, options: str, most: float, windows: tuple[int, ...]) -> list[Load]:
+def _by_qos(name: str, title: str, options: str, most: tuple[float, ...], windows: tuple[int, ...]) -> list[Load]:
     loads = []
     for qos, window in enumerate(windows):
         what = f"{title}, QoS {qos}, window {window}"
-        loads.append(_load(f"{name}-q{qos}", what, f"{options} --qos {qos} --window {window}", most))
+        loads.append(_load(f"{name}-q{qos}", what, f"{options} --qos {qos} --window {window}", most[qos]))
     return loads
 
 
@@ -72,16 +72,16 @@ FIVE = "pair --publishers 10 --version 5"
 CYCLED = "--cyclers 50 --cycle"
 
 LOADS = (
-    *_by_qos("pairs", "10 pairs", "pair --publishers 10", 0.2, (200, 200, 200)),
-    *_by_qos("fanout", "1 to 100", "fanout --subscribers 100", 0.2, (200, 20, 20)),
-    *_by_qos("fanin", "100 to 1", "fanin --publishers 100", 0.2, (200, 20, 20)),
-    _load("sparse-q0", "500 pairs, 10 a second each, QoS 0", f"{SPARSE} --tick 0.001", 1.0),
-    _load("sparse-q1", "500 pairs, 10 a second each, QoS 1", f"{SPARSE} --tick 0.001 --qos 1", 1.0),
+    *_by_qos("pairs", "10 pairs", "pair --publishers 10", (0.055, 0.063, 0.03), (200, 200, 200)),
+    *_by_qos("fanout", "1 to 100", "fanout --subscribers 100", (0.05, 0.2, 0.2), (200, 20, 20)),
+    *_by_qos("fanin", "100 to 1", "fanin --publishers 100", (0.2, 0.2, 0.2), (200, 20, 20)),
+    _load("sparse-q0", "500 pairs, 10 a second each, QoS 0", f"{SPARSE} --tick 0.001", 0.9),
+    _load("sparse-q1", "500 pairs, 10 a second each, QoS 1", f"{SPARSE} --tick 0.001 --qos 1", 0.9),
     _load("even-q0", "the same, evenly spread, QoS 0", SPARSE),
     _load("even-q1", "the same, evenly spread, QoS 1", f"{SPARSE} --qos 1"),
-    _load("large-q0", "4 pairs, 16 KiB, QoS 0, window 20", "pair --publishers 4 --size 16384 --window 20", 1.0),
+    _load("large-q0", "4 pairs, 16 KiB, QoS 0, window 20", "pair --publishers 4 --size 16384 --window 20", 0.35),
     _load("pingpong-q0", "50 pairs, QoS 0, window 1", "pair --publishers 50 --window 1", 1.0),
-    _load("topics", "10 to a million topics, each of one of 10, QoS 0, window 200", MILLION),
+    _load("topics", "10 to a million topics, each of one of 10, QoS 0, window 200", MILLION, 0.3),
     _load("topics-q1", "the same, QoS 1", f"{MILLION} --qos 1"),
     _load("fanout-large", "1 to 100, 16 KiB, QoS 0, window 20", "fanout --subscribers 100 --size 16384 --window 20"),
     _load("wild-q0", "1 topic, 1,000 filters with wildcards, QoS 0, window 5", "wild --subscribers 1000 --window 5"),

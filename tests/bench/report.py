@@ -53,7 +53,9 @@ def _names(comparison: Comparison) -> list[str]:
 
 
 def _ratio_text(ratio: float | None) -> str:
-    return NOTHING if ratio is None else f"{ratio:.2f}×"
+    if ratio is None:
+        return NOTHING
+    return f"{ratio:.2f}×" if ratio >= 0.1 else f"{ratio:.3f}×"
 
 
 def _with_spread(cell: Cell, *path: str) -> str:
@@ -74,7 +76,7 @@ def _cpu(comparison: Comparison) -> Grid:
             cell = comparison.cell(load, name)
             text = _with_spread(cell, load.unit.cpu) if cell else NOTHING
             ratio = comparison.ratio(load, name, "mosquitto")
-            row.append(f"{text} ({ratio:.2f}×)" if ratio is not None and name != "mosquitto" else text)
+            row.append(f"{text} ({_ratio_text(ratio)})" if ratio is not None and name != "mosquitto" else text)
         grid.add(load.title, *row)
     return grid
 
@@ -137,9 +139,9 @@ def _targets(comparison: Comparison) -> Grid:
             load.title,
             rounded(cell.median(load.unit.cpu)),
             _ratio_text(ratio),
-            NOTHING if load.most is None else f"{load.most:.2f}×",
+            _ratio_text(load.most),
             _ratio_text(to_prototype),
-            f"{MOST_TO_PROTOTYPE:.2f}×",
+            _ratio_text(MOST_TO_PROTOTYPE),
             NOTHING if ratio is None and to_prototype is None else "missed" if bad else "held",
             bad=bad,
         )

@@ -66,7 +66,7 @@ def test_order_is_reversed_from_round_to_round() -> None:
 
 @pytest.mark.parametrize(
     ("sluice", "mosquitto", "prototype", "missed"),
-    [(1.0, 5.0, 0.5, 0), (1.1, 5.0, 0.9, 1), (1.0, 5.0, 0.4, 1)],
+    [(0.11, 2.0, 0.055, 0), (0.12, 2.0, 0.9, 1), (0.11, 2.0, 0.05, 1)],
 )
 def test_targets(sluice: float, mosquitto: float, prototype: float, missed: int) -> None:
     """A limit is exceeded above the ratio of the load, or above twice the prototype."""
