@@ -46,7 +46,7 @@ class RunQueue:
         """Whether publishers are held back because of memory (FC-32)."""
         self._awake: list[Endpoint] = []
         self._woken: Endpoint | None = None
-        """The first one that the chunk has woken which is being handled, if no other was awake."""
+        """The first connection that the chunk being handled has woken, if none was awake before."""
         self._scheduled = False
         self._call_soon: Callable[..., object] | None = None
         self._reading = False
