@@ -198,7 +198,7 @@ class Outbound(Consumer):
         return self.sender.is_open() and (self.backlog is None or self.backlog.queued() == 0)
 
     def has_room(self) -> bool:
-        """Whether the pass may write more."""
+        """Whether the pass may write more of what has waited."""
         return self.sender.has_room()
 
     def has_spare_room(self) -> bool:

@@ -87,7 +87,7 @@ class Consumer:
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def has_room(self) -> bool:
-        """Whether the pass may write more."""
+        """Whether the pass may write more of what has waited."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def has_spare_room(self) -> bool:

@@ -169,7 +169,7 @@ def start_mosquitto(
     program = find_mosquitto()
     if program is None:
         raise BrokerError("Mosquitto is not installed (Debian: apt install mosquitto)")
-    ports = {listener.name: free_port(HOST) for listener in listeners}
+    ports = {listener.name: free_port() for listener in listeners}
     file = folder / "mosquitto.conf"
     file.write_text(mosquitto_config(ports, listeners, extra))
     broker = BrokerProcess([program, "-c", str(file)], folder)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import select
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -17,6 +19,9 @@ import psutil
 
 from tests.support.forked import ForkedProcess
 from tests.support.waiting import wait_until
+
+BELOW_EPHEMERAL = range(10_000, 32_000)
+"""Ports from which Linux takes none for outgoing connections (ip_local_port_range begins at 32,768)."""
 
 TROUBLE = re.compile(r'Traceback \(most recent call last\)|was never awaited|never retrieved|[a-z]Warning: |"crash"')
 """What standard error must not hold: an exception that nobody handled, or a warning of Python's."""
@@ -193,10 +198,15 @@ class BrokerProcess:
             self._news.notify_all()
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that nobody uses at this moment, for brokers that cannot take port 0 themselves."""
-    with socket.create_server((host, 0)) as probe:
-        return int(probe.getsockname()[1])
+def free_port() -> int:
+    """Return a port that nobody uses at this moment, on any address, for brokers that cannot take port 0 themselves.
+
+    It is below those that the kernel gives to outgoing connections, so that no test running beside takes it meanwhile.
+    """
+    while True:
+        port = secrets.choice(BELOW_EPHEMERAL)
+        with suppress(OSError), socket.create_server(("", port)):
+            return port
 
 
 def clean_environment(**extra: str) -> dict[str, str]:

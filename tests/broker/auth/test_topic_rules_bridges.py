@@ -142,7 +142,7 @@ class Pair:
         self._start = start
         self._folder = folder
         self._stack = stack
-        self._port = free_port("127.0.0.1")
+        self._port = free_port()
         self._lines = lines
         self.sluice = self.start_sluice()
         self.mosquitto = self.start_mosquitto()

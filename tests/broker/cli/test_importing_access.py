@@ -72,7 +72,7 @@ def test_rules(tmp_path: Path, text: str, rules: list[object] | None) -> None:
 
 def test_where_nobody_is_let_in(tmp_path: Path) -> None:
     """A user of one listener can publish nothing on another where Mosquitto lets nobody in."""
-    places = [Address(HOST, free_port(HOST)) for _ in range(2)]
+    places = [Address(HOST, free_port()) for _ in range(2)]
     first, second = (f"listener {each.port} {HOST}" for each in places)
     imported(tmp_path, f"{LIMITED.replace('listener 1884', first)}{second}\n")
     environment = clean_environment(XDG_RUNTIME_DIR=str(tmp_path))

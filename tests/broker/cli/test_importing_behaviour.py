@@ -229,7 +229,7 @@ def running(broker: BrokerProcess, *addresses: Address) -> Iterator[None]:
 def test_same_behaviour(name: str, folder: Path, certificates: Certificates, tmp_path: Path) -> None:
     """Clients see the same before and after."""
     case = CASES[name]
-    place = Place(Address(HOST, free_port(HOST)), Address(HOST, free_port(HOST)), certificates)
+    place = Place(Address(HOST, free_port()), Address(HOST, free_port()), certificates)
     text = case.lines
     for word, value in (
         ("FIRST", place.first.port),

@@ -44,7 +44,7 @@ def test_default_listener(option: str, per_listener: str, certificates: Certific
     ):
         option = option.replace(word, str(value))
     file = tmp_path / "mosquitto.conf"
-    other = free_port(HOST)
+    other = free_port()
     file.write_text(f"user root\nper_listener_settings {per_listener}\n{option}\nlistener {other} {HOST}\n")
     opened = opened_by_mosquitto(file)
     lines, findings = mosquitto.read(file)

@@ -29,7 +29,7 @@ class Move:
 
     def __init__(self, folder: Path, lines: str = "") -> None:
         self.folder = folder
-        self.address = Address(HOST, free_port(HOST))
+        self.address = Address(HOST, free_port())
         self.file = folder / "mosquitto.conf"
         self.database = folder / "state" / "mosquitto.db"
         self.database.parent.mkdir()

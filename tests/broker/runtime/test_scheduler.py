@@ -1,5 +1,7 @@
 """Clients that send faster than sessions run: mailboxes stay short, because the publishers are not read."""
 
+from functools import partial
+
 from broker.runtime.clock import monotonic_us
 from broker.runtime.scheduler import TURN_PASSES
 from protocol.acknowledgements import Puback
@@ -258,3 +260,37 @@ def test_acknowledgements_do_not_wait() -> None:
         publisher.send(Publish(b"none", b""))
         assert not publisher.transport.reading
         let_it_read(local, publisher)
+
+
+def test_sessions_run_in_the_order_in_which_they_are_woken() -> None:
+    """One chunk wakes three sessions: they write in the order of the messages in it."""
+    with LocalBroker() as local:
+        wrote: list[str] = []
+
+        def note(name: str, _data: object) -> None:
+            wrote.append(name)
+
+        for name in "abc":
+            client = local.client()
+            client.connect(name)
+            client.subscribe(name)
+            client.transport.write = partial(note, name)  # type: ignore[method-assign]  # a spy
+        publisher = local.client()
+        publisher.connect("publisher")
+        publisher.send(*[Publish(name.encode(), b"x") for name in "abc"])
+        assert wrote == ["a", "b", "c"]
+
+
+def test_a_chunk_with_a_rest_runs_no_session_at_once() -> None:
+    """Of a flood the rest is handled in the loop's next turn, and the session that it wakes runs there too."""
+    with LocalBroker() as local:
+        subscriber, publisher = subscriber_and_publisher(local)
+        subscriber.received()
+        outbound = outbound_of(subscriber)
+
+        def waiting_after(count: int) -> int:
+            publisher.connection.data_received(numbered(count))
+            return outbound.mailbox.length()
+
+        assert local.run(lambda: waiting_after(AT_ONCE + 1)) == AT_ONCE
+        assert len(payloads(subscriber)) == AT_ONCE + 1

@@ -27,7 +27,7 @@ def test_activated(tmp_path: Path) -> None:
 
     A reload does not close it, nor does it open another; it says so.
     """
-    port = free_port("127.0.0.1")
+    port = free_port()
     listeners = [{"name": "tcp", "bind": "systemd:mqtt"}, {"name": "other", "bind": "127.0.0.1:0"}]
     file = tmp_path / "sluice.yaml"
     sections = {"admin": {"socket": "a.sock"}}
@@ -55,7 +55,7 @@ def test_activated(tmp_path: Path) -> None:
 @pytest.mark.parametrize("trusted", ["127.0.0.0/8", "::ffff:127.0.0.1"])
 def test_ipv4_on_an_ipv6_socket(tmp_path: Path, trusted: str) -> None:
     """systemd's sockets take both: a proxy that comes by IPv4 is trusted by its IPv4 address, and logged with it."""
-    port = free_port("127.0.0.1")
+    port = free_port()
     listener = {"name": "tcp", "bind": "systemd:mqtt", "proxy_protocol": {"trusted": [trusted]}}
     file = tmp_path / "sluice.yaml"
     log = {"level": "debug", "format": "json"}

@@ -35,7 +35,7 @@ class PostgresServer:
     def __init__(self, programs: Path, certificate: Certificate) -> None:
         """Create its files."""
         self.folder = Path(tempfile.mkdtemp(prefix="sluice-postgres-"))
-        self.port = free_port("127.0.0.1")
+        self.port = free_port()
         self._programs = programs
         self._user = _user()
         self._process: subprocess.Popen[bytes] | None = None

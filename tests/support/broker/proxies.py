@@ -62,7 +62,7 @@ def nginx(folder: Path, to: Address) -> Iterator[Address]:
 @contextmanager
 def haproxies(folder: Path, hops: Mapping[str, Hop], source: str = "") -> Iterator[dict[str, Address]]:
     """One HAProxy with several addresses, which connects to the broker from its own address `source`."""
-    addresses = {name: Address(HOST, free_port(HOST)) for name in hops}
+    addresses = {name: Address(HOST, free_port()) for name in hops}
     lines = ["defaults", " mode tcp", " timeout connect 5s", " timeout client 60s", " timeout server 60s"]
     own = f" source {source}" if source else ""
     for name, hop in hops.items():
@@ -78,7 +78,7 @@ def haproxies(folder: Path, hops: Mapping[str, Hop], source: str = "") -> Iterat
 @contextmanager
 def nginxes(folder: Path, hops: Mapping[str, Hop], source: str = "") -> Iterator[dict[str, Address]]:
     """One nginx with several addresses, which sends headers of version 1; `source` as above."""
-    addresses = {name: Address(HOST, free_port(HOST)) for name in hops}
+    addresses = {name: Address(HOST, free_port()) for name in hops}
     own = f"proxy_bind {source};" if source else ""
     servers = [
         f"server {{ listen {HOST}:{addresses[name].port}{' ssl' if hop.tls else ''}; {hop.tls} {own} "
