@@ -26,7 +26,7 @@ class Acknowledgement(Packet):
         self.properties: Properties | None = properties
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)  # one is read and dropped after the other
+@mypyc_attr(acyclic=True, free_list_len=1)  # read and freed one at a time
 @final
 class Puback(Acknowledgement):
     """Acknowledges a QoS 1 PUBLISH."""
@@ -40,7 +40,7 @@ class Puback(Acknowledgement):
         return _encode(PUBACK, self, version)
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)  # one is read and dropped after the other
+@mypyc_attr(acyclic=True, free_list_len=1)  # read and freed one at a time
 @final
 class Pubrec(Acknowledgement):
     """First acknowledgement of a QoS 2 PUBLISH."""
@@ -54,7 +54,7 @@ class Pubrec(Acknowledgement):
         return _encode(PUBREC, self, version)
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)  # one is read and dropped after the other
+@mypyc_attr(acyclic=True, free_list_len=1)  # read and freed one at a time
 @final
 class Pubrel(Acknowledgement):
     """Follows PUBREC: the sender no longer keeps the message."""
@@ -68,7 +68,7 @@ class Pubrel(Acknowledgement):
         return _encode(PUBREL, self, version)
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)  # one is read and dropped after the other
+@mypyc_attr(acyclic=True, free_list_len=1)  # read and freed one at a time
 @final
 class Pubcomp(Acknowledgement):
     """Follows PUBREL: the last packet of QoS 2."""

@@ -29,7 +29,7 @@ from protocol.topics import validate_topic_name
 __all__ = ["Publish", "decode_publish", "encode_publish", "with_dup"]
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)  # of messages that come alone one follows the other
+@mypyc_attr(acyclic=True, free_list_len=1)  # messages that come one at a time use it again
 @final
 class Publish(Packet):
     """An application message.

@@ -61,7 +61,7 @@ class Mailbox:
         length: i64 = len(self.deliveries) - self.position
         if length == 0:
             if self.position:
-                self.deliveries = []  # quicker than `clear` for the one or two of a client that gets few
+                self.deliveries = []  # for one or two deliveries quicker than `clear`
                 self.position = 0
         elif self.position >= length:  # so each delivery is moved once at most, on the average
             del self.deliveries[: self.position]

@@ -106,7 +106,7 @@ class Outbound(Consumer):
         gate = sender.limits.gate
         most: i64 = PASS_BYTES if backlog is None or backlog.queued() == 0 else DRAIN_BYTES
         blocked = False
-        for _taken in range(PASS_DELIVERIES):  # as `_` compiled code would make an object of each number
+        for _taken in range(PASS_DELIVERIES):  # compiled code makes objects of the numbers if it is called `_`
             if mailbox.position == len(mailbox.deliveries) or outbox.delivery_bytes >= most:
                 break
             publish = mailbox.deliveries[mailbox.position]

@@ -34,7 +34,7 @@ NEXT_PHASE: Final = bytes([_MOVES.get((key >> 4, key & 15), UNEXPECTED) for key 
 """The same as a flat table, for speed; the index is phase * 16 + packet type."""
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)  # a client that acknowledges each at once has one after the other
+@mypyc_attr(acyclic=True, free_list_len=1)  # with one delivery under way at a time it is used again
 @final
 class Inflight:
     """One delivery in the window. `sent_at` is when it was first sent, in microseconds."""

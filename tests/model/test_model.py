@@ -108,13 +108,13 @@ def _never(*_: object) -> None:
 
 
 def _longer_pass(patch: pytest.MonkeyPatch) -> None:
-    """A pass writes more than it may."""
+    """A pass writes more than it may while deliveries wait."""
     for module in (session.backlog, session.outbound):
         patch.setattr(module, "DRAIN_BYTES", 70_000)
 
 
 def _longer_first_pass(patch: pytest.MonkeyPatch) -> None:
-    """A pass writes more than it may while nothing waits."""
+    """A pass writes more than it may when nothing waits."""
     patch.setattr(session.outbound, "PASS_BYTES", 270_000)
 
 

@@ -108,8 +108,8 @@ async def test_a_commit_that_fails() -> None:
     disk.allow(5)
     await until(lambda: bool(told))
     journal.write(RECORD)
-    for _ in range(20):  # turns of the loop, in which it could commit
-        await asyncio.sleep(0)
+    for _ in range(20):
+        await asyncio.sleep(0)  # a turn of the loop, in which it could commit
     assert journal.commits.failed is disk.error
     assert (journal.commits.committed, disk.frames) == (0, [])
 
