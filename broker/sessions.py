@@ -73,6 +73,8 @@ class Sessions:
         self._messages = messages
         self._addresses = addresses
         self._journal = journal
+        self.durable = journal is not None
+        """Whether sessions can survive the process (FC-27)."""
         self.authorizer = authorizer
         self._last_end = 0
         """The commit with the last record that a kept session has ended."""
@@ -98,12 +100,11 @@ class Sessions:
     def keep(self, client: Client, version: int, owner: Owner, will: Will | None) -> int:
         """FC-27: write the session of a client that has connected to the journal, if it outlives the connection.
 
-        Returns the commit that has to come before CONNACK; 0 = none.
+        There is a journal: sessions are durable. Returns the commit that has to come before CONNACK; 0 = none.
         """
         journal = self._journal
         kept = client.kept
-        if journal is None:
-            return 0
+        assert journal is not None  # sessions are durable
         if client.expiry_interval == 0 and (kept is None or not _keeps_until_end(client, kept)):
             client.kept = None
             client.session.keep(None, None)

@@ -14,7 +14,6 @@ from broker.auth.identity import Identity
 from broker.auth.method import Method
 from broker.connection.origin import Origin, certificate_at_proxy, certificate_of
 from config.models import Config
-from protocol import properties as props
 from protocol import reason_codes
 from protocol.connect import Connect
 from protocol.errors import MQTTError
@@ -90,6 +89,8 @@ class Access:
         self, connect: Connect, listener: str, transport: asyncio.Transport | None, origin: Origin | None
     ) -> Identity | None:
         """Who a client is by its certificate; None if that says nothing. Raises MQTTError to refuse."""
+        if not (self._templates or self._proxy_templates):
+            return None
         for template, certificate in (
             (self._templates.get(listener), certificate_of(transport)),
             (self._proxy_templates.get(listener), certificate_at_proxy(origin)),
@@ -102,12 +103,9 @@ class Access:
         """A user that SCRAM has authenticated."""
         return Identity(user, self._scram_roles.get(user, frozenset()), SCRAM)
 
-    def enhanced(self, connect: Connect, listener: str, host: str) -> Authentication | None:
-        """Return the authentication that the client asks for; None if it asks for none. Raises MQTTError to refuse."""
-        name = (connect.properties or {}).get(props.AUTHENTICATION_METHOD)
-        if name is None:
-            return None
-        method = self._methods.get(str(name))
+    def enhanced(self, name: str, connect: Connect, listener: str, host: str) -> Authentication:
+        """Return the authentication by the method that the client asks for. Raises MQTTError to refuse."""
+        method = self._methods.get(name)
         if method is None:  # [MQTT-4.12.0-1]
             raise MQTTError(reason_codes.BAD_AUTHENTICATION_METHOD, f"CONNECT asks for authentication by {name!r:.80}")
         return Authentication(method, connect, self._guard, Login("", None, connect.client_id, listener, host))

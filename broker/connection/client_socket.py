@@ -51,7 +51,7 @@ class ClientSocket(Endpoint):
         self.listener = listener
         self.origin = origin
         self.peer = "" if origin is None else origin.peer
-        """The peer address, for the log; without a proxy empty until the connection is closed."""
+        """The peer address, for the log; without a proxy empty while there is a transport that knows it."""
         self.why = ""
         """Why the connection ends; empty until then."""
 
@@ -96,7 +96,8 @@ class ClientSocket(Endpoint):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed, by either side."""
         transport = self.transport
-        self.peer = self.peer or peer_of(transport)
+        if not self.closing or self.handlers.events.debug:
+            self.peer = self.peer or peer_of(transport)  # lines may still be logged that name it
         self.transport = None
         if not self.closing:
             if transport is not None:

@@ -96,8 +96,9 @@ class Handshake:
         connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
         self._admission.check_rate(connection, now)
         self._admission.check(packet)
-        authentication = self._access.enhanced(packet, connection.listener, connection.host)
-        if authentication is not None:
+        method = (packet.properties or {}).get(props.AUTHENTICATION_METHOD)
+        if method is not None:
+            authentication = self._access.enhanced(str(method), packet, connection.listener, connection.host)
             connection.authentication = authentication
             self._step(connection, authentication, authentication.begin, now)
             return
@@ -208,8 +209,7 @@ class Handshake:
         connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
         if maximum_packet_size:  # 0: any size
             _fit(connack, own_properties, maximum_packet_size)
-        owner = _owner(connection, identity)
-        permissions = self._permissions(connection, packet, owner)
+        permissions = self._permissions(connection, packet, identity)
         self._sessions.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
         client, connack.session_present = self._open_session(client_id, packet.clean_start, identity, now)
         client.attach(connection, identity, expiry_interval, packet.bridge)
@@ -218,9 +218,10 @@ class Handshake:
         connection.will = packet.will
         session = client.session
         session.listener = connection.listener
-        commit = self._sessions.keep(client, version, owner, packet.will)
-        if commit:
-            connection.hold_until(commit)
+        if self._sessions.durable:
+            commit = self._sessions.keep(client, version, _owner(connection, identity), packet.will)
+            if commit:
+                connection.hold_until(commit)
         connection.write(connack.encode(version))
         receive_maximum = BRIDGE_RECEIVE_MAXIMUM if packet.bridge else props.integer(asked, props.RECEIVE_MAXIMUM)
         connection.session = session  # needed by `arm`, which `connect` may call
@@ -233,14 +234,15 @@ class Handshake:
         if self._events.debug:
             log_connected(connection, packet, identity, expiry_interval, connack.session_present)
 
-    def _permissions(self, connection: "Connection", packet: Connect, owner: Owner) -> Permissions | None:
+    def _permissions(self, connection: "Connection", packet: Connect, identity: Identity | None) -> Permissions | None:
         """What the client may do; None without rules. Raises MQTTError if that does not include its will."""
         self._admission.check_will(packet)
         authorizer = self.authorizer
         if authorizer is None:
             return None
         client_id = connection.client_id
-        permissions = authorizer.permissions(Who(owner.user, owner.roles, client_id, owner.host, owner.listener))
+        user, roles = user_and_roles(identity)
+        permissions = authorizer.permissions(Who(user, roles, client_id, connection.host, connection.listener))
         will = packet.will
         if will is not None and not permissions.may_publish(will.topic, will.qos, will.retain):
             self._admission.check_state(will, client_id)
