@@ -146,7 +146,7 @@ class Inbound:
             else:
                 packet = Pubrec(publish.packet_id, reason_code, explained).encode(5)
             if outbox.fits(packet):
-                outbox.add_control(packet)
+                outbox.add_packet(packet)
                 return
         outbox.add_code(head, publish.packet_id, reason_code)
 

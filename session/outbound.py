@@ -72,14 +72,18 @@ class Outbound(Consumer):
             and not self.backlog.admits(publish, publisher, publish.received_at)
         ):
             return
-        deliveries = self.mailbox.deliveries
+        mailbox = self.mailbox
+        deliveries = mailbox.deliveries
         if len(deliveries) >= MOST_WAITING:
             self.sender.counters.count_offered(publish.qos)
             self.sender.counters.count_drop("queue_full", publish.qos)
             return
         if self.journal is not None and publish.qos:
             publish = self.journal.add(publish)
-        deliveries.append(publish)
+        if deliveries:  # like `Mailbox.add`, without the call
+            deliveries.append(publish)
+        else:
+            mailbox.deliveries = [publish]
         if publish.holder is not None:
             hold(publish)  # FC-24
         if not self.host.awake:

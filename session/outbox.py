@@ -18,6 +18,9 @@ PUBREC_HEAD: Final = b"\x50\x02"
 PUBREL_HEAD: Final = b"\x62\x02"
 PUBCOMP_HEAD: Final = b"\x70\x02"
 
+_NOTHING: Final[list[bytes]] = []
+"""The pieces of every empty outbox, to which nothing is added. An empty list of its own would take memory, and
+would have left the processor's caches when the next packet goes out."""
 _SECOND: Final = 1_000_000
 _ALIAS_ROOM: Final = 5
 """Bytes that an alias adds at most: three for the property, and one for each of two length fields."""
@@ -34,7 +37,7 @@ class Outbox:
         """The client's, in bytes; 0 = none stated."""
         self.aliases: Aliases | None = None
         """None = the client accepts no topic aliases."""
-        self.pieces: list[bytes] = []
+        self.pieces = _NOTHING
         self.commit: i64 = 0
         """FC-27: the commit that has to be on disk before these pieces may be written; 0 = none."""
         self.delivery_bytes: i64 = 0
@@ -44,7 +47,7 @@ class Outbox:
         """Everything to write now; the outbox is empty afterwards."""
         pieces = self.pieces
         if pieces:
-            self.pieces = []
+            self.pieces = _NOTHING
             self.delivery_bytes = 0
             self.commit = 0
         return pieces
@@ -58,15 +61,21 @@ class Outbox:
         """Whether a packet is not too large for the client [MQTT-3.1.2-24]."""
         return self.maximum_packet_size == 0 or len(packet) <= self.maximum_packet_size
 
-    def add_control(self, packet: bytes) -> None:
-        """A whole control packet."""
-        self.pieces.append(packet)
+    def add_packet(self, packet: bytes) -> None:
+        """A whole packet."""
+        if self.pieces:
+            self.pieces.append(packet)
+        else:
+            self.pieces = [packet]
 
     def add_acknowledgement(self, head: bytes, packet_id: int) -> None:
         """A PUBACK, PUBREC, PUBREL or PUBCOMP of success, in the short form that both versions share."""
         pieces = self.pieces
-        pieces.append(head)
-        pieces.append(PACKET_ID[packet_id])
+        if pieces:
+            pieces.append(head)
+            pieces.append(PACKET_ID[packet_id])
+        else:
+            self.pieces = [head, PACKET_ID[packet_id]]
 
     def add_unknown(self, head: bytes, packet_id: int) -> None:
         """FC-21: a PUBREL or PUBCOMP for a packet id that is not known, in MQTT 5 with 0x92."""
@@ -77,11 +86,10 @@ class Outbox:
 
     def add_code(self, head: bytes, packet_id: int, reason_code: int) -> None:
         """An MQTT 5 acknowledgement with a reason code other than success, in five bytes."""
-        self.pieces.append(bytes([head[0], 3, packet_id >> 8, packet_id & 255, reason_code]))
+        self.add_packet(bytes([head[0], 3, packet_id >> 8, packet_id & 255, reason_code]))
 
     def add_publish(self, publish: Publish, packet_id: int, now: int) -> None:
         """A first transmission; packet id 0 at QoS 0. Frames are built once per message and shared by all receivers."""
-        pieces = self.pieces
         if self.version == 4:
             head = publish.frame4
             if head is None:
@@ -95,7 +103,11 @@ class Outbox:
             if head is None:
                 head = publish.build5()
             rest = publish.rest5
-        pieces.append(head)
+        pieces = self.pieces
+        if pieces:
+            pieces.append(head)
+        else:
+            pieces = self.pieces = [head]
         self.delivery_bytes += len(head)
         if packet_id:
             pieces.append(PACKET_ID[packet_id])
@@ -106,7 +118,7 @@ class Outbox:
     def add_resent_publish(self, publish: Publish, packet_id: int, now: int) -> None:
         """A resent PUBLISH, with DUP set (FC-8) [MQTT-3.3.1-1]."""
         packet = publish.encode_resent(self.version, packet_id, _expiry_left(publish, now))
-        self.pieces.append(packet)
+        self.add_packet(packet)
         self.delivery_bytes += len(packet)
 
     def too_large(self, publish: Publish) -> bool:
@@ -137,12 +149,11 @@ class Outbox:
             if alias:
                 more += ALIAS_PROPERTY + PACKET_ID[alias]
         head, block, payload = publish.delivery(topic, more, _expiry_left(publish, now))
-        pieces = self.pieces
-        pieces.append(head)
-        if packet_id:
-            pieces.append(PACKET_ID[packet_id])
-        pieces.append(block)
-        pieces.append(payload)
+        parts = [head, PACKET_ID[packet_id], block, payload] if packet_id else [head, block, payload]
+        if self.pieces:
+            self.pieces.extend(parts)
+        else:
+            self.pieces = parts
         self.delivery_bytes += len(head) + len(block) + len(payload)
 
     def _has_room_for_alias(self, publish: Publish) -> bool:

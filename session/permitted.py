@@ -16,7 +16,7 @@ def check_waiting(outbound: Outbound, permits: Callable[[Publish], bool]) -> Non
     mailbox = outbound.mailbox
     for publish in mailbox.take_all():
         if permits(publish):
-            mailbox.deliveries.append(publish)
+            mailbox.add(publish)
             continue
         sender.counters.count_offered(publish.qos)
         sender.counters.count_drop("not_permitted", publish.qos)

@@ -33,19 +33,19 @@ class Sender:
     """Sends deliveries, and tracks them until they are acknowledged. `Outbound` decides which is next."""
 
     def __init__(self, limits: Limits, host: Host, mailbox: Mailbox, now: int) -> None:
+        # Attributes that each delivery reads are adjacent: with many sessions cache misses matter.
         self.limits = limits
         self.host = host
         self.connected = False
         self.congested = False
         """Whether the transport buffer is above its high-water mark, until it is below the low one."""
         self._sets_retry = False  # whether the next delivery sets a timer for `retry`
-        # For how long a client was connected that no row says yet; while one is, the clock's time is to be added. It is
-        # one number, and no stopwatch, because every idle connection has it.
-        self._connected_us = 0
         self.counters = Counters(now)
         self.outbox = Outbox()
         self.window = Window()
         self.throttle = new_throttle(limits, now)
+        self._mailbox = mailbox
+        # Attributes that each delivery reads end here.
         self.watch: Watch | None = None
         """FC-14: None until the first backlog or full window."""
         self.pacing: Pacing | None = None
@@ -58,7 +58,9 @@ class Sender:
         """When the host will call `Session.on_timer`; 0 = never."""
         self.congested_time: Stopwatch | None = None
         """None until the send path is first congested."""
-        self._mailbox = mailbox
+        # For how long a client was connected that no row says yet; while one is, the clock's time is to be added. It is
+        # one number, and no stopwatch, because every idle connection has it.
+        self._connected_us = 0
 
     # -- sending
 

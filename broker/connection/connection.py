@@ -61,6 +61,7 @@ class Connection(ClientSocket):
         self.heard_at = now
         count = 0
         published = False
+        answers = False  # PUBLISHes of QoS 0 have none, and free no slot
         decoder = self.decoder
         publishing = self.handlers.publishing
         try:
@@ -71,6 +72,7 @@ class Connection(ClientSocket):
                 if session is not None and isinstance(packet, Publish):
                     packet.received_at = now
                     published = True
+                    answers = answers or packet.qos > 0
                     if packet.properties is not None:
                         publishing.read_properties(self, packet, packet.properties, now)
                     if session.inbound.accept(packet):
@@ -78,8 +80,10 @@ class Connection(ClientSocket):
                     if self._rate is not None:
                         self._spend(self._rate, packet, now)
                 elif session is not None and isinstance(packet, Puback):
+                    answers = True
                     session.sender.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
+                    answers = True
                     on_packet(self, packet, now)
                 count += 1
                 if count == READ_PACKETS or self.paused_because or (decoder.at_end and self._held_back is None):
@@ -90,7 +94,7 @@ class Connection(ClientSocket):
         session = self.session
         if session is None:
             self.handlers.newcomers.note(self)
-        else:
+        elif answers:
             if session.outbound.backlog is not None and session.outbound.drain(now):
                 self.wake()
             if session.outbox.pieces:

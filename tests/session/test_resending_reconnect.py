@@ -77,7 +77,7 @@ def test_unwritten_first_transmission() -> None:
 def test_unwritten_control_packets_are_gone() -> None:
     """Control packets in the outbox at a disconnect are not written to the new connection."""
     peer = Peer()
-    peer.outbound.sender.outbox.add_control(b"\xd0\x00")
+    peer.outbound.sender.outbox.add_packet(b"\xd0\x00")
     peer.disconnect()
 
     assert peer.connect() == []

@@ -26,7 +26,7 @@ def test_control_packets_pass_a_stuck_session() -> None:
     """FC-15: PINGRESP and acknowledgements are sent though no delivery may be."""
     peer = stuck_peer()
 
-    peer.outbound.sender.outbox.add_control(PINGRESP)
+    peer.outbound.sender.outbox.add_packet(PINGRESP)
     sent = peer.flush()
     sent += peer.send(from_client(1, 1), from_client(2, 2))
     sent += peer.pubrel(2)
@@ -46,7 +46,7 @@ def test_control_packets_are_not_delayed_by_a_full_pass() -> None:
     peer = Peer()
     peer.publish(*range(10), qos=0, size=PASS_BYTES)
     peer.outbound.run_pass(peer.now)
-    peer.outbound.sender.outbox.add_control(PINGRESP)
+    peer.outbound.sender.outbox.add_packet(PINGRESP)
 
     sent = peer.flush()
 
@@ -56,7 +56,7 @@ def test_control_packets_are_not_delayed_by_a_full_pass() -> None:
 def test_control_packets_take_no_bytes_from_data() -> None:
     """FC-15: control packets do not count towards a pass's bytes."""
     peer = Peer()
-    peer.outbound.sender.outbox.add_control(b"\x90\x03\x00\x01\x00" * PASS_BYTES)
+    peer.outbound.sender.outbox.add_packet(b"\x90\x03\x00\x01\x00" * PASS_BYTES)
     peer.outbound.sender.outbox.add_acknowledgement(PUBACK_HEAD, 1)
 
     assert peer.outbound.sender.outbox.delivery_bytes == 0
@@ -67,7 +67,7 @@ def test_order_of_control_packets_and_deliveries() -> None:
     peer = Peer()
     peer.publish("a", qos=0)
     peer.outbound.run_pass(peer.now)
-    peer.outbound.sender.outbox.add_control(PINGRESP)
+    peer.outbound.sender.outbox.add_packet(PINGRESP)
     peer.publish("b", qos=0)
     peer.outbound.run_pass(peer.now)
 

@@ -64,9 +64,11 @@ class Bench:
         """A client that is away, with so many deliveries waiting."""
         client = self.local.broker.sessions.new(name, monotonic_us())
         outbound = client.session.outbound
-        outbound.mailbox.deliveries += [message(number, 1, size=size, now=0) for number in range(waiting)]
+        for number in range(waiting):
+            outbound.mailbox.add(message(number, 1, size=size, now=0))
         outbound.store_offline(0)
-        outbound.mailbox.deliveries += [message(number, 1, now=0) for number in range(in_mailbox)]
+        for number in range(in_mailbox):
+            outbound.mailbox.add(message(number, 1, now=0))
         return client
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

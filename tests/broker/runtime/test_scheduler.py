@@ -118,7 +118,8 @@ def test_a_busy_broker_shuts_nobody_out() -> None:
         flood = numbered(AT_ONCE + 1)
 
         def both() -> None:
-            outbound.mailbox.deliveries.extend([Publish(b"t", b"earlier")] * 40_000)
+            for _ in range(40_000):
+                outbound.mailbox.add(Publish(b"t", b"earlier"))
             publisher.connection.data_received(flood)
 
         local.run(both)
@@ -252,7 +253,9 @@ def test_acknowledgements_do_not_wait() -> None:
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         publisher.subscribe("other", 1)
-        outbound_of(subscriber).mailbox.deliveries.extend([Publish(b"t", b"x")] * 5000)
+        mailbox = outbound_of(subscriber).mailbox
+        for _ in range(5000):
+            mailbox.add(Publish(b"t", b"x"))
         local.run(subscriber.connection.wake)
         publisher.send(Puback(1))
         assert local.broker.run_queue.behind

@@ -76,7 +76,7 @@ def test_waiting_is_not_quiet(bench: Bench) -> None:
     client = bench.client("c")
     outbound = client.connection.session.outbound if client.connection.session is not None else None
     assert outbound is not None
-    outbound.mailbox.deliveries.append(Publish(b"c", b"x"))
+    outbound.mailbox.add(Publish(b"c", b"x"))
     outbound.sender.host.awake = True
     bench.export()
     rows = bench.rows()
