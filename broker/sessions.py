@@ -73,11 +73,14 @@ class Sessions:
         self._messages = messages
         self._addresses = addresses
         self._journal = journal
-        self.durable = journal is not None
-        """Whether sessions can survive the process (FC-27)."""
         self.authorizer = authorizer
         self._last_end = 0
         """The commit with the last record that a kept session has ended."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether sessions can survive the process (FC-27)."""
+        return self._journal is not None
 
     def admit(self, client_id: str, identity: Identity | None, kept: bool, clean_start: bool, now: int) -> None:
         """Raise MQTTError if a client may not connect: for its quota (FC-31), or without room on disk (FC-29)."""

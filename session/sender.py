@@ -58,8 +58,8 @@ class Sender:
         """When the host will call `Session.on_timer`; 0 = never."""
         self.congested_time: Stopwatch | None = None
         """None until the send path is first congested."""
-        # For how long a client was connected that no row says yet; while one is, the clock's time is to be added. It is
-        # one number, and no stopwatch, because every idle connection has it.
+        # Microseconds that a client was connected and no row has yet. While one is connected, the clock's time has to
+        # be added. A number takes less memory than a stopwatch: every idle connection has it.
         self._connected_us = 0
 
     # -- sending

@@ -89,15 +89,14 @@ class Access:
         self, connect: Connect, listener: str, transport: asyncio.Transport | None, origin: Origin | None
     ) -> Identity | None:
         """Who a client is by its certificate; None if that says nothing. Raises MQTTError to refuse."""
-        if not (self._templates or self._proxy_templates):
+        template = self._templates.get(listener)
+        certificate = {} if template is None else certificate_of(transport)
+        if not certificate:
+            template = self._proxy_templates.get(listener)
+            certificate = certificate_at_proxy(origin)
+        if template is None or not certificate:
             return None
-        for template, certificate in (
-            (self._templates.get(listener), certificate_of(transport)),
-            (self._proxy_templates.get(listener), certificate_at_proxy(origin)),
-        ):
-            if template is not None and certificate:
-                return identity_of(certificate, template, connect.username, self._names_may_be_tokens)
-        return None
+        return identity_of(certificate, template, connect.username, self._names_may_be_tokens)
 
     def scram_identity(self, user: str) -> Identity:
         """A user that SCRAM has authenticated."""

@@ -61,7 +61,7 @@ class Connection(ClientSocket):
         self.heard_at = now
         count = 0
         published = False
-        answers = False  # PUBLISHes of QoS 0 have none, and free no slot
+        answers = False  # whether a packet may have been answered or freed a slot: one of QoS 0 does not
         decoder = self.decoder
         publishing = self.handlers.publishing
         try:

@@ -199,7 +199,7 @@ class BrokerProcess:
 
 
 def free_port() -> int:
-    """Return a port that nobody uses at this moment, on any address, for brokers that cannot take port 0 themselves.
+    """Return a port that is free on all addresses now, for brokers that cannot take port 0 themselves.
 
     It is below those that the kernel gives to outgoing connections, so that no test running beside takes it meanwhile.
     """

@@ -215,7 +215,7 @@ def test_the_loop_has_its_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
         nonlocal turns
         while True:
             turns += 1
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # it counts the loop's turns
 
     async def ask() -> None:
         counting = asyncio.create_task(count_turns())
@@ -236,7 +236,7 @@ def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> No
     async def ask() -> ListPage:
         asking = asyncio.create_task(bench.list.page(ListQuery("mqueue", 10)))
         for _ in range(4):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop, in which some are looked at
         for ended in (clients[0], clients[5]):  # one that has been looked at, and one that has not
             broker.sessions.end(ended, 0)
         bench.client("5", waiting=100)
@@ -270,7 +270,7 @@ def test_who_goes_away_takes_it_from_nobody(bench: Bench) -> None:
     async def ask() -> ListPage:
         impatient = asyncio.create_task(bench.list.page(ListQuery("mqueue", 1)))
         asking = asyncio.create_task(bench.list.page(ListQuery("mqueue", 1)))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop: both have begun
         impatient.cancel()
         return await asking
 
