@@ -31,9 +31,10 @@ from protocol.publish import Publish
 from tests.bench import earlier, machine
 from tests.bench.candidates import UNLIMITED
 from tests.bench.grids import Grid
+from tests.bench.outputs import end_by_signals, writable
 from tests.bench.run import show_grids
 from tests.support.brokers import start_sluice
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerError, BrokerProcess
 from tests.support.wire import WireClient
 
 TIMEOUT: Final = 300.0
@@ -185,15 +186,18 @@ def main(
     before: Annotated[
         str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every count there.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write every count there.", callback=writable)
+    ] = None,
 ) -> None:
     """Count Sluice's instructions for each delivery, beside those of an earlier Sluice. Needs valgrind."""
+    end_by_signals()
     if shutil.which("valgrind") is None:
         raise typer.BadParameter("valgrind is not installed (Debian: apt install valgrind)")
     chosen = []
     for name in patterns.split(","):
         if name not in BY_NAME:
-            raise typer.BadParameter(f"there is no load {name}; there are: {', '.join(BY_NAME)}")
+            raise typer.BadParameter(f"there is no pattern {name}; there are: {', '.join(BY_NAME)}")
         chosen.append(BY_NAME[name])
     err = Console(stderr=True)
     pythons = {"sluice": sluice or sys.executable}
@@ -208,7 +212,12 @@ def main(
             for pattern in chosen:
                 for broker, python in pythons.items():
                     status.update(f"time {number + 1} of {times}: {pattern.title}: {broker}")
-                    figures.setdefault((pattern.name, broker), []).append(instructions(python, pattern, rounds))
+                    try:
+                        figure = instructions(python, pattern, rounds)
+                    except (BrokerError, OSError) as error:
+                        err.print(f"{broker} cannot be counted: {python} has to have Sluice installed: {error}")
+                        raise typer.Exit(1) from None
+                    figures.setdefault((pattern.name, broker), []).append(figure)
     Console().print(" · ".join(machine.description().values()), style="dim")
     show_grids([table(figures, chosen, list(pythons))])
     if json_file:

@@ -125,7 +125,8 @@ def find_sluice(
             own |= sections(folder)
         return start_sluice(folder, on, own, command=command)
 
-    return Candidate(name, f"Sluice {version}, {how}", start, partial(_over_tls, start))
+    place = "" if python == sys.executable else f", {python}"
+    return Candidate(name, f"Sluice {version}, {how}{place}", start, partial(_over_tls, start))
 
 
 def find_watched(python: str, how: Callable[[Candidate], Candidate], scratch: Path) -> Candidate:
@@ -143,7 +144,11 @@ def find_before(name: str, sections: Callable[[Path], Mapping[str, object]] | No
     """Sluice of a revision, or of another Python, beside the one that is measured."""
     python = earlier.python_of(name, lambda message: print(message, file=sys.stderr))
     found = find_sluice(python, "sluice-before", sections)
-    return found if python == name else replace(found, version=f"{found.version}, {name}")
+    if python == name:
+        return found
+    commit = earlier.commit_of(name)[:12]
+    built = name if commit.startswith(name) else f"{name} ({commit})"
+    return replace(found, version=f"{found.version.rpartition(', ')[0]}, {built}")
 
 
 def find_sluice_sources(scratch: Path) -> Candidate:

@@ -39,7 +39,7 @@ def python_of(
     """
     if Path(name).is_file() or (name.startswith("python") and shutil.which(name)):
         return name
-    commit = _commit(name, repository)
+    commit = commit_of(name, repository)
     # What was built for another Python does not run here, and finds the dependencies elsewhere.
     here = hashlib.sha256(f"{sys.version} {sysconfig.get_path('purelib')}".encode()).hexdigest()[:8]
     folder = (cache or cache_folder("bench", "earlier")) / f"{commit[:12]}-{here}"
@@ -53,7 +53,8 @@ def python_of(
     return str(folder / "environment" / "bin" / "python")
 
 
-def _commit(revision: str, repository: Path) -> str:
+def commit_of(revision: str, repository: Path = ROOT) -> str:
+    """Return the commit of a revision. Raises LookupError if git does not know it."""
     command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
     found = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
     if found.returncode:

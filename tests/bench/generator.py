@@ -78,7 +78,11 @@ def drive(broker: BrokerProcess, arguments: Sequence[str], event: str = "") -> R
 def finished(process: subprocess.Popen[bytes]) -> Result:
     """Wait for a blast that was started elsewhere; it limits its own time."""
     with process:
-        output, errors = process.communicate()
+        try:
+            output, errors = process.communicate()
+        except BaseException:  # a signal ends the run
+            process.kill()
+            raise
     if process.returncode:
         raise LoadError(errors.decode().strip() or f"blast ended with {process.returncode}")
     result: Result = json.loads(output)

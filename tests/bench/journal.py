@@ -29,6 +29,7 @@ from tests.bench.candidates import find_sluice
 from tests.bench.disk import Syncs
 from tests.bench.generator import LoadError, Result, drive
 from tests.bench.grids import Grid, rounded, short
+from tests.bench.outputs import end_by_signals, writable
 from tests.bench.peers import Candidate
 from tests.bench.run import show_grids
 from tests.support.process import BrokerError
@@ -191,10 +192,13 @@ def main(
     others: Annotated[str, typer.Option(help="Other brokers: mosquitto, nats, rabbitmq; separated by commas.")] = "",
     folder: Annotated[Path, typer.Option(exists=True, help="Where the journal is; not a tmpfs.")] = Path("/var/tmp"),
     sluice: Annotated[str, typer.Option(help="The Python that runs the broker.")] = sys.executable,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write every measurement there.", callback=writable)
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a limit is exceeded.")] = False,
 ) -> None:
     """Measure what a journal costs, and what its acknowledgements wait for."""
+    end_by_signals()
     out, err = Console(), Console(stderr=True)
     wanted = [name for name in others.split(",") if name]
     brokers = candidates(sluice, wanted, err.print)

@@ -26,6 +26,7 @@ from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from tests.bench import candidates, machine
 from tests.bench.grids import Grid
+from tests.bench.outputs import end_by_signals, writable
 from tests.bench.peers import Candidate
 from tests.bench.run import chosen_brokers, show_grids
 from tests.support.process import BrokerProcess
@@ -165,10 +166,13 @@ def main(
     before: Annotated[
         str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write every measurement there.", callback=writable)
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if Sluice needs more than it may.")] = False,
 ) -> None:
     """Measure what connections, subscriptions and retained messages cost, side by side."""
+    end_by_signals()
     sources = candidates.Sources(sluice, before)
     names = [*chosen_brokers(brokers, sources), *(["sluice-before"] if before else [])]
     err = Console(stderr=True)
@@ -177,6 +181,11 @@ def main(
         found = candidates.find(names, sources, Path(scratch))
         for name, reason in found.missing.items():
             err.print(f"not measured: {name}: {reason}")
+        if not found.candidates or (before and "sluice-before" in found.missing):
+            raise typer.Exit(1)
+        if check and "sluice" not in {broker.name for broker in found.candidates}:
+            err.print("--check needs Sluice: the limits are for it")
+            raise typer.Exit(1)
         for number in range(rounds):
             for cost, count in zip(COSTS, (connections, subscribed, retained), strict=True):
                 for broker in found.candidates:
@@ -192,7 +201,7 @@ def main(
         versions = {broker.name: broker.version for broker in found.candidates}
         facts = {"machine": machine.description(), "brokers": versions, "results": results}
         json_file.write_text(json.dumps(facts, indent=1) + "\n")
-    if check and "sluice" in known and measured.missed("sluice"):
+    if check and measured.missed("sluice"):
         raise typer.Exit(1)
 
 

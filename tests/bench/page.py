@@ -14,6 +14,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.bench.grids import rounded, short
+from tests.bench.outputs import writable
 
 UNITS = {
     "cpu_us_per_delivery": "µs of CPU for each delivery",
@@ -86,7 +87,7 @@ def _chart(title: str, key: str, results: dict[str, Any]) -> Chart:
 
 def main(
     data: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="What `run.py --json` has written.")],
-    out: Annotated[Path, typer.Argument(help="Write the page there.")],
+    out: Annotated[Path, typer.Argument(help="Write the page there.", callback=writable)],
 ) -> None:
     """Make a page of a run's JSON."""
     try:

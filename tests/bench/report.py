@@ -1,6 +1,7 @@
 """Tables and JSON of a comparison."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.bench.candidates import LIMITS
@@ -24,7 +25,7 @@ MOST_KB = 8.0
 
 def grids(comparison: Comparison) -> list[Grid]:
     """Return all tables that have rows."""
-    made = [each(comparison) for each in (_cpu, _counted, _rates, _connections, _targets, _rules)]
+    made = [each(comparison) for each in (_cpu, _before, _counted, _rates, _connections, _targets, _rules)]
     return [grid for grid in made if grid.rows]
 
 
@@ -78,6 +79,15 @@ def _cpu(comparison: Comparison) -> Grid:
             ratio = comparison.ratio(load, name, "mosquitto")
             row.append(f"{text} ({_ratio_text(ratio)})" if ratio is not None and name != "mosquitto" else text)
         grid.add(load.title, *row)
+    return grid
+
+
+def _before(comparison: Comparison) -> Grid:
+    grid = Grid("The same, as a multiple of what it took before", ["load", "÷ sluice-before"])
+    for load in _message_loads(comparison):
+        ratio = comparison.ratio(load, "sluice", "sluice-before")
+        if ratio is not None:
+            grid.add(load.title, _ratio_text(ratio))
     return grid
 
 
@@ -197,6 +207,7 @@ def as_json(comparison: Comparison, machine: dict[str, str], timing: Timing) -> 
     """Return everything that was measured."""
     return {
         "headline": headline(machine, timing),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine,
         "timing": vars(timing),
         "limits": LIMITS,

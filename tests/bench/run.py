@@ -8,8 +8,9 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,12 +23,23 @@ if __name__ == "__main__":
 from tests.bench import candidates, instructions, machine, report
 from tests.bench.grids import Grid
 from tests.bench.loads import BY_NAME, LOADS, Load
+from tests.bench.outputs import end_by_signals, writable
 from tests.bench.page import page
 from tests.bench.rounds import Comparison, Timing, compare
 
 QUICK = Timing(rounds=1, seconds=1.0, warmup=0.3, version=4)
 SOON = 0.5
 """Warm-up as a share of the measured time, at most one second."""
+
+OPTIONS = {
+    "sluice-before": "--before",
+    "sluice-rules": "--rules",
+    "sluice-scraped": "--watched",
+    "sluice-watched": "--watched",
+    "prototype": "--prototype",
+    "prototype-interpreted": "--prototype",
+}
+"""What has to be said for some brokers."""
 
 WIDE = 400
 """Columns; no table is as wide."""
@@ -47,8 +59,10 @@ def chosen_loads(names: str) -> list[Load]:
 def chosen_brokers(names: str | None, sources: candidates.Sources) -> list[str]:
     """Return the brokers of a comma-separated list, or all."""
     known = candidates.names(sources)
-    wanted = known if names is None else names.split(",")
+    wanted = known if names is None else [name.strip() for name in names.split(",")]
     for name in wanted:
+        if name in OPTIONS and name not in known:
+            raise typer.BadParameter(f"{name} needs {OPTIONS[name]}")
         if name not in known:
             raise typer.BadParameter(f"there is no broker {name}; there are: {', '.join(known)}")
     return wanted
@@ -76,44 +90,77 @@ def main(
     nanomq: Annotated[str | None, typer.Option(help="NanoMQ's program, if it is not on PATH.")] = None,
     emqx: Annotated[str | None, typer.Option(help="EMQX's program, bin/emqx of a release, if not on PATH.")] = None,
     prototype: Annotated[Path | None, typer.Option(exists=True, help="A file with go(port), to be compiled.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every measurement there.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables there.")] = None,
-    page_file: Annotated[Path | None, typer.Option("--page", help="Write a page with bars there.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write every measurement there.", callback=writable)
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables there.", callback=writable)] = None,
+    page_file: Annotated[
+        Path | None, typer.Option("--page", help="Write a page with bars there.", callback=writable)
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if Sluice misses a target.")] = False,
 ) -> None:
     """Measure brokers side by side."""
+    end_by_signals()
     chosen = chosen_loads(loads)
-    programs = {"flashmq": flashmq, "nanomq": nanomq, "emqx": emqx}
-    sources = candidates.Sources(sluice, before, amqtt, prototype, rules, programs, watched)
+    told = {"flashmq": flashmq, "nanomq": nanomq, "emqx": emqx}
+    sources = candidates.Sources(sluice, before, amqtt, prototype, rules, told, watched)
     wanted = chosen_brokers(brokers, sources)
+    named = named_brokers(sources, wanted if brokers else [])
+    wanted += [name for name in named if name not in wanted]
     out, err = Console(), Console(stderr=True)
-    not_counted = instructions.why_not()
-    event = "" if not_counted else instructions.EVENT
-    timing = Timing(rounds, seconds, min(1.0, SOON * seconds), version, event)
+    timing = Timing(rounds, seconds, min(1.0, SOON * seconds), version)
     if quick:
-        timing = Timing(QUICK.rounds, QUICK.seconds, QUICK.warmup, version, event)
-    if not_counted:
+        timing = replace(QUICK, version=version)
+    if not_counted := instructions.why_not():
         err.print(f"note: {escape(not_counted)}")
+    else:
+        timing = replace(timing, event=instructions.EVENT)
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as scratch:
         found = candidates.find(wanted, sources, Path(scratch))
-        for name, reason in found.missing.items():
-            err.print(f"not measured: {name}: {escape(reason)}")
-        if not found.candidates:
+        if not can_begin(found, named, check, err):
             raise typer.Exit(1)
         with err.status("") as status:
             comparison = compare(chosen, found.candidates, timing, status.update)
             comparison.missing = found.missing
     facts = machine.description()
     show(out, comparison, report.headline(facts, timing))
-    data = report.as_json(comparison, facts, timing)
+    write(report.as_json(comparison, facts, timing), json_file, page_file)
+    if markdown:
+        markdown.write_text(as_markdown(comparison, report.headline(facts, timing)))
+    raise typer.Exit(failed(comparison, check, err))
+
+
+def named_brokers(sources: candidates.Sources, named: list[str]) -> list[str]:
+    """Return the brokers that options name: a run without them is not what was asked for."""
+    told = [name for name, program in sources.programs.items() if program]
+    before = ["sluice-before"] if sources.before else []
+    return list(dict.fromkeys([*named, *before, *told]))
+
+
+def can_begin(found: candidates.Found, named: list[str], check: bool, err: Console) -> bool:
+    """Say which brokers are not measured; returns whether there are those that the options ask for."""
+    for name, reason in found.missing.items():
+        err.print(f"not measured: {name}: {escape(reason)}")
+    if check and not {"sluice", "mosquitto"} <= {candidate.name for candidate in found.candidates}:
+        err.print("--check needs Sluice and Mosquitto: the targets are ratios of the two")
+        return False
+    return bool(found.candidates) and not any(name in found.missing for name in named)
+
+
+def failed(comparison: Comparison, check: bool, err: Console) -> bool:
+    """Whether nothing was measured, which is said, or a target is missed that is to be checked."""
+    if not any(cell.results for cell in comparison.cells.values()):
+        err.print("nothing was measured: the notes say why")
+        return True
+    return check and report.missed_targets(comparison) > 0
+
+
+def write(data: dict[str, Any], json_file: Path | None, page_file: Path | None) -> None:
+    """Write what was measured as JSON, and as a page."""
     if json_file:
         json_file.write_text(json.dumps(data, indent=1) + "\n")
     if page_file:
         page_file.write_text(page(data), encoding="utf-8")
-    if markdown:
-        markdown.write_text(as_markdown(comparison, report.headline(facts, timing)))
-    if check and report.missed_targets(comparison):
-        raise typer.Exit(1)
 
 
 def show_grids(grids: Iterable[Grid]) -> None:

@@ -52,7 +52,7 @@ def test_revision_is_built_once(repository: Path, tmp_path: Path) -> None:
     """The environment has that commit's Sluice and this one's dependencies; the second time nothing is built."""
     said: list[str] = []
     python = python_of("old", said.append, repository, tmp_path / "cache")
-    assert find_sluice(python).version == "Sluice 0.0.1, interpreted"
+    assert find_sluice(python).version == f"Sluice 0.0.1, interpreted, {python}"
     subprocess.run([python, "-I", "-c", "import uvloop, pydantic"], check=True)
     assert python_of("old", said.append, repository, tmp_path / "cache") == python
     assert python_of("new~1", said.append, repository, tmp_path / "cache") == python

@@ -58,6 +58,15 @@ def test_median_and_ratio() -> None:
     assert made.ratio(BY_NAME["pairs-q0"], "sluice", "prototype") is None
 
 
+def test_ratio_to_before() -> None:
+    """Sluice beside an earlier Sluice has a table of its own, which others do not need."""
+    made = comparison(**{"sluice": [0.9, 1.0, 9.0], "sluice-before": [1.9, 2.0, 3.0]})
+    grid = next(grid for grid in report.grids(made) if "÷ sluice-before" in grid.columns)
+    assert cell(grid, 0, "÷ sluice-before") == "0.50×"
+    without = report.grids(comparison(sluice=[1.0], mosquitto=[2.0]))
+    assert not any("÷ sluice-before" in grid.columns for grid in without)
+
+
 def test_order_is_reversed_from_round_to_round() -> None:
     """Of several rounds each broker is first in one half and last in the other: A B, B A, A B, B A."""
     candidates = [Candidate(name, name, never_started) for name in ("a", "b", "c")]

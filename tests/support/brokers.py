@@ -109,7 +109,7 @@ def start_sluice(
     try:
         names = {each["name"] for each in yaml.safe_load(file.read_text())["listeners"]}
         broker.wait_for_output(lambda lines: names <= _listening(lines).keys(), "listening", seconds)
-    except BrokerError:
+    except BaseException:  # Ctrl-C, too
         broker.stop()
         raise
     broker.listeners = _listening(broker.stderr.splitlines())
