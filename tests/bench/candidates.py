@@ -108,9 +108,15 @@ def _find_told(told: Told, program: str | None, scratch: Path) -> Candidate:
 
 
 def find_sluice(
-    python: str, name: str = "sluice", sections: Callable[[Path], Mapping[str, object]] | None = None
+    python: str,
+    name: str = "sluice",
+    sections: Callable[[Path], Mapping[str, object]] | None = None,
+    revision: str = "",
 ) -> Candidate:
-    """Sluice as it is installed in an environment, compiled if its wheel is; `sections`: of its configuration."""
+    """Sluice as it is installed in an environment, compiled if its wheel is.
+
+    `sections`: of its configuration. `revision`: what it was built from; the Python's path is shown without it.
+    """
     script = "import importlib.metadata as m, protocol.decoder as d; print(m.version('sluice-mqtt'), d.__file__)"
     version, _, file = output_of(python, "-I", "-c", script).partition(" ")
     if not file.startswith("/"):
@@ -125,8 +131,10 @@ def find_sluice(
             own |= sections(folder)
         return start_sluice(folder, on, own, command=command)
 
-    place = "" if python == sys.executable else f", {python}"
-    return Candidate(name, f"Sluice {version}, {how}{place}", start, partial(_over_tls, start))
+    built = f"Sluice {version}, {how}"
+    if revision or python != sys.executable:
+        built += f", {revision or python}"
+    return Candidate(name, built, start, partial(_over_tls, start))
 
 
 def find_watched(python: str, how: Callable[[Candidate], Candidate], scratch: Path) -> Candidate:
@@ -143,12 +151,8 @@ def find_ruled(python: str, rules: int) -> Candidate:
 def find_before(name: str, sections: Callable[[Path], Mapping[str, object]] | None = None) -> Candidate:
     """Sluice of a revision, or of another Python, beside the one that is measured."""
     python = earlier.python_of(name, lambda message: print(message, file=sys.stderr))
-    found = find_sluice(python, "sluice-before", sections)
-    if python == name:
-        return found
-    commit = earlier.commit_of(name)[:12]
-    built = name if commit.startswith(name) else f"{name} ({commit})"
-    return replace(found, version=f"{found.version.rpartition(', ')[0]}, {built}")
+    revision = "" if python == name else f"{name} ({earlier.commit_of(name)[:12]})"
+    return find_sluice(python, "sluice-before", sections, revision)
 
 
 def find_sluice_sources(scratch: Path) -> Candidate:

@@ -8,7 +8,10 @@ import typer
 
 
 def writable(path: Path | None) -> Path | None:
-    """The callback of an option that names a file to write. Raises BadParameter before anything is measured."""
+    """The callback of an option that names a file to write. Raises BadParameter before anything is measured.
+
+    Typer's own check (`writable=True`) accepts a file that does not exist in a folder that does not.
+    """
     if path is None:
         return None
     if path.is_dir():

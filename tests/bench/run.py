@@ -148,7 +148,7 @@ def can_begin(found: candidates.Found, named: list[str], check: bool, err: Conso
 
 
 def failed(comparison: Comparison, check: bool, err: Console) -> bool:
-    """Whether nothing was measured, which is said, or a target is missed that is to be checked."""
+    """Return whether the run has failed: it has no results, or with `check` it misses a target."""
     if not any(cell.results for cell in comparison.cells.values()):
         err.print("nothing was measured: the notes say why")
         return True

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench import ruled, run
-from tests.bench.generator import LoadError, build, drive
+from tests.bench.generator import LoadError, drive
 from tests.support.brokers import TCP_ONLY, start_sluice
 
 pytestmark = pytest.mark.once
@@ -20,12 +20,9 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.usefixtures("generator")
 def test_one_load(tmp_path: Path) -> None:
     """One quick load of Sluice's sources gives a table, the same as Markdown, and the figures as JSON."""
-    try:
-        build()
-    except LoadError as error:
-        pytest.skip(str(error))
     data, text, page = tmp_path / "bench.json", tmp_path / "bench.md", tmp_path / "bench.html"
     files = ("--json", str(data), "--markdown", str(text), "--page", str(page))
     result = bench("--quick", "--loads", "pairs-q1", "--brokers", "sluice-interpreted", *files)
@@ -39,12 +36,9 @@ def test_one_load(tmp_path: Path) -> None:
     assert measured["lost"] == 0
 
 
+@pytest.mark.usefixtures("generator")
 def test_rules_and_users(tmp_path: Path) -> None:
     """A broker with a thousand rules and a user for each client takes the same load as one without."""
-    try:
-        build()
-    except LoadError as error:
-        pytest.skip(str(error))
     found = ruled.sections(1_000, tmp_path)
     with start_sluice(tmp_path, TCP_ONLY, found) as broker:
         options = ["--mode", "pair", "--publishers", "3", "--window", "10", "--seconds", "0.2", "--warmup", "0.1"]

@@ -192,7 +192,7 @@ def test_a_crash_is_not_hidden() -> None:
             publisher.connection.data_received(flood)
             other.connection.data_received(flood)
 
-        publisher.transport.resume_reading = broken  # type: ignore[method-assign]
+        publisher.transport.resume_reading = broken  # type: ignore[method-assign]  # it fails
         local.run(send_both)
         assert publisher.gone
         assert other.transport.reading
