@@ -232,7 +232,7 @@ class Network:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             await loop.sock_connect(sock, self._address)
-        except ConnectionRefusedError as error:
+        except (ConnectionRefusedError, ConnectionResetError) as error:  # reset: it has ended before it accepted
             sock.close()
             raise LostError from error
         except BaseException:

@@ -1,6 +1,7 @@
 """The simulated network does to a connection what was asked for, and nothing else."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -137,3 +138,21 @@ async def test_slow(scene: Scene) -> None:
     link.up.bytes_per_second = 1000
     await link.write(bytes(100))
     assert await reader.readexactly(100) == bytes(100)
+
+
+async def test_nobody_listens() -> None:
+    """A connection that is refused is lost at once."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        network = Network(Address(*listener.getsockname()), "a seed", every=0)
+    with pytest.raises(LostError):
+        await network.connect("client")
+
+
+async def test_listener_ends_before_it_accepts() -> None:
+    """A connection that waits to be accepted when the broker is killed is lost, as one that is refused."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        network = Network(Address(*listener.getsockname()), "a seed", every=0)
+        connecting = asyncio.create_task(network.connect("client"))
+        await asyncio.sleep(0)  # it has asked by now, and has not looked yet at what came of it
+    with pytest.raises(LostError):
+        await connecting
