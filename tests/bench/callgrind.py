@@ -28,10 +28,10 @@ if __name__ == "__main__":
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.packet import Packet
 from protocol.publish import Publish
-from tests.bench import earlier, machine
+from tests.bench import earlier, machine, program
 from tests.bench.candidates import UNLIMITED
 from tests.bench.grids import Grid
-from tests.bench.outputs import end_by_signals, writable
+from tests.bench.outputs import writable
 from tests.bench.run import show_grids
 from tests.support.brokers import start_sluice
 from tests.support.process import BrokerError, BrokerProcess
@@ -191,7 +191,6 @@ def main(
     ] = None,
 ) -> None:
     """Count Sluice's instructions for each delivery, beside those of an earlier Sluice. Needs valgrind."""
-    end_by_signals()
     if shutil.which("valgrind") is None:
         raise typer.BadParameter("valgrind is not installed (Debian: apt install valgrind)")
     chosen = []
@@ -226,4 +225,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

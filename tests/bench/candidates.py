@@ -1,5 +1,6 @@
 """The brokers of a comparison: Sluice, installed and from the sources, a prototype if one is named, and the peers."""
 
+import ast
 import hashlib
 import os
 import shutil
@@ -177,9 +178,21 @@ def _over_tls(start: _Start, folder: Path, unlimited: bool) -> BrokerProcess:
     return start(folder, unlimited, (Listener("tcp", make_certificates(folder)),))
 
 
+def _check_prototype(file: Path, source: bytes) -> None:
+    if not file.stem.isidentifier():
+        raise LookupError(f"{file.name} cannot be imported: give it a name of letters, digits and _, that ends in .py")
+    try:
+        module = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        raise LookupError(f"{file} is not Python: {error}") from None
+    if not any(isinstance(each, ast.FunctionDef) and each.name == "go" for each in module.body):
+        raise LookupError(f"{file} has no function go(port), which serves clients on that port of {HOST}")
+
+
 def find_prototype(file: Path, compiled: bool, scratch: Path) -> Candidate:
-    """A single-file experiment with a function go(port), compiled with mypyc or not."""
+    """A single-file experiment with a function go(port), compiled or not. Raises LookupError if it is none."""
     source = file.read_bytes()
+    _check_prototype(file, source)
     kind = "compiled" if compiled else "interpreted"
     folder = cache_folder("bench", f"{file.stem}-{hashlib.sha256(source).hexdigest()[:16]}-{kind}")
     copy = folder / file.name

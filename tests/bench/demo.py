@@ -16,6 +16,7 @@ if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.bench import program
 from tests.bench.mixed_load import Plan, drive, metrics_sections
 from tests.support.brokers import start_sluice
 
@@ -68,4 +69,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

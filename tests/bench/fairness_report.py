@@ -17,6 +17,7 @@ if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.bench import program
 from tests.bench.machine import description
 from tests.support.spark.fleet.model import SECOND, Model
 
@@ -82,4 +83,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

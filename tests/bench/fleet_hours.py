@@ -23,6 +23,7 @@ if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.bench import program
 from tests.bench.fairness.spent import MIB, Spent, spend
 from tests.bench.fairness.steps import data
 from tests.support.spark.fleet.model import SECOND, Model
@@ -102,4 +103,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

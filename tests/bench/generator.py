@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ def build(tls: bool = False) -> Path:
                 raise LoadError("there are no headers of OpenSSL to build with (Debian: apt install libssl-dev)")
             flags.append("-DWITH_TLS")
             libraries += ["-lssl", "-lcrypto"]
-        unfinished = program.with_suffix(".new")
+        unfinished = program.with_suffix(f".{os.getpid()}")  # tests that run side by side may each build it
         subprocess.run([compiler, *flags, "-o", str(unfinished), *files, *libraries], check=True)
         unfinished.rename(program)
     return program

@@ -24,12 +24,12 @@ if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.bench import disk, machine, peers
+from tests.bench import disk, machine, peers, program
 from tests.bench.candidates import find_sluice
 from tests.bench.disk import Syncs
 from tests.bench.generator import LoadError, Result, drive
 from tests.bench.grids import Grid, rounded, short
-from tests.bench.outputs import end_by_signals, writable
+from tests.bench.outputs import writable
 from tests.bench.peers import Candidate
 from tests.bench.run import show_grids
 from tests.support.process import BrokerError
@@ -44,6 +44,9 @@ LOAD: Final = ("--mode", "pair", "--publishers", str(PAIRS), "--qos", "1", "--ke
 
 WIDE: Final = 200
 """Characters of a failure in the table."""
+
+OTHERS: Final = {"mosquitto": peers.find_mosquitto_saved, "nats": peers.find_nats, "rabbitmq": peers.find_rabbitmq}
+"""Brokers that keep messages, by name; each with what looks for it."""
 
 MEMORY: Final = "sluice, in memory"
 JOURNAL: Final = "sluice, journal"
@@ -104,16 +107,24 @@ class Timing:
     folder: Path
 
 
+def chosen_others(names: str) -> list[str]:
+    """Return the brokers of a comma-separated list; it may be empty."""
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    for name in wanted:
+        if name not in OTHERS:
+            raise typer.BadParameter(f"there is no other broker {name}; there are: {', '.join(OTHERS)}")
+    return wanted
+
+
 def candidates(python: str, wanted: list[str], report: Callable[[str], None]) -> list[Candidate]:
     """Sluice without and with its journal, and the wanted peers that are installed."""
     found = [
         find_sluice(python, MEMORY),
         find_sluice(python, JOURNAL, lambda folder: {"persistence": {"directory": str(folder / "journal")}}),
     ]
-    finders = {"mosquitto": peers.find_mosquitto_saved, "nats": peers.find_nats, "rabbitmq": peers.find_rabbitmq}
     for name in wanted:
         try:
-            found.append(finders[name]())
+            found.append(OTHERS[name]())
         except LookupError as error:
             report(f"not measured: {name}: {error}")
     return found
@@ -198,10 +209,8 @@ def main(
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a limit is exceeded.")] = False,
 ) -> None:
     """Measure what a journal costs, and what its acknowledgements wait for."""
-    end_by_signals()
     out, err = Console(), Console(stderr=True)
-    wanted = [name for name in others.split(",") if name]
-    brokers = candidates(sluice, wanted, err.print)
+    brokers = candidates(sluice, chosen_others(others), err.print)
     with err.status("") as status:
         outcome = compare(brokers, Timing(rounds, seconds, folder), status.update)
     out.print(machine.description(), style="dim")
@@ -218,4 +227,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

@@ -37,7 +37,7 @@ if __name__ == "__main__":
 from protocol.connect import Connect
 from protocol.disconnect import Disconnect
 from protocol.subscribe import Subscribe, Subscription
-from tests.bench import machine
+from tests.bench import machine, program
 from tests.bench.generator import Result, command, finished
 from tests.bench.grids import Grid, rounded
 from tests.bench.run import show_grids
@@ -321,4 +321,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

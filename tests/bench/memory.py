@@ -5,6 +5,7 @@ memory for sockets is not counted. Nothing here depends on how busy the machine 
 """
 
 import json
+import resource
 import statistics
 import sys
 import tempfile
@@ -24,9 +25,9 @@ from protocol.acknowledgements import Puback
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
-from tests.bench import candidates, machine
+from tests.bench import candidates, machine, program
 from tests.bench.grids import Grid
-from tests.bench.outputs import end_by_signals, writable
+from tests.bench.outputs import writable
 from tests.bench.peers import Candidate
 from tests.bench.run import chosen_brokers, show_grids
 from tests.support.process import BrokerProcess
@@ -38,6 +39,8 @@ FIRST: Final = 500
 TOGETHER: Final = 500
 """Filters in one SUBSCRIBE; messages that are sent before their acknowledgements are awaited."""
 SUBSCRIBERS: Final = 100
+OTHER_FILES: Final = 100
+"""Files that a broker, or this program, has open besides its connections, at most."""
 KEEP_ALIVE: Final = 0
 
 
@@ -150,6 +153,16 @@ class Measured:
         return grid
 
 
+def openable(count: int) -> int:
+    """The callback of an option that asks for so many connections: allow as many files. Raises BadParameter."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = hard - FIRST - OTHER_FILES
+    if count > most:
+        raise typer.BadParameter(f"{most:,} is the most that {hard:,} files allow: raise `ulimit -n -H`")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # the brokers inherit it
+    return count
+
+
 def measure(broker: Candidate, cost: Cost, count: int) -> float:
     """Measure on a broker that is started for it."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder, broker.start(Path(folder), True) as process:
@@ -157,7 +170,7 @@ def measure(broker: Candidate, cost: Cost, count: int) -> float:
 
 
 def main(
-    connections: Annotated[int, typer.Option(min=1_000, help="How many connections.")] = 10_000,
+    connections: Annotated[int, typer.Option(min=1_000, help="How many connections.", callback=openable)] = 10_000,
     subscribed: Annotated[int, typer.Option(min=10_000, help="How many subscriptions.")] = 1_000_000,
     retained: Annotated[int, typer.Option(min=10_000, help="How many retained messages.")] = 500_000,
     rounds: Annotated[int, typer.Option(min=1, help="How often each is measured.")] = 1,
@@ -172,7 +185,6 @@ def main(
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if Sluice needs more than it may.")] = False,
 ) -> None:
     """Measure what connections, subscriptions and retained messages cost, side by side."""
-    end_by_signals()
     sources = candidates.Sources(sluice, before)
     names = [*chosen_brokers(brokers, sources), *(["sluice-before"] if before else [])]
     err = Console(stderr=True)
@@ -206,4 +218,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

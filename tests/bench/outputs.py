@@ -1,8 +1,6 @@
-"""Around measuring: a bench says at once if its files cannot be written, and stops what it has started."""
+"""The files that a bench is told to write: it says at once if they cannot be written."""
 
-import signal
 from pathlib import Path
-from types import FrameType
 
 import typer
 
@@ -27,14 +25,3 @@ def writable(path: Path | None) -> Path | None:
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written: {error.strerror}") from None
     return path
-
-
-def end_by_signals() -> None:
-    """Have SIGTERM and SIGHUP end the program as Ctrl-C does: brokers are stopped, and their folders removed."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # `nohup` sets SIG_IGN
-            signal.signal(number, _end)
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    raise SystemExit(128 + number)

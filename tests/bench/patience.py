@@ -27,7 +27,7 @@ if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.bench import machine
+from tests.bench import machine, program
 from tests.bench.generator import Result, drive
 from tests.bench.grids import Grid, rounded
 from tests.bench.run import show_grids
@@ -162,4 +162,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

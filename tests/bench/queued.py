@@ -24,7 +24,7 @@ from protocol.acknowledgements import Puback
 from protocol.disconnect import Disconnect
 from protocol.properties import Properties
 from protocol.publish import Publish
-from tests.bench import machine
+from tests.bench import machine, program
 from tests.support.brokers import start_sluice
 from tests.support.process import BrokerProcess
 from tests.support.wire import WireClient
@@ -128,4 +128,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

@@ -20,10 +20,10 @@ if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.bench import candidates, instructions, machine, report
+from tests.bench import candidates, instructions, machine, program, report
 from tests.bench.grids import Grid
 from tests.bench.loads import BY_NAME, LOADS, Load
-from tests.bench.outputs import end_by_signals, writable
+from tests.bench.outputs import writable
 from tests.bench.page import page
 from tests.bench.rounds import Comparison, Timing, compare
 
@@ -89,7 +89,7 @@ def main(
     flashmq: Annotated[str | None, typer.Option(help="FlashMQ's program, if it is not on PATH.")] = None,
     nanomq: Annotated[str | None, typer.Option(help="NanoMQ's program, if it is not on PATH.")] = None,
     emqx: Annotated[str | None, typer.Option(help="EMQX's program, bin/emqx of a release, if not on PATH.")] = None,
-    prototype: Annotated[Path | None, typer.Option(exists=True, help="A file with go(port), to be compiled.")] = None,
+    prototype: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="A file with go(port).")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write every measurement there.", callback=writable)
     ] = None,
@@ -100,7 +100,6 @@ def main(
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if Sluice misses a target.")] = False,
 ) -> None:
     """Measure brokers side by side."""
-    end_by_signals()
     chosen = chosen_loads(loads)
     told = {"flashmq": flashmq, "nanomq": nanomq, "emqx": emqx}
     sources = candidates.Sources(sluice, before, amqtt, prototype, rules, told, watched)
@@ -134,7 +133,8 @@ def named_brokers(sources: candidates.Sources, named: list[str]) -> list[str]:
     """Return the brokers that options name: a run without them is not what was asked for."""
     told = [name for name, program in sources.programs.items() if program]
     before = ["sluice-before"] if sources.before else []
-    return list(dict.fromkeys([*named, *before, *told]))
+    prototype = ["prototype"] if sources.prototype else []
+    return list(dict.fromkeys([*named, *before, *prototype, *told]))
 
 
 def can_begin(found: candidates.Found, named: list[str], check: bool, err: Console) -> bool:
@@ -189,4 +189,4 @@ def as_markdown(comparison: Comparison, headline: str) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

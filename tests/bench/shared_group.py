@@ -19,7 +19,7 @@ if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.bench import machine
+from tests.bench import machine, program
 from tests.bench.candidates import UNLIMITED
 from tests.bench.flow_clients import Consumer, Loop, Producer
 from tests.bench.grids import Grid, rounded
@@ -143,4 +143,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

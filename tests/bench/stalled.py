@@ -20,7 +20,7 @@ if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.bench import candidates, machine
+from tests.bench import candidates, machine, program
 from tests.bench.generator import LoadError, Result, command, finished
 from tests.bench.grids import Grid, rounded
 from tests.bench.peers import Candidate
@@ -155,4 +155,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

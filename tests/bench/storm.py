@@ -41,7 +41,7 @@ from broker.auth.authenticators import password_hash
 from broker.auth.authenticators.users_file import User
 from protocol.connack import Connack
 from protocol.connect import Connect
-from tests.bench import machine
+from tests.bench import machine, program
 from tests.bench.full_address import FACTOR, MORE_US, p99
 from tests.bench.generator import Result, command, finished
 from tests.bench.grids import Grid, rounded
@@ -376,4 +376,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+import typer
 
 from tests.bench import disk
 from tests.bench.disk import Syncs
-from tests.bench.journal import JOURNAL, MEMORY, Outcome, Row
+from tests.bench.journal import JOURNAL, MEMORY, Outcome, Row, chosen_others
 
 pytestmark = pytest.mark.once
 
@@ -34,3 +35,11 @@ def test_the_disk(tmp_path: Path) -> None:
     assert syncs.times
     assert syncs.rate == pytest.approx(len(syncs.times) / sum(syncs.times))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_others() -> None:
+    """A broker that is not known is refused, with the names of those that are."""
+    assert chosen_others("") == []
+    assert chosen_others("mosquitto, nats") == ["mosquitto", "nats"]
+    with pytest.raises(typer.BadParameter, match=r"no other broker mosqitto; there are: mosquitto, nats, rabbitmq"):
+        chosen_others("mosqitto")

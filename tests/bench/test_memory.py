@@ -1,10 +1,12 @@
 """The bench of memory: what it measures on a small broker, and when it says that a limit is exceeded."""
 
+import resource
 from pathlib import Path
 
 import pytest
+import typer
 
-from tests.bench.memory import COSTS, Cost, Measured, topic
+from tests.bench.memory import COSTS, Cost, Measured, openable, topic
 from tests.support.brokers import start_broker
 
 pytestmark = pytest.mark.once
@@ -27,3 +29,11 @@ def test_what_is_missed() -> None:
 def test_topics_are_as_long_as_each_other() -> None:
     """A topic's bytes do not depend on its number."""
     assert {len(topic(number)) for number in (0, 999_999)} == {24}
+
+
+def test_more_connections_than_files() -> None:
+    """More connections than the process may open files are refused at once."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with pytest.raises(typer.BadParameter, match="is the most that"):
+        openable(hard)
+    assert openable(1_000) == 1_000

@@ -1,6 +1,7 @@
 """The runner as a command: it measures, writes its files, and explains mistakes in its arguments."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.once
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command."""
     command = [sys.executable, str(Path(run.__file__)), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "400"})
 
 
 @pytest.mark.usefixtures("generator")
@@ -54,3 +55,51 @@ def test_unknown_load() -> None:
     result = bench("--loads", "nothing")
     assert result.returncode == 2
     assert "pairs-q0" in result.stderr
+
+
+def test_broker_that_is_named_and_missing() -> None:
+    """A broker that is named and cannot be measured ends the run before it begins."""
+    for option in ("--flashmq", "--before"):
+        result = bench("--brokers", "sluice-interpreted", option, "/none")
+        assert result.returncode == 1
+        assert "not measured: " in result.stderr
+        assert result.stdout == ""
+
+
+def test_broker_without_its_option() -> None:
+    """A broker that an option has to name says which."""
+    result = bench("--brokers", "sluice-before")
+    assert result.returncode == 2
+    assert "sluice-before needs --before" in result.stderr
+
+
+def test_check_without_mosquitto() -> None:
+    """Targets that are ratios to Mosquitto are not taken for held without it."""
+    result = bench("--quick", "--brokers", "sluice-interpreted", "--check")
+    assert result.returncode == 1
+    assert "--check needs Sluice and Mosquitto" in result.stderr
+
+
+@pytest.mark.usefixtures("generator")
+def test_nothing_measured() -> None:
+    """A run without any result fails."""
+    result = bench("--quick", "--loads", "pairs-q0", "--brokers", "flashmq", "--flashmq", "/bin/true")
+    assert result.returncode == 1
+    assert "nothing was measured" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("a.py", "def gone(port): pass", "has no function go(port)"),
+        ("a.py", "def go(port)", "is not Python"),
+        ("a-b.py", "def go(port): pass", "cannot be imported"),
+    ],
+)
+def test_file_that_is_no_prototype(tmp_path: Path, name: str, text: str, why: str) -> None:
+    """A file that cannot serve as a prototype is refused before anything is measured."""
+    (tmp_path / name).write_text(text)
+    result = bench("--quick", "--brokers", "sluice-interpreted", "--prototype", str(tmp_path / name))
+    assert result.returncode == 1
+    assert why in result.stderr
+    assert result.stdout == ""

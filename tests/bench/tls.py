@@ -24,7 +24,7 @@ if __name__ == "__main__":
     # As a script this file is found beside the tests, not through them.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.bench import machine, peers
+from tests.bench import machine, peers, program
 from tests.bench.candidates import find_before, find_sluice
 from tests.bench.grids import Grid, rounded
 from tests.bench.loads import Load
@@ -162,4 +162,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    program.run(main)
