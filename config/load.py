@@ -26,6 +26,7 @@ from config import (
     yaml_file,
 )
 from config.errors import ConfigError, Problem
+from config.files import is_irregular
 from config.hidden import without_secrets
 from config.layers import Layer, Origin, Path, Tree, dotted, origins_of
 from config.models import DEFAULT_BIND, Config
@@ -88,10 +89,15 @@ def load(
 
 
 def _load_again(path: FilePath | None, environ: Mapping[str, str] | None, flags: Mapping[str, object] | None) -> Loaded:
-    """Load again. A file that is being written is read once more. Raises ConfigError, or OSError if it is empty.
+    """Load again. A file that is being written is read once more.
+
+    Raises ConfigError, or OSError if the file is empty or a FIFO.
 
     An empty file is valid, but a broker that runs must not close its listeners because an editor has just truncated it.
+    A FIFO, as shells make of `<(...)`, has been read to its end: it would be waited for without end.
     """
+    if path is not None and is_irregular(path):
+        raise OSError(f"{path} is not a regular file, which could be read again: nothing has changed")
     before = _state(path)
     for _ in range(TRIES):
         try:

@@ -17,6 +17,7 @@ from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
 from broker.runtime.clock import monotonic_us
 from broker.server.listening import HTTP, open_sockets, server_context
+from broker.server.tls_files import CERTIFICATE, Digests, digests, renewed
 from config.admin import CHOSEN, Admin
 from config.bind_address import parse
 from config.models import Config
@@ -53,6 +54,7 @@ class AdminServer:
         self._opened: OpenSocket | None = None
         self._servers: list[asyncio.Server] = []
         self._context: ssl.SSLContext | None = None
+        self._digests: Digests = {}
         self._handshakes: BoundedHandshakes | None = None
         self._opening = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
@@ -78,6 +80,7 @@ class AdminServer:
         new_connection = partial(AdminConnection, self, False)
         if config.tls is not None:
             self._context = server_context(config.tls, HTTP)
+            self._digests = digests(config.tls)
             if config.tls.cafile is not None:
                 # Resumption is refused. OpenSSL forgets a session that it has refused, but knows nothing of tickets:
                 # a client that goes on with one would never get in.
@@ -93,12 +96,18 @@ class AdminServer:
             self.addresses.append(sock.getsockname()[:2])
         self._begin_loading()
 
-    def read_certificate(self) -> None:
-        """Use the certificate as it is now for new connections. Raises OSError, and goes on with the one before."""
+    def read_certificate(self) -> list[str]:
+        """Use the certificate as it is now for new connections; returns the keys whose files have other contents.
+
+        Raises OSError, and goes on with the one before.
+        """
         tls = self._managed.config.admin.tls
-        if tls is not None and self._context is not None:
-            server_context(tls, HTTP)  # whether all of it can be used
-            self._context.load_cert_chain(tls.certfile, tls.keyfile)
+        if tls is None or self._context is None:
+            return []
+        server_context(tls, HTTP)  # whether all of it can be used
+        self._context.load_cert_chain(tls.certfile, tls.keyfile)
+        before, self._digests = self._digests, digests(tls)
+        return [f"admin.tls.{key}" for key in renewed(before, self._digests) if key in CERTIFICATE]
 
     async def dashboard(self) -> str:
         """The URL of the dashboard; without `admin.listen` its port is opened when it is first asked for.

@@ -28,6 +28,15 @@ class NextListeners(NamedTuple):
     changed: list[tuple[OpenListener, Listener, Secured | None]]
     opened: list[OpenListener]
 
+    def renewed(self) -> list[str]:
+        """Keys of listeners that stay whose certificates, under the same name, have other contents; before `use`."""
+        places = {listener.name: index for index, listener in enumerate(self.plan.applied)}
+        return [
+            f"listeners[{places[settings.name]}].tls.{key}"
+            for one, settings, secured in self.changed
+            for key in one.renewed(secured)
+        ]
+
     def discard(self) -> None:
         """It does not come to that."""
         for one in self.opened:
@@ -41,6 +50,7 @@ class Listeners:
         self._broker = broker
         self._open: dict[str, OpenListener] = {}
         self._opened_ahead = opened_ahead
+        self._closed = False
         self._passed_on: dict[str, list[int]] | None = None
 
     @property
@@ -74,7 +84,13 @@ class Listeners:
         return prepared
 
     async def use(self, prepared: NextListeners) -> dict[str, int]:
-        """Change, open and close; returns how many connections each listener had that is gone."""
+        """Change, open and close; returns how many connections each listener had that is gone.
+
+        After `close` nothing is opened any more.
+        """
+        if self._closed:
+            prepared.discard()
+            return {}
         for one, settings, secured in prepared.changed:
             one.use(settings, secured)
         closed = [self._open.pop(listener.name) for listener in prepared.plan.closed]
@@ -84,8 +100,8 @@ class Listeners:
                     one.take_over(old)
             old.close()
         for one in prepared.opened:
-            await one.serve()
             self._open[one.settings.name] = one
+            await one.serve()
         order = [listener.name for listener in prepared.plan.applied]
         self._open = {name: self._open[name] for name in order}
         names = {listener.name for listener in prepared.plan.gone}
@@ -93,6 +109,7 @@ class Listeners:
 
     def close(self) -> None:
         """Accept nothing more, and abort what has not got as far as MQTT."""
+        self._closed = True
         for one in self._open.values():
             one.close()
 

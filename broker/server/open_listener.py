@@ -17,11 +17,9 @@ from broker.connection.origin import Origin
 from broker.server.frame_turns import FrameTurns
 from broker.server.listening import BACKLOG, HTTP, MQTT, Contexts, server_contexts
 from broker.server.proxy_protocol import ProxiedListener
+from broker.server.tls_files import CERTIFICATE, Digests, digests, renewed
 from broker.server.tls_handshake import TlsListener
 from config.models import Listener
-
-CERTIFICATE: Final = ("certfile", "keyfile")
-"""Keys of `tls` that say who the broker is."""
 
 KEEP_FILE: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 """From 3.13 on event loops remove the file of a socket that they close: it may be systemd's, or taken over."""
@@ -33,6 +31,7 @@ class Secured(NamedTuple):
     contexts: Contexts
     revoked: WatchedFile[Contexts] | None
     """The lists of revoked certificates; None = they are not looked at."""
+    digests: Digests
 
 
 class OpenListener:
@@ -55,8 +54,9 @@ class OpenListener:
 
     @property
     def places(self) -> list[dict[str, Any]]:
-        """The log fields of each socket."""
-        return [{"listener": self.settings.name, **_place(sock), **_kind(self.settings)} for sock in self.sockets]
+        """The log fields of each socket that is open."""
+        opened = [sock for sock in self.sockets if sock.fileno() >= 0]
+        return [{"listener": self.settings.name, **_place(sock), **_kind(self.settings)} for sock in opened]
 
     def secured(self, settings: Listener) -> "Secured | None":
         """What TLS needs by these settings; None = it is off. Raises OSError."""
@@ -64,10 +64,17 @@ class OpenListener:
         if own is None:
             return None
         contexts = partial(server_contexts, own, MQTT if settings.websocket is None else HTTP)
-        if own.crlfile is None:
-            return Secured(contexts(), None)
-        file = WatchedFile("listeners[].tls.crlfile", own.crlfile, lambda _: contexts(), self._renew)
-        return Secured(file.read(), file)
+        file = None
+        if own.crlfile is not None:
+            file = WatchedFile("listeners[].tls.crlfile", own.crlfile, lambda _: contexts(), self._renew)
+        used = contexts() if file is None else file.read()
+        return Secured(used, file, digests(own))
+
+    def renewed(self, secured: "Secured | None") -> list[str]:
+        """The keys of `tls` whose files have other contents in `secured` than in what is used now."""
+        if self._secured is None or secured is None:
+            return []
+        return renewed(self._secured.digests, secured.digests)
 
     async def bind(self, sockets: list[socket.socket], unix: OpenSocket | None = None) -> None:
         """These are its sockets; nothing is accepted yet. Raises OSError."""
@@ -90,6 +97,8 @@ class OpenListener:
         """Accept connections."""
         for server, sock in zip(self._servers, self.sockets, strict=True):
             await server.start_serving()
+            if sock.fileno() < 0:
+                return  # the broker has begun to stop
             sock.listen(BACKLOG)
         self._watch()
 

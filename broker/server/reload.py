@@ -57,6 +57,8 @@ class Changes(NamedTuple):
 
     changed: list[str]
     """Keys whose new values apply."""
+    renewed: list[str]
+    """Keys that name the same certificates, keys or authorities as before, which have other contents now."""
     opened: list[Listener]
     closed: list[Listener]
     disconnected: dict[str, int]
@@ -161,6 +163,7 @@ def summary(changes: Changes) -> str:
     """What a reload has done, for the audit log."""
     done = {
         "changed": changes.changed,
+        "renewed": changes.renewed,
         "opened": [each.name for each in changes.opened],
         "closed": [each.name for each in changes.closed],
     }

@@ -168,30 +168,40 @@ class Server:
         async with self._reloading:  # so that what was read first is applied first
             loaded = await in_own_thread(self._again, "configuration")
             plan = plan_reload(loaded.config, self.config)
+            self._refuse_when_stopping()
             prepared = await self.listeners.prepare(plan.listeners)
+            renewed = prepared.renewed()
             try:
+                self._refuse_when_stopping()
                 if self._admin is not None:
-                    self._admin.read_certificate()
-            except OSError:
+                    renewed += self._admin.read_certificate()
+                await self.broker.use(plan.config, self.config)
+            except BaseException:
                 prepared.discard()
                 raise
-            await self.broker.use(plan.config, self.config)
             self.sources = sources_after(plan, loaded, self.sources)
             self.config = plan.config
             set_level(plan.config.log.level)
             limit(plan.config.log.max_lines)
             disconnected = await self.listeners.use(prepared)
-        changes = Changes(plan.changed, plan.listeners.opened, plan.listeners.closed, disconnected, plan.restart)
+        changes = Changes(
+            plan.changed, renewed, plan.listeners.opened, plan.listeners.closed, disconnected, plan.restart
+        )
         opened, closed = ([each.name for each in some] for some in (changes.opened, changes.closed))
         for place in self.listeners.opened:
             if place["listener"] in opened:
                 self._log.info("listening", **place)
-        told = {"changed": changes.changed, "opened": opened, "closed": closed, "restart": changes.restart}
+        listed = {"changed": changes.changed, "renewed": renewed, "opened": opened, "closed": closed}
+        told = listed | {"restart": changes.restart}
         if changes.restart:
             self._log.warning("reloaded", **told)
         else:
             self._log.info("reloaded", **told)
         return changes
+
+    def _refuse_when_stopping(self) -> None:
+        if self._stopping.is_set():
+            raise OSError("the broker stops: nothing has changed")
 
     async def _open_all(self) -> "AdminServer | None":
         """Open the listeners and the admin socket. Raises OSError."""

@@ -29,6 +29,7 @@ class Reloaded(BaseModel):
     """What a reload has changed. Certificates and the files of users and rules are read again in any case."""
 
     changed: list[str] = Field(description="Keys whose new values apply.")
+    renewed: list[str] = Field(description="Keys of `tls` that name the same files as before, with other contents.")
     opened: list[OpenedListener] = Field(description="Listeners that are new, or somewhere else now.")
     closed: list[ClosedListener] = Field(description="Listeners that are gone, or were somewhere else before.")
     restart: dict[str, str] = Field(
@@ -40,6 +41,7 @@ def _reloaded(changes: Changes) -> Reloaded:
     gone = changes.disconnected
     return Reloaded(
         changed=changes.changed,
+        renewed=changes.renewed,
         opened=[OpenedListener(name=each.name, bind=each.bind) for each in changes.opened],
         closed=[
             ClosedListener(name=each.name, bind=each.bind, disconnected=gone.get(each.name, 0))

@@ -67,7 +67,7 @@ def test_opened_and_closed(broker: BrokerProcess) -> None:
     added = {"name": "more", "bind": "127.0.0.1:0"}
     with connected(broker.address(), 5) as client:
         answer = change(broker, lambda listeners: listeners.append(added)).json
-        assert answer == {"changed": [], "opened": [added], "closed": [], "restart": {}}
+        assert answer == {"changed": [], "renewed": [], "opened": [added], "closed": [], "restart": {}}
         where = sockets(broker)["more"]
         client.subscribe("will")
         with connected(where, 5, will=Will(b"will", b"gone")) as leaving, connected(where, 4) as silent:

@@ -1,7 +1,8 @@
 """Reload: what changes live, what needs a restart, and a configuration with mistakes."""
 
 import signal
-from os import kill
+import socket
+from os import kill, mkfifo
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from tests.support.broker import guarded
 from tests.support.broker.admin import listed, request
 from tests.support.broker.events import events, wait_for_event
 from tests.support.broker.reloads import reload, rewrite
+from tests.support.broker.stuck import stuck_client
 from tests.support.brokers import Listener
 from tests.support.certificates import Certificates, make_certificates
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, free_port
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
@@ -141,6 +143,53 @@ def test_certificates(start: Start, tmp_path: Path, certificates: Certificates) 
         renewed.server.keyfile.write_bytes(certificates.server.keyfile.read_bytes())
         refused = reload(broker)
         assert (refused.status, "cannot be used" in refused.json["detail"]) == (422, True)
+
+
+def test_renewed_files(start: Start, tmp_path: Path) -> None:
+    """The answer and the log name the certificates whose files were renewed where they are, and only once."""
+    for folder in (tmp_path / "files", tmp_path / "new"):
+        folder.mkdir()
+    own, new = make_certificates(tmp_path / "files"), make_certificates(tmp_path / "new")
+    tls = {key: str(getattr(own.server, key)) for key in ("certfile", "keyfile")}
+    admin = SECTIONS["admin"] | {"listen": "127.0.0.1:0", "tls": tls, "tokens": [{"name": "a", "sha256": "0" * 64}]}
+    broker = start([Listener("tls", own)], sections=SECTIONS | {"admin": admin})
+    wait_for_event(broker, "admin_listening")
+    assert reload(broker).json["renewed"] == []
+    for part in ("certfile", "keyfile"):
+        getattr(own.server, part).write_bytes(getattr(new.server, part).read_bytes())
+    answer = reload(broker).json
+    keys = [f"{place}.tls.{key}" for place in ("listeners[0]", "admin") for key in ("certfile", "keyfile")]
+    assert (answer["changed"], answer["renewed"]) == ([], keys)
+    assert wait_for_event(broker, "reloaded", 2)[-1]["renewed"] == keys
+    assert wait_for_event(broker, "audit", 2)[-1]["result"] == f"renewed: {', '.join(keys)}"
+    assert reload(broker).json["renewed"] == []
+
+
+def test_while_stopping(broker: BrokerProcess) -> None:
+    """A broker that stops, and waits for a client that does not read, opens no new listener any more."""
+    port = free_port()
+    with stuck_client(broker):
+        rewrite(broker, listeners=[{"name": "new", "bind": f"127.0.0.1:{port}"}])
+        broker.ask_to_end()
+        wait_for_event(broker, "stopping")
+        answer = reload(broker)
+        assert (answer.status, "the broker stops" in answer.json["detail"]) == (422, True)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        kill(broker.pid, signal.SIGHUP)
+        assert "the broker stops" in str(wait_for_event(broker, "reload_failed")[0]["detail"])
+    assert broker.stop() == 0
+
+
+def test_fifo(broker: BrokerProcess) -> None:
+    """A file that has become a FIFO is refused at once, and the next reload is not held up by it."""
+    file = broker.folder / "sluice.yaml"
+    file.rename(broker.folder / "kept.yaml")
+    mkfifo(file)
+    answer = reload(broker)
+    assert (answer.status, "is not a regular file" in answer.json["detail"]) == (422, True)
+    (broker.folder / "kept.yaml").rename(file)
+    assert reload(broker).status == 200
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -24,6 +23,7 @@ from protocol import reason_codes
 from protocol.disconnect import Disconnect
 from protocol.publish import Publish
 from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.stuck import stuck_client
 from tests.support.process import Address, BrokerProcess, clean_environment
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -125,19 +125,6 @@ def test_what_is_left_is_sent(start: Start) -> None:
         answers = len(received) - len(deliveries) - 1
         assert len(deliveries) == answers
         assert isinstance(received[-1], Disconnect)
-
-
-@contextmanager
-def stuck_client(broker: BrokerProcess) -> Iterator[None]:
-    """A client that reads nothing while megabytes wait for it; it is reset at the end."""
-    with WireClient(broker.address(), 5, receive_buffer=4096) as stuck:
-        stuck.connect()
-        stuck.subscribe("t", qos=1)
-        with connected(broker.address(), 5) as sender:
-            for _ in range(30):
-                sender.publish("t", b"x" * 500_000, 1)
-        yield
-        stuck.reset()
 
 
 @pytest.mark.parametrize("code", ["", WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])

@@ -8,12 +8,12 @@ from tests.support.broker.admin import request
 from tests.support.process import BrokerProcess
 
 
-def rewrite(broker: BrokerProcess, **sections: dict[str, object]) -> None:
-    """Change keys of sections in the broker's file."""
+def rewrite(broker: BrokerProcess, **sections: dict[str, object] | list[object]) -> None:
+    """Change keys of sections in the broker's file, and replace lists."""
     file = broker.folder / "sluice.yaml"
     written = yaml.safe_load(file.read_text())
     for name, keys in sections.items():
-        written[name] = (written.get(name) or {}) | keys
+        written[name] = (written.get(name) or {}) | keys if isinstance(keys, dict) else keys
     file.write_text(yaml.safe_dump(written))
 
 
