@@ -72,7 +72,7 @@ def _rate(value: object, info: ValidationInfo) -> int:
     return units.parse_rate(value, zero=not _written(info))
 
 
-def _name(value: object) -> object:
+def check_name(value: object) -> object:
     """Refuse names that cannot begin a file name; Spark skips files that begin with a dot or underscore."""
     if isinstance(value, str) and (not _NAME.fullmatch(value) or len(value) > MAX_NAME):
         raise ValueError(
@@ -191,7 +191,7 @@ FiniteDuration = Annotated[float, BeforeValidator(_finite_duration), Written(uni
 FiniteSize = Annotated[int, BeforeValidator(_finite_size), Written(units.format_size)]
 FiniteCount = Annotated[int, BeforeValidator(_finite_count)]
 Rate = Annotated[int, BeforeValidator(_rate), Written(units.format_count)]
-Name = Annotated[str, BeforeValidator(_name)]
+Name = Annotated[str, BeforeValidator(check_name)]
 TopicFilter = Annotated[str, BeforeValidator(_topic_filter)]
 Text = Annotated[str, BeforeValidator(_text)]
 SyncInterval = Annotated[float, BeforeValidator(_sync_interval), Written(_format_sync_interval)]

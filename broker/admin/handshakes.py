@@ -41,7 +41,11 @@ class BoundedHandshakes:
             while True:
                 try:
                     accepted, _ = await loop.sock_accept(listening)
-                except OSError:
+                except ConnectionAbortedError:
+                    pass  # the peer has left already
+                except OSError as error:
+                    message = "the admin API cannot accept a connection"
+                    loop.call_exception_handler({"message": message, "exception": error})
                     await asyncio.sleep(PAUSE)
                 else:
                     self._begin(accepted)

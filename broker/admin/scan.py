@@ -85,6 +85,10 @@ class ListPages(Generic[T]):
     def __init__(self, listing: Listing[T]) -> None:
         self.listing = listing
         self._found: dict[ListQuery, ListPage] = {}
+        self._found_in = 0
+        """The generation in which the walk that has found them began."""
+        self._generation = 0
+        """How often something has changed that the next answers must show."""
         self._asked: set[ListQuery] = set()
         self._walk: asyncio.Task[None] | None = None
         self._fresh_until = 0
@@ -92,9 +96,10 @@ class ListPages(Generic[T]):
 
     async def page(self, question: ListQuery) -> ListPage:
         """The answer to a question; its sort key and filters are those of the listing."""
+        generation = self._generation
         while True:
             page = self._found.get(question)
-            if page is not None and monotonic_us() < self._fresh_until:
+            if page is not None and self._found_in >= generation and monotonic_us() < self._fresh_until:
                 return page
             self._asked.add(question)
             if self._walk is None:
@@ -102,8 +107,8 @@ class ListPages(Generic[T]):
             await asyncio.shield(self._walk)  # a request that is cancelled must not cancel the shared walk
 
     def forget(self) -> None:
-        """Something has changed: give no answer again that has been given before."""
-        self._fresh_until = 0
+        """Something has changed: questions from now on are answered by walks that begin from now on."""
+        self._generation += 1
 
     def stop(self) -> None:
         """Cancel a walk that is running."""
@@ -115,8 +120,10 @@ class ListPages(Generic[T]):
         try:
             await asyncio.sleep(max(self._rested_at - monotonic_us(), 0) / SECOND)
             asked, self._asked = self._asked, set()
+            generation = self._generation
             slices = Slices()
             self._found = await self._find(asked, slices)
+            self._found_in = generation
         finally:
             now = monotonic_us()
             self._rested_at = now + REST_SHARE * slices.us

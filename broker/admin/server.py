@@ -15,7 +15,7 @@ from broker.admin.connection import READ_TIMEOUT, REQUEST_TIMEOUT, AdminConnecti
 from broker.admin.handshakes import BoundedHandshakes
 from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
-from broker.runtime.clock import monotonic_us
+from broker.runtime.clock import SECOND, monotonic_us
 from broker.server.listening import HTTP, open_sockets, server_context
 from broker.server.tls_files import CERTIFICATE, Digests, digests, renewed
 from config.admin import CHOSEN, Admin
@@ -34,6 +34,9 @@ MOST_CONNECTIONS: Final = 64
 
 PATIENCE: Final = 1.0
 """Seconds for which a peer may keep the broker waiting although there is no room for another."""
+
+LOAD_AGAIN: Final = 60 * SECOND
+"""Microseconds after which the application is loaded again if that has failed; until then connections are closed."""
 
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds after which the thread that loads the application must release the interpreter."""
@@ -58,6 +61,7 @@ class AdminServer:
         self._handshakes: BoundedHandshakes | None = None
         self._opening = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
+        self._failed_until = 0
         self._api: Api | None = None
         self._config: uvicorn.Config | None = None
         self._state: ServerState | None = None
@@ -147,6 +151,9 @@ class AdminServer:
             logging.getLogger("uvicorn.error").disabled = True  # to it a stream that is cancelled has crashed
             for task in self._state.tasks:
                 task.cancel()
+        self._abort_all()
+
+    def _abort_all(self) -> None:
         for connection in list(self.connections):
             connection.abort()
 
@@ -178,6 +185,8 @@ class AdminServer:
         """Hand a connection to uvicorn, as soon as the application is loaded."""
         if self._state is not None:
             connection.begin(self._protocol(connection))
+        elif monotonic_us() < self._failed_until:
+            connection.abort()
         else:
             self._begin_loading()
 
@@ -202,9 +211,10 @@ class AdminServer:
             loaded = await asyncio.get_running_loop().run_in_executor(None, self._imported)
         except Exception:
             self._log.exception("admin_failed")
-            for connection in list(self.connections):
-                connection.abort()
-            raise
+            self._failed_until = monotonic_us() + LOAD_AGAIN
+            self._loading = None
+            self._abort_all()
+            return
         finally:
             sys.setswitchinterval(before)
             gc.freeze()  # what is loaded stays: to search it for garbage would hold the loop for 40 ms

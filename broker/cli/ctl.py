@@ -15,6 +15,7 @@ from broker.admin.client import PREFIX, QUICK, TIMEOUT, AdminError, ask
 from broker.cli.settings import configuration, listeners
 from broker.cli.socket import ConfigFile, Socket, socket_path
 from broker.cli.trace import trace
+from config.value_types import check_name
 
 TOKEN_BYTES: Final = 32
 """Random bytes of a token: nobody guesses it, so its digest needs no salt."""
@@ -51,9 +52,17 @@ class Role(StrEnum):
     OPERATOR = "operator"
 
 
+def _checked_name(name: str) -> str:
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return name
+
+
 @ctl_app.command()
 def token(
-    name: Annotated[str, typer.Argument(help="Its name in the audit log.")],
+    name: Annotated[str, typer.Argument(help="Its name in the audit log.", callback=_checked_name)],
     role: Annotated[Role, typer.Option(metavar="ROLE", help="viewer (reads) or operator (also acts).")] = Role.VIEWER,
 ) -> None:
     """Make a token for the admin API over TCP; print its entry.
@@ -62,7 +71,8 @@ def token(
     """
     made = secrets.token_urlsafe(TOKEN_BYTES)
     print(f"# The token: {made}")
-    print(f"- name: {name}\n  role: {role}\n  sha256: {hashlib.sha256(made.encode()).hexdigest()}")
+    # In quotes: YAML takes 7, true and null for something else than text.
+    print(f"- name: {json.dumps(name)}\n  role: {role}\n  sha256: {hashlib.sha256(made.encode()).hexdigest()}")
 
 
 @ctl_app.command("list")

@@ -112,11 +112,13 @@ def import_emqx(
 
 def _may_write(output: Path, force: bool) -> None:
     try:
-        there_is_a_folder, exists = output.parent.is_dir(), output.exists()
+        there_is_a_folder, exists, is_folder = output.parent.is_dir(), output.exists(), output.is_dir()
     except OSError as error:
         refuse(f"{output}: {error.strerror}: name another file by --output")
     if not there_is_a_folder:
         refuse(f"there is no folder {output.parent}: make it, or name another file by --output")
+    if is_folder:
+        refuse(f"{output} is a folder: name a file in it by --output")
     if exists and not force:
         refuse(f"{output} exists: name another file by --output, or replace it by --force")
 

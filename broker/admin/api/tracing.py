@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from ipaddress import ip_address
 from typing import Annotated, Final
 
@@ -47,21 +48,26 @@ class Tracing:
     def __init__(self, managed: Managed) -> None:
         self._broker = managed.broker
         self._trace: Trace | None = None
+        self._began = False
         self._stopped = False
 
-    @property
-    def busy(self) -> bool:
-        """Whether a trace runs."""
-        return self._trace is not None
-
-    async def events(
-        self, wanted: Wanted, seconds: float, limit: int, payload: bool, valid: Callable[[], bool]
-    ) -> AsyncIterator[str]:
-        """The lines of a trace as server-sent events, as long as the answer is `valid`."""
+    def take(self, wanted: Wanted, limit: int, payload: bool) -> Trace | None:
+        """A new trace; None if there is one. It is the only one until its events have ended, or it is given back."""
         if self._trace is not None or self._stopped:
-            return
-        trace = self._trace = Trace(self._broker, wanted, limit, payload)
-        lines: AsyncGenerator[str, None] = trace.lines(seconds)
+            return None
+        self._began = False
+        self._trace = Trace(self._broker, wanted, limit, payload)
+        return self._trace
+
+    def give_back(self, trace: Trace) -> None:
+        """The answer has ended: if nobody has begun to read the lines of this trace, it is over."""
+        if self._trace is trace and not self._began:
+            self._trace = None
+
+    async def events(self, trace: Trace, seconds: float, valid: Callable[[], bool]) -> AsyncIterator[str]:
+        """The lines of the trace as server-sent events, as long as the answer is `valid`."""
+        self._began = True
+        lines: AsyncGenerator[str, None] = trace.lines(0 if self._stopped else seconds)
         try:
             async with aclosing(lines):
                 async for line in lines:
@@ -102,12 +108,11 @@ def trace_router(tracing: Tracing, find: Finder) -> APIRouter:
         )
         with audit.noted("trace", target):
             _check(client_id, topic_filter, address)
-            if tracing.busy:
+            begun = tracing.take(Wanted(client_id, topic_filter, address), limit, payload)
+            if begun is None:
                 raise HTTPException(503, "another trace runs: only one can, because it slows the clients that it shows")
         audit.done("trace", target, f"{seconds:g} s, {limit} lines, {'with' if payload else 'without'} payloads")
-        wanted = Wanted(client_id, topic_filter, address)
-        events = tracing.events(wanted, seconds, limit, payload, audit.who.still)
-        return EventStream(events)
+        return EventStream(tracing.events(begun, seconds, audit.who.still), at_end=partial(tracing.give_back, begun))
 
     return router
 

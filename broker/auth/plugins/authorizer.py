@@ -53,16 +53,19 @@ class AuthorizerPlugin:
             return
         changed = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            renewing = group.create_task(_renew(changed, renew))
+            group.create_task(self._renew(changed, renew))
             try:
                 await run(changed.set)
             except Exception as error:
                 self._log.error("plugin_ended", plugin=self.name, detail=where(error))
-                renewing.cancel()
 
-
-async def _renew(changed: asyncio.Event, renew: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await changed.wait()
-        changed.clear()
-        await renew()
+    async def _renew(self, changed: asyncio.Event, renew: Callable[[], Awaitable[None]]) -> None:
+        """Renew when something has changed, also after `run` has ended. An error in that is not the last renewal."""
+        while True:
+            await changed.wait()
+            changed.clear()
+            try:
+                await renew()
+            except Exception as error:
+                message = f"{self.name}: its rules may not be in use everywhere"
+                asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})

@@ -1,15 +1,17 @@
 """TLS handshakes of the admin API: how many may be under way, and what comes with their last bytes."""
 
+import resource
 import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.broker.admin import HEALTH, request
-from tests.support.broker.events import wait_for_event
+from tests.support.broker.events import events, wait_for_event
 from tests.support.brokers import LOOPS, start_sluice
 from tests.support.certificates import Certificates
 from tests.support.process import Address
@@ -48,6 +50,27 @@ def test_half_open_connections(address: Address, context: ssl.SSLContext) -> Non
         wait_until(lambda: sum(gone()) >= 200 - 64, "the first ones are closed")
         assert gone() == [True] * (200 - 64) + [False] * 64
         assert request(address, "/health", tls=context).status == 200
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_out_of_descriptors(loop: str, tmp_path: Path, certificates: Certificates) -> None:
+    """Without free file descriptors the log says so once, and peers are served as soon as there are some."""
+    tls = {"certfile": str(certificates.server.certfile), "keyfile": str(certificates.server.keyfile)}
+    admin = {"socket": None, "listen": "127.0.0.1:0", "tls": tls, "tokens": [{"name": "a", "sha256": "0" * 64}]}
+    context = certificates.client_context(with_certificate=False)
+    with start_sluice(tmp_path, sections={"admin": admin}, command=LOOPS[loop]) as running:
+        (event,) = wait_for_event(running, "admin_listening")
+        address = Address("127.0.0.1", int(str(event["port"])))
+        assert request(address, "/health", tls=context).status == 200
+        process, files = psutil.Process(running.pid), running.open_files()
+        _, hard = process.rlimit(resource.RLIMIT_NOFILE)
+        process.rlimit(resource.RLIMIT_NOFILE, (files, hard))
+        with socket.create_connection(address), socket.create_connection(address):
+            wait_for_event(running, "cannot_accept")
+        process.rlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        assert request(address, "/health", tls=context).status == 200
+        assert len(events(running, "cannot_accept")) == 1
+        assert events(running, "crash") == []
 
 
 def test_request_with_the_last_bytes_of_the_handshake(address: Address, context: ssl.SSLContext) -> None:

@@ -286,3 +286,28 @@ def test_a_failed_walk_is_not_the_last(bench: Bench, clock: Clock, monkeypatch: 
             bench.top()
     clock.now += FRESH
     assert bench.top() == ["a"]
+
+
+@pytest.mark.usefixtures("clock")  # it stands still, so that answers stay fresh
+def test_what_is_changed_while_a_walk_goes_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks after an action gets no answer of a walk that began before it; who asked before is not held up."""
+    bench.client("a")
+    look, items = bench.listed.is_there, bench.listed.items
+    later: list[asyncio.Task[ListPage]] = []
+
+    def act_meanwhile(client: Client) -> bool:
+        there = look(client)
+        if not later:
+            bench.client("b")
+            bench.list.forget()
+            later.append(asyncio.get_running_loop().create_task(bench.list.page(ListQuery("name", 10))))
+        return there
+
+    async def ask() -> tuple[ListPage, ListPage]:
+        return await bench.list.page(ListQuery("name", 10)), await later[0]
+
+    monkeypatch.setattr(bench.listed, "is_there", act_meanwhile)
+    monkeypatch.setattr(bench.listed, "items", lambda: iter(list(items())))  # no walk shows who comes meanwhile
+    before, after = bench.run(ask())
+    assert sorted(names(before)) == ["a"]
+    assert sorted(names(after)) == ["a", "b"]

@@ -1,7 +1,8 @@
 """The admin server: when it loads the application, how many it serves, and peers that do not wait."""
 
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from broker.admin import client
 from broker.admin.client import AdminError
 from tests.broker.conftest import Start
 from tests.support.broker.admin import HEALTH, peer, refused, request
-from tests.support.broker.events import wait_for_event
+from tests.support.broker.events import events, wait_for_event
 from tests.support.brokers import start_sluice
 from tests.support.certificates import Certificates
 from tests.support.process import Address, BrokerProcess
@@ -49,6 +50,52 @@ def test_large_request_before_it_is_loaded(path: Path) -> None:
         early.sendall(b"GET /health HTTP/1.1\r\nHost: sluice\r\nX: " + b"x" * 30_000)
         early.sendall(b"\r\n\r\n")
         assert early.recv(12) == b"HTTP/1.1 200"
+
+
+FAILS_TWICE = """
+import broker.admin.server as server
+server.LOAD_AGAIN = {pause}
+imported, failed = server.AdminServer._imported, []
+def fail(self):
+    if len(failed) < 2:
+        failed.append(1)
+        raise ImportError("a part is missing")
+    return imported(self)
+server.AdminServer._imported = fail
+"""
+
+
+@contextmanager
+def broken(folder: Path, pause: int) -> Iterator[BrokerProcess]:
+    """A broker that cannot load the application twice; `pause`: microseconds between two tries."""
+    sections = {"admin": {"socket": "a.sock"}}
+    broker = start_sluice(folder, sections=sections, prepare=FAILS_TWICE.format(pause=pause))
+    try:
+        wait_for_event(broker, "admin_socket")
+        yield broker
+    finally:
+        assert broker.stop() == 0
+
+
+def test_application_that_cannot_be_loaded(tmp_path: Path) -> None:
+    """Who asks while it cannot be loaded is disconnected at once, and it is tried again."""
+    with broken(tmp_path, pause=0) as broker:
+        for count in (1, 2):
+            with pytest.raises(ConnectionError):
+                request(tmp_path / "a.sock", "/health")
+            assert len(wait_for_event(broker, "admin_failed", count)) == count
+        assert request(tmp_path / "a.sock", "/health").status == 200
+        with connected(broker.address(), 5) as other:
+            other.publish("t", b"x", 1)
+
+
+def test_application_is_not_loaded_again_too_soon(tmp_path: Path) -> None:
+    """Each try takes a part of the broker's time: within a minute those who ask are only disconnected."""
+    with broken(tmp_path, pause=60_000_000) as broker:
+        for _ in range(3):
+            with pytest.raises(ConnectionError):
+                request(tmp_path / "a.sock", "/health")
+    assert len(events(broker, "admin_failed")) == 1
 
 
 def test_connections_are_bounded(start: Start, tmp_path: Path) -> None:

@@ -38,6 +38,20 @@ def test_token() -> None:
     assert admin.tokens[0].sha256 != admin.tokens[1].sha256
 
 
+@pytest.mark.parametrize("name", ["7", "null", "true", "1e3"])
+def test_token_whose_name_is_no_text_in_yaml(name: str) -> None:
+    """The entry has the name as text, whatever else YAML would take it for."""
+    (entry,) = yaml.safe_load(ctl("token", name)[1])
+    assert Config.model_validate({"admin": {"tokens": [entry]}}).admin.tokens[0].name == name
+
+
+def test_token_with_a_name_that_the_configuration_refuses() -> None:
+    """It is refused before there is a token."""
+    status, out, err = ctl("token", "a: b")
+    assert (status, out) == (2, "")
+    assert "beginning with a letter or digit" in " ".join(err.replace("│", " ").split())
+
+
 @pytest.mark.parametrize("command", ["session", "disconnect", "end", "clear", "trace --client", "list clients --after"])
 def test_names_that_are_not_utf8(tmp_path: Path, command: str) -> None:
     """A name that no client can have is refused before anybody is asked, with what is wrong about it."""

@@ -219,6 +219,16 @@ def test_missing_folder(tmp_path: Path) -> None:
     assert (status, err.startswith(f"sluice: there is no folder {tmp_path}/none: ")) == (2, True)
 
 
+def test_output_is_a_folder(tmp_path: Path) -> None:
+    """A folder is refused as output, also with --force, and nothing is left in it or beside it."""
+    file, folder = tmp_path / "mosquitto.conf", tmp_path / "folder"
+    file.write_text("listener 1884\n")
+    folder.mkdir()
+    status, _, err = import_from(file, "-o", folder, "--force")
+    assert (status, err.startswith(f"sluice: {folder} is a folder: ")) == (2, True)
+    assert sorted(tmp_path.iterdir()) == [folder, file]
+
+
 def test_help_has_an_example() -> None:
     """`--help` shows how to call it."""
     assert "Example: sluice import mosquitto /etc/mosquitto" in import_from("--help")[1]

@@ -2,11 +2,14 @@
 
 import threading
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
+from broker.admin.api.tracing import Tracing
 from broker.admin.client import AdminError, stream
+from broker.admin.managed import Managed
+from broker.admin.trace.trace import Wanted
 from protocol import properties as props
 from protocol.acknowledgements import Puback
 from protocol.connack import Connack
@@ -17,6 +20,7 @@ from tests.broker.conftest import Start
 from tests.support.broker.admin import request
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.local import LocalBroker
 from tests.support.broker.tokens import SECRET, public, token
 from tests.support.brokers import Listener
 from tests.support.certificates import Certificates
@@ -199,3 +203,25 @@ def test_who_may(broker: BrokerProcess, path: Path, tcp: Address) -> None:
     assert "0.1 s, 1000 lines, without payloads" in events(broker, "audit")[-1]["result"]
     for query in ("", "?topic_filter=a%23", "?address=here", "?client_id=a&seconds=9999", "?client_id=a&limit=0"):
         assert request(path, f"/api/v1/trace{query}").status == 422
+
+
+@pytest.mark.parametrize("read", [True, False], ids=["read", "not read"])
+def test_one_at_a_time(read: bool) -> None:
+    """A trace keeps others out from when it is granted until its answer ends, whether anybody reads it or not."""
+    with LocalBroker() as local:
+        tracing = Tracing(cast(Managed, local))
+
+        async def answer() -> None:
+            first = tracing.take(Wanted(), 10, False)
+            assert first is not None
+            assert tracing.take(Wanted(), 10, False) is None
+            lines = tracing.events(first, 0.01, lambda: True)
+            if read:
+                assert ["began" in line or "ended" in line async for line in lines] == [True, True]
+            tracing.give_back(first)
+            second = tracing.take(Wanted(), 10, False)
+            assert second is not None
+            tracing.give_back(first)  # of an answer that ends late
+            assert tracing.take(Wanted(), 10, False) is None
+
+        local.complete(answer())

@@ -23,6 +23,7 @@ from protocol.connack import Connack
 from protocol.disconnect import Disconnect
 from protocol.publish import Publish
 from tests.broker.conftest import Start
+from tests.support.broker.exporting import until
 from tests.support.broker.logins import NO_LIMITS, code, log_in
 from tests.support.brokers import start_sluice
 from tests.support.process import BrokerError, clean_environment
@@ -258,6 +259,55 @@ async def test_changes_after_run_has_returned(install: Install) -> None:
     running.cancel()
 
 
+async def test_renewal_that_fails(install: Install) -> None:
+    """An error while rules are renewed is reported, and the next change is renewed all the same."""
+    install(
+        f"{MADE}    def rules(self, who): return []\n"
+        "    async def run(self, changed): self.changed = changed; changed(); raise RuntimeError\n"
+    )
+    reported: asyncio.Queue[object] = asyncio.Queue()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.put_nowait(context["exception"]))
+    plugin = AuthorizerPlugin(Plugin(name="mine"))
+    errors = [ZeroDivisionError(), None]
+    renewed = asyncio.Event()
+
+    async def renew() -> None:
+        error = errors.pop(0)
+        if error is not None:
+            raise error
+        renewed.set()
+
+    running = asyncio.create_task(plugin.run(renew))
+    assert isinstance(await asyncio.wait_for(reported.get(), 10), ZeroDivisionError)
+    plugin._inner.changed()
+    await asyncio.wait_for(renewed.wait(), 10)
+    running.cancel()
+
+
+async def test_run_that_fails_after_a_change(install: Install) -> None:
+    """A renewal that is under way is finished, although the plugin's `run` has failed."""
+    install(
+        f"{MADE}    def rules(self, who): return []\n"
+        "    async def run(self, changed):\n"
+        "        changed()\n"
+        "        await self.begun.wait()\n"
+        "        raise RuntimeError\n"
+    )
+    plugin = AuthorizerPlugin(Plugin(name="mine"))
+    plugin._inner.begun = asyncio.Event()
+    finished = asyncio.Event()
+
+    async def renew() -> None:
+        plugin._inner.begun.set()
+        with capture_logs() as logged:
+            await until(lambda: logged)  # `run` has failed
+        finished.set()
+
+    running = asyncio.create_task(plugin.run(renew))
+    await asyncio.wait_for(finished.wait(), 10)
+    running.cancel()
+
+
 async def test_run_that_ends(install: Install) -> None:
     """What a plugin does beside the broker may fail: the log says where, and the broker goes on."""
     install(
@@ -267,6 +317,8 @@ async def test_run_that_ends(install: Install) -> None:
     )
     with capture_logs() as logged:
         await authenticator().run()
-        await AuthorizerPlugin(Plugin(name="mine")).run(unexpected)
+        running = asyncio.create_task(AuthorizerPlugin(Plugin(name="mine")).run(unexpected))
+        await until(lambda: len(logged) == 2)
+        running.cancel()
     assert [event["event"] for event in logged] == ["plugin_ended"] * 2
     assert "hunter2" not in str(logged)
