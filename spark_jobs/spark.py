@@ -33,6 +33,8 @@ DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's error
 LOOPBACK: Final = "127.0.0.1"
 FEW_ROWS: Final = 2_000_000
 """Up to so many are compacted without Spark: 15 s of processor time; with Spark 18, and 10 to start it."""
+MASTER: Final = f"Spark master; default: no Spark up to {FEW_ROWS:,} rows, else local[*]; under spark-submit its own"
+"""The help of the option."""
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LITTLE_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # compiling for speed does not pay

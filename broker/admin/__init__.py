@@ -11,8 +11,8 @@ if `admin.listen` says so. `sluice top` and `sluice ctl` are its clients, and so
     GET /api/v1/...               lists and settings; /api/v1/openapi.json describes them
     POST, DELETE /api/v1/...      actions, for operators; each is written to the audit log
 
-It runs on the event loop of the broker, which owns the data, in slices of half a millisecond. FastAPI and what it needs
-are imported in a thread at the first request, so that a broker without admin requests does not load them.
+It runs on the event loop of the broker, which owns the data, in slices of at most a millisecond. FastAPI and what it
+needs are imported in a thread at the first request, so that a broker without admin requests does not load them.
 
 This package is what serves it; `api` has the endpoints, `dashboard` the page, and the lists are beside them.
 """

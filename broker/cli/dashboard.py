@@ -25,7 +25,7 @@ def print_new_link(
         LinkRole, typer.Option(metavar="ROLE", help="viewer (reads) or operator (also acts).")
     ] = LinkRole.OPERATOR,
     revoke: Annotated[
-        bool, typer.Option("--revoke", help="Print none: revoke all that there are, and send their browsers away.")
+        bool, typer.Option("--revoke", help="Print none: revoke all links, and send their browsers away.")
     ] = False,
     socket: Socket = None,
     config_file: ConfigFile = None,

@@ -114,7 +114,7 @@ def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> 
 def compact(context: typer.Context) -> None:
     """Add up exported metrics by session and hour.
 
-    It runs PySpark, which comes with the extra `report`.
+    It needs the extra `report`.
     """
     _spark_jobs("compact", context)
 
@@ -123,7 +123,7 @@ def compact(context: typer.Context) -> None:
 def report(context: typer.Context) -> None:
     """Make the fairness report from exported metrics.
 
-    It runs PySpark, which comes with the extra `report`.
+    It needs the extra `report`.
     """
     _spark_jobs("report", context)
 

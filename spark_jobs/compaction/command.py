@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spark_jobs.compaction.slots import DEFAULT, parse_slot
 from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
+from spark_jobs.spark import MASTER
 
 if TYPE_CHECKING:
     from spark_jobs.compaction.compact import Compacted, Options
@@ -33,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-loss", action="store_true", help="with --rebuild: also hours of which raw files are no longer there"
     )
-    parser.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
+    parser.add_argument("--master", metavar="URL", help=MASTER)
     parser.add_argument("--quiet", action="store_true", help="no progress lines, only the summary")
 
 
