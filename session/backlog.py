@@ -10,7 +10,7 @@ from session import qos0_gate
 from session.journal import QueueJournal
 from session.mailbox import Mailbox
 from session.mqueue import NEAR, MQueue, never_fits
-from session.overflow import drop_expired, drop_newcomer, make_room
+from session.overflow import drop_arrival, drop_expired, make_room
 from session.pacing import Pacing, has_relief
 from session.priority_mqueue import new_mqueue
 from session.resending import KeptWindow, resend
@@ -252,5 +252,5 @@ class Backlog:
             return True
         sender.counters.count_offered(publish.qos)
         if self.mqueue is not None:
-            drop_newcomer(self.mqueue, publish, sender.limits, sender.counters, sender.host, "mqueue_full")
+            drop_arrival(self.mqueue, publish, sender.limits, sender.counters, sender.host, "mqueue_full")
         return False

@@ -17,7 +17,7 @@ PACKET_IDS: Final = 65_535
 DROP_OLDEST: Final = "drop_oldest"
 DROP_OLDEST_QOS0: Final = "drop_oldest_qos0"
 DROP_NEWEST: Final = "drop_newest"
-DROP_NEWCOMER: Final = "drop_newcomer"
+DROP_ARRIVAL: Final = "drop_arrival"
 """FC-32: a delivery that arrives is dropped, never one that waits. No configuration sets it."""
 
 

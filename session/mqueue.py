@@ -8,7 +8,7 @@ from protocol.publish import Publish
 from session.fifo import Fifo
 from session.holder import hold, is_blocking, release
 from session.journal import QueueJournal
-from session.limits import DROP_NEWCOMER, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
+from session.limits import DROP_ARRIVAL, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 from session.tail import Tail
 
 READ_AHEAD: Final = 100
@@ -142,25 +142,25 @@ class MQueue:
             return False
         return not limits.max_mqueue_bytes or self.bytes + publish.size <= limits.max_mqueue_bytes
 
-    def drop_for(self, newcomer: Publish, limits: Limits) -> int:
-        """Drop what FC-5's policy drops for `newcomer`, or not let it join; returns the QoS of what is dropped."""
-        if self.tail is None or not self._drops_head(newcomer, limits):
-            return self.victim(newcomer, limits).qos
+    def drop_for(self, arrival: Publish, limits: Limits) -> int:
+        """Drop what FC-5's policy drops for `arrival`, or not let it join; returns the QoS of what is dropped."""
+        if self.tail is None or not self._drops_head(arrival, limits):
+            return self.victim(arrival, limits).qos
         return self.drop_head()
 
-    def victim(self, newcomer: Publish, limits: Limits) -> Publish:
-        """Remove and return what FC-5's policy drops for `newcomer`; this may be the newcomer itself."""
-        if self._drops_head(newcomer, limits):
+    def victim(self, arrival: Publish, limits: Limits) -> Publish:
+        """Remove and return what FC-5's policy drops for `arrival`; this may be the arrival itself."""
+        if self._drops_head(arrival, limits):
             return self.pop()
-        if limits.mqueue_overflow != DROP_OLDEST_QOS0 or not self.waiting_qos0 or never_fits(newcomer, limits):
-            return newcomer
+        if limits.mqueue_overflow != DROP_OLDEST_QOS0 or not self.waiting_qos0 or never_fits(arrival, limits):
+            return arrival
         return self._pop_oldest_qos0()
 
-    def _drops_head(self, newcomer: Publish, limits: Limits) -> bool:
+    def _drops_head(self, arrival: Publish, limits: Limits) -> bool:
         policy = limits.mqueue_overflow
-        if policy in (DROP_NEWEST, DROP_NEWCOMER) or not self.length or never_fits(newcomer, limits):
+        if policy in (DROP_NEWEST, DROP_ARRIVAL) or not self.length or never_fits(arrival, limits):
             return False
-        return policy != DROP_OLDEST_QOS0 or (self.waiting_qos0 == 0 and newcomer.qos > 0)
+        return policy != DROP_OLDEST_QOS0 or (self.waiting_qos0 == 0 and arrival.qos > 0)
 
     def drop_head(self) -> int:
         """Remove the head, in memory or not, and return its QoS. Raises IndexError if there is none."""

@@ -12,36 +12,36 @@ def has_expired(publish: Publish, now: int) -> bool:
     return publish.expires_at != 0 and now >= publish.expires_at
 
 
-def drop_expired(mqueue: MQueue, newcomer: Publish, limits: Limits, counters: Counters, now: int) -> bool:
-    """Drop expired deliveries at the head until `newcomer` fits; returns whether it does."""
-    while not mqueue.fits(newcomer, limits):
+def drop_expired(mqueue: MQueue, arrival: Publish, limits: Limits, counters: Counters, now: int) -> bool:
+    """Drop expired deliveries at the head until `arrival` fits; returns whether it does."""
+    while not mqueue.fits(arrival, limits):
         if not mqueue.is_ready() or not has_expired(mqueue.head(), now):
             return False
         counters.count_drop("expired", mqueue.pop().qos)
     return True
 
 
-def drop_newcomer(
-    mqueue: MQueue, newcomer: Publish, limits: Limits, counters: Counters, host: Host, event: str, group: str = ""
+def drop_arrival(
+    mqueue: MQueue, arrival: Publish, limits: Limits, counters: Counters, host: Host, event: str, group: str = ""
 ) -> None:
-    """Drop `newcomer`: the queue overflows although its publishers are paced (FC-16)."""
-    _begin_episode(mqueue, newcomer, limits, host, event, group)
-    counters.count_drop("queue_full", newcomer.qos)
+    """Drop `arrival`: the queue overflows although its publishers are paced (FC-16)."""
+    _begin_episode(mqueue, arrival, limits, host, event, group)
+    counters.count_drop("queue_full", arrival.qos)
 
 
-def _begin_episode(mqueue: MQueue, newcomer: Publish, limits: Limits, host: Host, event: str, group: str) -> None:
+def _begin_episode(mqueue: MQueue, arrival: Publish, limits: Limits, host: Host, event: str, group: str) -> None:
     if mqueue.overflowing:
         return
     mqueue.overflowing = True
     if group:
-        host.report_group(event, group, why_full(mqueue, newcomer, limits))
+        host.report_group(event, group, why_full(mqueue, arrival, limits))
     else:
-        host.report(event, why_full(mqueue, newcomer, limits))
+        host.report(event, why_full(mqueue, arrival, limits))
 
 
 def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to the caller
     mqueue: MQueue,
-    newcomer: Publish,
+    arrival: Publish,
     limits: Limits,
     counters: Counters,
     host: Host,
@@ -49,25 +49,25 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
     event: str,
     group: str = "",
 ) -> bool:
-    """Drop what has to be dropped, and count it; returns whether `newcomer` may join.
+    """Drop what has to be dropped, and count it; returns whether `arrival` may join.
 
     The caller has sent what could be sent (FC-6); what is inflight is not in the queue, so it is never dropped (FC-15).
     The host reports the `event` once per episode, which the caller ends; `group` is the name of a shared queue.
     """
-    while not drop_expired(mqueue, newcomer, limits, counters, now):  # FC-5: expired deliveries first
-        _begin_episode(mqueue, newcomer, limits, host, event, group)
+    while not drop_expired(mqueue, arrival, limits, counters, now):  # FC-5: expired deliveries first
+        _begin_episode(mqueue, arrival, limits, host, event, group)
         waiting = mqueue.length
-        counters.count_drop("queue_full", mqueue.drop_for(newcomer, limits))
-        if mqueue.length == waiting:  # the newcomer is dropped
+        counters.count_drop("queue_full", mqueue.drop_for(arrival, limits))
+        if mqueue.length == waiting:  # the arrival is dropped
             return False
     return True
 
 
-def why_full(mqueue: MQueue, newcomer: Publish, limits: Limits) -> str:
+def why_full(mqueue: MQueue, arrival: Publish, limits: Limits) -> str:
     """Text for the log: how much waits, which limit is reached, and the overflow policy."""
     if limits.max_mqueue_len and mqueue.length >= limits.max_mqueue_len:
         full = f"{mqueue.length} deliveries wait, max_mqueue_len is {limits.max_mqueue_len}"
     else:
-        more = f"and {newcomer.size} bytes do not fit"
+        more = f"and {arrival.size} bytes do not fit"
         full = f"{mqueue.bytes} payload bytes wait {more}, max_mqueue_bytes is {limits.max_mqueue_bytes}"
     return f"{full}; mqueue_overflow is {limits.mqueue_overflow}"

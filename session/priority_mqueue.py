@@ -5,7 +5,7 @@ from typing import final
 
 from protocol.publish import Publish
 from session.journal import QueueJournal
-from session.limits import DROP_NEWCOMER, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
+from session.limits import DROP_ARRIVAL, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue, never_fits
 from session.priorities import Priorities
 
@@ -144,40 +144,40 @@ class PriorityMQueue(MQueue):
         self._note_left(turn, qos, before - turn.bytes)
         return qos
 
-    def drop_for(self, newcomer: Publish, limits: Limits) -> int:
+    def drop_for(self, arrival: Publish, limits: Limits) -> int:
         """As `victim`, also of what is on disk only (FC-30); returns the QoS of what is dropped."""
-        if not self.length or never_fits(newcomer, limits) or limits.mqueue_overflow == DROP_NEWCOMER:
-            return newcomer.qos
-        own = self._lane(newcomer)
-        lane = self._fullest(own, newcomer, limits.mqueue_overflow)
+        if not self.length or never_fits(arrival, limits) or limits.mqueue_overflow == DROP_ARRIVAL:
+            return arrival.qos
+        own = self._lane(arrival)
+        lane = self._fullest(own, arrival, limits.mqueue_overflow)
         waiting, before = lane.length, lane.bytes
-        qos = lane.drop_for(newcomer, limits) if lane is own else lane.drop_one(limits.mqueue_overflow)
+        qos = lane.drop_for(arrival, limits) if lane is own else lane.drop_one(limits.mqueue_overflow)
         if lane.length < waiting:
             self._note_left(lane, qos, before - lane.bytes)
         return qos
 
-    def victim(self, newcomer: Publish, limits: Limits) -> Publish:
-        """Remove and return what FC-5's policy drops, from the lane that exceeds its share most with `newcomer`."""
-        if not self.length or never_fits(newcomer, limits) or limits.mqueue_overflow == DROP_NEWCOMER:
-            return newcomer
-        own = self._lane(newcomer)
-        lane = self._fullest(own, newcomer, limits.mqueue_overflow)
+    def victim(self, arrival: Publish, limits: Limits) -> Publish:
+        """Remove and return what FC-5's policy drops, from the lane that exceeds its share most with `arrival`."""
+        if not self.length or never_fits(arrival, limits) or limits.mqueue_overflow == DROP_ARRIVAL:
+            return arrival
+        own = self._lane(arrival)
+        lane = self._fullest(own, arrival, limits.mqueue_overflow)
         waiting = lane.length
-        victim = lane.victim(newcomer, limits) if lane is own else lane.drop(limits.mqueue_overflow)
+        victim = lane.victim(arrival, limits) if lane is own else lane.drop(limits.mqueue_overflow)
         if lane.length < waiting:
             self._note_left(lane, victim.qos, victim.size)
         return victim
 
-    def _fullest(self, own: Lane, newcomer: Publish, policy: str) -> Lane:
+    def _fullest(self, own: Lane, arrival: Publish, policy: str) -> Lane:
         """The lane with the most deliveries relative to its weight, the lighter on a tie; with QoS 0 if any has it."""
-        only_qos0 = policy == DROP_OLDEST_QOS0 and (self.waiting_qos0 > 0 or newcomer.qos == 0)
+        only_qos0 = policy == DROP_OLDEST_QOS0 and (self.waiting_qos0 > 0 or arrival.qos == 0)
         fullest = own
         most = 0
         for lane in self._lanes:  # heaviest first: on a tie the last one is the lightest
             length = lane.length + (1 if lane is own else 0)
             droppable = length
             if only_qos0:
-                droppable = lane.waiting_qos0 + (1 if lane is own and newcomer.qos == 0 else 0)
+                droppable = lane.waiting_qos0 + (1 if lane is own and arrival.qos == 0 else 0)
             if droppable and length * fullest.weight >= most * lane.weight:
                 fullest = lane
                 most = length

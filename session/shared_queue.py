@@ -11,7 +11,7 @@ from session.host import Host
 from session.journal import QueueJournal
 from session.limits import Limits
 from session.mqueue import NEAR, MQueue, never_fits
-from session.overflow import drop_expired, drop_newcomer, make_room
+from session.overflow import drop_arrival, drop_expired, make_room
 from session.pacing import Pacing, has_relief
 from session.priority_mqueue import new_mqueue
 from session.source import BLOCKED, DELIVERED, EMPTY, Consumer, Source
@@ -208,7 +208,7 @@ class SharedQueue(Source):
                 too_many = 0 < 2 * limits.max_mqueue_len <= mqueue.length
                 if not too_many and not 0 < 2 * limits.max_mqueue_bytes < mqueue.bytes + publish.size:
                     return True
-                drop_newcomer(mqueue, publish, limits, self.counters, self._host, "shared_queue_full", self.name)
+                drop_arrival(mqueue, publish, limits, self.counters, self._host, "shared_queue_full", self.name)
                 return False
         return make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name)
 

@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from session.limits import DROP_NEWCOMER, Limits
+from session.limits import DROP_ARRIVAL, Limits
 
 MEMORY: Final = "memory_watermark"
 """The key of its limit."""
@@ -41,7 +41,7 @@ class Narrowed:
         self._mqueue_overflow = limits.mqueue_overflow
         limits.max_mqueue_len = _lower(limits.max_mqueue_len, LARGE_LEN)
         limits.max_mqueue_bytes = _lower(limits.max_mqueue_bytes, LARGE_BYTES)
-        limits.mqueue_overflow = DROP_NEWCOMER
+        limits.mqueue_overflow = DROP_ARRIVAL
 
     def end(self) -> None:
         """The limits are those of the configuration again."""

@@ -190,13 +190,13 @@ class RemembersForever(Model):
 class NewestFirst(MQueue):
     """FC-5: the policies the wrong way round."""
 
-    def victim(self, newcomer: Message) -> Message:
-        victim = super().victim(newcomer)
-        return self.waiting[-1] if self.waiting and victim is newcomer else victim
+    def victim(self, arrival: Message) -> Message:
+        victim = super().victim(arrival)
+        return self.waiting[-1] if self.waiting and victim is arrival else victim
 
 
 class DropsNewest(Model):
-    """FC-5: the newcomer never goes."""
+    """FC-5: the arrival never goes."""
 
     def run_pass(self) -> None:
         if not isinstance(self.mqueue, NewestFirst):

@@ -94,35 +94,35 @@ class MQueue:
         """Payload bytes that wait."""
         return sum(message.size for message in self.waiting)
 
-    def fits(self, newcomer: Message) -> bool:
+    def fits(self, arrival: Message) -> bool:
         """Whether it may join without passing a limit; one limit covers all weights (FC-12)."""
         knobs = self.knobs
         if knobs.max_mqueue_len and len(self.waiting) + 1 > knobs.max_mqueue_len:
             return False
-        return not knobs.max_mqueue_bytes or self.bytes() + newcomer.size <= knobs.max_mqueue_bytes
+        return not knobs.max_mqueue_bytes or self.bytes() + arrival.size <= knobs.max_mqueue_bytes
 
-    def make_room(self, newcomer: Message, now: int, books: Books) -> tuple[bool, bool]:
-        """Drop what has to be dropped; returns whether `newcomer` may join, and whether an episode has begun.
+    def make_room(self, arrival: Message, now: int, books: Books) -> tuple[bool, bool]:
+        """Drop what has to be dropped; returns whether `arrival` may join, and whether an episode has begun.
 
         Corner: what has expired at the head goes first, and counts as that: nothing that lives makes room for it.
         """
         began = False
-        while not self.fits(newcomer):
-            if self.drop_expired(newcomer, now, books):
+        while not self.fits(arrival):
+            if self.drop_expired(arrival, now, books):
                 break
             began = self.begin_episode() or began
-            victim = self.victim(newcomer)
+            victim = self.victim(arrival)
             books.drop("queue_full", victim.qos)
-            if victim is newcomer:
+            if victim is arrival:
                 return False, began
             self.remove(victim)
         return True, began
 
-    def drop_expired(self, newcomer: Message, now: int, books: Books) -> bool:
-        """What has expired at the head goes, as far as that is needed; returns whether the newcomer fits then."""
-        while not self.fits(newcomer) and self.waiting and self.head().expired(now):
+    def drop_expired(self, arrival: Message, now: int, books: Books) -> bool:
+        """What has expired at the head goes, as far as that is needed; returns whether the arrival fits then."""
+        while not self.fits(arrival) and self.waiting and self.head().expired(now):
             books.drop("expired", self.pop().qos)
-        return self.fits(newcomer)
+        return self.fits(arrival)
 
     def begin_episode(self) -> bool:
         """The queue overflows; returns whether it did not before."""
@@ -130,23 +130,23 @@ class MQueue:
         self.overflowing = True
         return began
 
-    def join(self, newcomer: Message, books: Books) -> None:
+    def join(self, arrival: Message, books: Books) -> None:
         """It waits from now on."""
-        self.waiting.append(newcomer)
+        self.waiting.append(arrival)
         books.highest("mqueue_max", len(self.waiting))
         books.highest("mqueue_bytes_max", self.bytes())
 
-    def victim(self, newcomer: Message) -> Message:
-        """What FC-5's policy drops next: something that waits, or the newcomer.
+    def victim(self, arrival: Message) -> Message:
+        """What FC-5's policy drops next: something that waits, or the arrival.
 
         Corner: what could not wait even alone is dropped itself, under any policy: others would make room in vain.
-        Corner (FC-12): the policy chooses within the weight whose length exceeds its share most, the newcomer counted
+        Corner (FC-12): the policy chooses within the weight whose length exceeds its share most, the arrival counted
         in, the lighter on a tie; `drop_oldest_qos0` looks only at weights that have QoS 0, if any has.
         """
         policy = self.knobs.mqueue_overflow
-        if not self.waiting or 0 < self.knobs.max_mqueue_bytes < newcomer.size:
-            return newcomer
-        candidates = [*self.waiting, newcomer]
+        if not self.waiting or 0 < self.knobs.max_mqueue_bytes < arrival.size:
+            return arrival
+        candidates = [*self.waiting, arrival]
         weights = {self.weight(message) for message in candidates}
         if policy == "drop_oldest_qos0" and any(message.qos == 0 for message in candidates):
             weights = {self.weight(message) for message in candidates if message.qos == 0}

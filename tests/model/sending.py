@@ -69,7 +69,7 @@ class Sending(State):
             return False
         return not (self.mqueue.waiting and self.may_go(self.mqueue.head()))
 
-    def _drop_newcomer(self, message: Message) -> None:
+    def _drop_arrival(self, message: Message) -> None:
         if self.mqueue.begin_episode():
             self.reports.append("mqueue_full")
         self.books.drop("queue_full", message.qos)

@@ -18,7 +18,7 @@ class Model(Sending):
         """A delivery comes to the mailbox; an offline session stores it at once (FC-7)."""
         self.books.count(f"routed_qos{message.qos}")
         if self.pacer.on and not self.pacer.admits(publisher, message, self.mailbox):
-            self._drop_newcomer(message)
+            self._drop_arrival(message)
             return
         self.mailbox.append(message)
         if not self.connected:

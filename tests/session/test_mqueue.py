@@ -60,7 +60,7 @@ def test_zero_is_no_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "waiting", "newcomer", "dropped", "left"),
+    ("policy", "waiting", "arrival", "dropped", "left"),
     [
         (DROP_OLDEST, [1, 0, 2], 0, "0", "12"),
         (DROP_OLDEST, [1, 0, 2], 2, "0", "12"),
@@ -73,11 +73,11 @@ def test_zero_is_no_limit() -> None:
         (DROP_OLDEST_QOS0, [1, 2, 2], 0, "new", "012"),
     ],
 )
-def test_victim(policy: str, waiting: list[int], newcomer: int, dropped: str, left: str) -> None:
+def test_victim(policy: str, waiting: list[int], arrival: int, dropped: str, left: str) -> None:
     """FC-5: drop_oldest takes the head, drop_newest the new delivery, drop_oldest_qos0 the first QoS 0 if any."""
     mqueue = queue_of(waiting)
 
-    victim = mqueue.victim(message("new", newcomer), Limits(mqueue_overflow=policy))
+    victim = mqueue.victim(message("new", arrival), Limits(mqueue_overflow=policy))
 
     assert text_of(victim) == dropped
     assert "".join(texts(mqueue)) == left
@@ -88,9 +88,9 @@ def test_victim(policy: str, waiting: list[int], newcomer: int, dropped: str, le
 def test_larger_than_the_byte_limit(policy: str, qos: int) -> None:
     """FC-5: a delivery larger than max_mqueue_bytes is dropped itself, and no other for it."""
     mqueue = queue_of([0, 1, 2])
-    newcomer = message("new", qos, size=11)
+    arrival = message("new", qos, size=11)
 
-    assert mqueue.victim(newcomer, Limits(max_mqueue_bytes=10, mqueue_overflow=policy)) is newcomer
+    assert mqueue.victim(arrival, Limits(max_mqueue_bytes=10, mqueue_overflow=policy)) is arrival
     assert len(mqueue) == 3
 
 
@@ -98,10 +98,10 @@ def test_exactly_the_byte_limit() -> None:
     """FC-5: a delivery of exactly max_mqueue_bytes can wait, alone."""
     limits = Limits(max_mqueue_bytes=10)
     mqueue = queue_of([1, 1], size=5)
-    newcomer = message("new", 1, size=10)
+    arrival = message("new", 1, size=10)
 
-    while not mqueue.fits(newcomer, limits):
-        assert mqueue.victim(newcomer, limits) is not newcomer
+    while not mqueue.fits(arrival, limits):
+        assert mqueue.victim(arrival, limits) is not arrival
     assert len(mqueue) == 0
 
 
@@ -126,13 +126,13 @@ class PlainQueue:
     def __init__(self) -> None:
         self.waiting: list[Publish] = []
 
-    def drop_oldest_qos0(self, newcomer: Publish) -> Publish:
-        """The first QoS 0 there is, counting the newcomer, else the head."""
+    def drop_oldest_qos0(self, arrival: Publish) -> Publish:
+        """The first QoS 0 there is, counting the arrival, else the head."""
         for publish in self.waiting:
             if publish.qos == 0:
                 self.waiting.remove(publish)
                 return publish
-        return newcomer if newcomer.qos == 0 or not self.waiting else self.waiting.pop(0)
+        return arrival if arrival.qos == 0 or not self.waiting else self.waiting.pop(0)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["append", "pop", "victim"]), st.integers(0, 2), st.integers(1, 9))))

@@ -47,7 +47,7 @@ def test_without_rules_it_is_a_plain_queue() -> None:
     assert [text_of(mqueue.pop()) for _ in range(5)] == ["0", "1", "2", "3", "4"]
 
 
-def test_a_newcomer_goes_before_what_weighs_less() -> None:
+def test_an_arrival_goes_before_what_weighs_less() -> None:
     """FC-12: a new delivery heavier than the head leaves next if its weight has a share left in this round."""
     mqueue = queue_of(["low", "low", "low"])
     take(mqueue, 1)

@@ -20,7 +20,7 @@ def test_one_limit_covers_all_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "newcomer", "dropped"),
+    ("waiting", "arrival", "dropped"),
     [
         (["light"] * 3 + ["high"] * 3, "high", "0"),  # 3 / 1 against 4 / 5
         (["light"] + ["high"] * 5, "light", "0"),  # 2 / 1 against 5 / 5
@@ -33,18 +33,18 @@ def test_one_limit_covers_all_weights() -> None:
         (["low", "high"], "light", "new"),
     ],
 )
-def test_who_exceeds_its_share_most_makes_room(waiting: list[str], newcomer: str, dropped: str) -> None:
+def test_who_exceeds_its_share_most_makes_room(waiting: list[str], arrival: str, dropped: str) -> None:
     """FC-5, FC-12: the weight that exceeds its share most drops one, the new one counted in, the lighter on a tie."""
     mqueue = queue_of(waiting)
 
-    victim = mqueue.victim(message("new", 1, newcomer), Limits(mqueue_overflow=DROP_OLDEST))
+    victim = mqueue.victim(message("new", 1, arrival), Limits(mqueue_overflow=DROP_OLDEST))
 
     assert text_of(victim) == dropped
     assert mqueue.length == len(waiting) - (dropped != "new")
 
 
 @pytest.mark.parametrize(
-    ("policy", "newcomer", "dropped"),
+    ("policy", "arrival", "dropped"),
     [
         (DROP_OLDEST, "high", "0"),
         (DROP_NEWEST, "high", "2"),
@@ -54,22 +54,22 @@ def test_who_exceeds_its_share_most_makes_room(waiting: list[str], newcomer: str
         (DROP_OLDEST_QOS0, "light", "1"),
     ],
 )
-def test_policy_inside_the_weight(policy: str, newcomer: str, dropped: str) -> None:
+def test_policy_inside_the_weight(policy: str, arrival: str, dropped: str) -> None:
     """FC-5, FC-12: the policy decides which delivery of that weight is dropped, whoever needs the room."""
     mqueue = queue_of(["light", "light", "light", "high"], [1, 0, 2, 0])
 
-    assert text_of(mqueue.victim(message("new", 1, newcomer), Limits(mqueue_overflow=policy))) == dropped
+    assert text_of(mqueue.victim(message("new", 1, arrival), Limits(mqueue_overflow=policy))) == dropped
 
 
 @pytest.mark.parametrize(
-    ("newcomer", "qos", "dropped"),
+    ("arrival", "qos", "dropped"),
     [("light", 1, "1"), ("light", 0, "new"), ("high", 0, "1"), ("top", 0, "1"), ("low", 1, "1")],
 )
-def test_qos0_first_over_all_weights(newcomer: str, qos: int, dropped: str) -> None:
+def test_qos0_first_over_all_weights(arrival: str, qos: int, dropped: str) -> None:
     """FC-5, FC-12: drop_oldest_qos0 drops no QoS 1 or 2 of any weight while the queue holds QoS 0."""
     mqueue = queue_of(["light", "high", "light", "high"], [1, 0, 2, 1])
 
-    victim = mqueue.victim(message("new", qos, newcomer), Limits(mqueue_overflow=DROP_OLDEST_QOS0))
+    victim = mqueue.victim(message("new", qos, arrival), Limits(mqueue_overflow=DROP_OLDEST_QOS0))
 
     assert text_of(victim) == dropped
 
@@ -79,24 +79,24 @@ def test_qos0_first_over_all_weights(newcomer: str, qos: int, dropped: str) -> N
 def test_larger_than_the_byte_limit(policy: str, topic: str) -> None:
     """FC-5: a delivery larger than max_mqueue_bytes is dropped itself, and nothing else is."""
     mqueue = queue_of(["light", "light", "low"], qos=0)
-    newcomer = message("new", 1, topic, size=11)
+    arrival = message("new", 1, topic, size=11)
 
-    assert mqueue.victim(newcomer, Limits(max_mqueue_bytes=10, mqueue_overflow=policy)) is newcomer
+    assert mqueue.victim(arrival, Limits(max_mqueue_bytes=10, mqueue_overflow=policy)) is arrival
     assert len(mqueue) == 3
 
 
 def test_qos0_is_found_after_the_newest_was_dropped() -> None:
     """FC-5, FC-12: drop_oldest_qos0 finds the oldest QoS 0 also after drop_newest has removed deliveries before it."""
     mqueue = queue_of(["light", "light"])
-    newcomer = message("new", 1, "top")
+    arrival = message("new", 1, "top")
     mqueue.append(message("a", 0, "light"))
-    assert text_of(mqueue.victim(newcomer, Limits(mqueue_overflow=DROP_OLDEST_QOS0))) == "a"
-    assert text_of(mqueue.victim(newcomer, Limits(mqueue_overflow=DROP_NEWEST))) == "1"
+    assert text_of(mqueue.victim(arrival, Limits(mqueue_overflow=DROP_OLDEST_QOS0))) == "a"
+    assert text_of(mqueue.victim(arrival, Limits(mqueue_overflow=DROP_NEWEST))) == "1"
 
     mqueue.append(message("b", 0, "light"))
     mqueue.append(message("c", 0, "light"))
 
-    assert text_of(mqueue.victim(newcomer, Limits(mqueue_overflow=DROP_OLDEST_QOS0))) == "b"
+    assert text_of(mqueue.victim(arrival, Limits(mqueue_overflow=DROP_OLDEST_QOS0))) == "b"
 
 
 def test_space_by_weight() -> None:

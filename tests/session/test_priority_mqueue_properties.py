@@ -45,11 +45,11 @@ class PlainQueue:
         aside.waiting, aside.sent = self.waiting, self.sent.copy()
         return [aside.pop() for _ in self.waiting]
 
-    def victim(self, newcomer: Publish, limits: Limits) -> Publish:
-        """The one to drop, out of all that wait and the newcomer. It is left where it is."""
-        if limits.max_mqueue_bytes and newcomer.size > limits.max_mqueue_bytes:
-            return newcomer
-        candidates = everything = [*self.waiting, newcomer]
+    def victim(self, arrival: Publish, limits: Limits) -> Publish:
+        """The one to drop, out of all that wait and the arrival. It is left where it is."""
+        if limits.max_mqueue_bytes and arrival.size > limits.max_mqueue_bytes:
+            return arrival
+        candidates = everything = [*self.waiting, arrival]
         if limits.mqueue_overflow == DROP_OLDEST_QOS0:
             candidates = [publish for publish in everything if publish.qos == 0] or everything
 
@@ -60,7 +60,7 @@ class PlainQueue:
         inside = [publish for publish in candidates if weight_of(publish) == fullest]
         if limits.mqueue_overflow == DROP_NEWEST:
             return inside[-1]
-        # The newcomer goes only if it is of QoS 0 and all that wait are not, or if it is alone.
+        # The arrival goes only if it is of QoS 0 and all that wait are not, or if it is alone.
         return inside[0]
 
 

@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from broker.admin.addresses import AddressListing
 from broker.admin.clients import ClientListing
 from broker.admin.groups import GroupListing
+from broker.admin.list_pages import ListPages
 from broker.admin.listing import DEFAULT_LIMIT, MOST_ROWS, Listing, ListQuery
 from broker.admin.managed import Managed
 from broker.admin.retained import RetainedListing
 from broker.admin.rows import AddressRow, ClientRow, GroupRow, RetainedRow, SessionRow, SubscriptionRow
-from broker.admin.scan import ListPages
 from broker.admin.sessions import SessionListing
 from broker.admin.subscriptions import SubscriptionListing
 

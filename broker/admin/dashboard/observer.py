@@ -12,8 +12,8 @@ from broker.runtime.clock import SECOND, monotonic_us, wall_us
 from broker.telemetry.totals_walk import TotalsSnapshot
 
 if TYPE_CHECKING:
+    from broker.admin.list_pages import ListPages
     from broker.admin.managed import Managed
-    from broker.admin.scan import ListPages
 
 _GATED: Final = ("congested", "window_full", "mailbox_busy", "backlog", "rate")
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from broker.quotas.watermark import LARGE_BYTES, LARGE_LEN, Narrowed, Watermark
 from protocol.publish import Publish
-from session.limits import DROP_NEWCOMER, DROP_OLDEST, Limits
+from session.limits import DROP_ARRIVAL, DROP_OLDEST, Limits
 from session.mqueue import MQueue
 from session.priorities import Priorities
 from session.priority_mqueue import new_mqueue
@@ -56,9 +56,9 @@ def test_what_waits_stays(topics: list[bytes], weighted: bool) -> None:
     for topic in topics:
         queue.append(Publish(topic, b"", 1))
     Narrowed(limits)
-    assert limits.mqueue_overflow == DROP_NEWCOMER
-    newcomer = Publish(b"a", b"", 2)
-    if not queue.fits(newcomer, limits):
-        assert queue.victim(newcomer, limits) is newcomer
-        assert queue.drop_for(newcomer, limits) == 2
+    assert limits.mqueue_overflow == DROP_ARRIVAL
+    arrival = Publish(b"a", b"", 2)
+    if not queue.fits(arrival, limits):
+        assert queue.victim(arrival, limits) is arrival
+        assert queue.drop_for(arrival, limits) == 2
     assert queue.length == len(topics)

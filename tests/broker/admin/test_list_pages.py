@@ -1,4 +1,4 @@
-"""The scan that finds the top rows of a list: their order, how often it runs, and how long it holds the loop."""
+"""The walk that finds the top rows of a list: their order, how often it runs, and how long it holds the loop."""
 
 import asyncio
 import json
@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from broker.admin import scan
+from broker.admin import list_pages
+from broker.admin.list_pages import FRESH, ListPage, ListPages
 from broker.admin.listing import ListQuery
-from broker.admin.scan import FRESH, ListPage, ListPages
 from broker.admin.sessions import SessionListing
 from broker.clients import Client
 from broker.runtime.clock import monotonic_us
@@ -30,7 +30,7 @@ class Clock:
         self.now = monotonic_us()
         self.step = 0
         """Microseconds that pass at each look."""
-        monkeypatch.setattr(scan, "monotonic_us", self.read)
+        monkeypatch.setattr(list_pages, "monotonic_us", self.read)
         monkeypatch.setattr(slices, "monotonic_us", self.read)
 
     def read(self) -> int:
@@ -107,7 +107,7 @@ def test_equals_in_order(bench: Bench, sort: str) -> None:
 
 
 def test_highest_first(bench: Bench) -> None:
-    """The row with the highest value comes first, wherever the scan finds it."""
+    """The row with the highest value comes first, wherever the walk finds it."""
     for number in (3, 9, 1, 7, 5, 8, 2, 6, 4):
         bench.client(str(number), waiting=number)
     assert bench.top("mqueue", 4) == ["9", "8", "7", "6"]
@@ -115,7 +115,7 @@ def test_highest_first(bench: Bench) -> None:
 
 def test_pages(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """ListPage by page a list has each item once, and `last` of the last page is None."""
-    monkeypatch.setattr(scan, "REST_SHARE", 0)
+    monkeypatch.setattr(list_pages, "REST_SHARE", 0)
     for number in range(25):
         bench.client(f"c{number:02}", waiting=number % 3)
     seen: list[str] = []
@@ -148,7 +148,7 @@ def test_mailbox(bench: Bench) -> None:
 
 
 def test_who_waits_shares_a_walk(bench: Bench) -> None:
-    """One scan answers all requests that arrive at once, whatever they sort by."""
+    """One walk answers all requests that arrive at once, whatever they sort by."""
     bench.client("many", waiting=3)
     bench.client("large", waiting=1, size=100)
 
@@ -162,7 +162,7 @@ def test_who_waits_shares_a_walk(bench: Bench) -> None:
 
 
 def test_rest_between_walks(bench: Bench, clock: Clock) -> None:
-    """A request within a second of a scan gets the same answer; a later one causes a scan."""
+    """A request within a second of a walk gets the same answer; a later one causes a walk."""
     bench.client("a")
     assert bench.top() == ["a"]
     bench.client("b", waiting=1)
@@ -174,7 +174,7 @@ def test_rest_between_walks(bench: Bench, clock: Clock) -> None:
 
 
 def test_another_question_is_another_walk(bench: Bench) -> None:
-    """A request for what the last scan did not look for causes another scan."""
+    """A request for what the last walk did not look for causes another walk."""
     for number in range(5):
         bench.client(str(number), waiting=number)
     assert bench.top("mqueue", 2) == ["4", "3"]
@@ -203,10 +203,10 @@ def test_long_walks_are_rare(bench: Bench, clock: Clock, monkeypatch: pytest.Mon
 
 
 def test_the_loop_has_its_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan yields to the loop after each slice of sessions and of rows."""
+    """A walk yields to the loop after each slice of sessions and of rows."""
     monkeypatch.setattr(slices, "SLICE_US", 0)
-    monkeypatch.setattr(scan, "STEP", 10)
-    monkeypatch.setattr(scan, "ROWS", 5)
+    monkeypatch.setattr(list_pages, "STEP", 10)
+    monkeypatch.setattr(list_pages, "ROWS", 5)
     for number in range(100):
         bench.client(str(number))
     turns = 0
@@ -227,9 +227,9 @@ def test_the_loop_has_its_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that ends during the scan is not listed; one that replaces it may be."""
+    """A session that ends during the walk is not listed; one that replaces it may be."""
     monkeypatch.setattr(slices, "SLICE_US", 0)
-    monkeypatch.setattr(scan, "STEP", 1)
+    monkeypatch.setattr(list_pages, "STEP", 1)
     broker = bench.local.broker
     clients = [bench.client(str(number), waiting=number + 1) for number in range(6)]
 
@@ -250,7 +250,7 @@ def test_who_ends_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> No
 def test_who_has_ended_takes_nobodys_place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that has ended takes no place in the list from one that is present."""
     monkeypatch.setattr(slices, "SLICE_US", 0)
-    monkeypatch.setattr(scan, "STEP", 1)
+    monkeypatch.setattr(list_pages, "STEP", 1)
     bench.client("there").session.outbound.sender.counters.count_drop("too_large", 1)
     ended = bench.client("ended", waiting=5)
 
@@ -264,7 +264,7 @@ def test_who_has_ended_takes_nobodys_place(bench: Bench, monkeypatch: pytest.Mon
 
 
 def test_who_goes_away_takes_it_from_nobody(bench: Bench) -> None:
-    """The others get their answers when one that waits for the scan gives up."""
+    """The others get their answers when one that waits for the walk gives up."""
     bench.client("a")
 
     async def ask() -> ListPage:
@@ -278,7 +278,7 @@ def test_who_goes_away_takes_it_from_nobody(bench: Bench) -> None:
 
 
 def test_a_failed_walk_is_not_the_last(bench: Bench, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that wait for a scan that fails get its error, and the next request starts another scan."""
+    """Those that wait for a walk that fails get its error, and the next request starts another walk."""
     bench.client("a")
     with monkeypatch.context() as context:
         context.setattr(bench.listed, "is_there", lambda _: 1 / 0)
