@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Final
 
 QOS: Final = (0, 1, 2)
-SESSION_KEY: Final = ("broker", "client_id", "session_started")
 HISTOGRAM_TYPE: Final = "histogram"
 FIRST_VERSION: Final = 1
 
@@ -70,7 +69,6 @@ def load() -> Schema:
 
 SCHEMA: Final = load()
 READABLE: Final = f"{SCHEMA.name} versions {FIRST_VERSION} to {SCHEMA.version}"
-ADDED: Final = tuple(f.name for f in SCHEMA.fields if f.since > FIRST_VERSION and f.before is None)
 BUCKETS: Final = SCHEMA.buckets
 NO_CLIENT: Final = ""
 """The client_id of rows of broker and interval, which no session has."""
