@@ -21,6 +21,7 @@ WAITS_AFTER = 5.0
 CLOSE_TIMEOUT = 60.0
 """Seconds after which what is not on disk is given up."""
 
+_WAIT: Final = "acknowledgements, and connections of kept sessions, wait"
 _REFUSED: Final = "PUBLISHes of QoS 1 and 2, new subscriptions of kept sessions and new kept sessions"
 
 
@@ -54,6 +55,7 @@ class Persistence:
         self._stop = stop
         self.journal.commits.on_failed = self._failed
         self.journal.commits.on_full = self._changed_room
+        self.journal.commits.on_stuck = self._changed_stuck
         self.restore(broker)
         self._storage.begin()
         if len(self.journal.frames):
@@ -86,6 +88,13 @@ class Persistence:
             self._log.error("journal_full", detail=f"{_REFUSED} are refused until {end}")
         else:
             self._log.info("journal_has_room")
+
+    def _changed_stuck(self, stuck: bool) -> None:
+        """FC-29: not even what frees space can be written, or it has been."""
+        if stuck:
+            self._log.error("journal_stuck", detail=f"{_WAIT} until {self._storage.room_until()}")
+        else:
+            self._log.info("journal_writes_again")
 
     async def close(self) -> None:
         """Commit what has been written and close the file.

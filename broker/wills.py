@@ -12,6 +12,7 @@ from broker.routing.router import FULL
 from broker.runtime.clock import SECOND
 from broker.runtime.timers import Timer, Wheel
 from protocol import properties as props
+from protocol import reason_codes
 from protocol.connect import Will
 from protocol.errors import MQTTError
 from protocol.publish import Publish
@@ -72,6 +73,8 @@ class Wills:
             and not is_own_state(session.client_id, publish.topic, publish.payload, publish.retain)
         ):
             raise not_permitted(publish.topic)
+        if (publish.qos or publish.retain) and not self._addresses.may_route():
+            raise MQTTError(reason_codes.QUOTA_EXCEEDED, "a will while the journal, or its disk, is full")  # FC-29
         return self._messages.publish(publish, session, None)
 
 

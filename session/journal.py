@@ -24,6 +24,10 @@ class QueueJournal:
         """The same of a message that the session has pulled from a group (FC-13), whose queue is `source`."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
+    def pull_pause(self) -> int:
+        """FC-29: for how many microseconds the session pulls nothing, for want of room to write it; 0 = none."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
     def add_first(self, publish: Publish) -> Publish:
         """The same of a message that returns to the head of the queue (FC-13): after a restart it is there too."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

@@ -184,6 +184,11 @@ class Outbound(Consumer):
 
     # -- pulling from shared queues (FC-13) and retained messages
 
+    def may_get_more(self) -> bool:
+        """Whether a source has, or may have, deliveries."""
+        backlog = self.backlog
+        return backlog is not None and backlog.sources is not None and len(backlog.sources.sources) > 0
+
     def pull_later(self, source: Source) -> None:
         """A source has, or may have, deliveries: pull from it when the session can send."""
         self.begin_backlog().add_source(source)
@@ -211,7 +216,16 @@ class Outbound(Consumer):
 
     def can_send(self, publish: Publish, now: int) -> bool:
         """Whether a source's delivery can be sent at once; if not, it stays in the source."""
-        return self.is_open() and self.sender.limited_by(publish, now) == qos0_gate.OPEN
+        if not self.is_open() or self.sender.limited_by(publish, now) != qos0_gate.OPEN:
+            return False
+        return self.journal is None or self.may_pull(publish, now)
+
+    def may_pull(self, publish: Publish, now: int) -> bool:
+        """FC-29: whether a delivery that is in a source may be written for this session; if not, ask again later."""
+        pause = self.journal.pull_pause() if self.journal is not None and publish.qos else 0
+        if pause:
+            self.sender.arm(now + pause)
+        return pause == 0
 
     def send_pulled(self, publish: Publish, source: Source | None, now: int) -> None:
         """Send a delivery. `source` may get it back if the session ends before it is acknowledged."""

@@ -13,8 +13,9 @@ WINDOW: Final = "window"
 BYTE_WINDOW: Final = "byte window"
 RATE: Final = "rate"
 TURN: Final = "turn"
+DISK: Final = "disk"
 
-REASONS: Final = (NOTHING, CLIENT, SEND_PATH, WINDOW, BYTE_WINDOW, RATE, TURN)
+REASONS: Final = (NOTHING, CLIENT, SEND_PATH, WINDOW, BYTE_WINDOW, RATE, TURN, DISK)
 """All that a session can wait for."""
 
 
@@ -27,6 +28,8 @@ def waits_for(client: Client) -> str:
     waiting = mqueue.length if mqueue is not None else 0
     if not session.connected:
         return CLIENT if waiting or sender.window.entries else NOTHING
+    if _waits_for_disk(client):
+        return DISK
     if not waiting:
         return NOTHING
     if sender.congested:
@@ -37,6 +40,14 @@ def waits_for(client: Client) -> str:
     if held_by == qos0_gate.RATE:
         return RATE
     return BYTE_WINDOW if held_by == qos0_gate.WINDOW_FULL else TURN
+
+
+def _waits_for_disk(client: Client) -> bool:
+    """FC-29: whether the disk has no room for acknowledgements, or for what groups and subscriptions have for it."""
+    if client.kept is None:
+        return False
+    commits = client.kept.journal.commits
+    return commits.stuck or (client.session.outbound.may_get_more() and not commits.may_move())
 
 
 def because(reason: str) -> str:
@@ -71,6 +82,7 @@ _BECAUSE: Final = {
     BYTE_WINDOW: "window full (bytes), a sign of late acknowledgement",
     RATE: "rate used up, the limit is below the demand",
     TURN: "backlog in the mqueue",
+    DISK: "the journal, or its disk, is full",
 }
 """`tests/broker/admin/test_waiting.py` compares them with those of spark_jobs/page/trouble.py."""
 
@@ -97,6 +109,11 @@ _ADVICE: Final = {
     RATE: (
         "The rate is used up: session.consumer_max_rate allows {rate} deliveries a second, and {length} wait. "
         "A higher one lets them be sent sooner."
+    ),
+    DISK: (
+        "The journal, or its disk, has no room (FC-29): what the session's groups and new subscriptions have for it "
+        "waits there, and if the log has journal_stuck, its acknowledgements wait too. Free space, or raise "
+        "persistence.max_bytes."
     ),
     TURN: "{length} deliveries wait for the session's next pass: the broker is busy with other sessions.",
 }

@@ -81,6 +81,9 @@ class RetainedFeed(Source):
             if delivery is None:
                 break
             self._next = None
+            if not outbound.may_pull(delivery, now):
+                self._position -= 1  # as in `pull`
+                break
             outbound.offer(delivery, None)
 
     def pull(self, consumer: Consumer, now: int) -> int:

@@ -220,6 +220,7 @@ class Server:
             "the broker starts": not self._serving,
             "the broker stops": self._stopping.is_set(),
             "the journal has no room for messages": commits is not None and not commits.has_room(),
+            "the disk has no room even for what frees space": commits is not None and commits.stuck,
             "the memory is above memory_watermark": self.broker.quotas.watermark.reached,
         }
         return [reason for reason, holds in reasons.items() if holds]

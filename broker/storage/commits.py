@@ -15,6 +15,7 @@ from broker.runtime.endpoint import COMMIT, Endpoint
 from broker.storage.disk_thread import DiskThread
 from broker.storage.errors import StorageError
 from broker.storage.frame import HEAD_SIZE, padded
+from broker.storage.reserve import Reserve
 
 COMMITTED: Final = 0
 """A frame is on disk."""
@@ -34,6 +35,10 @@ WAIT: Final = 0.002
 
 ROOM_AGAIN: Final = 16
 """That part of `max_bytes` is free when there is room again."""
+
+NO_ROOM_PAUSE: Final = 1_000_000
+BEHIND_PAUSE: Final = 100_000
+"""Microseconds until a session that pulls nothing asks again: there is no room, or much waits for the next commit."""
 
 RETRY: Final = 1.0
 """Seconds until a commit that found the disk full is tried again."""
@@ -65,11 +70,14 @@ class Commits:
         """Whether there is no room for messages, on the disk or within `max_bytes`, as last reported to `on_full`."""
         self.on_full: Callable[[bool], None] | None = None
         """Called when `lacks_room` has changed."""
+        self.on_stuck: Callable[[bool], None] | None = None
+        """Called when `stuck` has changed."""
         self.size = 0
         """Bytes of all frames that are on disk, or on their way."""
         self.max_bytes = max_bytes
-        self.spare = 0
-        """Bytes that may be written while there is no room, to route what waits (`may_move`)."""
+        self.room: Callable[[], bool] | None = None
+        """Says in the disk's thread whether there is room for messages: it is asked while there is none."""
+        self.reserve = Reserve(lambda: 0, 0)
         self.failed: Exception | None = None
         """The error after which no commit is tried any more; None = none."""
         self.on_failed: Callable[[], None] | None = None
@@ -91,13 +99,7 @@ class Commits:
         self._committing = False
         self._wanted = False
         self._scheduled = False
-        self._room: Callable[[], bool] | None = None
         self._check_scheduled = False
-        self._full_at = 0  # `size` when the disk was found full
-
-    def begin_room(self, room: Callable[[], bool]) -> None:
-        """`room` says in the disk's thread whether there is room for messages: it is asked while there is none."""
-        self._room = room
 
     def begin_after(self, frame: int, size: int) -> None:
         """Continue after the last frame in the file; `size`: bytes of all of them."""
@@ -123,20 +125,30 @@ class Commits:
         return not self.full and not 0 < self.max_bytes <= self.size + self._bytes
 
     def may_move(self) -> bool:
-        """Whether what is parked or paged may be routed, which writes it once more (FC-29).
+        """Whether what is parked, paged or in a group may be routed, which writes it once more (FC-29).
 
-        Where it was is free only when compaction has removed that, so without room it may take `spare` bytes.
+        Where it was is free only when compaction has removed that.
         """
-        size = self.size + self._bytes
         if self.full:
-            return size < self._full_at + self.spare
-        return not 0 < self.max_bytes <= size - self.spare
+            return self.reserve.may_take(self._bytes)
+        return not 0 < self.max_bytes <= self.size + self._bytes - self.reserve.spare()
+
+    def pull_pause(self) -> int:
+        """For how many microseconds sessions pull nothing that has to be written for them once more; 0 = they may.
+
+        So no commit gets as long as what waits in a group (FC-13), or as all retained messages of a new subscription.
+        """
+        if not self.may_move():
+            return NO_ROOM_PAUSE
+        return BEHIND_PAUSE if self.reserve.is_long(self._bytes) else 0
 
     def end_frame(self) -> None:
         """End the frame that is being filled: the next one is for the same commit."""
         self._ended.append(self.pieces)
         self.pieces = []
-        self.size += padded(HEAD_SIZE + self._bytes)
+        size = padded(HEAD_SIZE + self._bytes)
+        self.size += size
+        self.reserve.ended += size
         self._bytes = 0
         self.number += 1
 
@@ -210,6 +222,7 @@ class Commits:
         if not frames:
             return
         self._ended = []
+        self.reserve.under_way, self.reserve.ended = self.reserve.ended, 0
         self._committing = True
         self._put(self.number - len(frames), frames)
         paused, self._paused = self._paused, []
@@ -231,7 +244,11 @@ class Commits:
         if isinstance(result, Exception):
             self.fail(result)
             return
-        self.stuck = result == STUCK
+        stuck = result == STUCK
+        if stuck != self.stuck:
+            self.stuck = stuck
+            if self.on_stuck is not None:
+                self.on_stuck(stuck)
         self._set_full(result != COMMITTED)
         if self.stuck:
             asyncio.get_running_loop().call_later(RETRY, self._put, first, frames)
@@ -244,6 +261,7 @@ class Commits:
                 return
         self.committed = first + len(frames) - 1
         self._committing = False
+        self.reserve.under_way = 0
         if self._wanted:
             self._commit()
         waiting = self._waiting
@@ -255,8 +273,8 @@ class Commits:
     def check_room(self) -> None:
         """Ask whether there is room for messages, and again until there is."""
         self._check_scheduled = False
-        if self._room is not None and self.failed is None:
-            self._disk.do(self._room, self._have_checked)
+        if self.room is not None and self.failed is None:
+            self._disk.do(self.room, self._have_checked)
 
     def _have_checked(self, result: bool | Exception) -> None:
         if isinstance(result, Exception):
@@ -266,9 +284,7 @@ class Commits:
 
     def _set_full(self, full: bool) -> None:
         """Note whether the disk is full, and report whether there is room for messages if that has changed."""
-        if full != self.full:
-            self.full = full
-            self._full_at = self.size
+        self.full = full
         # Once `max_bytes` is reached, some of it has to be free, so that what is freed and used at once is no news.
         free = self.max_bytes // ROOM_AGAIN if self.lacks_room else 0
         lacks_room = full or 0 < self.max_bytes <= self.size + self._bytes + free

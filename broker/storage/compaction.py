@@ -9,7 +9,7 @@ from typing import Final, cast, final
 
 import structlog
 
-from broker.storage import frame, message_record, records
+from broker.storage import frame, message_record, records, spares
 from broker.storage.errors import StorageError
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
@@ -73,9 +73,25 @@ class Compaction:
             return True
         size = sum(each.size for each in journal.frames.values())
         live = sum(each.live_bytes() for each in journal.frames.values()) + journal.state_size
-        if not journal.commits.has_room() and (live < size - size // WORTH or self._is_dead(self._oldest())):
-            return True
+        if not commits.has_room():
+            return self._frees_room(live < size - size // WORTH)
         return size > SMALL and live < size // 2
+
+    def _frees_room(self, worth: bool) -> bool:
+        """Where there is no room: whether to remove the oldest frames.
+
+        They are if that is `worth` while, because enough of the journal is dead, or if half of the oldest frames is, as
+        where pages have been routed. A full disk needs the file: half of the oldest segment, and room for the other.
+        """
+        commits = self._journal.commits
+        if not commits.full:
+            return worth or self._is_dead(self._oldest())
+        live = self._storage.live_in_oldest()
+        if live is None:
+            return False  # the segment that is written to cannot be freed
+        more = spares.SEGMENT // 8  # for records that come meanwhile, and what fills up sectors
+        fits = live + more <= commits.reserve.left(commits.position())
+        return fits and (worth or 2 * live < spares.SEGMENT)
 
     async def remove_oldest(self) -> None:
         """Remove the oldest frames, a few of them at once if they are small."""

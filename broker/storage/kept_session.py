@@ -148,6 +148,10 @@ class KeptSession(KeptQueue, ReceivedJournal):
         message = self.journal.target(publish, target)
         return self.hold(publish, message, deliveries.begin(message))
 
+    def pull_pause(self) -> int:
+        """For how many microseconds the session pulls nothing (FC-29); 0 = it may."""
+        return self.journal.commits.pull_pause()
+
     def read_window(self, entries: list[Entry]) -> list[tuple[Publish, int]]:
         """The deliveries, as `read_now`, and the number of the group that each was pulled from; 0 = none."""
         reader = self.journal.reader

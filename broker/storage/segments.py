@@ -188,6 +188,15 @@ class Segments:
         """What has to be before there is room again, if there is none. May be called in any thread."""
         return self._spares.until
 
+    def left(self) -> int:
+        """Bytes that can be written if the disk gives no more. May be called in any thread."""
+        rest = sum(last.length - last.end for last in self._segments[-1:])
+        return rest + self._spares.left()
+
+    def first_of_second(self) -> int:
+        """The first frame of the second segment, 0 if there is none. May be called in any thread."""
+        return sum(second.first for second in self._segments[1:2])
+
     def remove(self, number: int) -> bool:
         """Remove this frame and all before it; returns whether there was room to say so on disk."""
         self.oldest = max(self.oldest, number + 1)

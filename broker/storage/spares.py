@@ -17,13 +17,9 @@ NEW: Final = "segment.new"
 # These are not Final: tests with a small disk set them, in the compiled module too.
 SEGMENT = 16 * 1024 * 1024
 """Bytes of a segment; one with a commit that is longer is as long as that."""
-COUNT = 2
-"""Free segments that are kept."""
-
-
-def reserve() -> int:
-    """Bytes that are kept for what frees space."""
-    return SEGMENT * COUNT
+COUNT = 3
+"""Free segments that are kept. Without room for messages two are left: one for what is routed once more, and one for
+compaction, which frees a segment when it has copied what is live in it."""
 
 
 @final
@@ -74,6 +70,10 @@ class Spares:
             self._free.append(path)
         else:
             path.unlink()
+
+    def left(self) -> int:
+        """Bytes of the free segments. May be called in any thread."""
+        return len(self._free) * SEGMENT
 
     def has_room(self) -> bool:
         """Whether all free segments are there, or will be, as far as is known. Begins to make what lacks.

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, final
 
+from broker.storage import spares
 from broker.storage.commits import COMMITTED, STUCK, TIGHT, Commits
 from broker.storage.disk_thread import DiskThread
 from broker.storage.errors import FailedError, StorageError, text_of
@@ -11,9 +12,9 @@ from broker.storage.journal import Journal
 from broker.storage.making import convert
 from broker.storage.reader import Reader
 from broker.storage.records import DamagedError
+from broker.storage.reserve import Reserve
 from broker.storage.saved import Saved
 from broker.storage.segments import Segments
-from broker.storage.spares import reserve
 
 T = TypeVar("T")
 
@@ -34,9 +35,9 @@ class Storage:
         self.journal = Journal(Commits(self._append, self._disk, sync, max_bytes), memory)
         self.journal.reader = self._reader
         commits = self.journal.commits
-        commits.begin_room(self._has_room)
+        commits.room = self._has_room
+        commits.reserve = Reserve(self._segments.left, spares.SEGMENT)
         commits.after_commit = self._segments.check_place
-        commits.spare = reserve() // 2
 
     def read(self, topics: bool = False) -> Saved:
         """What the journal holds; `topics`: with the topics of deliveries. Raises StorageError if it is damaged."""
@@ -88,6 +89,18 @@ class Storage:
     def room_until(self) -> str:
         """What has to be before there is room again, if the disk has none."""
         return self._segments.room_until()
+
+    def live_in_oldest(self) -> int | None:
+        """Bytes that have to be copied before the oldest segment is free; None = there is only one."""
+        end = self._segments.first_of_second()
+        if not end:
+            return None
+        live = 0
+        for number, each in self.journal.frames.items():
+            if number >= end:
+                break
+            live += each.live_bytes()
+        return live
 
     async def content(self, number: int) -> bytes:
         """The content of a frame. Raises StorageError if the disk fails; then the journal has failed (FC-29)."""

@@ -2,18 +2,21 @@
 
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from protocol import properties as props
 from protocol.acknowledgements import Puback
+from protocol.connect import Will
 from protocol.publish import Publish
 from tests.durability.faults import KEPT, KINDS, QUOTA_EXCEEDED, Faults, sweep
 from tests.durability.shim import MissingError
 from tests.durability.small import small
 from tests.support.brokers import start_sluice
+from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
@@ -22,6 +25,8 @@ RUNS = 2
 TMPFS = 2_000_000
 BALLAST = 600_000
 SIZE = 30_000
+SMALL = 3_000
+"""Bytes of messages of which many are in a segment."""
 SEGMENT = 200_000
 
 
@@ -115,6 +120,88 @@ def test_what_frees_space_goes_on(tmp_path: Path, small_disk: Path) -> None:
         publisher.close()
         client.close()
 
+
+def test_a_group_on_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
+    """FC-29: a kept member gets all that its group has, although each is written once more, and that makes room."""
+    with start_sluice(tmp_path, sections=_journal(small_disk), prepare=small(SEGMENT, SEGMENT)) as broker:
+        with WireClient(broker.address(), 5) as member:
+            member.connect("kept", clean_start=False, properties=KEPT)
+            member.subscribe("$share/g/t", qos=1)
+            member.disconnect()
+        count = _fill(broker, lambda _: Publish(b"t", bytes(SMALL), 1))
+        with WireClient(broker.address(), 5) as member, connected(broker.address(), 5) as publisher:
+            assert member.connect("kept", clean_start=False, properties=KEPT).session_present
+            assert [message.size for message in _take(member, count)] == [SMALL] * count
+            wait_until(lambda: _is_acknowledged(publisher, Publish(b"t", b"again", 1, packet_id=1)), "there is room")
+            assert member.receive_message().payload == b"again"
+        assert "journal_stuck" not in broker.stderr
+
+
+def test_retained_messages_on_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
+    """FC-29: who subscribes again gets all retained messages, a part at a time, and kept sessions can still connect."""
+    with start_sluice(tmp_path, sections=_journal(small_disk), prepare=small(SEGMENT, SEGMENT)) as broker:
+        with WireClient(broker.address(), 5) as client:
+            client.connect("kept", clean_start=False, properties=KEPT)
+            client.subscribe("r/#", qos=1)
+            client.disconnect()
+        count = _fill(broker, lambda number: Publish(b"r/%d" % number, bytes(SMALL), 1, True))
+        with WireClient(broker.address(), 5) as client:
+            assert client.connect("kept", clean_start=False, properties=KEPT).session_present
+            topics = {message.topic for message in _take(client, count)}
+            client.subscribe("r/#", qos=1)
+            again = [message.topic for message in _take(client, count)]
+            assert (len(again), set(again)) == (count, topics)
+            client.disconnect()
+        with WireClient(broker.address(), 5) as client:
+            assert client.connect("kept", clean_start=False, properties=KEPT).session_present
+        assert "journal_stuck" not in broker.stderr
+
+
+def test_wills_on_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
+    """FC-29: wills for which there is no room are dropped and logged; who waits for them connects and frees space."""
+    with start_sluice(tmp_path, sections=_journal(small_disk), prepare=small(SEGMENT, SEGMENT)) as broker:
+        with WireClient(broker.address(), 5) as client:
+            client.connect("kept", clean_start=False, properties=KEPT)
+            client.subscribe("#", qos=1)
+            client.disconnect()
+        leaving = [WireClient(broker.address(), 5) for _ in range(200)]
+        for number, one in enumerate(leaving):
+            one.connect(f"leaving-{number}", will=Will(b"w", bytes(SIZE), 1))
+        count = _fill(broker, lambda _: Publish(b"t", bytes(SMALL), 1))
+        for one in leaving:
+            one.reset()
+        wait_until(lambda: "will_dropped" in broker.stderr, "wills are dropped")
+        with WireClient(broker.address(), 5) as client, connected(broker.address(), 5) as publisher:
+            assert client.connect("kept", clean_start=False, properties=KEPT).session_present
+            _take(client, count)
+            wait_until(lambda: _is_acknowledged(publisher, Publish(b"none", b"", 1, packet_id=1)), "there is room")
+        assert "journal_stuck" not in broker.stderr
+
+
+def _journal(disk: Path) -> dict[str, Any]:
+    return {"persistence": {"directory": str(disk / "journal")}}
+
+
+def _fill(broker: BrokerProcess, message: Callable[[int], Publish]) -> int:
+    """Publish until the disk is full; returns how many messages were acknowledged. `message`: the one of a number."""
+    with connected(broker.address(), 5) as publisher:
+        for number in range(TMPFS // SMALL):
+            publish = message(number)
+            publish.packet_id = number + 1
+            publisher.send(publish)
+            if publisher.expect(Puback).reason_code == QUOTA_EXCEEDED:
+                return number
+    raise AssertionError("the disk is not full")
+
+
+def _take(client: WireClient, count: int) -> list[Publish]:
+    """Receive and acknowledge so many messages."""
+    found: list[Publish] = []
+    while len(found) < count:
+        publish = client.expect(Publish)
+        client.send(Puback(publish.packet_id))
+        found.append(publish)
+    return found
 
 def _is_acknowledged(client: WireClient, publish: Publish) -> bool:
     client.send(publish)

@@ -68,7 +68,7 @@ class SessionsQuery(Paging):
     listener: str | None = None
     protocol_version: Literal[4, 5] | None = None
     waits_for: (
-        Literal["nothing", "client", "send path", "window", "byte window", "rate", "turn"] | None
+        Literal["nothing", "client", "send path", "window", "byte window", "rate", "turn", "disk"] | None
     ) = None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.storage.reserve import Reserve
 from broker.storage.storage import Storage
 from protocol.acknowledgements import Puback
 from protocol.publish import Publish
@@ -31,7 +32,9 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, storage: Storage) -> None:
     free = storage._segments._spares
     free.wait()
     free._free.clear()
-    storage.journal.commits.spare = SPARE
+    commits = storage.journal.commits
+    room = storage._segments.left
+    commits.reserve = Reserve(room, 2 * (room() - SPARE) // 3)
     monkeypatch.setattr(os, "write", refuse)
     free.has_room()
     free.wait()

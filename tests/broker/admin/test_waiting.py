@@ -7,10 +7,12 @@ import pytest
 
 from broker.admin import waiting
 from protocol import properties as props
+from protocol.acknowledgements import Puback
+from protocol.publish import Publish
 from spark_jobs import formats
 from spark_jobs.page import trouble
 from tests.broker.conftest import Start
-from tests.support.broker.admin import listed
+from tests.support.broker.admin import listed, request
 from tests.support.broker.events import wait_for_event
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -84,3 +86,25 @@ def test_send_path_and_client(start: Start, tmp_path: Path) -> None:
                 sender.publish("t", b"x" * 100_000, 0)
             wait_until(lambda: reason(path) == "send path", "it is congested")
         wait_until(lambda: reason(path) == "client", "it is away")
+
+
+def test_disk(start: Start, tmp_path: Path) -> None:
+    """FC-29: a member of a group waits for the disk when the journal has no room for what the group has for it."""
+    small = {"directory": str(tmp_path / "journal"), "max_bytes": "4KiB"}
+    segment = "import broker.storage.spares as spares; spares.SEGMENT = 8192"
+    broker = start(sections={"admin": {"socket": "a.sock"}, "persistence": small}, prepare=segment)
+    wait_for_event(broker, "admin_socket")
+    path = tmp_path / "a.sock"
+    properties: Any = {props.SESSION_EXPIRY_INTERVAL: 100, props.RECEIVE_MAXIMUM: 1}
+    with (
+        connected(broker.address(), 5, client_id="slow", properties=properties) as slow,
+        connected(broker.address(), 5, client_id="sender") as sender,
+    ):
+        slow.subscribe("$share/g/t", qos=1)
+        sender.publish("t", b"x" * 1000, 1)
+        assert reason(path) == "nothing"
+        sender.publish("t", b"x" * 20_000, 1)
+        slow.send(Puback(slow.expect(Publish).packet_id))
+        wait_until(lambda: reason(path) == "disk", "it waits")
+        advice = request(path, "/api/v1/sessions/slow").json["advice"]
+        assert "has no room" in advice

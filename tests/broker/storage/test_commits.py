@@ -5,7 +5,9 @@ import errno
 from typing import Final
 
 from broker.storage import records
+from broker.storage.commits import BEHIND_PAUSE, NO_ROOM_PAUSE
 from broker.storage.frame import HEAD_SIZE, SECTOR
+from broker.storage.reserve import Reserve
 from tests.support.broker.journaled import SlowDisk
 from tests.support.waiting import until
 
@@ -73,11 +75,52 @@ async def test_no_room() -> None:
     assert disk.frames == [RECORD]
 
 
+async def test_no_room_even_for_what_frees_space() -> None:
+    """FC-29: the broker is told when a commit finds no room at all, and when it has been written."""
+    disk = SlowDisk()
+    journal = disk.journal()
+    told: list[bool] = []
+    journal.commits.on_stuck = told.append
+    disk.has_room = False
+    journal.write(RECORD)
+    disk.allow(2)
+    await until(lambda: told == [True])
+    disk.has_room = True
+    disk.allow()
+    await until(lambda: told == [True, False])
+
+
+async def test_what_is_written_once_more() -> None:
+    """FC-29: sessions pull nothing while half a segment waits for a commit, or if less than one and a half are left."""
+    disk = SlowDisk()
+    commits = disk.journal().commits
+    left = 10 * SECTOR
+    commits.room = lambda: False
+    commits.reserve = Reserve(lambda: left, 4 * SECTOR)
+    assert (commits.may_move(), commits.pull_pause()) == (True, 0)
+    commits.add(bytes(2 * SECTOR))
+    assert commits.pull_pause() == BEHIND_PAUSE
+    assert commits.may_move()
+    commits.check_room()
+    disk.allow()
+    await until(lambda: commits.full)
+    assert not commits.may_move()  # no commit gets longer
+    commits.soon()
+    disk.allow()
+    await until(lambda: commits.committed == 1)
+    commits.check_room()
+    disk.allow()
+    await until(lambda: commits.full)
+    assert (commits.may_move(), commits.pull_pause()) == (True, 0)
+    left = 6 * SECTOR - 1
+    assert (commits.may_move(), commits.pull_pause()) == (False, NO_ROOM_PAUSE)
+
+
 async def test_no_more_than_max_bytes() -> None:
     """FC-29: `max_bytes` is reported as a full disk is: once, and again when a sixteenth of it is free."""
     disk = SlowDisk()
     commits = disk.journal().commits
-    commits.begin_room(lambda: True)
+    commits.room = lambda: True
     told: list[bool] = []
     commits.on_full = told.append
     commits.max_bytes = 32 * SECTOR

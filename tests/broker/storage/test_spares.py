@@ -26,8 +26,9 @@ def test_they_are_made(tmp_path: Path) -> None:
     free = Spares(tmp_path, [], 4)
     assert free.has_room()
     free.wait()
-    assert [(tmp_path / f"segment-{number}").read_bytes() for number in (5, 6)] == [bytes(SIZE)] * 2
-    assert {each.name for each in tmp_path.iterdir()} == {"segment-5", "segment-6"}
+    assert [(tmp_path / f"segment-{number}").read_bytes() for number in (5, 6, 7)] == [bytes(SIZE)] * 3
+    assert {each.name for each in tmp_path.iterdir()} == {"segment-5", "segment-6", "segment-7"}
+    assert free.left() == 3 * SIZE
     assert free.take(SIZE) == tmp_path / "segment-5"
 
 
@@ -64,11 +65,11 @@ def test_nobody_waits_for_one_that_is_made(tmp_path: Path, monkeypatch: pytest.M
 
 def test_what_is_not_needed_is_removed(tmp_path: Path) -> None:
     """No more files are kept than are needed, and none of another length."""
-    paths = [tmp_path / f"segment-{number}" for number in range(1, 5)]
+    paths = [tmp_path / f"segment-{number}" for number in range(1, 6)]
     for number, path in enumerate(paths):
         path.write_bytes(bytes(SIZE + (number == 0)))
     Spares(tmp_path, paths, 4)
-    assert sorted(tmp_path.iterdir()) == paths[1:3]
+    assert sorted(tmp_path.iterdir()) == paths[1:4]
 
 
 def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import { say, svg } from "./dom.js";
 import { short, whole } from "./words.js";
 
 const NARROW = 700; // below it the way goes from top to bottom
-const HOLDS = { "send path": "path", window: "window", "byte window": "window", rate: "window", client: "client", turn: "mailbox" };
+const HOLDS = { "send path": "path", window: "window", "byte window": "window", rate: "window", client: "client", turn: "mailbox", disk: "mailbox" };
 const BUSY = 10; // deliveries in the mailbox that close the gate (FC-3)
 
 // Why the gate is closed to QoS 0: the first reason of FC-3 that holds; empty = it is open.

@@ -12,6 +12,7 @@ export const WAITS = [
   ["byte window", "window full (bytes)", "--watch"],
   ["rate", "rate used up", "--watch"],
   ["turn", "its next pass", "--line"],
+  ["disk", "room on the disk", "--bad"],
   ["client", "client is away", "--line"],
 ];
 const SORTS = [["mqueue", "mqueue"], ["bytes", "payload in the mqueue"], ["drops", "dropped"], ["sent", "sent"], ["window", "window"], ["window_full", "time with a full window"], ["patience", "time publishers were paced"], ["name", "name"]];
