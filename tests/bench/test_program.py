@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.bench import patience, program, run, stalled
+from tests.bench import program, run, stalled
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.once
@@ -23,7 +23,6 @@ RUN = (run.__file__, "--loads", "pairs-q0", "--brokers", "sluice-interpreted", "
         (RUN, signal.SIGTERM),
         (RUN, signal.SIGHUP),
         (RUN, signal.SIGINT),
-        ((patience.__file__,), signal.SIGTERM),
         ((stalled.__file__, "--brokers", "sluice-interpreted"), signal.SIGTERM),
     ],
     ids=lambda value: Path(value[0]).stem if isinstance(value, tuple) else value.name,
