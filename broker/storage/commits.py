@@ -37,8 +37,8 @@ ROOM_AGAIN: Final = 16
 """That part of `max_bytes` is free when there is room again."""
 
 NO_ROOM_PAUSE: Final = 1_000_000
-BEHIND_PAUSE: Final = 100_000
-"""Microseconds until a session that pulls nothing asks again: there is no room, or much waits for the next commit."""
+LONG_PAUSE: Final = 5_000
+"""Microseconds until a session that pulls nothing asks again: there is no room, or the next commit is long."""
 
 RETRY: Final = 1.0
 """Seconds until a commit that found the disk full is tried again."""
@@ -122,16 +122,17 @@ class Commits:
 
     def has_room(self) -> bool:
         """Whether more messages may be written. What frees space is written in any case (FC-29)."""
-        return not self.full and not 0 < self.max_bytes <= self.size + self._bytes
+        within = not 0 < self.max_bytes <= self.size + self._bytes
+        return within and not self.full and self.reserve.admits(self._bytes)
 
     def may_move(self) -> bool:
         """Whether what is parked, paged or in a group may be routed, which writes it once more (FC-29).
 
         Where it was is free only when compaction has removed that.
         """
-        if self.full:
-            return self.reserve.may_take(self._bytes)
-        return not 0 < self.max_bytes <= self.size + self._bytes - self.reserve.spare()
+        if not self.reserve.may_take(self._bytes, self.full):
+            return False
+        return self.full or not 0 < self.max_bytes <= self.size + self._bytes - self.reserve.spare()
 
     def pull_pause(self) -> int:
         """For how many microseconds sessions pull nothing that has to be written for them once more; 0 = they may.
@@ -140,7 +141,13 @@ class Commits:
         """
         if not self.may_move():
             return NO_ROOM_PAUSE
-        return BEHIND_PAUSE if self.reserve.is_long(self._bytes) else 0
+        if not self.reserve.is_long(self._bytes):
+            return 0
+        if not self._wanted:  # no packet may wait for it, and the next one would begin late
+            self._wanted = True
+            if not self._committing:
+                asyncio.get_running_loop().call_soon(self._begin_wanted)
+        return LONG_PAUSE
 
     def end_frame(self) -> None:
         """End the frame that is being filled: the next one is for the same commit."""
@@ -245,6 +252,9 @@ class Commits:
             self.fail(result)
             return
         stuck = result == STUCK
+        if not stuck:
+            self.reserve.under_way = 0
+        self.reserve.look()
         if stuck != self.stuck:
             self.stuck = stuck
             if self.on_stuck is not None:
@@ -261,7 +271,6 @@ class Commits:
                 return
         self.committed = first + len(frames) - 1
         self._committing = False
-        self.reserve.under_way = 0
         if self._wanted:
             self._commit()
         waiting = self._waiting
@@ -280,6 +289,7 @@ class Commits:
         if isinstance(result, Exception):
             self.fail(result)
         elif not self.stuck:
+            self.reserve.look()
             self._set_full(not result)
 
     def _set_full(self, full: bool) -> None:

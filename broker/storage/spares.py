@@ -3,7 +3,9 @@
 A file gets its length, and zeros, before it is used: to sync what is written to it takes a fraction of the time then.
 """
 
+import shutil
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -34,11 +36,14 @@ class Spares:
         self._lacks_room = False
         self.until = DISK_FULL
         """What has to be before there is room again, if there is none."""
+        self._on_disk = 0
+        """Bytes that the disk has besides, as it was last seen."""
         self._failure: OSError | None = None
         self._making = threading.Lock()
         self._maker: threading.Thread | None = None
         for path in free:
             self.give(path)
+        self._measure()
 
     def make_first(self) -> None:
         """Make one if there is room: without any, this tells whether the first commit has room. Raises OSError."""
@@ -55,7 +60,15 @@ class Spares:
         with self._making:
             if size <= SEGMENT and self._free:
                 return self._free.pop(0)
-            return self._make(max(size, SEGMENT))
+            path = self._make(max(size, SEGMENT))
+            while path is None and self._would_fit(size):
+                self._free.pop().unlink()  # a commit that is longer than a segment takes the room of free ones
+                path = self._make(size)
+            return path
+
+    def _would_fit(self, size: int) -> bool:
+        """Whether a file of so many bytes would fit if the free ones were removed."""
+        return bool(self._free) and size <= shutil.disk_usage(self._directory).free + self.left()
 
     def put_back(self, path: Path) -> None:
         """Writing to a file that was taken has failed: it is the next one that is taken. Raises OSError."""
@@ -72,14 +85,20 @@ class Spares:
             path.unlink()
 
     def left(self) -> int:
-        """Bytes of the free segments. May be called in any thread."""
-        return len(self._free) * SEGMENT
+        """Bytes of the free segments, and on the disk if it gives any. May be called in any thread."""
+        return len(self._free) * SEGMENT + (0 if self._lacks_room else self._on_disk)
+
+    def _measure(self) -> None:
+        """Look how much room the disk has. A quota does not show there: it does when a file cannot be made."""
+        with suppress(OSError):
+            self._on_disk = shutil.disk_usage(self._directory).free
 
     def has_room(self) -> bool:
         """Whether all free segments are there, or will be, as far as is known. Begins to make what lacks.
 
         Raises OSError.
         """
+        self._measure()
         if len(self._free) >= COUNT:
             self._lacks_room = False
             return True
@@ -129,5 +148,6 @@ class Spares:
             self._lacks_room, self.until = True, until(error)
             return None
         self._highest += 1
+        self._on_disk -= size
         self._lacks_room = False
         return path

@@ -84,6 +84,7 @@ class Storage:
 
     def begin(self) -> None:
         """Prepare the files for commits, while the broker starts."""
+        self.journal.commits.reserve.look()
         self.journal.commits.check_room()
 
     def room_until(self) -> str:

@@ -157,6 +157,26 @@ def test_retained_messages_on_a_full_disk(tmp_path: Path, small_disk: Path) -> N
         assert "journal_stuck" not in broker.stderr
 
 
+def test_a_burst_on_a_disk_that_fills(tmp_path: Path, small_disk: Path) -> None:
+    """FC-29: of many PUBLISHes at once some are refused, before they leave no room for kept sessions to connect."""
+    with start_sluice(tmp_path, sections=_journal(small_disk), prepare=small(SEGMENT, SEGMENT)) as broker:
+        with WireClient(broker.address(), 5) as client:
+            client.connect("kept", clean_start=False, properties=KEPT)
+            client.subscribe("t", qos=1)
+            client.disconnect()
+        publishers = [connected(broker.address(), 5) for _ in range(TMPFS // SIZE)]
+        for publisher in publishers:
+            publisher.send(Publish(b"t", bytes(SIZE), 1, packet_id=1))
+        codes = [publisher.expect(Puback).reason_code for publisher in publishers]
+        assert set(codes) == {0, QUOTA_EXCEEDED}
+        with WireClient(broker.address(), 5) as client:
+            assert client.connect("kept", clean_start=False, properties=KEPT).session_present
+            _take(client, codes.count(0))
+        for publisher in publishers:
+            publisher.close()
+        assert "journal_stuck" not in broker.stderr
+
+
 def test_wills_on_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
     """FC-29: wills for which there is no room are dropped and logged; who waits for them connects and frees space."""
     with start_sluice(tmp_path, sections=_journal(small_disk), prepare=small(SEGMENT, SEGMENT)) as broker:

@@ -32,12 +32,11 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, storage: Storage) -> None:
     free = storage._segments._spares
     free.wait()
     free._free.clear()
-    commits = storage.journal.commits
-    room = storage._segments.left
-    commits.reserve = Reserve(room, 2 * (room() - SPARE) // 3)
     monkeypatch.setattr(os, "write", refuse)
     free.has_room()
     free.wait()
+    room = storage._segments.left
+    storage.journal.commits.reserve = Reserve(room, 4 * (room() - SPARE) // 7)
 
 
 def acknowledge_all(local: LocalBroker, storage: Storage, client: LocalClient) -> list[int]:

@@ -5,7 +5,7 @@ import errno
 from typing import Final
 
 from broker.storage import records
-from broker.storage.commits import BEHIND_PAUSE, NO_ROOM_PAUSE
+from broker.storage.commits import LONG_PAUSE, NO_ROOM_PAUSE
 from broker.storage.frame import HEAD_SIZE, SECTOR
 from broker.storage.reserve import Reserve
 from tests.support.broker.journaled import SlowDisk
@@ -91,28 +91,22 @@ async def test_no_room_even_for_what_frees_space() -> None:
 
 
 async def test_what_is_written_once_more() -> None:
-    """FC-29: sessions pull nothing while half a segment waits for a commit, or if less than one and a half are left."""
+    """FC-29: sessions pull nothing while a quarter of a segment waits, or if too little would be left."""
     disk = SlowDisk()
     commits = disk.journal().commits
     left = 10 * SECTOR
     commits.room = lambda: False
     commits.reserve = Reserve(lambda: left, 4 * SECTOR)
     assert (commits.may_move(), commits.pull_pause()) == (True, 0)
-    commits.add(bytes(2 * SECTOR))
-    assert commits.pull_pause() == BEHIND_PAUSE
-    assert commits.may_move()
-    commits.check_room()
+    commits.add(bytes(SECTOR))
+    assert commits.pull_pause() == LONG_PAUSE
     disk.allow()
-    await until(lambda: commits.full)
-    assert not commits.may_move()  # no commit gets longer
-    commits.soon()
-    disk.allow()
-    await until(lambda: commits.committed == 1)
+    await until(lambda: commits.committed == 1)  # a long commit begins at once
     commits.check_room()
     disk.allow()
     await until(lambda: commits.full)
     assert (commits.may_move(), commits.pull_pause()) == (True, 0)
-    left = 6 * SECTOR - 1
+    left = 7 * SECTOR - 1
     assert (commits.may_move(), commits.pull_pause()) == (False, NO_ROOM_PAUSE)
 
 

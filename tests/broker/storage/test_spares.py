@@ -28,7 +28,7 @@ def test_they_are_made(tmp_path: Path) -> None:
     free.wait()
     assert [(tmp_path / f"segment-{number}").read_bytes() for number in (5, 6, 7)] == [bytes(SIZE)] * 3
     assert {each.name for each in tmp_path.iterdir()} == {"segment-5", "segment-6", "segment-7"}
-    assert free.left() == 3 * SIZE
+    assert free.left() >= 3 * SIZE
     assert free.take(SIZE) == tmp_path / "segment-5"
 
 
