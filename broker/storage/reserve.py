@@ -11,25 +11,36 @@ ANY: Final = 1 << 62
 class Reserve:
     """What can still be written, and what waits for that.
 
-    Two segments and a half stay for what is not a new message. Almost two of these stay for acknowledgements, and for
-    compaction, which frees nothing before it has copied what is live in a segment. The rest is for what is written once
-    more: a PUBLISH that was parked or paged, what a session pulls from a group. Commits of that are short: the end of a
+    Two segments and a half stay for what is not a new message. Of these, acknowledgements and compaction keep what is
+    needed to free a segment: to copy what is live in the oldest one. The rest is for what is written once more: a
+    PUBLISH that was parked or paged, what a session pulls from a group. Commits of that are short, because the end of a
     segment into which the next one does not fit is lost.
     """
 
-    def __init__(self, free: Callable[[], int], segment: int) -> None:
-        """`free`: bytes that can be written. `segment`: bytes of one; 0 = there are none."""
+    def __init__(self, free: Callable[[], int], segment: int, live: Callable[[], int | None] = lambda: None) -> None:
+        """`free`: bytes that can be written. `segment`: bytes of one; 0 = there are none.
+
+        `live`: bytes that have to be copied before the oldest segment is free; None = there is only one.
+        """
         self.under_way = 0
         """Bytes of the commit that has begun."""
         self.ended = 0
         """Bytes of frames that have ended, for the next commit."""
         self._free = free
         self._segment = segment
+        self._live = live
         self._most = ANY
+        self._kept = 7 * segment // 4
 
     def look(self) -> None:
         """Look how much room there is: that is known each time that a commit has returned."""
-        self._most = self._free() - 5 * self._segment // 2 if self._segment else ANY
+        free, segment = self._free(), self._segment
+        self._most = free - 5 * segment // 2 if segment else ANY
+        self._kept = 7 * segment // 4
+        if free < 4 * segment:  # else it does not matter, and to add up what is live takes time
+            live = self._live()
+            if live is not None:
+                self._kept = min(self._kept, live + segment // 2)
 
     def admits(self, frame: int) -> bool:
         """Whether a new message may be written; `frame`: bytes of the frame that is being filled."""
@@ -50,7 +61,7 @@ class Reserve:
         """
         if full and self.is_long(frame):
             return False
-        return not self._segment or self.left(frame) >= 7 * self._segment // 4
+        return not self._segment or self.left(frame) >= self._kept
 
     def spare(self) -> int:
         """Bytes that may be written once more beyond `persistence.max_bytes`."""

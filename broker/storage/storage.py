@@ -36,7 +36,7 @@ class Storage:
         self.journal.reader = self._reader
         commits = self.journal.commits
         commits.room = self._has_room
-        commits.reserve = Reserve(self._segments.left, spares.SEGMENT)
+        commits.reserve = Reserve(self._segments.left, spares.SEGMENT, self.live_in_oldest)
         commits.after_commit = self._segments.check_place
 
     def read(self, topics: bool = False) -> Saved:

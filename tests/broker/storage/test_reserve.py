@@ -13,6 +13,20 @@ def test_almost_two_segments_stay(free: int, expected: bool) -> None:
     assert Reserve(lambda: free, SEGMENT).may_take(0, False) == expected
 
 
+def test_what_compaction_needs() -> None:
+    """Less stays if less is live in the oldest segment: what is dead need not be copied."""
+    live: list[int | None] = [100]
+    reserve = Reserve(lambda: SEGMENT, SEGMENT, lambda: live[0])
+    reserve.look()
+    assert [reserve.may_take(frame, False) for frame in (400, 401)] == [True, False]
+    live[0] = SEGMENT
+    reserve.look()
+    assert not reserve.may_take(0, False)
+    live[0] = None
+    reserve.look()
+    assert not reserve.may_take(0, False)
+
+
 def test_new_messages() -> None:
     """They leave more, and what waits counts; how much room there is, is known when a commit has returned."""
     free = 10 * SEGMENT
