@@ -1,10 +1,9 @@
 """FC-29: the room that is kept for what frees space, and how much of it may be used for something else."""
 
 from collections.abc import Callable
-from typing import Final, final
+from typing import final
 
-ANY: Final = 1 << 62
-"""More bytes than any disk has."""
+from broker.storage.spares import ANY
 
 
 @final

@@ -13,6 +13,8 @@ from broker.storage import fsync
 from broker.storage.errors import DISK_FULL, StorageError, until
 from broker.storage.segment import PREFIX
 
+ANY: Final = 1 << 60
+"""More bytes than any disk has."""
 NEW: Final = "segment.new"
 """The name of a file until it has its length."""
 
@@ -91,7 +93,8 @@ class Spares:
     def _measure(self) -> None:
         """Look how much room the disk has. A quota does not show there: it does when a file cannot be made."""
         with suppress(OSError):
-            self._on_disk = shutil.disk_usage(self._directory).free
+            disk = shutil.disk_usage(self._directory)
+            self._on_disk = disk.free if disk.total else ANY  # some file systems do not say
 
     def has_room(self) -> bool:
         """Whether all free segments are there, or will be, as far as is known. Begins to make what lacks.

@@ -2,17 +2,27 @@
 
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from broker.storage import spares
 from broker.storage.errors import StorageError
-from broker.storage.spares import NEW, Spares
+from broker.storage.spares import ANY, NEW, Spares
 
 SIZE = 20_000
+
+
+class Usage(NamedTuple):
+    """What `shutil.disk_usage` returns, in bytes."""
+
+    total: int
+    used: int
+    free: int
 
 
 @pytest.fixture(autouse=True)
@@ -154,3 +164,12 @@ def failing(number: int) -> Callable[..., int]:
         raise OSError(number, os.strerror(number))
 
     return fail
+
+
+def test_a_file_system_that_does_not_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-29: a file system that says nothing of its size has room until a file cannot be made."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 0))
+    free = Spares(tmp_path, [], 0)
+    assert free.left() >= ANY
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(100, 60, 40))
+    assert Spares(tmp_path, [], 0).left() == 40
