@@ -60,7 +60,7 @@ class Tracing:
         return self._trace
 
     def give_back(self, trace: Trace) -> None:
-        """The answer has ended: if nobody has begun to read the lines of this trace, it is over."""
+        """The answer has ended: end this trace, unless its lines are being read, which ends it too."""
         if self._trace is trace and not self._began:
             self._trace = None
 
