@@ -23,13 +23,18 @@ class Passwords:
         self._verified: dict[str, bytes] = {}  # by user, oldest first
 
     async def match(self, user: str, encoded: str, login: Login) -> bool:
-        """Whether a login has the password of a user with this hash. Raises Busy if too many wait to be hashed."""
-        given = login.password or b""
+        """Whether a login has the password of a user with this hash. Raises Busy if too many wait to be hashed.
+
+        No password is not the empty one, which a hash may be of: it takes the same time, and is never right.
+        """
+        given = login.password
+        if given is None:
+            await self.waste(encoded, login)
+            return False
         digest = self._digest(encoded, given)
         if hmac.compare_digest(self._verified.get(user, b""), digest):
             return True
-        verified = await self._pool.run(lambda: password_hash.verify(encoded, given), login.network)
-        if not verified or login.password is None:
+        if not await self._pool.run(lambda: password_hash.verify(encoded, given), login.network):
             return False
         if user not in self._verified and len(self._verified) >= MOST_VERIFIED:
             del self._verified[next(iter(self._verified))]

@@ -3,7 +3,9 @@
 import socket
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import pbkdf2_hmac, sha512
 from pathlib import Path
 
 import pytest
@@ -149,6 +151,20 @@ def test_gone_before_the_answer(tmp_path: Path, loop: str) -> None:
         for _ in range(10):
             log_in(broker.address(), "ann", "wrong").close()
         wait_for_event(broker, "client_refused", 10)
+
+
+def test_no_password_is_not_the_empty_one(start: Start, tmp_path: Path) -> None:
+    """Whose hash is of the empty password is let in with that, but never without a password, also right after."""
+    salt = b64encode(b"salt" * 3).decode()
+    pbkdf2 = b64encode(pbkdf2_hmac("sha512", b"", b"salt" * 3, 101)).decode()
+    sha512_once = b64encode(sha512(b"salt" * 3).digest()).decode()
+    hashes = {"argon2id": fast_hash(""), "pbkdf2": f"$7$101${salt}${pbkdf2}", "sha512": f"$6${salt}${sha512_once}"}
+    users = tmp_path / "users"
+    users.write_text("".join(f"{name}:{encoded}\n" for name, encoded in hashes.items()))
+    address = start(sections=sections(users)).address()
+    for name in hashes:
+        answers = [code(address, name, password, version) for version in (4, 5) for password in (None, "", None)]
+        assert answers == [4, 0, 4, BAD, 0, BAD], name
 
 
 def test_take_over_needs_the_password(address: Address) -> None:
