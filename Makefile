@@ -98,6 +98,10 @@ logins: $(STAMPS)/test ## Have each client log in by each method, over each tran
 rules: $(STAMPS)/test ## Play generated rule sets through a broker, beside a reference. ARGS="--sets 5000 --seed 7".
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.rules $(ARGS)
 
+.PHONY: imports
+imports: $(STAMPS)/test ## Import generated configurations of EMQX and Mosquitto: none opens more. ARGS="--pairs 2000 --seed 7".
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.imports $(ARGS)
+
 .PHONY: durability
 durability: $(STAMPS)/test ## Kill a broker under load, and compare with what it has acknowledged. ARGS="--rounds 300 --seed 7".
 	$(BIN)/python -m tests.durability $(ARGS)
